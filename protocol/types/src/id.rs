@@ -1,0 +1,48 @@
+//! Identifiers, each its own type.
+use std::fmt;
+
+/// A stream of one session. Streams go one way; the agent's have even numbers, the gateway's odd ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+/// A `Fetch` or `TunnelOpen` of one session, numbered upwards by the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FetchId(pub u64);
+
+/// The public short name of a device: the first 8 bytes of the BLAKE3 hash of its public key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub [u8; 8]);
+
+impl DeviceId {
+    /// The name of the device that holds `key`.
+    pub fn of(key: &crate::PublicKey) -> Self {
+        let hash = blake3::hash(key.as_bytes());
+        let mut id = [0; 8];
+        id.copy_from_slice(&hash.as_bytes()[..8]);
+        Self(id)
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceId({self})")
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for FetchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,24 @@
+//! Units, identifiers, keys and link profiles that every part of Longhaul shares.
+//!
+//! Nothing here does I/O, reads a clock or draws randomness.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod hash;
+mod id;
+mod invite;
+mod key;
+mod link;
+mod pii;
+mod time;
+mod units;
+pub mod varint;
+
+pub use hash::{ContentHash, ParseHashError};
+pub use id::{DeviceId, FetchId, StreamId};
+pub use invite::{Invite, ParseInviteError};
+pub use key::{ParseKeyError, PublicKey, SecretKey};
+pub use link::{LinkProfile, ParseLinkError};
+pub use pii::Pii;
+pub use time::{Timestamp, UnixTime};
+pub use units::{BitRate, ByteCount, ParseUnitError, parse_duration};

@@ -1,0 +1,48 @@
+//! Values that must not reach a log above DEBUG: URLs, host names, addresses of users.
+use std::fmt;
+
+/// A private value. Its `Debug` and `Display` show only that there is one; `{:#}` (alternate) shows it, for
+/// DEBUG and TRACE.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pii<T>(pub T);
+
+impl<T> Pii<T> {
+    /// The value itself.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Pii<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            self.0.fmt(f)
+        } else {
+            f.write_str("<private>")
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Pii<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            self.0.fmt(f)
+        } else {
+            f.write_str("<private>")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hides_unless_asked() {
+        assert_eq!(
+            format!("{} {:?}", Pii("a.test"), Pii("a.test")),
+            "<private> <private>"
+        );
+        assert_eq!(format!("{:#}", Pii("a.test")), "a.test");
+    }
+}
