@@ -1,0 +1,99 @@
+//! Active queue management by the time that packets waited.
+use std::time::Duration;
+
+use longhaul_types::{ByteCount, Timestamp};
+
+/// Controlled delay (RFC 8289): once packets have waited longer than `target` for an `interval`, packets are dropped
+/// from the head of the queue, more and more often until the wait is short again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codel {
+    /// The standing wait that is acceptable.
+    pub target: Duration,
+    /// How long it may be exceeded; of the order of a round-trip time.
+    pub interval: Duration,
+}
+
+impl Codel {
+    /// The constants that RFC 8289 recommends for the Internet (sections 4.2 and 4.3).
+    pub const RFC_8289: Self = Self {
+        target: Duration::from_millis(5),
+        interval: Duration::from_millis(100),
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Send,
+    Drop,
+}
+
+/// The control loop of RFC 8289 section 5, one packet a call.
+pub(crate) struct CodelControl {
+    codel: Codel,
+    /// When the wait will have been too long for an interval.
+    first_above: Option<Timestamp>,
+    /// When the next packet is dropped; `dropping` says whether it is in force.
+    drop_next: Timestamp,
+    dropping: bool,
+    /// Drops since the dropping state was entered.
+    count: u32,
+    last_count: u32,
+    largest_packet: u64,
+}
+
+impl CodelControl {
+    pub(crate) fn new(codel: Codel) -> Self {
+        Self {
+            codel,
+            first_above: None,
+            drop_next: Timestamp::ZERO,
+            dropping: false,
+            count: 0,
+            last_count: 0,
+            largest_packet: 0,
+        }
+    }
+
+    /// What to do with a packet of `len` bytes that leaves the queue after `waited`, with `behind` bytes behind it.
+    pub(crate) fn judge(&mut self, now: Timestamp, waited: Duration, len: u64, behind: ByteCount) -> Verdict {
+        self.largest_packet = self.largest_packet.max(len);
+        if !self.too_long(now, waited, behind) {
+            self.dropping = false;
+            return Verdict::Send;
+        }
+        if !self.dropping {
+            self.enter_dropping(now);
+            return Verdict::Drop;
+        }
+        if now < self.drop_next {
+            return Verdict::Send;
+        }
+        self.count = self.count.saturating_add(1);
+        self.drop_next += self.spacing();
+        Verdict::Drop
+    }
+
+    /// Whether waits have been above the target for an interval. A queue of less than a packet is never too long.
+    fn too_long(&mut self, now: Timestamp, waited: Duration, behind: ByteCount) -> bool {
+        if waited < self.codel.target || behind.bytes() <= self.largest_packet {
+            self.first_above = None;
+            return false;
+        }
+        let first_above = *self.first_above.get_or_insert(now + self.codel.interval);
+        now >= first_above
+    }
+
+    fn enter_dropping(&mut self, now: Timestamp) {
+        let recent = now - self.drop_next < self.codel.interval.saturating_mul(16);
+        let drops = self.count.saturating_sub(self.last_count);
+        // Soon after the last time, go on at the drop rate that was needed then.
+        self.count = if recent && drops > 1 { drops } else { 1 };
+        self.last_count = self.count;
+        self.dropping = true;
+        self.drop_next = now + self.spacing();
+    }
+
+    fn spacing(&self) -> Duration {
+        self.codel.interval.div_f64(f64::from(self.count.max(1)).sqrt())
+    }
+}

@@ -1,0 +1,217 @@
+//! Both directions between a client and a gateway.
+use longhaul_types::{ByteCount, Timestamp};
+
+use crate::{Count, DelayHistogram, Delivery, Enqueued, Link, LinkConfig, Packet, Profile, hash::EventHash};
+
+/// An end of the hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The side of the last mile, whose address may change.
+    Client,
+    /// The side of the Internet.
+    Gateway,
+}
+
+/// An address of the client, opaque: equal or not. What it stands for (an IP address, a port of a NAT) is the
+/// caller's business.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientAddress(pub u32);
+
+/// When the client's address changes: a new network, or a NAT that has forgotten.
+///
+/// The client begins with `ClientAddress(0)`; each change gives it the next number. It never gets an old one back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressChanges(Vec<Timestamp>);
+
+impl AddressChanges {
+    /// Changes at these times, in any order.
+    pub fn at(times: impl IntoIterator<Item = Timestamp>) -> Self {
+        let mut times: Vec<_> = times.into_iter().collect();
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// The client's address at `now`; a change takes effect at its very time.
+    pub fn address(&self, now: Timestamp) -> ClientAddress {
+        let changes = self.0.partition_point(|change| *change <= now);
+        ClientAddress(u32::try_from(changes).unwrap_or(u32::MAX))
+    }
+}
+
+/// What a hop is like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HopConfig {
+    /// From gateway to client.
+    pub down: LinkConfig,
+    /// From client to gateway.
+    pub up: LinkConfig,
+    /// When the client's address changes.
+    pub address_changes: AddressChanges,
+}
+
+impl HopConfig {
+    /// A hop of these two directions whose client keeps its address.
+    pub fn new(down: LinkConfig, up: LinkConfig) -> Self {
+        Self {
+            down,
+            up,
+            address_changes: AddressChanges::default(),
+        }
+    }
+}
+
+impl From<Profile> for HopConfig {
+    fn from(profile: Profile) -> Self {
+        Self::new(profile.down(), profile.up())
+    }
+}
+
+/// A packet and the client address it carries: its source on the way up, its destination on the way down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addressed<P> {
+    /// The client address.
+    pub client: ClientAddress,
+    /// The packet.
+    pub packet: P,
+}
+
+impl<P: Packet> Packet for Addressed<P> {
+    fn len_on_link(&self) -> ByteCount {
+        self.packet.len_on_link()
+    }
+
+    fn flip_bit(&mut self, bit: u64) {
+        self.packet.flip_bit(bit);
+    }
+}
+
+/// A packet that has arrived at the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromClient<P> {
+    /// Its source: the client's address when it was sent.
+    pub from: ClientAddress,
+    /// The packet and its times.
+    pub delivery: Delivery<P>,
+}
+
+/// Both directions between a client and a gateway. The calls follow [`Link`]'s contract.
+pub struct Hop<P> {
+    down: Link<Addressed<P>>,
+    up: Link<Addressed<P>>,
+    address_changes: AddressChanges,
+    misaddressed: Count,
+}
+
+impl<P: Packet> Hop<P> {
+    /// An idle hop. Equal seeds give equal draws; the directions have draws of their own.
+    pub fn new(config: HopConfig, seed: u64) -> Self {
+        Self {
+            down: Link::numbered(config.down, seed, 0),
+            up: Link::numbered(config.up, seed, 1),
+            address_changes: config.address_changes,
+            misaddressed: Count::default(),
+        }
+    }
+
+    /// The client's address at `now`.
+    pub fn client_address(&self, now: Timestamp) -> ClientAddress {
+        self.address_changes.address(now)
+    }
+
+    /// Sends a packet from `side` at `now`, to the client address that is current then. A gateway that knows only
+    /// what packets told it uses [`send_to_client`](Self::send_to_client).
+    pub fn send(&mut self, now: Timestamp, side: Side, packet: P) -> Enqueued {
+        match side {
+            Side::Client => self.send_to_gateway(now, packet),
+            Side::Gateway => self.send_to_client(now, self.client_address(now), packet),
+        }
+    }
+
+    /// The client sends a packet; its source is the client's address at `now`.
+    pub fn send_to_gateway(&mut self, now: Timestamp, packet: P) -> Enqueued {
+        let client = self.client_address(now);
+        self.up.enqueue(now, Addressed { client, packet })
+    }
+
+    /// The gateway sends a packet to a client address. It is lost if the client has another when the packet arrives,
+    /// and crosses the link all the same.
+    pub fn send_to_client(&mut self, now: Timestamp, to: ClientAddress, packet: P) -> Enqueued {
+        self.down.enqueue(now, Addressed { client: to, packet })
+    }
+
+    /// The next packet that has arrived at the client at `now`.
+    pub fn poll_client(&mut self, now: Timestamp) -> Option<Delivery<P>> {
+        while let Some(delivery) = self.down.poll_deliver(now) {
+            let Addressed { client, packet } = delivery.packet;
+            if client == self.address_changes.address(delivery.arrived) {
+                return Some(Delivery {
+                    sent: delivery.sent,
+                    arrived: delivery.arrived,
+                    packet,
+                });
+            }
+            self.misaddressed.add(packet.len_on_link().bytes().max(1));
+        }
+        None
+    }
+
+    /// The next packet that has arrived at the gateway at `now`.
+    pub fn poll_gateway(&mut self, now: Timestamp) -> Option<FromClient<P>> {
+        let delivery = self.up.poll_deliver(now)?;
+        let Addressed { client, packet } = delivery.packet;
+        Some(FromClient {
+            from: client,
+            delivery: Delivery {
+                sent: delivery.sent,
+                arrived: delivery.arrived,
+                packet,
+            },
+        })
+    }
+
+    /// When to poll next, both sides; see [`Link::next_event`].
+    pub fn next_event(&self) -> Option<Timestamp> {
+        match (self.down.next_event(), self.up.next_event()) {
+            (Some(down), Some(up)) => Some(down.min(up)),
+            (down, up) => down.or(up),
+        }
+    }
+
+    /// Runs both links up to `now`, see [`Link::advance`].
+    pub fn advance(&mut self, now: Timestamp) {
+        self.down.advance(now);
+        self.up.advance(now);
+    }
+
+    /// The direction from gateway to client: its counters, busy time and queueing delays.
+    pub fn down(&self) -> &Link<Addressed<P>> {
+        &self.down
+    }
+
+    /// The direction from client to gateway: its counters, busy time and queueing delays.
+    pub fn up(&self) -> &Link<Addressed<P>> {
+        &self.up
+    }
+
+    /// Takes the samples of queueing delay of the direction that leads to `receiver` and begins a new collection.
+    pub fn take_queueing_delays(&mut self, receiver: Side) -> DelayHistogram {
+        match receiver {
+            Side::Client => self.down.take_queueing_delays(),
+            Side::Gateway => self.up.take_queueing_delays(),
+        }
+    }
+
+    /// Packets that arrived for an address that the client no longer had. The link counts them as delivered.
+    pub fn misaddressed(&self) -> Count {
+        self.misaddressed
+    }
+
+    /// A hash of everything that has happened on both links, see [`Link::event_hash`].
+    pub fn event_hash(&self) -> u64 {
+        let mut hash = EventHash::default();
+        hash.word(self.down.event_hash());
+        hash.word(self.up.event_hash());
+        hash.word(self.misaddressed.packets);
+        hash.value()
+    }
+}

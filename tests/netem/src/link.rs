@@ -1,0 +1,401 @@
+//! One direction of a link.
+use std::{collections::VecDeque, time::Duration};
+
+use longhaul_types::{ByteCount, Timestamp};
+
+use crate::{
+    Capacity, DelayHistogram, DeliveryTrace, DropCause, Enqueued, LinkConfig, LinkStats, OPPORTUNITY, Packet,
+    arq::{ArqOutcome, Transmission},
+    busy::BusyLog,
+    codel::{CodelControl, Verdict},
+    flight::Flight,
+    hash::EventHash,
+    loss::LossProcess,
+    policer::TokenBucket,
+    random::Streams,
+};
+
+/// Most packets under way: a second of a link of 10 Gbit/s with packets of 300 bytes. It bounds the memory where the
+/// receiver does not poll.
+pub const MAX_IN_FLIGHT: usize = 4 * 1024 * 1024;
+
+/// A packet that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// When it was handed to the link.
+    pub sent: Timestamp,
+    /// When it arrived: at or before the time of the poll.
+    pub arrived: Timestamp,
+    /// The packet.
+    pub packet: P,
+}
+
+/// One direction of a link, as [`LinkConfig`] describes it.
+///
+/// # Calling it
+/// Hand in packets with [`enqueue`](Self::enqueue); call [`poll_deliver`](Self::poll_deliver) until it gives `None`;
+/// then wait until [`next_event`](Self::next_event) or the next packet, whichever is first. Times must not go back: an
+/// earlier time than one seen before counts as that one. A late caller loses nothing: everything between two calls
+/// happens at its own time, and [`Delivery::arrived`] says when.
+pub struct Link<P> {
+    config: LinkConfig,
+    random: Streams,
+    loss: LossProcess,
+    policer: Option<TokenBucket>,
+    codel: Option<CodelControl>,
+    now: Timestamp,
+    waiting: VecDeque<Waiting<P>>,
+    serving: Option<Serving<P>>,
+    /// The next opportunity of a trace; valid while the link is backlogged.
+    opportunity: u64,
+    flight: Flight<P>,
+    stats: LinkStats,
+    queueing: DelayHistogram,
+    busy: BusyLog,
+    hash: EventHash,
+}
+
+struct Waiting<P> {
+    packet: P,
+    len: u64,
+    entered: Timestamp,
+}
+
+/// The packet being serialised.
+struct Serving<P> {
+    packet: P,
+    len: u64,
+    entered: Timestamp,
+    began: Timestamp,
+    transmission: Transmission,
+    progress: Progress,
+}
+
+enum Progress {
+    /// At a constant rate the end is known from the beginning.
+    Until(Timestamp),
+    /// In a trace the bytes left wait for opportunities.
+    BytesLeft(u64),
+}
+
+impl<P: Packet> Link<P> {
+    /// An idle link. Equal seeds give equal draws.
+    pub fn new(config: LinkConfig, seed: u64) -> Self {
+        Self::numbered(config, seed, 0)
+    }
+
+    /// The link numbered `number` of several under one seed; each has draws of its own.
+    pub(crate) fn numbered(config: LinkConfig, seed: u64, number: u64) -> Self {
+        Self {
+            random: Streams::new(seed, number),
+            loss: LossProcess::new(config.loss),
+            policer: config.policer.map(TokenBucket::new),
+            codel: config.codel.map(CodelControl::new),
+            config,
+            now: Timestamp::ZERO,
+            waiting: VecDeque::new(),
+            serving: None,
+            opportunity: 0,
+            flight: Flight::new(),
+            stats: LinkStats::default(),
+            queueing: DelayHistogram::default(),
+            busy: BusyLog::default(),
+            hash: EventHash::default(),
+        }
+    }
+
+    /// Hands the link a packet at `now`.
+    pub fn enqueue(&mut self, now: Timestamp, packet: P) -> Enqueued {
+        self.advance(now);
+        let len = packet.len_on_link().bytes().max(1);
+        self.stats.offered.add(len);
+        if self.config.mtu.is_some_and(|mtu| len > mtu.bytes()) {
+            return self.refuse(DropCause::TooLarge, len);
+        }
+        if self
+            .policer
+            .as_mut()
+            .is_some_and(|bucket| !bucket.passes(self.now, len))
+        {
+            return self.refuse(DropCause::Policed, len);
+        }
+        let queued = self.stats.queued.bytes + ByteCount::new(len);
+        if queued > self.config.queue {
+            return self.refuse(DropCause::QueueFull, len);
+        }
+        self.stats.queued.add(len);
+        self.stats.queued_max = self.stats.queued_max.max(queued);
+        self.hash.enqueued(self.now, len);
+        self.waiting.push_back(Waiting {
+            packet,
+            len,
+            entered: self.now,
+        });
+        if self.serving.is_none() && self.waiting.len() == 1 {
+            self.busy.begin(self.now);
+            self.wake();
+        }
+        Enqueued::Accepted
+    }
+
+    /// The next packet that has arrived at `now`.
+    pub fn poll_deliver(&mut self, now: Timestamp) -> Option<Delivery<P>> {
+        self.advance(now);
+        let airborne = self.flight.land(self.now)?;
+        self.stats.in_flight.remove(airborne.len);
+        self.stats.delivered.add(airborne.len);
+        self.hash.delivered(airborne.arrives, airborne.len);
+        Some(Delivery {
+            sent: airborne.entered,
+            arrived: airborne.arrives,
+            packet: airborne.packet,
+        })
+    }
+
+    /// When to call [`poll_deliver`](Self::poll_deliver) next; `None` while nothing is to come without a new packet. No
+    /// packet arrives before it, but it may be too early: the poll then gives nothing and the next event is later.
+    pub fn next_event(&self) -> Option<Timestamp> {
+        let (in_order, stray) = self.flight.next_arrivals();
+        // What is still being serialised arrives behind everything that is under way in order.
+        let arrival = in_order.or_else(|| self.next_departure().map(|at| at + self.config.delay));
+        match (arrival, stray) {
+            (Some(arrival), Some(stray)) => Some(arrival.min(stray)),
+            (arrival, stray) => arrival.or(stray),
+        }
+        .filter(|at| *at < Timestamp::MAX)
+    }
+
+    /// Runs the link up to `now`, so that the counters stand as they are then. All other calls do so themselves.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        if let Capacity::Trace(trace) = &self.config.capacity {
+            let trace = trace.clone();
+            self.use_opportunities(&trace);
+            return;
+        }
+        while let Some(Progress::Until(end)) = self.serving.as_ref().map(|serving| &serving.progress)
+            && *end <= self.now
+        {
+            let end = *end;
+            self.depart(end);
+            self.serve_next(end);
+        }
+    }
+
+    /// What the link is like.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// The counters as they were at the last call.
+    pub fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    /// How long packets waited from their acceptance until their first bit was sent: a sample for each packet whose
+    /// sending has begun, since the beginning or the last [`take_queueing_delays`](Self::take_queueing_delays).
+    pub fn queueing_delays(&self) -> &DelayHistogram {
+        &self.queueing
+    }
+
+    /// Takes the samples of queueing delay and begins a new collection.
+    pub fn take_queueing_delays(&mut self) -> DelayHistogram {
+        std::mem::take(&mut self.queueing)
+    }
+
+    /// How much of the time between `from` and `to` (both past) the link was backlogged and not held by an outage: at a
+    /// constant rate, the time in which it was sending. In a trace it includes the wait for the next opportunity;
+    /// compare with [`capacity_between`](Self::capacity_between) there.
+    ///
+    /// `None` if `from` lies before what the link remembers, the last 65,536 busy periods.
+    pub fn busy_between(&self, from: Timestamp, to: Timestamp) -> Option<Duration> {
+        self.busy.between(from, to.min(self.now), &self.config.outages)
+    }
+
+    /// The bytes that the link could have sent between `from` and `to`, outages not deducted.
+    pub fn capacity_between(&self, from: Timestamp, to: Timestamp) -> ByteCount {
+        match &self.config.capacity {
+            Capacity::Rate(rate) => *rate * (to - from),
+            Capacity::Trace(trace) => trace.capacity_between(from, to),
+        }
+    }
+
+    /// A hash of everything that has happened on the link: acceptances, drops with their causes and deliveries, with
+    /// times and lengths. Two runs of one simulation are equal when it is. Not for use against an adversary.
+    pub fn event_hash(&self) -> u64 {
+        self.hash.value()
+    }
+
+    fn refuse(&mut self, cause: DropCause, len: u64) -> Enqueued {
+        self.drop_packet(self.now, cause, len);
+        Enqueued::Dropped(cause)
+    }
+
+    fn drop_packet(&mut self, at: Timestamp, cause: DropCause, len: u64) {
+        self.stats.drop_packet(cause, len);
+        self.hash.dropped(at, cause, len);
+    }
+
+    /// Begins to serve after idling.
+    fn wake(&mut self) {
+        let now = self.now;
+        match &self.config.capacity {
+            Capacity::Rate(_) => self.serve_next(now),
+            Capacity::Trace(trace) => self.opportunity = trace.first_after(now),
+        }
+    }
+
+    /// Begins to serialise the next packet at `at`, if there is one.
+    fn serve_next(&mut self, at: Timestamp) {
+        let began = self.config.outages.resumes(at);
+        let Some(next) = self.take_waiting(began) else {
+            self.busy.end(at);
+            return;
+        };
+        let transmission = match &self.config.arq {
+            Some(arq) => arq.transmit(next.len, &mut self.random.arq),
+            None => Transmission::plain(next.len),
+        };
+        let progress = match &self.config.capacity {
+            Capacity::Rate(rate) => {
+                let work = ByteCount::new(transmission.bytes) / *rate;
+                Progress::Until(self.config.outages.finish(began, work))
+            }
+            Capacity::Trace(_) => Progress::BytesLeft(transmission.bytes),
+        };
+        self.queueing.record(began - next.entered);
+        self.serving = Some(Serving {
+            packet: next.packet,
+            len: next.len,
+            entered: next.entered,
+            began,
+            transmission,
+            progress,
+        });
+    }
+
+    /// The next packet to send at `at`, past those that CoDel drops.
+    fn take_waiting(&mut self, at: Timestamp) -> Option<Waiting<P>> {
+        loop {
+            let next = self.waiting.pop_front()?;
+            let behind = self.stats.queued.bytes - ByteCount::new(next.len);
+            let verdict = match &mut self.codel {
+                Some(codel) => codel.judge(at, at - next.entered, next.len, behind),
+                None => Verdict::Send,
+            };
+            match verdict {
+                Verdict::Send => return Some(next),
+                Verdict::Drop => {
+                    self.stats.queued.remove(next.len);
+                    self.drop_packet(at, DropCause::Codel, next.len);
+                }
+            }
+        }
+    }
+
+    /// Spends the trace's opportunities up to now on the backlog.
+    fn use_opportunities(&mut self, trace: &DeliveryTrace) {
+        while self.stats.queued.packets > 0 {
+            let at = trace.time_of(self.opportunity);
+            if at > self.now {
+                return;
+            }
+            let resumes = self.config.outages.resumes(at);
+            if resumes > at {
+                let first = trace.first_after(Timestamp::from_nanos(resumes.as_nanos() - 1));
+                self.opportunity = first.max(self.opportunity.saturating_add(1));
+                continue;
+            }
+            self.use_opportunity(at);
+            self.opportunity = self.opportunity.saturating_add(1);
+        }
+    }
+
+    fn use_opportunity(&mut self, at: Timestamp) {
+        let mut budget = OPPORTUNITY.bytes();
+        while budget > 0 {
+            if self.serving.is_none() {
+                self.serve_next(at);
+            }
+            let Some(Progress::BytesLeft(left)) = self.serving.as_mut().map(|serving| &mut serving.progress)
+            else {
+                return;
+            };
+            let used = budget.min(*left);
+            *left -= used;
+            budget -= used;
+            if *left == 0 {
+                self.depart(at);
+                if self.waiting.is_empty() {
+                    self.busy.end(at);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The earliest time at which the packet now in service, or first in the queue of a trace, can have been sent.
+    fn next_departure(&self) -> Option<Timestamp> {
+        match &self.config.capacity {
+            Capacity::Rate(_) => match self.serving.as_ref()?.progress {
+                Progress::Until(end) => Some(end),
+                Progress::BytesLeft(_) => None,
+            },
+            Capacity::Trace(trace) => {
+                let left = match self.serving.as_ref().map(|serving| &serving.progress) {
+                    Some(Progress::BytesLeft(left)) => *left,
+                    _ => self.waiting.front()?.len,
+                };
+                let more = left.div_ceil(OPPORTUNITY.bytes()).saturating_sub(1);
+                let at = trace.time_of(self.opportunity.saturating_add(more));
+                // An outage on the way makes it later still; this much is certain.
+                Some(self.config.outages.resumes(at))
+            }
+        }
+    }
+
+    /// The packet in service has been sent at `at`: draws what becomes of it.
+    fn depart(&mut self, at: Timestamp) {
+        let Some(sent) = self.serving.take() else { return };
+        let Serving { mut packet, len, .. } = sent;
+        self.stats.queued.remove(len);
+        self.stats.sent.add(len);
+        self.stats.repeated += ByteCount::new(sent.transmission.bytes - len);
+        if sent.transmission.outcome == ArqOutcome::GaveUp {
+            return self.drop_packet(at, DropCause::Arq, len);
+        }
+        if self.config.outages.loses(sent.began, at) {
+            return self.drop_packet(at, DropCause::Outage, len);
+        }
+        if self.loss.loses(&mut self.random.loss) {
+            return self.drop_packet(at, DropCause::Loss, len);
+        }
+        if self.random.corruption.happens(self.config.corruption) {
+            let bit = self.random.corruption.below(len.saturating_mul(8));
+            packet.flip_bit(bit);
+            self.stats.corrupted.add(len);
+        }
+        let jitter = self.random.jitter.up_to(self.config.jitter);
+        let arrives = at + self.config.delay + jitter + sent.transmission.repair;
+        if self.random.duplication.happens(self.config.duplication) {
+            self.stats.duplicated.add(len);
+            self.launch(packet.clone(), len, sent.entered, arrives);
+        }
+        self.launch(packet, len, sent.entered, arrives);
+    }
+
+    fn launch(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) {
+        if self.flight.len() >= MAX_IN_FLIGHT {
+            return self.drop_packet(arrives, DropCause::TooManyInFlight, len);
+        }
+        self.stats.in_flight.add(len);
+        match self.config.reordering {
+            Some(reordering) if self.random.reordering.happens(reordering.share) => {
+                self.stats.detoured.add(len);
+                self.flight
+                    .launch_detoured(packet, len, entered, arrives, &reordering);
+            }
+            _ => self.flight.launch(packet, len, entered, arrives),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The link model held against what its documentation promises, in virtual time.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+mod conservation;
+mod hop;
+mod impairment;
+mod loss;
+mod order;
+mod outage;
+mod probe;
+mod profile;
+mod queue;
+mod rate;
+mod trace;
