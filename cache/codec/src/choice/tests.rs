@@ -1,0 +1,151 @@
+use longhaul_types::{BitRate, ContentHash};
+
+use super::*;
+use crate::{BodyDecoder, BodyEvent, BodyLimits, Coding, MAX_WINDOW};
+
+const KEY: [u8; 32] = [3; 32];
+
+fn traits(content_type: &str, kbps: u64) -> BodyTraits<'_> {
+    BodyTraits {
+        content_type: Some(content_type),
+        length: None,
+        link: Some(BitRate::kbps(kbps)),
+    }
+}
+
+fn decode(coding: Coding, mut wire: &[u8]) -> Vec<u8> {
+    let mut decoder = BodyDecoder::new(KEY, coding, BodyLimits::default());
+    let mut out = Vec::new();
+    loop {
+        match decoder.next(&mut wire).unwrap() {
+            BodyEvent::Window(window) => out.extend_from_slice(&window),
+            BodyEvent::End(hash) => {
+                assert_eq!(hash, ContentHash::of(&out));
+                return out;
+            }
+            BodyEvent::NeedInput => panic!("the body is not complete"),
+        }
+    }
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"noise");
+    let mut noise = vec![0; length];
+    hasher.finalize_xof().fill(&mut noise);
+    noise
+}
+
+#[test]
+fn types_and_signatures_of_compressed_formats_are_left_alone() {
+    for content_type in [
+        "image/jpeg",
+        "IMAGE/PNG; q=1",
+        "video/mp4",
+        "font/woff2",
+        "application/zip",
+    ] {
+        assert_eq!(
+            choose(traits(content_type, 40), b"abc"),
+            Coder::Identity,
+            "{content_type}"
+        );
+    }
+    for first in [
+        &b"\xff\xd8\xff\xe0"[..],
+        b"GIF89a...",
+        b"RIFF\0\0\0\0WEBPVP8 ",
+        b"\0\0\0\x20ftypavif",
+    ] {
+        assert_eq!(choose(traits("text/html", 40), first), Coder::Identity);
+    }
+    for content_type in [
+        "text/html; charset=utf-8",
+        "application/ld+json",
+        "image/svg+xml",
+        "font/ttf",
+        "odd",
+    ] {
+        assert_ne!(
+            choose(traits(content_type, 40), b"<a>"),
+            Coder::Identity,
+            "{content_type}"
+        );
+    }
+    assert_ne!(choose(BodyTraits::default(), b""), Coder::Identity);
+}
+
+#[test]
+fn effort_falls_with_the_rate() {
+    let at = |kbps| choose(traits("text/css", kbps), b"a {}");
+    assert_eq!(at(2_000_000), Coder::Identity);
+    assert_eq!(at(100_000).coding(), Coding::Zstd);
+    let quality = |kbps| match at(kbps) {
+        Coder::Brotli { quality } => quality,
+        Coder::Identity | Coder::Zstd { .. } => 0,
+    };
+    assert_eq!([quality(40), quality(384), quality(12_000)], [11, 10, 5]);
+    assert_eq!(
+        choose(BodyTraits::default(), b"a {}"),
+        Coder::Brotli { quality: 5 }
+    );
+}
+
+#[test]
+fn small_bodies_keep_the_smaller_form() {
+    for (body, coding) in [
+        (b"".to_vec(), Coding::Identity),
+        (b"GIF".to_vec(), Coding::Identity),
+        (noise(500), Coding::Identity),
+        (
+            b"<p>again and again and again and again and again</p>".to_vec(),
+            Coding::Brotli,
+        ),
+    ] {
+        let mut wire = Vec::new();
+        let mut encoder = AdaptiveEncoder::new(KEY, BodyTraits::default());
+        encoder.push(&body, &mut wire).unwrap();
+        assert_eq!((encoder.coding(), wire.len()), (None, 0));
+        let finished = encoder.finish(&mut wire).unwrap();
+        assert_eq!((finished.coding, finished.hash), (coding, ContentHash::of(&body)));
+        assert!(wire.len() <= body.len() + 37);
+        assert_eq!(decode(coding, &wire), body);
+    }
+}
+
+#[test]
+fn the_first_window_decides() {
+    let text: Vec<u8> = b"some words of a page "
+        .iter()
+        .copied()
+        .cycle()
+        .take(100_000)
+        .collect();
+    for (body, coding) in [(text, Coding::Brotli), (noise(100_000), Coding::Identity)] {
+        let mut wire = Vec::new();
+        let mut encoder = AdaptiveEncoder::new(KEY, BodyTraits::default());
+        encoder.push(&body[..MAX_WINDOW - 1], &mut wire).unwrap();
+        assert_eq!((encoder.coding(), wire.len()), (None, 0));
+        encoder.push(&body[MAX_WINDOW - 1..50_000], &mut wire).unwrap();
+        assert_eq!(encoder.coding(), Some(coding));
+        encoder.push(&body[50_000..], &mut wire).unwrap();
+        let finished = encoder.finish(&mut wire).unwrap();
+        assert_eq!(finished.coding, coding);
+        assert!(decode(coding, &wire) == body);
+    }
+}
+
+#[test]
+fn a_flush_decides_and_sends() {
+    let mut wire = Vec::new();
+    let mut encoder = AdaptiveEncoder::new(KEY, traits("text/event-stream", 40));
+    encoder.flush(&mut wire).unwrap();
+    assert_eq!((encoder.coding(), wire.len()), (None, 0));
+    encoder.push(b"data: 1\n\n", &mut wire).unwrap();
+    encoder.flush(&mut wire).unwrap();
+    assert_eq!(encoder.coding(), Some(Coding::Brotli));
+    assert!(!wire.is_empty());
+    encoder.push(b"data: 2\n\n", &mut wire).unwrap();
+    let finished = encoder.finish(&mut wire).unwrap();
+    assert_eq!(decode(finished.coding, &wire), b"data: 1\n\ndata: 2\n\n");
+}

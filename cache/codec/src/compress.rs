@@ -1,0 +1,136 @@
+//! Compressors with one interface: a window in, its coded bytes out, the context kept for the next window.
+use std::io::Write as _;
+
+use brotli::{CompressorWriter, enc::BrotliEncoderParams};
+use longhaul_types::ByteCount;
+use zstd::{
+    stream::raw::{self, CParameter, Operation as _, OutBuffer},
+    zstd_safe,
+};
+
+use crate::coding::{Coder, MAX_WINDOW_LOG};
+
+/// A coder refused its input. No input does that; it points to a lack of memory on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the local {0} coder failed, probably for lack of memory")]
+pub struct EncodeError(pub(crate) &'static str);
+
+/// What follows the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Perhaps more windows: the coded bytes end on a byte boundary and decode without further input.
+    More,
+    /// Nothing: the coder ends its stream.
+    End,
+}
+
+pub(crate) enum Compressor {
+    Identity,
+    Zstd(raw::Encoder<'static>),
+    Brotli(Box<CompressorWriter<Vec<u8>>>),
+}
+
+impl Compressor {
+    /// A compressor; `length` is that of the whole body where it is known, which saves memory on small ones.
+    pub(crate) fn new(coder: Coder, length: Option<ByteCount>) -> Result<Self, EncodeError> {
+        let window_log = window_log(length);
+        match coder {
+            Coder::Identity => Ok(Self::Identity),
+            Coder::Zstd { level } => {
+                let failed = |_| EncodeError("zstd");
+                let mut encoder = raw::Encoder::new(i32::from(level.clamp(1, 19))).map_err(failed)?;
+                encoder
+                    .set_parameter(CParameter::WindowLog(u32::from(window_log)))
+                    .map_err(failed)?;
+                Ok(Self::Zstd(encoder))
+            }
+            Coder::Brotli { quality } => {
+                let params = BrotliEncoderParams {
+                    quality: i32::from(quality.min(11)),
+                    lgwin: i32::from(window_log),
+                    size_hint: length.map_or(0, ByteCount::as_usize),
+                    ..BrotliEncoderParams::default()
+                };
+                let writer = CompressorWriter::with_params(Vec::new(), BROTLI_BUFFER, &params);
+                Ok(Self::Brotli(Box::new(writer)))
+            }
+        }
+    }
+
+    /// Codes `window` and appends the result to `out`. Nothing may follow a window coded with [`After::End`].
+    pub(crate) fn code(&mut self, window: &[u8], after: After, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        match self {
+            Self::Identity => out.extend_from_slice(window),
+            Self::Zstd(encoder) => {
+                code_zstd(encoder, window, after, out).map_err(|_| EncodeError("zstd"))?;
+            }
+            Self::Brotli(writer) => {
+                let failed = |_| EncodeError("brotli");
+                writer.write_all(window).map_err(failed)?;
+                match after {
+                    After::More => {
+                        writer.flush().map_err(failed)?;
+                        out.append(writer.get_mut());
+                    }
+                    After::End => {
+                        let empty = CompressorWriter::new(Vec::new(), BROTLI_BUFFER, 0, 10);
+                        out.append(&mut std::mem::replace(&mut **writer, empty).into_inner());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn code_zstd(
+    encoder: &mut raw::Encoder<'static>,
+    window: &[u8],
+    after: After,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    let start = out.len();
+    // The bound covers one flushed block sequence, so the loops below run once.
+    out.resize(start + zstd_safe::compress_bound(window.len()) + 64, 0);
+    let mut written = start;
+    let mut read = 0;
+    while read < window.len() {
+        let status = encoder.run_on_buffers(&window[read..], &mut out[written..])?;
+        read += status.bytes_read;
+        written += status.bytes_written;
+        grow(out, written);
+    }
+    loop {
+        let mut buffer = OutBuffer::around(&mut out[written..]);
+        let left = match after {
+            After::More => encoder.flush(&mut buffer)?,
+            After::End => encoder.finish(&mut buffer, true)?,
+        };
+        written += buffer.pos();
+        if left == 0 {
+            break;
+        }
+        grow(out, written);
+    }
+    out.truncate(written);
+    Ok(())
+}
+
+fn grow(out: &mut Vec<u8>, written: usize) {
+    if out.len() - written < 64 {
+        out.resize(written + 1024, 0);
+    }
+}
+
+fn window_log(length: Option<ByteCount>) -> u8 {
+    let Some(length) = length else {
+        return MAX_WINDOW_LOG;
+    };
+    // Brotli's window is 16 bytes smaller than its power of two.
+    (16..MAX_WINDOW_LOG)
+        .find(|log| length.bytes() + 16 <= 1 << log)
+        .unwrap_or(MAX_WINDOW_LOG)
+}
+
+/// Room for the coded bytes inside the brotli writer before they are handed on.
+const BROTLI_BUFFER: usize = 4096;

@@ -1,0 +1,126 @@
+//! Decompressors with one interface: bytes in, at most a buffer full of bytes out.
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, enc::StandardAlloc};
+use zstd::stream::raw::{self, DParameter, Operation as _};
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) read: usize,
+    pub(crate) written: usize,
+}
+
+/// The input is not what the coding allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corrupt;
+
+type BrotliDecoder = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
+
+/// A Brotli stream (RFC 7932). It takes nothing behind its end.
+pub(crate) struct Brotli {
+    state: Box<BrotliDecoder>,
+    window_log: u8,
+    started: bool,
+    ended: bool,
+    total_out: usize,
+}
+
+impl Brotli {
+    /// A decoder that refuses streams whose window exceeds 2^`window_log` bytes.
+    pub(crate) fn new(window_log: u8) -> Self {
+        let alloc = StandardAlloc::default;
+        Self {
+            state: Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())),
+            window_log,
+            started: false,
+            ended: false,
+            total_out: 0,
+        }
+    }
+
+    pub(crate) const fn ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Corrupt> {
+        if self.ended {
+            return Ok(Progress { read: 0, written: 0 });
+        }
+        if let (false, Some(first)) = (self.started, input.first()) {
+            self.started = true;
+            if brotli_window_log(*first) > self.window_log {
+                return Err(Corrupt);
+            }
+        }
+        let (mut left, mut read) = (input.len(), 0);
+        let (mut room, mut written) = (output.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut left,
+            &mut read,
+            input,
+            &mut room,
+            &mut written,
+            output,
+            &mut self.total_out,
+            &mut self.state,
+        );
+        match result {
+            BrotliResult::ResultSuccess => self.ended = true,
+            BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::ResultFailure => return Err(Corrupt),
+        }
+        Ok(Progress { read, written })
+    }
+}
+
+/// WBITS of RFC 7932 section 9.1, which the first byte of a stream holds.
+const fn brotli_window_log(first: u8) -> u8 {
+    match (first & 1, first >> 1 & 7, first >> 4 & 7) {
+        (0, _, _) => 16,
+        (_, 0, 0) => 17,
+        // The escape to windows of more than 24 bits, which the decoder itself refuses.
+        (_, 0, 1) => 30,
+        (_, 0, low) => 8 + low,
+        (_, high, _) => 17 + high,
+    }
+}
+
+/// Zstandard frames (RFC 8878), one after the other.
+pub(crate) struct Zstd {
+    decoder: raw::Decoder<'static>,
+    between_frames: bool,
+    /// Whether all that the input so far yields has been taken.
+    drained: bool,
+}
+
+impl Zstd {
+    /// A decoder that refuses frames whose window exceeds 2^`window_log` bytes.
+    pub(crate) fn new(window_log: u8) -> Result<Self, Corrupt> {
+        let mut decoder = raw::Decoder::new().map_err(|_| Corrupt)?;
+        decoder
+            .set_parameter(DParameter::WindowLogMax(u32::from(window_log)))
+            .map_err(|_| Corrupt)?;
+        Ok(Self {
+            decoder,
+            between_frames: true,
+            drained: true,
+        })
+    }
+
+    pub(crate) const fn ended(&self) -> bool {
+        self.between_frames
+    }
+
+    pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Corrupt> {
+        // The library counts calls without progress as an error.
+        if output.is_empty() || input.is_empty() && self.drained {
+            return Ok(Progress { read: 0, written: 0 });
+        }
+        let status = self.decoder.run_on_buffers(input, output).map_err(|_| Corrupt)?;
+        self.between_frames = status.remaining == 0;
+        self.drained = self.between_frames || status.bytes_written < output.len();
+        Ok(Progress {
+            read: status.bytes_read,
+            written: status.bytes_written,
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! Content coders, free of I/O: undoing the content codings of origins, the windows in which a body crosses the
+//! hop, and the choice of a coding.
+//!
+//! * [`Undo`] takes a response body as the origin coded it and yields its decoded bytes in bounded steps.
+//! * [`BodyEncoder`] and [`BodyDecoder`] frame a body for the session (`docs/protocol/body.md`): windows of at
+//!   most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the whole.
+//! * [`AdaptiveEncoder`] does the same with a coding that it picks itself and keeps only when it pays.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod choice;
+mod coding;
+mod compress;
+mod decompress;
+mod undo;
+mod window;
+
+pub use choice::{AdaptiveEncoder, BodyTraits, Finished, choose};
+pub use coding::{Coder, Coding, UnknownCoding};
+pub use compress::EncodeError;
+pub use undo::{MAX_CODINGS, OriginCoding, Step, Undo, UndoError, UndoLimits, UnsupportedCoding, undo_all};
+pub use window::{
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, DecodeError, MAX_CODED_WINDOW, MAX_WINDOW,
+};

@@ -1,0 +1,94 @@
+//! The coding `deflate`: by RFC 9110 section 8.4.1.2 a zlib stream (RFC 1950), in practice now and then the raw
+//! DEFLATE data (RFC 1951) that the name suggests.
+use flate2::{Decompress, FlushDecompress, Status};
+
+use crate::decompress::{Corrupt, Progress};
+
+/// A decoder that tells the two forms apart by their first two bytes.
+pub(crate) struct Deflate {
+    state: State,
+}
+
+enum State {
+    /// So far only this byte is known, if any.
+    Unknown(Option<u8>),
+    /// The two first bytes, of which so many are still to be fed, and the decoder.
+    Data(Decompress, [u8; 2], usize),
+    Ended,
+}
+
+impl Deflate {
+    pub(crate) const fn new() -> Self {
+        Self {
+            state: State::Unknown(None),
+        }
+    }
+
+    pub(crate) const fn ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Corrupt> {
+        let mut read = 0;
+        while let State::Unknown(first) = self.state {
+            let Some(&byte) = input.get(read) else {
+                return Ok(Progress { read, written: 0 });
+            };
+            read += 1;
+            self.state = match first {
+                None => State::Unknown(Some(byte)),
+                Some(first) => {
+                    let decoder = Decompress::new(is_zlib_header(first, byte));
+                    State::Data(decoder, [first, byte], 2)
+                }
+            };
+        }
+        let State::Data(decoder, head, left) = &mut self.state else {
+            return Ok(Progress {
+                read: input.len(),
+                written: 0,
+            });
+        };
+        let mut written = 0;
+        let mut done = false;
+        if *left > 0 {
+            let (progress, end) = inflate(decoder, &head[2 - *left..], output)?;
+            *left -= progress.read;
+            written = progress.written;
+            done = end;
+        }
+        if *left == 0 && !done {
+            let (progress, end) = inflate(decoder, &input[read..], &mut output[written..])?;
+            read += progress.read;
+            written += progress.written;
+            done = end;
+        }
+        if done {
+            self.state = State::Ended;
+        }
+        Ok(Progress { read, written })
+    }
+}
+
+/// Whether the two bytes are CMF and FLG of RFC 1950 section 2.2. In raw data the low nibble 8 of the first byte
+/// would be a stored block with non-zero padding, which no encoder writes.
+fn is_zlib_header(cmf: u8, flg: u8) -> bool {
+    cmf & 0x0f == 8 && cmf >> 4 <= 7 && u16::from_be_bytes([cmf, flg]).is_multiple_of(31)
+}
+
+/// One step of raw or zlib inflation, and whether the stream has ended.
+pub(super) fn inflate(
+    decoder: &mut Decompress,
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<(Progress, bool), Corrupt> {
+    let (read, written) = (decoder.total_in(), decoder.total_out());
+    let status = decoder
+        .decompress(input, output, FlushDecompress::None)
+        .map_err(|_| Corrupt)?;
+    let progress = Progress {
+        read: usize::try_from(decoder.total_in() - read).map_err(|_| Corrupt)?,
+        written: usize::try_from(decoder.total_out() - written).map_err(|_| Corrupt)?,
+    };
+    Ok((progress, status == Status::StreamEnd))
+}

@@ -1,0 +1,170 @@
+//! The gzip file format (RFC 1952), all members of it.
+use flate2::{Crc, Decompress};
+
+use super::deflate::inflate;
+use crate::decompress::{Corrupt, Progress};
+
+/// Where in a member the decoder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Before the first byte of a member.
+    Start,
+    /// In the ten bytes every header has; so many are read.
+    Fixed(usize),
+    ExtraLength(usize),
+    Extra(usize),
+    Name,
+    Comment,
+    HeaderCrc(usize),
+    Data,
+    Trailer(usize),
+    /// Behind the last member: everything more is passed over.
+    Garbage,
+}
+
+/// A decoder of gzip members one after the other.
+///
+/// Bytes behind a member that do not start another one (padding, appended junk) are passed over, as `gzip` and
+/// browsers do.
+pub(crate) struct Gzip {
+    part: Part,
+    inflate: Decompress,
+    crc: Crc,
+    members: u64,
+    flags: u8,
+    field: [u8; 8],
+}
+
+const FHCRC: u8 = 2;
+const FEXTRA: u8 = 4;
+const FNAME: u8 = 8;
+const FCOMMENT: u8 = 16;
+const RESERVED: u8 = 0xe0;
+
+impl Gzip {
+    pub(crate) fn new() -> Self {
+        Self {
+            part: Part::Start,
+            inflate: Decompress::new(false),
+            crc: Crc::new(),
+            members: 0,
+            flags: 0,
+            field: [0; 8],
+        }
+    }
+
+    /// Whether the input may stop here.
+    pub(crate) const fn ended(&self) -> bool {
+        matches!(self.part, Part::Start | Part::Garbage)
+    }
+
+    pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Corrupt> {
+        let (mut read, mut written) = (0, 0);
+        loop {
+            if self.part == Part::Data {
+                let (progress, done) = inflate(&mut self.inflate, &input[read..], &mut output[written..])?;
+                self.crc.update(&output[written..written + progress.written]);
+                read += progress.read;
+                written += progress.written;
+                if !done {
+                    return Ok(Progress { read, written });
+                }
+                self.part = Part::Trailer(0);
+            }
+            let Some(&byte) = input.get(read) else {
+                return Ok(Progress { read, written });
+            };
+            read += 1;
+            self.part = self.frame_byte(byte)?;
+        }
+    }
+
+    /// Takes one byte of a header, a trailer, or what lies between members.
+    fn frame_byte(&mut self, byte: u8) -> Result<Part, Corrupt> {
+        match self.part {
+            Part::Start if byte == MAGIC[0] => {
+                self.field[0] = byte;
+                Ok(Part::Fixed(1))
+            }
+            Part::Start if self.members == 0 => Err(Corrupt),
+            Part::Start | Part::Garbage => Ok(Part::Garbage),
+            Part::Fixed(at) => self.fixed_byte(byte, at),
+            Part::ExtraLength(at) => {
+                self.field[at] = byte;
+                Ok(match at {
+                    0 => Part::ExtraLength(1),
+                    _ => match usize::from(u16::from_le_bytes([self.field[0], self.field[1]])) {
+                        0 => self.after(FEXTRA),
+                        length => Part::Extra(length),
+                    },
+                })
+            }
+            Part::Extra(1) => Ok(self.after(FEXTRA)),
+            Part::Extra(left) => Ok(Part::Extra(left - 1)),
+            Part::Name if byte == 0 => Ok(self.after(FNAME)),
+            Part::Comment if byte == 0 => Ok(self.after(FCOMMENT)),
+            Part::Name | Part::Comment => Ok(self.part),
+            Part::HeaderCrc(0) => Ok(Part::HeaderCrc(1)),
+            Part::HeaderCrc(_) => Ok(self.after(FHCRC)),
+            Part::Trailer(at) => self.trailer_byte(byte, at),
+            Part::Data => Err(Corrupt),
+        }
+    }
+
+    fn fixed_byte(&mut self, byte: u8, at: usize) -> Result<Part, Corrupt> {
+        match at {
+            1 if byte != MAGIC[1] => {
+                return if self.members == 0 {
+                    Err(Corrupt)
+                } else {
+                    Ok(Part::Garbage)
+                };
+            }
+            2 if byte != METHOD_DEFLATE => return Err(Corrupt),
+            3 if byte & RESERVED != 0 => return Err(Corrupt),
+            3 => self.flags = byte,
+            _ => {}
+        }
+        Ok(if at == 9 {
+            self.inflate.reset(false);
+            self.crc.reset();
+            self.after(0)
+        } else {
+            Part::Fixed(at + 1)
+        })
+    }
+
+    /// The part behind the optional field `field` of the header, 0 standing for the fixed bytes.
+    const fn after(&self, field: u8) -> Part {
+        if field < FEXTRA && field != FHCRC && self.flags & FEXTRA != 0 {
+            Part::ExtraLength(0)
+        } else if field < FNAME && field != FHCRC && self.flags & FNAME != 0 {
+            Part::Name
+        } else if field < FCOMMENT && field != FHCRC && self.flags & FCOMMENT != 0 {
+            Part::Comment
+        } else if field != FHCRC && self.flags & FHCRC != 0 {
+            Part::HeaderCrc(0)
+        } else {
+            Part::Data
+        }
+    }
+
+    fn trailer_byte(&mut self, byte: u8, at: usize) -> Result<Part, Corrupt> {
+        self.field[at] = byte;
+        if at < 7 {
+            return Ok(Part::Trailer(at + 1));
+        }
+        let [a, b, c, d, e, f, g, h] = self.field;
+        let sum = u32::from_le_bytes([a, b, c, d]);
+        let length = u32::from_le_bytes([e, f, g, h]);
+        // ISIZE is the length modulo 2^32, as is `amount`.
+        if sum != self.crc.sum() || length != self.crc.amount() {
+            return Err(Corrupt);
+        }
+        self.members += 1;
+        Ok(Part::Start)
+    }
+}
+
+const MAGIC: [u8; 2] = [0x1f, 0x8b];
+const METHOD_DEFLATE: u8 = 8;

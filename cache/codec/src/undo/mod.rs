@@ -1,0 +1,379 @@
+//! Undoing the content codings of an origin's response (RFC 9110 section 8.4), incrementally.
+//!
+//! The bytes that come out are those that a browser would see after its own decoding, so the same liberties are
+//! taken: an empty body is an empty body whatever its coding, and bytes behind the end of a gzip, zlib or Brotli
+//! stream are passed over. What is missing at the end is always an error.
+mod deflate;
+mod gzip;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, str::FromStr};
+
+use longhaul_types::ByteCount;
+
+use self::{deflate::Deflate, gzip::Gzip};
+use crate::decompress::{Brotli, Corrupt, Progress, Zstd};
+
+/// The most codings of one response that are undone. One is usual, two happen behind misconfigured servers.
+pub const MAX_CODINGS: usize = 3;
+
+/// A content coding that origins use (the IANA registry of HTTP content codings).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OriginCoding {
+    /// `br`, RFC 7932.
+    Brotli,
+    /// `deflate`, RFC 1950 (or, wrongly, RFC 1951).
+    Deflate,
+    /// `gzip` or `x-gzip`, RFC 1952.
+    Gzip,
+    /// `identity`: none.
+    Identity,
+    /// `zstd`, RFC 8878 with the window of at most 8 MiB that RFC 9659 prescribes.
+    Zstd,
+}
+
+/// A content coding that cannot be undone here; the body can still be passed on as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the origin used the content coding `{0}`, which cannot be undone")]
+pub struct UnsupportedCoding(pub String);
+
+impl FromStr for OriginCoding {
+    type Err = UnsupportedCoding;
+    /// Reads a coding's name as in `Content-Encoding`, in any case.
+    fn from_str(name: &str) -> Result<Self, UnsupportedCoding> {
+        match name.to_ascii_lowercase().as_str() {
+            "br" => Ok(Self::Brotli),
+            "deflate" => Ok(Self::Deflate),
+            "gzip" | "x-gzip" => Ok(Self::Gzip),
+            "identity" => Ok(Self::Identity),
+            "zstd" => Ok(Self::Zstd),
+            _ => Err(UnsupportedCoding(name.chars().take(32).collect())),
+        }
+    }
+}
+
+impl fmt::Display for OriginCoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Brotli => "br",
+            Self::Deflate => "deflate",
+            Self::Gzip => "gzip",
+            Self::Identity => "identity",
+            Self::Zstd => "zstd",
+        })
+    }
+}
+
+/// Why a body cannot be decoded (further). All of these are the origin's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UndoError {
+    /// The data is not what its coding allows.
+    #[error("the origin's {0} data is corrupt")]
+    Corrupt(OriginCoding),
+    /// The decoded body exceeds a limit.
+    #[error("the origin's body exceeds the limit of {0} when decoded")]
+    TooLarge(ByteCount),
+    /// More codings than [`MAX_CODINGS`].
+    #[error("the origin applied {0} content codings, more than the {MAX_CODINGS} that are undone")]
+    TooManyCodings(usize),
+    /// The data ends before its coding does.
+    #[error("the origin's {0} data ends too early")]
+    Truncated(OriginCoding),
+}
+
+/// Bounds against decompression bombs. They hold for every coding of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoLimits {
+    /// The most that may come out in total. Default 4 GiB: output is streamed, so this bounds work, not memory.
+    pub max_output: ByteCount,
+    /// Decoded bytes that are allowed whatever the ratio. Default 16 MiB.
+    pub free_output: ByteCount,
+    /// Beyond `free_output`: the most decoded bytes per coded byte. Default 200; web text stays below 50, while
+    /// DEFLATE bombs reach 1,032 and Brotli and Zstandard bombs far more.
+    pub max_ratio: u32,
+}
+
+impl Default for UndoLimits {
+    fn default() -> Self {
+        Self {
+            max_output: ByteCount::mib(4096),
+            free_output: ByteCount::mib(16),
+            max_ratio: 200,
+        }
+    }
+}
+
+/// What one call of [`Undo::push`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes of the input that were used up.
+    pub consumed: usize,
+    /// Whether more output is to be had (with the rest of the input, or without any) before more input is needed.
+    pub more: bool,
+}
+
+/// A streaming decoder of a stack of content codings.
+///
+/// ```
+/// # use longhaul_codec::{Undo, UndoLimits, UndoError};
+/// # fn decode(chunks: &[&[u8]]) -> Result<Vec<u8>, UndoError> {
+/// let mut undo = Undo::new(&["gzip".parse().unwrap()], UndoLimits::default())?;
+/// let mut body = Vec::new();
+/// for chunk in chunks {
+///     let mut rest = *chunk;
+///     loop {
+///         let step = undo.push(rest, &mut body)?; // take or send what is in `body` here
+///         rest = &rest[step.consumed..];
+///         if !step.more {
+///             break;
+///         }
+///     }
+/// }
+/// undo.finish()?;
+/// # Ok(body)
+/// # }
+/// ```
+pub struct Undo {
+    /// In the order in which they are undone: the last one applied comes first.
+    stages: Vec<Stage>,
+    limits: UndoLimits,
+    total_in: u64,
+    failed: Option<UndoError>,
+}
+
+struct Stage {
+    coding: OriginCoding,
+    decoder: Decoder,
+    total_out: u64,
+    used: bool,
+    /// Output that the next stage has not taken yet.
+    held: Vec<u8>,
+}
+
+enum Decoder {
+    Brotli(Brotli),
+    Deflate(Deflate),
+    Gzip(Box<Gzip>),
+    Identity,
+    Zstd(Zstd),
+}
+
+impl Undo {
+    /// The most bytes that one [`Undo::push`] appends.
+    pub const MAX_STEP: usize = 64 * 1024;
+
+    /// A decoder for `codings` in the order of `Content-Encoding`, that is, of their application.
+    ///
+    /// # Errors
+    /// There are more than [`MAX_CODINGS`].
+    pub fn new(codings: &[OriginCoding], limits: UndoLimits) -> Result<Self, UndoError> {
+        if codings.len() > MAX_CODINGS {
+            return Err(UndoError::TooManyCodings(codings.len()));
+        }
+        let mut stages = codings
+            .iter()
+            .rev()
+            .map(|coding| Stage::new(*coding))
+            .collect::<Result<Vec<_>, _>>()?;
+        if stages.is_empty() {
+            stages.push(Stage::new(OriginCoding::Identity)?);
+        }
+        Ok(Self {
+            stages,
+            limits,
+            total_in: 0,
+            failed: None,
+        })
+    }
+
+    /// Decodes a part of `input` and appends at most [`Self::MAX_STEP`] bytes to `out`.
+    ///
+    /// Call it again with the rest of the input as long as [`Step::more`] is set, then with the next input.
+    ///
+    /// # Errors
+    /// The data is corrupt or too large; what was appended before stays valid, and every later call fails alike.
+    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, UndoError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let start = out.len();
+        out.resize(start + Self::MAX_STEP, 0);
+        let mut written = 0;
+        let result = self.run(input, &mut out[start..], &mut written);
+        out.truncate(start + written);
+        if let Err(error) = result {
+            self.failed = Some(error);
+        }
+        result
+    }
+
+    /// Ends the input.
+    ///
+    /// # Errors
+    /// A stream is not complete, or something failed before.
+    pub fn finish(&self) -> Result<(), UndoError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.stages.iter().try_for_each(|stage| {
+            if stage.ended() && stage.held.is_empty() {
+                Ok(())
+            } else {
+                Err(UndoError::Truncated(stage.coding))
+            }
+        })
+    }
+
+    fn run(&mut self, input: &[u8], out: &mut [u8], written: &mut usize) -> Result<Step, UndoError> {
+        let mut consumed = 0;
+        loop {
+            let mut moved = false;
+            for index in 0..self.stages.len() {
+                let (before, rest) = self.stages.split_at_mut(index);
+                let Some((stage, after)) = rest.split_first_mut() else {
+                    break;
+                };
+                let source = before
+                    .last()
+                    .map_or(&input[consumed..], |previous| previous.held.as_slice());
+                let progress = if after.is_empty() {
+                    let progress = stage.step(source, &mut out[*written..])?;
+                    *written += progress.written;
+                    progress
+                } else {
+                    stage.step_held(source)?
+                };
+                moved |= progress.read + progress.written > 0;
+                match before.last_mut() {
+                    Some(previous) => {
+                        previous.held.drain(..progress.read);
+                    }
+                    None => {
+                        consumed += progress.read;
+                        self.total_in += progress.read as u64;
+                    }
+                }
+                self.check_limits(index)?;
+            }
+            if *written == out.len() {
+                return Ok(Step { consumed, more: true });
+            }
+            if !moved {
+                return Ok(Step {
+                    consumed,
+                    more: false,
+                });
+            }
+        }
+    }
+
+    fn check_limits(&self, index: usize) -> Result<(), UndoError> {
+        let total_out = self.stages[index].total_out;
+        let by_ratio = self.total_in.saturating_mul(u64::from(self.limits.max_ratio));
+        let limit = by_ratio
+            .max(self.limits.free_output.bytes())
+            .min(self.limits.max_output.bytes());
+        if total_out > limit {
+            return Err(UndoError::TooLarge(ByteCount::new(limit)));
+        }
+        Ok(())
+    }
+}
+
+impl Stage {
+    fn new(coding: OriginCoding) -> Result<Self, UndoError> {
+        let decoder = match coding {
+            OriginCoding::Brotli => Decoder::Brotli(Brotli::new(ORIGIN_BROTLI_WINDOW_LOG)),
+            OriginCoding::Deflate => Decoder::Deflate(Deflate::new()),
+            OriginCoding::Gzip => Decoder::Gzip(Box::new(Gzip::new())),
+            OriginCoding::Identity => Decoder::Identity,
+            OriginCoding::Zstd => Decoder::Zstd(
+                Zstd::new(ORIGIN_ZSTD_WINDOW_LOG).map_err(|Corrupt| UndoError::Corrupt(coding))?,
+            ),
+        };
+        Ok(Self {
+            coding,
+            decoder,
+            total_out: 0,
+            used: false,
+            held: Vec::new(),
+        })
+    }
+
+    fn ended(&self) -> bool {
+        !self.used
+            || match &self.decoder {
+                Decoder::Brotli(decoder) => decoder.ended(),
+                Decoder::Deflate(decoder) => decoder.ended(),
+                Decoder::Gzip(decoder) => decoder.ended(),
+                Decoder::Identity => true,
+                Decoder::Zstd(decoder) => decoder.ended(),
+            }
+    }
+
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, UndoError> {
+        if output.is_empty() || !self.used && input.is_empty() {
+            return Ok(Progress { read: 0, written: 0 });
+        }
+        self.used = true;
+        let result = match &mut self.decoder {
+            Decoder::Brotli(decoder) if decoder.ended() => Ok(Progress {
+                read: input.len(),
+                written: 0,
+            }),
+            Decoder::Brotli(decoder) => decoder.step(input, output),
+            Decoder::Deflate(decoder) => decoder.step(input, output),
+            Decoder::Gzip(decoder) => decoder.step(input, output),
+            Decoder::Identity => {
+                let length = input.len().min(output.len());
+                output[..length].copy_from_slice(&input[..length]);
+                Ok(Progress {
+                    read: length,
+                    written: length,
+                })
+            }
+            Decoder::Zstd(decoder) => decoder.step(input, output),
+        };
+        let progress = result.map_err(|Corrupt| UndoError::Corrupt(self.coding))?;
+        self.total_out += progress.written as u64;
+        Ok(progress)
+    }
+
+    /// Steps into the buffer for the next stage, as far as that has room.
+    fn step_held(&mut self, input: &[u8]) -> Result<Progress, UndoError> {
+        let mut held = std::mem::take(&mut self.held);
+        let start = held.len();
+        held.resize(HELD_BETWEEN_STAGES, 0);
+        let result = self.step(input, &mut held[start..]);
+        held.truncate(start + result.as_ref().map_or(0, |progress| progress.written));
+        self.held = held;
+        result
+    }
+}
+
+/// Decodes a body that is there as a whole.
+///
+/// # Errors
+/// As of [`Undo`].
+pub fn undo_all(codings: &[OriginCoding], mut body: &[u8], limits: UndoLimits) -> Result<Vec<u8>, UndoError> {
+    let mut undo = Undo::new(codings, limits)?;
+    let mut out = Vec::new();
+    loop {
+        let step = undo.push(body, &mut out)?;
+        body = &body[step.consumed..];
+        if !step.more {
+            break;
+        }
+    }
+    undo.finish()?;
+    Ok(out)
+}
+
+/// RFC 9659: a recipient must support windows of 8 MiB and should refuse larger ones.
+const ORIGIN_ZSTD_WINDOW_LOG: u8 = 23;
+/// The largest window of RFC 7932; "large window" Brotli is no content coding of the web.
+const ORIGIN_BROTLI_WINDOW_LOG: u8 = 24;
+/// The buffer between two codings of a stack; it bounds memory and is large enough to keep the decoders busy.
+const HELD_BETWEEN_STAGES: usize = 16 * 1024;

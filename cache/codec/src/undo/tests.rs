@@ -1,0 +1,397 @@
+use std::io::Write as _;
+
+use flate2::{Compression, GzBuilder, write};
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL: [OriginCoding; 5] = [
+    OriginCoding::Brotli,
+    OriginCoding::Deflate,
+    OriginCoding::Gzip,
+    OriginCoding::Identity,
+    OriginCoding::Zstd,
+];
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = write::GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(data: &[u8]) -> Vec<u8> {
+    let mut encoder = write::ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn raw_deflate(data: &[u8], level: u32) -> Vec<u8> {
+    let mut encoder = write::DeflateEncoder::new(Vec::new(), Compression::new(level));
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn br(mut data: &[u8]) -> Vec<u8> {
+    let mut coded = Vec::new();
+    let params = brotli::enc::BrotliEncoderParams {
+        quality: 4,
+        lgwin: 24,
+        ..Default::default()
+    };
+    brotli::BrotliCompress(&mut data, &mut coded, &params).unwrap();
+    coded
+}
+
+fn apply(coding: OriginCoding, data: &[u8]) -> Vec<u8> {
+    match coding {
+        OriginCoding::Brotli => br(data),
+        OriginCoding::Deflate => zlib(data),
+        OriginCoding::Gzip => gzip(data),
+        OriginCoding::Identity => data.to_vec(),
+        OriginCoding::Zstd => zstd::bulk::compress(data, 3).unwrap(),
+    }
+}
+
+/// Feeds `coded` in pieces of `size` bytes.
+fn undo_split(codings: &[OriginCoding], coded: &[u8], size: usize) -> Result<Vec<u8>, UndoError> {
+    let mut undo = Undo::new(codings, UndoLimits::default())?;
+    let mut out = Vec::new();
+    for chunk in coded.chunks(size) {
+        let mut rest = chunk;
+        loop {
+            let before = out.len();
+            let step = undo.push(rest, &mut out)?;
+            assert!(out.len() - before <= Undo::MAX_STEP);
+            rest = &rest[step.consumed..];
+            if !step.more {
+                break;
+            }
+        }
+        assert!(rest.is_empty());
+    }
+    undo.finish()?;
+    Ok(out)
+}
+
+fn page(length: usize) -> Vec<u8> {
+    (0..length / 10)
+        .flat_map(|i| format!("<p>{:06}\n", i * 7919 % 99_991).into_bytes())
+        .collect()
+}
+
+#[test]
+fn each_coding_is_undone_at_any_split() {
+    let body = page(300_000);
+    for coding in ALL {
+        let coded = apply(coding, &body);
+        for size in [1, 7, 4096, coded.len()] {
+            assert!(
+                undo_split(&[coding], &coded, size).unwrap() == body,
+                "{coding} {size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn deflate_is_zlib_or_raw() {
+    for level in [0, 1, 9] {
+        for body in [page(100_000), b"x".to_vec(), Vec::new()] {
+            let raw = raw_deflate(&body, level);
+            assert_eq!(undo_split(&[OriginCoding::Deflate], &raw, 1), Ok(body.clone()));
+            assert_eq!(
+                undo_split(&[OriginCoding::Deflate], &raw, usize::MAX),
+                Ok(body.clone())
+            );
+        }
+    }
+    assert_eq!(
+        undo_split(&[OriginCoding::Deflate], &zlib(b""), 1),
+        Ok(Vec::new())
+    );
+}
+
+#[test]
+fn gzip_members_follow_each_other() {
+    let coded = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
+    for size in [1, 5, 1000] {
+        assert_eq!(
+            undo_split(&[OriginCoding::Gzip], &coded, size).unwrap(),
+            b"one two"
+        );
+    }
+    // Zero padding and other junk behind the last member.
+    for junk in [&[0; 512][..], b"<!-- cached -->", b"\x1fx"] {
+        let padded = [coded.as_slice(), junk].concat();
+        assert_eq!(undo_split(&[OriginCoding::Gzip], &padded, 3).unwrap(), b"one two");
+    }
+}
+
+#[test]
+fn gzip_header_fields_are_skipped() {
+    let mut encoder = GzBuilder::new()
+        .filename("a.html")
+        .comment("made by hand")
+        .extra(vec![1, 2, 3, 4, 5])
+        .mtime(12)
+        .write(Vec::new(), Compression::best());
+    encoder.write_all(b"body").unwrap();
+    let coded = encoder.finish().unwrap();
+    for size in [1, 1000] {
+        assert_eq!(undo_split(&[OriginCoding::Gzip], &coded, size).unwrap(), b"body");
+    }
+    // FHCRC and an empty FEXTRA, which the builder does not write.
+    let mut plain = gzip(b"body");
+    plain[3] = 0x06;
+    let with_crc = [&plain[..10], &[0, 0], &[0xaa, 0xbb], &plain[10..]].concat();
+    assert_eq!(undo_split(&[OriginCoding::Gzip], &with_crc, 1).unwrap(), b"body");
+}
+
+/// Laid out by hand after RFC 1952, RFC 7932 and RFC 8878: a fixed Huffman block and two uncompressed ones.
+#[test]
+fn golden_vectors() {
+    let gz = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b\x4c\x4a\x06\x00\xc2\x41\x24\x35\x03\x00\x00\x00";
+    assert_eq!(
+        undo_all(&[OriginCoding::Gzip], gz, UndoLimits::default()).unwrap(),
+        b"abc"
+    );
+    let br = b"\x0b\x01\x80abc\x03";
+    assert_eq!(
+        undo_all(&[OriginCoding::Brotli], br, UndoLimits::default()).unwrap(),
+        b"abc"
+    );
+    let zst = b"\x28\xb5\x2f\xfd\x20\x03\x19\x00\x00abc";
+    assert_eq!(
+        undo_all(&[OriginCoding::Zstd], zst, UndoLimits::default()).unwrap(),
+        b"abc"
+    );
+}
+
+#[test]
+fn zstd_frames_follow_each_other_and_windows_are_bounded() {
+    let coded = [
+        apply(OriginCoding::Zstd, b"one "),
+        apply(OriginCoding::Zstd, b"two"),
+    ]
+    .concat();
+    assert_eq!(undo_split(&[OriginCoding::Zstd], &coded, 1).unwrap(), b"one two");
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(24).unwrap();
+    encoder.write_all(&page(200_000)).unwrap();
+    let coded = encoder.finish().unwrap();
+    assert_eq!(
+        undo_split(&[OriginCoding::Zstd], &coded, 1000),
+        Err(UndoError::Corrupt(OriginCoding::Zstd))
+    );
+}
+
+#[test]
+fn idle_calls_do_no_harm() {
+    for coding in ALL {
+        let coded = apply(coding, &page(50_000));
+        let mut undo = Undo::new(&[coding], UndoLimits::default()).unwrap();
+        let mut out = Vec::new();
+        let (head, tail) = coded.split_at(coded.len() / 2);
+        for part in [head, tail] {
+            let step = undo.push(part, &mut out).unwrap();
+            assert_eq!((step.consumed, step.more), (part.len(), false));
+            for _ in 0..100 {
+                assert_eq!(
+                    undo.push(&[], &mut out),
+                    Ok(Step {
+                        consumed: 0,
+                        more: false
+                    })
+                );
+            }
+        }
+        assert_eq!(undo.finish(), Ok(()));
+        assert!(out == page(50_000));
+    }
+}
+
+#[test]
+fn stacks_are_undone_in_reverse_order() {
+    let body = page(150_000);
+    let stack = [OriginCoding::Brotli, OriginCoding::Gzip, OriginCoding::Zstd];
+    let coded = stack
+        .iter()
+        .fold(body.clone(), |data, coding| apply(*coding, &data));
+    for size in [1, 997, coded.len()] {
+        assert!(undo_split(&stack, &coded, size).unwrap() == body);
+    }
+    assert_eq!(
+        Undo::new(&[OriginCoding::Gzip; 4], UndoLimits::default()).err(),
+        Some(UndoError::TooManyCodings(4))
+    );
+    assert_eq!(undo_split(&[], b"plain", 2).unwrap(), b"plain");
+}
+
+#[test]
+fn an_empty_body_is_empty_in_any_coding() {
+    for coding in ALL {
+        assert_eq!(
+            undo_all(&[coding, coding], b"", UndoLimits::default()),
+            Ok(Vec::new())
+        );
+    }
+}
+
+#[test]
+fn every_truncation_is_told() {
+    let body = page(5_000);
+    for coding in [
+        OriginCoding::Brotli,
+        OriginCoding::Deflate,
+        OriginCoding::Gzip,
+        OriginCoding::Zstd,
+    ] {
+        let coded = apply(coding, &body);
+        for length in 1..coded.len() {
+            assert_eq!(
+                undo_all(&[coding], &coded[..length], UndoLimits::default()),
+                Err(UndoError::Truncated(coding)),
+                "{coding} {length}"
+            );
+        }
+    }
+    let twice = gzip(&gzip(&body));
+    let cut = &twice[..twice.len() / 2];
+    let stack = [OriginCoding::Gzip, OriginCoding::Gzip];
+    assert_eq!(
+        undo_all(&stack, cut, UndoLimits::default()),
+        Err(UndoError::Truncated(OriginCoding::Gzip))
+    );
+}
+
+#[test]
+fn corrupt_data_is_told_for_good() {
+    for (coding, data) in [
+        (OriginCoding::Gzip, b"<html>not coded at all</html>".to_vec()),
+        (OriginCoding::Zstd, b"<html>not coded at all</html>".to_vec()),
+        (OriginCoding::Deflate, vec![0xff; 40]),
+        (OriginCoding::Brotli, vec![0xff; 40]),
+    ] {
+        let mut undo = Undo::new(&[coding], UndoLimits::default()).unwrap();
+        let mut out = Vec::new();
+        let error = Err(UndoError::Corrupt(coding));
+        assert_eq!(undo.push(&data, &mut out), error.clone(), "{coding}");
+        assert_eq!(undo.push(b"", &mut out), error);
+        assert_eq!(undo.finish(), Err(UndoError::Corrupt(coding)));
+    }
+    let mut bad_sum = gzip(&page(1000));
+    let at = bad_sum.len() - 6;
+    bad_sum[at] ^= 1;
+    assert_eq!(
+        undo_all(&[OriginCoding::Gzip], &bad_sum, UndoLimits::default()),
+        Err(UndoError::Corrupt(OriginCoding::Gzip))
+    );
+}
+
+#[test]
+fn bombs_are_stopped() {
+    let zeros = vec![0; 40 << 20];
+    let limits = UndoLimits {
+        free_output: ByteCount::mib(1),
+        ..UndoLimits::default()
+    };
+    for coding in [
+        OriginCoding::Brotli,
+        OriginCoding::Deflate,
+        OriginCoding::Gzip,
+        OriginCoding::Zstd,
+    ] {
+        let coded = apply(coding, &zeros);
+        let mut undo = Undo::new(&[coding], limits).unwrap();
+        let (mut rest, mut out, mut total) = (coded.as_slice(), Vec::new(), 0);
+        let error = loop {
+            match undo.push(rest, &mut out) {
+                Ok(step) => rest = &rest[step.consumed..],
+                Err(error) => break error,
+            }
+            assert!(out.len() <= Undo::MAX_STEP);
+            total += out.len() as u64;
+            out.clear();
+        };
+        assert!(matches!(error, UndoError::TooLarge(_)), "{coding}");
+        assert!(total <= (200 * coded.len() as u64).max(1 << 20));
+    }
+    // A bomb inside a bomb: the inner coding's small result does not hide the outer one's.
+    let nested = gzip(&gzip(&zeros));
+    let stack = [OriginCoding::Gzip, OriginCoding::Gzip];
+    assert!(matches!(
+        undo_all(&stack, &nested, limits),
+        Err(UndoError::TooLarge(_))
+    ));
+}
+
+#[test]
+fn junk_behind_the_end_is_passed_over() {
+    for coding in [OriginCoding::Brotli, OriginCoding::Deflate, OriginCoding::Gzip] {
+        let coded = [apply(coding, b"abc"), b"<!-- junk -->".to_vec()].concat();
+        for size in [1, 1000] {
+            assert_eq!(undo_split(&[coding], &coded, size).unwrap(), b"abc");
+        }
+    }
+}
+
+/// Bytes changed in otherwise good data reach deeper into the decoders than noise does.
+#[test]
+fn damaged_data_never_panics() {
+    let body = page(3_000);
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    for coding in [
+        OriginCoding::Brotli,
+        OriginCoding::Deflate,
+        OriginCoding::Gzip,
+        OriginCoding::Zstd,
+    ] {
+        let coded = apply(coding, &body);
+        for _ in 0..DAMAGES {
+            let mut bad = coded.clone();
+            for _ in 0..=random(3) {
+                let at = random(bad.len());
+                bad[at] ^= 1 << random(8);
+            }
+            let _ = undo_all(&[coding], &bad, UndoLimits::default());
+        }
+    }
+}
+
+const DAMAGES: usize = 1_000;
+
+#[test]
+fn names_are_read_in_any_case() {
+    assert_eq!("X-GZip".parse(), Ok(OriginCoding::Gzip));
+    assert_eq!("BR".parse(), Ok(OriginCoding::Brotli));
+    assert_eq!(
+        "sdch".parse::<OriginCoding>(),
+        Err(UnsupportedCoding("sdch".to_owned()))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn arbitrary_bodies_survive(
+        body in prop::collection::vec(any::<u8>(), 0..20_000),
+        codings in prop::collection::vec(prop::sample::select(ALL.to_vec()), 0..=MAX_CODINGS),
+        size in 1_usize..3_000,
+    ) {
+        let coded = codings.iter().fold(body.clone(), |data, coding| apply(*coding, &data));
+        prop_assert!(undo_split(&codings, &coded, size).unwrap() == body);
+    }
+
+    #[test]
+    fn arbitrary_input_never_panics(
+        input in prop::collection::vec(any::<u8>(), 0..2_000),
+        coding in prop::sample::select(ALL.to_vec()),
+    ) {
+        let _ = undo_all(&[coding], &input, UndoLimits::default());
+    }
+}

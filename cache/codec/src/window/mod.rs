@@ -1,0 +1,74 @@
+//! The framing of a body between agent and gateway: `docs/protocol/body.md` is its specification.
+//!
+//! A body is a sequence of windows of at most [`MAX_WINDOW`] decoded bytes; the last one, which may be empty, carries
+//! the content hash (CHK) of the whole body.
+//!
+//! ```text
+//! window:  size     varint   2 * (n + 1) with n the number of decoded bytes, 1 <= n < 32768, or 2 if n = 32768
+//!          coded    varint   number of coded bytes; absent where the coding is identity
+//!          hash     8 bytes  first bytes of keyed BLAKE3(key, offset as u64 big-endian || decoded bytes)
+//!          data     coded bytes
+//! last:    size     varint   as above plus 1; just 1 if the window is empty
+//!          coded    varint   absent where the coding is identity or the window is empty
+//!          chk      32 bytes BLAKE3 of the whole body
+//!          data     coded bytes; absent if the window is empty
+//! ```
+//!
+//! The coder's context runs across the windows of a body, and each window's coded bytes suffice to decode it.
+mod decoder;
+mod encoder;
+#[cfg(test)]
+mod tests;
+
+pub use decoder::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
+pub use encoder::BodyEncoder;
+
+/// The most decoded bytes of a window. Small enough that a check waits for no more than a second's worth of data
+/// on the slowest link, large enough that hashes and flushes cost less than a thousandth.
+pub const MAX_WINDOW: usize = 32 * 1024;
+/// The most coded bytes of a window: incompressible data grows by less than the addition.
+pub const MAX_CODED_WINDOW: usize = MAX_WINDOW + 1024;
+
+const HASH_SIZE: usize = 8;
+
+/// The check of one window, which binds its place in the body.
+fn window_hash(key: &[u8; 32], offset: u64, decoded: &[u8]) -> [u8; HASH_SIZE] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(&offset.to_be_bytes());
+    hasher.update(decoded);
+    let hash = hasher.finalize();
+    let mut short = [0; HASH_SIZE];
+    short.copy_from_slice(&hash.as_bytes()[..HASH_SIZE]);
+    short
+}
+
+/// Whether a window is the last one of its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Inner,
+    Last,
+}
+
+/// The first field of a window.
+fn size_field(length: usize, place: Place) -> u64 {
+    let size = match length {
+        0 => 0,
+        MAX_WINDOW => 2,
+        length => 2 * (length as u64 + 1),
+    };
+    size + u64::from(place == Place::Last)
+}
+
+/// The length and place that the first field of a window tells, if it is valid.
+fn parse_size_field(field: u64) -> Option<(usize, Place)> {
+    let place = if field % 2 == 1 { Place::Last } else { Place::Inner };
+    match field / 2 {
+        0 if place == Place::Inner => None,
+        0 => Some((0, place)),
+        1 => Some((MAX_WINDOW, place)),
+        size => {
+            let length = usize::try_from(size - 1).ok()?;
+            (length < MAX_WINDOW).then_some((length, place))
+        }
+    }
+}

@@ -1,0 +1,465 @@
+use bytes::Bytes;
+use longhaul_types::{ByteCount, ContentHash};
+use proptest::prelude::*;
+
+use super::*;
+use longhaul_types::varint;
+
+use crate::{Coder, Coding};
+
+const KEY: [u8; 32] = [7; 32];
+const CODERS: [Coder; 5] = [
+    Coder::Identity,
+    Coder::Zstd { level: 3 },
+    Coder::Brotli { quality: 5 },
+    Coder::Brotli { quality: 9 },
+    Coder::Brotli { quality: 11 },
+];
+
+fn text(length: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut state = 1_u32;
+    while text.len() < length {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        text.extend_from_slice(
+            format!("<li class=\"item-{}\">entry {}</li>\n", state >> 28, state >> 20).as_bytes(),
+        );
+    }
+    text.truncate(length);
+    text
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    (0..length)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        })
+        .collect()
+}
+
+fn encode(coder: Coder, body: &[u8]) -> Vec<u8> {
+    let mut wire = Vec::new();
+    let mut encoder = BodyEncoder::new(KEY, coder, None).unwrap();
+    encoder.push(body, &mut wire).unwrap();
+    assert_eq!(encoder.finish(&mut wire), Ok(ContentHash::of(body)));
+    wire
+}
+
+fn drain(
+    decoder: &mut BodyDecoder,
+    mut wire: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<Option<ContentHash>, DecodeError> {
+    loop {
+        match decoder.next(&mut wire)? {
+            BodyEvent::Window(window) => {
+                assert!(!window.is_empty() && window.len() <= MAX_WINDOW);
+                out.extend_from_slice(&window);
+            }
+            BodyEvent::End(hash) => return Ok(Some(hash)),
+            BodyEvent::NeedInput => return Ok(None),
+        }
+    }
+}
+
+fn decode(coding: Coding, wire: &[u8]) -> (Vec<u8>, Result<ContentHash, DecodeError>) {
+    let mut decoder = BodyDecoder::new(KEY, coding, BodyLimits::default());
+    let mut out = Vec::new();
+    let result = drain(&mut decoder, wire, &mut out).and_then(|_| decoder.finish());
+    (out, result)
+}
+
+#[test]
+fn ends_are_send() {
+    fn send<T: Send + 'static>() {}
+    send::<BodyEncoder>();
+    send::<BodyDecoder>();
+    send::<crate::Undo>();
+    send::<crate::AdaptiveEncoder>();
+}
+
+#[test]
+fn every_length_and_coder_round_trips() {
+    for coder in CODERS {
+        for length in [
+            0,
+            1,
+            100,
+            MAX_WINDOW - 1,
+            MAX_WINDOW,
+            MAX_WINDOW + 1,
+            3 * MAX_WINDOW + 77,
+        ] {
+            for body in [text(length), noise(length), vec![0; length]] {
+                let wire = encode(coder, &body);
+                let (out, result) = decode(coder.coding(), &wire);
+                assert_eq!(result, Ok(ContentHash::of(&body)), "{coder:?} {length}");
+                assert!(out == body);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_far_beyond_the_coders_window_round_trips() {
+    let body: Vec<u8> = [noise(40_000), text(2_000_000), noise(40_000)].concat();
+    for coder in [Coder::Zstd { level: 19 }, Coder::Brotli { quality: 5 }] {
+        let (out, result) = decode(coder.coding(), &encode(coder, &body));
+        assert_eq!(result, Ok(ContentHash::of(&body)));
+        assert!(out == body);
+    }
+}
+
+#[test]
+fn flushed_bytes_arrive_without_what_follows() {
+    for coder in CODERS {
+        let mut encoder = BodyEncoder::new(KEY, coder, None).unwrap();
+        let mut decoder = BodyDecoder::new(KEY, coder.coding(), BodyLimits::default());
+        let mut out = Vec::new();
+        for part in [
+            "a",
+            "data: 1\n\n",
+            "data: 2\n\n",
+            "data: 2\n\n",
+            "the rest of the page",
+        ] {
+            let (mut wire, before) = (Vec::new(), out.len());
+            encoder.push(part.as_bytes(), &mut wire).unwrap();
+            assert!(wire.is_empty());
+            encoder.flush(&mut wire).unwrap();
+            assert_eq!(drain(&mut decoder, &wire, &mut out), Ok(None));
+            assert_eq!(&out[before..], part.as_bytes());
+        }
+        let mut wire = Vec::new();
+        encoder.flush(&mut wire).unwrap();
+        assert!(wire.is_empty());
+        let hash = encoder.finish(&mut wire).unwrap();
+        assert_eq!(wire.len(), 33);
+        assert_eq!(drain(&mut decoder, &wire, &mut out), Ok(Some(hash)));
+    }
+}
+
+/// docs/protocol/body.md section 6.
+#[test]
+fn golden_vectors() {
+    let key: [u8; 32] = std::array::from_fn(|i| u8::try_from(i).unwrap());
+    let mut wire = Vec::new();
+    let mut encoder = BodyEncoder::new(key, Coder::Identity, None).unwrap();
+    encoder.push(b"hello ", &mut wire).unwrap();
+    encoder.flush(&mut wire).unwrap();
+    encoder.push(b"world", &mut wire).unwrap();
+    let hash = encoder.finish(&mut wire).unwrap();
+    assert_eq!(hash, ContentHash::of(b"hello world"));
+    let hex: String = wire.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        hex,
+        concat!(
+            "0e",
+            "2a1df6b6d22f7212",
+            "68656c6c6f20",
+            "0d",
+            "d74981efa70a0c880b8d8c1985d075dbcbf679b99a5f9914e5aaf96b831a9e24",
+            "776f726c64"
+        )
+    );
+    let empty = encode(Coder::Brotli { quality: 5 }, b"");
+    let hex: String = empty.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        hex,
+        "01af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+    );
+}
+
+#[test]
+fn a_changed_byte_never_gets_through() {
+    for coder in CODERS {
+        let body = text(2 * MAX_WINDOW + 500);
+        let wire = encode(coder, &body);
+        for at in (0..wire.len()).step_by(97).chain(wire.len() - 40..wire.len()) {
+            for bit in [1, 0x80] {
+                let mut bad = wire.clone();
+                bad[at] ^= bit;
+                let (out, result) = decode(coder.coding(), &bad);
+                assert!(body.starts_with(&out), "{coder:?} byte {at}");
+                match result {
+                    Ok(_) => assert!(out == body),
+                    Err(DecodeError::WindowMismatch { offset }) => assert_eq!(offset, out.len() as u64),
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rest_resumes_from_the_offset_of_a_mismatch() {
+    let body = text(3 * MAX_WINDOW);
+    let wire = encode(Coder::Brotli { quality: 5 }, &body);
+    let mut bad = wire.clone();
+    let middle = bad.len() / 2;
+    bad[middle] ^= 4;
+    let mut decoder = BodyDecoder::new(KEY, Coding::Brotli, BodyLimits::default());
+    let mut out = Vec::new();
+    let error = drain(&mut decoder, &bad, &mut out).unwrap_err();
+    let offset = decoder.offset();
+    assert_eq!(error, DecodeError::WindowMismatch { offset });
+    assert_eq!(offset, MAX_WINDOW as u64);
+    assert_eq!(decoder.finish(), Err(error));
+    assert_eq!(decoder.next(&mut wire.as_slice()), Err(error));
+
+    let key = [8; 32];
+    let mut decoder = decoder.resume(key, Coding::Zstd);
+    let mut encoder = BodyEncoder::resume(key, Coder::Zstd { level: 3 }, None, &body[..MAX_WINDOW]).unwrap();
+    let mut rest = Vec::new();
+    encoder.push(&body[MAX_WINDOW..], &mut rest).unwrap();
+    let hash = encoder.finish(&mut rest).unwrap();
+    assert_eq!(drain(&mut decoder, &rest, &mut out), Ok(Some(hash)));
+    assert!(out == body);
+    assert_eq!(hash, ContentHash::of(&body));
+}
+
+#[test]
+fn a_mismatch_in_the_last_window_can_be_resumed_too() {
+    let mut wire = encode(Coder::Identity, b"abcdef");
+    *wire.last_mut().unwrap() ^= 1;
+    let mut decoder = BodyDecoder::new(KEY, Coding::Identity, BodyLimits::default());
+    let mut out = Vec::new();
+    assert_eq!(
+        drain(&mut decoder, &wire, &mut out),
+        Err(DecodeError::WindowMismatch { offset: 0 })
+    );
+    let mut decoder = decoder.resume(KEY, Coding::Identity);
+    let hash = drain(&mut decoder, &encode(Coder::Identity, b"abcdef"), &mut out);
+    assert_eq!(hash, Ok(Some(ContentHash::of(b"abcdef"))));
+    assert_eq!(out, b"abcdef");
+}
+
+#[test]
+fn swapped_and_repeated_windows_fail() {
+    // Equal lengths and equal contents: only the place tells the windows apart.
+    let body = [
+        vec![b'a'; MAX_WINDOW],
+        vec![b'b'; MAX_WINDOW],
+        vec![b'a'; MAX_WINDOW],
+    ]
+    .concat();
+    let wire = encode(Coder::Identity, &body);
+    let size = 9 + MAX_WINDOW;
+    let windows: Vec<&[u8]> = wire.chunks(size).collect();
+    assert_eq!(windows.len(), 4);
+    for (order, good) in [
+        ([1, 0, 2, 3], 0),
+        ([0, 0, 2, 3], 1),
+        ([2, 1, 0, 3], 0),
+        ([0, 1, 1, 3], 2),
+    ] {
+        let shuffled = order.map(|index| windows[index]).concat();
+        let (out, result) = decode(Coding::Identity, &shuffled);
+        let offset = good * MAX_WINDOW as u64;
+        assert_eq!(result, Err(DecodeError::WindowMismatch { offset }));
+        assert_eq!(out.len() as u64, offset);
+    }
+    let dropped = [windows[0], windows[1], windows[3]].concat();
+    assert_eq!(
+        decode(Coding::Identity, &dropped).1,
+        Err(DecodeError::ContentMismatch)
+    );
+    let other_key = BodyDecoder::new([9; 32], Coding::Identity, BodyLimits::default());
+    let mut other_key = other_key;
+    assert_eq!(
+        drain(&mut other_key, &wire, &mut Vec::new()),
+        Err(DecodeError::WindowMismatch { offset: 0 })
+    );
+}
+
+#[test]
+fn every_truncation_is_told() {
+    for coder in CODERS {
+        let body = text(MAX_WINDOW + 300);
+        let wire = encode(coder, &body);
+        for length in (0..wire.len()).step_by(53).chain([wire.len() - 1]) {
+            let (out, result) = decode(coder.coding(), &wire[..length]);
+            let offset = out.len() as u64;
+            assert_eq!(result, Err(DecodeError::Truncated { offset }));
+            assert!(body.starts_with(&out));
+        }
+    }
+}
+
+#[test]
+fn malformed_headers_are_refused_before_anything_is_allocated() {
+    let header = |size: u64, coded: u64| {
+        let mut wire = Vec::new();
+        varint::encode(size, &mut wire);
+        varint::encode(coded, &mut wire);
+        wire
+    };
+    let malformed = Err(DecodeError::Malformed { offset: 0 });
+    for wire in [
+        vec![0],
+        vec![0x40, 0x02],
+        header(2 * (MAX_WINDOW as u64 + 1), 1),
+        header((1 << 62) - 1, 1),
+        header(2, 0),
+        header(2, MAX_CODED_WINDOW as u64 + 1),
+        header(2, 1 << 40),
+        vec![2, 0x40, 0x02],
+    ] {
+        assert_eq!(decode(Coding::Zstd, &wire).1, malformed, "{wire:x?}");
+    }
+}
+
+#[test]
+fn a_body_above_the_limit_is_refused() {
+    let wire = encode(Coder::Zstd { level: 3 }, &vec![0; 10 * MAX_WINDOW]);
+    let limits = BodyLimits {
+        max_body: ByteCount::kib(64),
+    };
+    let mut decoder = BodyDecoder::new(KEY, Coding::Zstd, limits);
+    let mut out = Vec::new();
+    assert_eq!(
+        drain(&mut decoder, &wire, &mut out),
+        Err(DecodeError::TooLarge(ByteCount::kib(64)))
+    );
+    assert_eq!(out.len(), 2 * MAX_WINDOW);
+}
+
+/// A window that codes more than it declares must not be decoded beyond that.
+#[test]
+fn a_window_that_inflates_beyond_its_length_is_a_mismatch() {
+    let bomb = zstd::bulk::compress(&vec![0; 1 << 20], 19).unwrap();
+    let brotli = {
+        let mut coded = Vec::new();
+        let params = brotli::enc::BrotliEncoderParams {
+            lgwin: 18,
+            ..Default::default()
+        };
+        brotli::BrotliCompress(&mut vec![0_u8; 1 << 20].as_slice(), &mut coded, &params).unwrap();
+        coded
+    };
+    for (coding, coded) in [(Coding::Zstd, bomb), (Coding::Brotli, brotli)] {
+        let mut wire = Vec::new();
+        varint::encode(size_field(1000, Place::Inner), &mut wire);
+        varint::encode(coded.len() as u64, &mut wire);
+        wire.extend_from_slice(&window_hash(&KEY, 0, &[0; 1000]));
+        wire.extend_from_slice(&coded);
+        assert_eq!(
+            decode(coding, &wire).1,
+            Err(DecodeError::WindowMismatch { offset: 0 })
+        );
+    }
+}
+
+#[test]
+fn coded_bytes_that_are_not_used_up_are_a_mismatch() {
+    for coder in [Coder::Zstd { level: 3 }, Coder::Brotli { quality: 5 }] {
+        let mut compressor = crate::compress::Compressor::new(coder, None).unwrap();
+        let mut coded = Vec::new();
+        compressor
+            .code(b"abc", crate::compress::After::End, &mut coded)
+            .unwrap();
+        coded.push(0);
+        let mut wire = Vec::new();
+        varint::encode(size_field(3, Place::Last), &mut wire);
+        varint::encode(coded.len() as u64, &mut wire);
+        wire.extend_from_slice(ContentHash::of(b"abc").as_bytes());
+        wire.extend_from_slice(&coded);
+        let (out, result) = decode(coder.coding(), &wire);
+        assert_eq!(
+            (out.len(), result),
+            (0, Err(DecodeError::WindowMismatch { offset: 0 }))
+        );
+    }
+}
+
+/// A coder's window larger than the protocol's would let a peer take memory.
+#[test]
+fn large_coder_windows_are_refused() {
+    let mut coded = Vec::new();
+    let params = brotli::enc::BrotliEncoderParams {
+        lgwin: 22,
+        ..Default::default()
+    };
+    brotli::BrotliCompress(&mut b"abc".as_slice(), &mut coded, &params).unwrap();
+    let mut wire = Vec::new();
+    varint::encode(size_field(3, Place::Last), &mut wire);
+    varint::encode(coded.len() as u64, &mut wire);
+    wire.extend_from_slice(ContentHash::of(b"abc").as_bytes());
+    wire.extend_from_slice(&coded);
+    assert_eq!(
+        decode(Coding::Brotli, &wire).1,
+        Err(DecodeError::WindowMismatch { offset: 0 })
+    );
+}
+
+#[test]
+fn nothing_behind_the_end_is_taken() {
+    let mut wire = encode(Coder::Brotli { quality: 5 }, b"abc");
+    wire.extend_from_slice(b"next");
+    let mut rest = wire.as_slice();
+    let mut decoder = BodyDecoder::new(KEY, Coding::Brotli, BodyLimits::default());
+    assert_eq!(
+        decoder.next(&mut rest),
+        Ok(BodyEvent::Window(Bytes::from_static(b"abc")))
+    );
+    let end = Ok(BodyEvent::End(ContentHash::of(b"abc")));
+    assert_eq!(decoder.next(&mut rest), end);
+    assert_eq!(decoder.next(&mut rest), end);
+    assert_eq!(rest, b"next");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_split_round_trips(
+        seed in any::<u64>(),
+        length in 0_usize..120_000,
+        coder in prop::sample::select(CODERS.to_vec()),
+        writes in prop::collection::vec((1_usize..40_000, any::<bool>()), 1..8),
+        reads in prop::collection::vec(1_usize..5_000, 1..8),
+    ) {
+        let mut body = text(length);
+        for (index, byte) in noise(length / 16).into_iter().enumerate() {
+            let at = usize::try_from(seed.rotate_left(u32::try_from(index % 64).unwrap()) % length.max(1) as u64).unwrap();
+            body[at] = byte;
+        }
+        let mut encoder = BodyEncoder::new(KEY, coder, None).unwrap();
+        let (mut wire, mut rest) = (Vec::new(), body.as_slice());
+        for (size, flush) in writes.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (now, later) = rest.split_at(rest.len().min(*size));
+            encoder.push(now, &mut wire).unwrap();
+            if *flush {
+                encoder.flush(&mut wire).unwrap();
+            }
+            rest = later;
+        }
+        let hash = encoder.finish(&mut wire).unwrap();
+        prop_assert_eq!(hash, ContentHash::of(&body));
+
+        let mut decoder = BodyDecoder::new(KEY, coder.coding(), BodyLimits::default());
+        let (mut out, mut rest, mut end) = (Vec::new(), wire.as_slice(), None);
+        for size in reads.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (now, later) = rest.split_at(rest.len().min(*size));
+            end = drain(&mut decoder, now, &mut out).unwrap();
+            rest = later;
+        }
+        prop_assert_eq!(end, Some(hash));
+        prop_assert!(out == body);
+    }
+
+    #[test]
+    fn arbitrary_input_never_panics(coding in 0_u8..3, wire in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = decode(Coding::try_from(coding).unwrap(), &wire);
+    }
+}

@@ -1,0 +1,148 @@
+//! Conditional and range requests (RFC 9110 sections 13 and 14): origins answer them, the proxies only must not
+//! spoil them.
+use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+
+use crate::{coding::content_codings, list::members};
+
+static PRECONDITIONS: [HeaderName; 5] = [
+    header::IF_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_NONE_MATCH,
+    header::IF_RANGE,
+    header::IF_UNMODIFIED_SINCE,
+];
+
+/// Whether a request is conditional: its response depends on what the browser holds, so that it is neither shared
+/// nor replaced by a held body without a look at the conditions.
+pub fn is_conditional(headers: &HeaderMap) -> bool {
+    PRECONDITIONS.iter().any(|name| headers.contains_key(name))
+}
+
+/// Whether a request asks for a range. Its response is passed on and never stored, coded against another body, or
+/// transformed.
+pub fn is_range(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::GET && headers.contains_key(header::RANGE)
+}
+
+/// Removes what RFC 9110 tells recipients to ignore, so that no two of them differ: `Range` on methods other than
+/// GET (section 14.2), and `If-Range` without `Range` (section 13.1.5).
+pub fn drop_meaningless_ranges(method: &Method, headers: &mut HeaderMap) {
+    if *method != Method::GET {
+        headers.remove(header::RANGE);
+    }
+    if !headers.contains_key(header::RANGE) {
+        headers.remove(header::IF_RANGE);
+    }
+}
+
+/// What to do with a response to a range request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeAnswer {
+    /// Pass it on: a full body, an error, or a part that fits what the browser has.
+    Forward,
+    /// The part counts coded bytes, while the browser continues decoded ones that it got before. Fetch the whole
+    /// instead, without `Range` and `If-Range`, and answer 200.
+    FetchWhole,
+}
+
+/// Judges the response to a range request that was sent with `Accept-Encoding: identity`.
+pub fn range_answer(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> RangeAnswer {
+    let continues = request.contains_key(header::IF_RANGE);
+    if status == StatusCode::PARTIAL_CONTENT && continues && !content_codings(response).is_empty() {
+        RangeAnswer::FetchWhole
+    } else {
+        RangeAnswer::Forward
+    }
+}
+
+/// Whether `If-None-Match` names the entity tag `etag`, by weak comparison (RFC 9110 sections 8.8.3.2 and 13.1.2):
+/// a GET or HEAD is then answered 304 by whoever holds a fresh response with this tag.
+pub fn none_match_names(request: &HeaderMap, etag: &str) -> bool {
+    let wanted = opaque(etag.trim());
+    // A tag with a comma inside is cut apart and so never matches: a full response instead of a 304, never a
+    // wrong one, since the halves are not closed by quotes.
+    members(request, header::IF_NONE_MATCH).any(|member| member == "*" || opaque(member) == wanted)
+}
+
+/// An entity tag without the mark of weakness.
+fn opaque(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        fields.collect()
+    }
+
+    #[test]
+    fn conditions_are_seen() {
+        for name in [
+            "if-match",
+            "if-none-match",
+            "if-modified-since",
+            "if-unmodified-since",
+            "if-range",
+        ] {
+            assert!(is_conditional(&map(&[(name, "x")])), "{name}");
+        }
+        assert!(!is_conditional(&map(&[("range", "bytes=0-"), ("etag", "x")])));
+    }
+
+    #[test]
+    fn ranges_matter_only_on_get() {
+        let range = [("range", "bytes=5-"), ("if-range", "\"a\"")];
+        let mut headers = map(&range);
+        drop_meaningless_ranges(&Method::GET, &mut headers);
+        assert_eq!(headers.len(), 2);
+        assert!(is_range(&Method::GET, &headers));
+        assert!(!is_range(&Method::HEAD, &headers));
+        drop_meaningless_ranges(&Method::POST, &mut headers);
+        assert!(headers.is_empty());
+        let mut alone = map(&range[1..]);
+        drop_meaningless_ranges(&Method::GET, &mut alone);
+        assert!(alone.is_empty());
+    }
+
+    #[test]
+    fn a_coded_part_is_not_appended_to_decoded_bytes() {
+        let resumed = map(&[("range", "bytes=5-"), ("if-range", "\"a\"")]);
+        let coded = map(&[("content-encoding", "gzip"), ("content-range", "bytes 5-9/10")]);
+        assert_eq!(
+            range_answer(&resumed, StatusCode::PARTIAL_CONTENT, &coded),
+            RangeAnswer::FetchWhole
+        );
+        assert_eq!(
+            range_answer(&resumed, StatusCode::OK, &coded),
+            RangeAnswer::Forward
+        );
+        let plain = map(&[("content-range", "bytes 5-9/10")]);
+        assert_eq!(
+            range_answer(&resumed, StatusCode::PARTIAL_CONTENT, &plain),
+            RangeAnswer::Forward
+        );
+        let first = map(&[("range", "bytes=0-")]);
+        assert_eq!(
+            range_answer(&first, StatusCode::PARTIAL_CONTENT, &coded),
+            RangeAnswer::Forward
+        );
+    }
+
+    #[test]
+    fn entity_tags_compare_weakly() {
+        let request = map(&[("if-none-match", "\"a\", W/\"b\""), ("if-none-match", "\"c\"")]);
+        for etag in ["\"a\"", "W/\"a\"", "\"b\"", "\"c\""] {
+            assert!(none_match_names(&request, etag), "{etag}");
+        }
+        assert!(!none_match_names(&request, "\"d\""));
+        assert!(none_match_names(&map(&[("if-none-match", "*")]), "\"d\""));
+        assert!(!none_match_names(&map(&[("if-none-match", "\"x,y\"")]), "\"x\""));
+    }
+}

@@ -1,0 +1,223 @@
+//! What body a message has (RFC 9112 section 6), decided in one place and strictly: what is ambiguous is refused,
+//! since two parsers that disagree about a length are a smuggling hole.
+use http::{HeaderMap, Method, StatusCode, Version, header};
+
+use crate::list::members;
+
+/// The body of a message as its header section announces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is no body, whatever `Content-Length` says (it then describes another response).
+    None,
+    /// Exactly so many bytes; fewer are a truncation.
+    Known(u64),
+    /// `Transfer-Encoding: chunked`: the last chunk ends it, without it the body is truncated.
+    Chunked,
+    /// Everything until the connection closes; nothing can tell a truncation.
+    UntilClose,
+}
+
+/// Why the length of a body cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FramingError {
+    /// Both `Content-Length` and `Transfer-Encoding` are there.
+    #[error("the message has both content-length and transfer-encoding")]
+    Ambiguous,
+    /// `Content-Length` is no number, or there is more than one.
+    #[error("the content-length is not a single number")]
+    ContentLength,
+    /// `Transfer-Encoding` is something other than `chunked` alone, or came with HTTP/1.0.
+    #[error("the transfer-encoding is not just chunked")]
+    TransferEncoding,
+}
+
+/// The body of a request.
+///
+/// # Errors
+/// The framing is ambiguous or unknown; answer 400 and close the connection.
+pub fn request_body(version: Version, headers: &HeaderMap) -> Result<BodyLength, FramingError> {
+    Ok(match announced(version, headers)? {
+        None => BodyLength::None,
+        Some(length) => length,
+    })
+}
+
+/// The body of a response to `method`.
+///
+/// # Errors
+/// The framing is ambiguous or unknown; treat it as a failure of the origin (502).
+pub fn response_body(
+    method: &Method,
+    status: StatusCode,
+    version: Version,
+    headers: &HeaderMap,
+) -> Result<BodyLength, FramingError> {
+    let bodyless = *method == Method::HEAD
+        || *method == Method::CONNECT && status.is_success()
+        || status.is_informational()
+        || status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED;
+    if bodyless {
+        return Ok(BodyLength::None);
+    }
+    // Without framing a body of HTTP/2 and later ends with its stream, which hyper checks.
+    Ok(announced(version, headers)?.unwrap_or(BodyLength::UntilClose))
+}
+
+/// The value of `Content-Length`, if there is one.
+///
+/// # Errors
+/// It is no number, or there is more than one. RFC 9110 section 8.6 would allow a list of equal numbers; nothing
+/// honest sends it.
+pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, FramingError> {
+    let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let digits = value.as_bytes();
+    // `parse` would take a sign.
+    if values.next().is_some() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(FramingError::ContentLength);
+    }
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    number.map(Some).ok_or(FramingError::ContentLength)
+}
+
+fn announced(version: Version, headers: &HeaderMap) -> Result<Option<BodyLength>, FramingError> {
+    let length = content_length(headers)?;
+    if !headers.contains_key(header::TRANSFER_ENCODING) {
+        return Ok(length.map(BodyLength::Known));
+    }
+    if length.is_some() {
+        return Err(FramingError::Ambiguous);
+    }
+    let mut codings = members(headers, header::TRANSFER_ENCODING);
+    let chunked = codings
+        .next()
+        .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
+    let single = headers.get_all(header::TRANSFER_ENCODING).iter().count() == 1;
+    if version == Version::HTTP_11 && chunked && single && codings.next().is_none() {
+        Ok(Some(BodyLength::Chunked))
+    } else {
+        Err(FramingError::TransferEncoding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        fields.collect()
+    }
+
+    fn of_response(method: Method, status: u16, headers: &HeaderMap) -> Result<BodyLength, FramingError> {
+        response_body(
+            &method,
+            StatusCode::from_u16(status).unwrap(),
+            Version::HTTP_11,
+            headers,
+        )
+    }
+
+    #[test]
+    fn responses_without_body() {
+        let headers = map(&[("content-length", "10")]);
+        assert_eq!(of_response(Method::HEAD, 200, &headers), Ok(BodyLength::None));
+        for status in [100, 103, 204, 304] {
+            assert_eq!(of_response(Method::GET, status, &headers), Ok(BodyLength::None));
+        }
+        assert_eq!(of_response(Method::CONNECT, 200, &headers), Ok(BodyLength::None));
+        assert_eq!(
+            of_response(Method::CONNECT, 403, &headers),
+            Ok(BodyLength::Known(10))
+        );
+        assert_eq!(of_response(Method::GET, 206, &headers), Ok(BodyLength::Known(10)));
+        assert_eq!(
+            of_response(Method::GET, 205, &map(&[("content-length", "0")])),
+            Ok(BodyLength::Known(0))
+        );
+        assert_eq!(
+            of_response(Method::GET, 200, &map(&[])),
+            Ok(BodyLength::UntilClose)
+        );
+    }
+
+    #[test]
+    fn requests_without_framing_have_no_body() {
+        assert_eq!(request_body(Version::HTTP_11, &map(&[])), Ok(BodyLength::None));
+        let headers = map(&[("content-length", "18446744073709551615")]);
+        assert_eq!(
+            request_body(Version::HTTP_11, &headers),
+            Ok(BodyLength::Known(u64::MAX))
+        );
+        let headers = map(&[("transfer-encoding", "Chunked")]);
+        assert_eq!(request_body(Version::HTTP_11, &headers), Ok(BodyLength::Chunked));
+    }
+
+    #[test]
+    fn odd_content_lengths_are_refused() {
+        for value in [
+            "",
+            "+5",
+            "-1",
+            "5, 5",
+            "5,6",
+            "0x10",
+            "1e3",
+            "18446744073709551616",
+            "5 5",
+        ] {
+            let headers = map(&[("content-length", value)]);
+            assert_eq!(
+                content_length(&headers),
+                Err(FramingError::ContentLength),
+                "{value}"
+            );
+        }
+        let twice = map(&[("content-length", "5"), ("content-length", "5")]);
+        assert_eq!(content_length(&twice), Err(FramingError::ContentLength));
+    }
+
+    #[test]
+    fn smuggling_shapes_are_refused() {
+        let both = map(&[("content-length", "5"), ("transfer-encoding", "chunked")]);
+        assert_eq!(
+            request_body(Version::HTTP_11, &both),
+            Err(FramingError::Ambiguous)
+        );
+        assert_eq!(of_response(Method::GET, 200, &both), Err(FramingError::Ambiguous));
+        for value in [
+            "",
+            "identity",
+            "xchunked",
+            "chunked, chunked",
+            "gzip, chunked",
+            "chunked, gzip",
+            "chunked;x",
+        ] {
+            let headers = map(&[("transfer-encoding", value)]);
+            assert_eq!(
+                request_body(Version::HTTP_11, &headers),
+                Err(FramingError::TransferEncoding),
+                "{value}"
+            );
+        }
+        let twice = map(&[("transfer-encoding", "chunked"), ("transfer-encoding", "")]);
+        assert_eq!(
+            request_body(Version::HTTP_11, &twice),
+            Err(FramingError::TransferEncoding)
+        );
+        let chunked = map(&[("transfer-encoding", "chunked")]);
+        assert_eq!(
+            request_body(Version::HTTP_10, &chunked),
+            Err(FramingError::TransferEncoding)
+        );
+    }
+}

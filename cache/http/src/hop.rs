@@ -1,0 +1,213 @@
+//! What concerns only one connection and must not be forwarded (RFC 9110 section 7.6).
+use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+
+use crate::list::members;
+
+/// The name by which both ends of Longhaul appear in `Via`.
+pub const PSEUDONYM: &str = "longhaul";
+
+/// The most members of `Via` that a message may have. Chains of more proxies than this are loops in all likelihood.
+pub const MAX_VIA: usize = 32;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Fields that never go beyond one connection, whether `Connection` names them or not.
+static HOP_BY_HOP: [HeaderName; 7] = [
+    header::CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Fields that `Connection` cannot take away: without them a message changes its meaning, which has been used for
+/// attacks on caches and on access control.
+static PROTECTED: [HeaderName; 9] = [
+    header::AUTHORIZATION,
+    header::CACHE_CONTROL,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::COOKIE,
+    header::HOST,
+    header::SET_COOKIE,
+];
+
+/// Removes the hop-by-hop fields of a request, all `Proxy-*` fields among them. `TE` stays as `trailers` if it
+/// named that.
+pub fn strip_request(headers: &mut HeaderMap) {
+    let trailers = members(headers, header::TE).any(|member| member.eq_ignore_ascii_case("trailers"));
+    strip(headers);
+    if trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Removes the hop-by-hop fields of a response, all `Proxy-*` fields among them, and `Alt-Svc`, which would lead
+/// the browser around the proxy (QUIC does not go through one).
+pub fn strip_response(headers: &mut HeaderMap) {
+    strip(headers);
+    headers.remove(header::ALT_SVC);
+}
+
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = members(headers, header::CONNECTION)
+        .filter_map(|member| member.parse().ok())
+        .filter(|name| !PROTECTED.contains(name))
+        .collect();
+    let proxy: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("proxy-"))
+        .cloned()
+        .collect();
+    for name in named.iter().chain(&proxy).chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+/// Whether the request asks to switch protocols, and to which (RFC 9110 section 7.8): `Upgrade` counts only if
+/// `Connection` names it. Ask before [`strip_request`].
+pub fn upgrade(headers: &HeaderMap) -> Option<&str> {
+    let named = members(headers, header::CONNECTION).any(|member| member.eq_ignore_ascii_case("upgrade"));
+    named.then(|| members(headers, header::UPGRADE).next()).flatten()
+}
+
+/// Appends this proxy to `Via` (RFC 9110 section 7.6.3); `received` is the version in which the message came.
+pub fn append_via(headers: &mut HeaderMap, received: Version) {
+    let member = match received {
+        Version::HTTP_09 => "0.9 longhaul",
+        Version::HTTP_10 => "1.0 longhaul",
+        Version::HTTP_2 => "2 longhaul",
+        Version::HTTP_3 => "3 longhaul",
+        _ => "1.1 longhaul",
+    };
+    headers.append(header::VIA, HeaderValue::from_static(member));
+}
+
+/// How often this proxy's pseudonym stands in `Via`. See [`is_loop`].
+pub fn times_through(headers: &HeaderMap) -> usize {
+    members(headers, header::VIA)
+        .filter(|member| {
+            let by = member.split_ascii_whitespace().nth(1);
+            by.is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM))
+        })
+        .count()
+}
+
+/// Whether a request goes in circles: it names this proxy's pseudonym more than `earlier` times, or more than
+/// [`MAX_VIA`] proxies. None of ours is before the agent, so it passes 0; one is before the gateway.
+pub fn is_loop(headers: &HeaderMap, earlier: usize) -> bool {
+    times_through(headers) > earlier || members(headers, header::VIA).count() > MAX_VIA
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        fields.collect()
+    }
+
+    fn names(headers: &HeaderMap) -> Vec<&str> {
+        let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn hop_by_hop_fields_and_those_that_connection_names_go() {
+        let mut headers = map(&[
+            ("connection", "close, X-Private ,,bad name"),
+            ("connection", "x-second"),
+            ("x-private", "1"),
+            ("x-second", "2"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic eA=="),
+            ("proxy-authenticate", "Basic"),
+            ("proxy-made-up", "1"),
+            ("te", "gzip;q=0.5, Trailers"),
+            ("trailer", "expires"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("accept", "*/*"),
+            ("authorization", "Basic eA=="),
+        ]);
+        strip_request(&mut headers);
+        assert_eq!(names(&headers), ["accept", "authorization", "te"]);
+        assert_eq!(headers[header::TE], "trailers");
+    }
+
+    #[test]
+    fn connection_cannot_take_meaning_away() {
+        let mut headers = map(&[
+            ("connection", "host, cookie, content-length, cache-control, close"),
+            ("host", "a.test"),
+            ("cookie", "a=1"),
+            ("content-length", "3"),
+            ("cache-control", "private"),
+        ]);
+        strip_request(&mut headers);
+        assert_eq!(
+            names(&headers),
+            ["cache-control", "content-length", "cookie", "host"]
+        );
+    }
+
+    #[test]
+    fn responses_lose_alt_svc_but_keep_the_rest() {
+        let mut headers = map(&[
+            ("alt-svc", "h3=\":443\""),
+            ("strict-transport-security", "max-age=1"),
+            ("access-control-allow-origin", "*"),
+            ("te", "trailers"),
+            ("set-cookie", "a=1"),
+            ("set-cookie", "b=2"),
+        ]);
+        strip_response(&mut headers);
+        assert_eq!(
+            names(&headers),
+            [
+                "access-control-allow-origin",
+                "set-cookie",
+                "strict-transport-security"
+            ]
+        );
+        assert_eq!(headers.get_all(header::SET_COOKIE).iter().count(), 2);
+    }
+
+    #[test]
+    fn upgrade_counts_only_if_connection_names_it() {
+        let headers = map(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
+        assert_eq!(upgrade(&headers), Some("websocket"));
+        assert_eq!(upgrade(&map(&[("upgrade", "websocket")])), None);
+    }
+
+    #[test]
+    fn via_grows_and_tells_loops() {
+        let mut headers = map(&[("via", "1.1 squid (longhaul 1.0), 1.0 other")]);
+        assert_eq!(times_through(&headers), 0);
+        append_via(&mut headers, Version::HTTP_11);
+        assert_eq!(
+            headers.get_all(header::VIA).iter().next_back().unwrap(),
+            "1.1 longhaul"
+        );
+        assert!(is_loop(&headers, 0));
+        assert!(!is_loop(&headers, 1));
+        append_via(&mut headers, Version::HTTP_2);
+        assert_eq!(times_through(&headers), 2);
+        assert!(is_loop(&headers, 1));
+        let mut many = HeaderMap::new();
+        for _ in 0..=MAX_VIA {
+            many.append(header::VIA, HeaderValue::from_static("1.1 x"));
+        }
+        assert!(is_loop(&many, 1));
+    }
+}

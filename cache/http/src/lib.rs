@@ -1,0 +1,22 @@
+//! The HTTP rules that agent and gateway share, on the types of the `http` crate and free of I/O.
+//!
+//! * [`hop`]: hop-by-hop fields, `Via`, `Alt-Svc` (RFC 9110 section 7.6)
+//! * [`framing`]: what body a message has (RFC 9112 section 6)
+//! * [`target`]: the request targets that a proxy gets (RFC 9112 section 3.2)
+//! * [`coding`]: content codings, and the fields that describe coded bytes
+//! * [`conditional`]: conditional and range requests (RFC 9110 sections 13 and 14)
+//! * [`method`]: which requests may be repeated or sent early
+//! * [`pac`]: the proxy auto-configuration script
+//! * [`limits`]: bounds on header sections
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod coding;
+pub mod conditional;
+pub mod framing;
+pub mod hop;
+pub mod limits;
+mod list;
+pub mod method;
+pub mod pac;
+pub mod target;

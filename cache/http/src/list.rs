@@ -1,0 +1,16 @@
+//! Comma-separated field values (RFC 9110 section 5.6.1).
+use http::{HeaderMap, header::AsHeaderName};
+
+/// The non-empty members of all values of the field `name`, without the whitespace around them.
+///
+/// A value that is not visible ASCII has no members. Quoted commas are not treated as such: no field that is read
+/// with it has quoted strings that matter here.
+pub(crate) fn members(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(name)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|member| member.trim_matches([' ', '\t']))
+        .filter(|member| !member.is_empty())
+}

@@ -1,0 +1,76 @@
+//! The proxy auto-configuration script.
+use std::net::SocketAddr;
+
+/// The media type of the script. Browsers ignore it under another one. It is served without content coding, which
+/// not all of them undo here.
+pub const MEDIA_TYPE: &str = "application/x-ns-proxy-autoconfig";
+
+/// Host names that systems and browsers probe to find a captive portal. Through a proxy they would find none.
+const PORTAL_PROBES: [&str; 8] = [
+    "captive.apple.com",
+    "clients3.google.com",
+    "connectivitycheck.android.com",
+    "connectivitycheck.gstatic.com",
+    "detectportal.firefox.com",
+    "network-test.debian.org",
+    "www.msftconnecttest.com",
+    "www.msftncsi.com",
+];
+
+/// The script for an agent that listens on `proxy`.
+///
+/// Everything that is not local goes to the agent, with `DIRECT` behind it for the time when the agent is stopped.
+/// It decides on the host's text alone: `dnsResolve` and `isInNet` would look names up over the slow hop.
+pub fn script(proxy: SocketAddr) -> String {
+    let probes = PORTAL_PROBES.map(|name| format!("\"{name}\"")).join(", ");
+    TEMPLATE
+        .replace("@PROXY@", &proxy.to_string())
+        .replace("@PROBES@", &probes)
+}
+
+const TEMPLATE: &str = r#"function FindProxyForURL(url, host) {
+  var h = host.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
+  if (h.indexOf(":") >= 0) {
+    return /^(::1$|::$|f[cd][0-9a-f]{2}:|fe[89ab][0-9a-f]:|::ffff:(127|10|192\.168|169\.254)\.)/.test(h) ? "DIRECT" : "PROXY @PROXY@; DIRECT";
+  }
+  if (h.indexOf(".") < 0 || /\.(local|localhost|home\.arpa)$/.test(h)) {
+    return "DIRECT";
+  }
+  if (/^\d+\.\d+\.\d+\.\d+$/.test(h) && /^(0|10|127|192\.168|169\.254|172\.(1[6-9]|2\d|3[01])|100\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\./.test(h)) {
+    return "DIRECT";
+  }
+  var probes = [@PROBES@];
+  for (var i = 0; i < probes.length; i++) {
+    if (h === probes[i]) {
+      return "DIRECT";
+    }
+  }
+  return "PROXY @PROXY@; DIRECT";
+}
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_names_the_proxy_and_asks_no_dns() {
+        let script = script("127.0.0.1:3128".parse().unwrap());
+        assert!(script.starts_with("function FindProxyForURL(url, host) {"));
+        assert_eq!(script.matches("\"PROXY 127.0.0.1:3128; DIRECT\"").count(), 2);
+        assert!(script.contains("\"captive.apple.com\", "));
+        assert!(!script.contains('@'));
+        for lookup in [
+            "dnsResolve",
+            "isInNet",
+            "isResolvable",
+            "myIpAddress",
+            "dnsDomainLevels",
+        ] {
+            assert!(!script.contains(lookup));
+        }
+        assert_eq!(script.matches('{').count(), script.matches('}').count());
+        let v6 = super::script("[::1]:3128".parse().unwrap());
+        assert!(v6.contains("\"PROXY [::1]:3128; DIRECT\""));
+    }
+}
