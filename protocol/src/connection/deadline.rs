@@ -1,0 +1,211 @@
+//! What a connection waits for, and what it does when the time has come (transport.md 5.2, 5.3, 7.3).
+use std::time::Duration;
+
+use longhaul_types::Timestamp;
+
+use super::{
+    Connection, Keys, LONGEST_PERSIST, Life, MIN_BUDGET, PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK, probe::Alarm,
+    timer::Timer,
+};
+use crate::{
+    credit::feedback_interval,
+    endpoint::{CloseReason, Event},
+    streams::Role,
+};
+
+impl Connection {
+    /// When [`Connection::handle_timeout`] wants to be called.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.timers.next()
+    }
+
+    /// Handles what is due. What it has to send is polled after.
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        if self.timers.take_expired(Timer::Drain, now) {
+            self.life = Life::Drained;
+        }
+        if !matches!(self.life, Life::Open) {
+            self.rearm(now);
+            return;
+        }
+        if self.timers.take_expired(Timer::Silence, now) {
+            self.end(CloseReason::TimedOut);
+            return;
+        }
+        if self.timers.take_expired(Timer::Reorder, now) {
+            self.declare_gaps(now);
+        }
+        if self.timers.take_expired(Timer::Tail, now) {
+            self.tail_reports += 1;
+            self.owed.now = true;
+        }
+        if self.timers.take_expired(Timer::Watch, now) {
+            self.ping_due = true;
+        }
+        if self.timers.take_expired(Timer::Keepalive, now) {
+            self.ping_due = true;
+        }
+        if self.timers.take_expired(Timer::Probe, now) {
+            self.on_probe_deadline(now);
+        }
+        self.rearm(now);
+    }
+
+    fn on_probe_deadline(&mut self, now: Timestamp) {
+        if !self.book.is_awaiting() {
+            // Nothing on the way, but credit too small for what waits: ask for more.
+            self.ping_due = true;
+            self.prober.due = true;
+            self.granted.persist = (self.granted.persist * 3 / 2).clamp(self.rtt.smoothed(), LONGEST_PERSIST);
+            return;
+        }
+        match self.prober.on_deadline(now, self.rtt.smoothed()) {
+            Alarm::Probe => {}
+            Alarm::Stall => {
+                self.stats.stalls += 1;
+                self.events.push_back(Event::Stalled);
+            }
+        }
+        // In a stall one packet's contents are enough to probe with: the rest may well arrive late.
+        if self.prober.is_thin() && self.prober.last.is_none() && self.streams.has_output() {
+            return;
+        }
+        if let Some(packet) = self.book.take_for_probe(self.prober.last) {
+            self.send_again(packet.contents);
+        }
+    }
+
+    /// SRTT + 4 RTTVAR + F + 25 ms (transport.md 5.3).
+    pub(super) fn probe_timeout(&self) -> Duration {
+        self.rtt.smoothed() + self.rtt.variation() * 4 + self.peer_interval() + PROBE_SLACK
+    }
+
+    /// The peer's feedback interval, as far as this side can tell.
+    fn peer_interval(&self) -> Duration {
+        let reverse = self.profile.map(|profile| match self.role {
+            Role::Agent => profile.down,
+            Role::Gateway => profile.up,
+        });
+        // The sender's own samples contain the queue that it keeps; the peer's do not.
+        let rtt = self.rtt.min_or_expected();
+        let rtt = self
+            .profile
+            .map_or(rtt, |profile| profile.rtt.min(rtt))
+            .as_secs_f64();
+        Duration::from_secs_f64(feedback_interval(
+            self.granted.delivered.min(self.granted.rate),
+            rtt,
+            reverse,
+        ))
+    }
+
+    /// Sets every timer from the state.
+    pub(super) fn rearm(&mut self, now: Timestamp) {
+        match self.life {
+            Life::Open => {}
+            Life::Closing { .. } => {
+                let drain = self.timers.get(Timer::Drain);
+                self.timers.clear();
+                self.timers.set(Timer::Drain, drain);
+                return;
+            }
+            Life::Drained => {
+                self.timers.clear();
+                return;
+            }
+        }
+        self.timers.set(Timer::Pace, None);
+        if matches!(self.keys, Keys::Early { .. }) {
+            // The endpoint repeats the INIT; nothing else can be answered before RESP.
+            if self.can_send_early() && self.streams.has_output() && self.has_credit() {
+                self.timers.set(Timer::Pace, Some(self.pacer.opens_at()));
+            }
+            return;
+        }
+        if self.path_budget() < MIN_BUDGET {
+            // Only a packet from the peer can change that (7.2); the gateway's half-open limit ends it.
+            let silence = self.heard_at + self.config.max_silence;
+            self.timers.clear();
+            self.timers.set(Timer::Silence, Some(silence));
+            return;
+        }
+        if self.prober.stalled_since.is_none() && self.wants_packet() && self.has_credit() {
+            self.timers.set(Timer::Pace, Some(self.pacer.opens_at()));
+        }
+        self.timers.set(Timer::Feedback, self.feedback_at());
+        let (srtt, packet_time) = (self.rtt.smoothed(), self.controller.packet_time());
+        self.timers
+            .set(Timer::Reorder, self.gaps.next_declaration(srtt, packet_time));
+        self.timers.set(Timer::Tail, self.tail_at());
+        let timeout = self.probe_timeout();
+        let probe = if self.book.is_awaiting() {
+            Some(self.prober.deadline(timeout))
+        } else if self.wants_packet() && !self.has_credit() {
+            let wait = timeout.max(self.granted.persist);
+            Some(self.sent_at.max(self.heard_at) + wait)
+        } else {
+            None
+        };
+        self.timers.set(Timer::Probe, probe);
+        let watch = self.controller.sender_has_backlog() && !self.book.is_awaiting();
+        self.timers.set(
+            Timer::Watch,
+            watch.then(|| self.heard_at.max(self.sent_at) + self.watch_time()),
+        );
+        let idle = self.role == Role::Agent && !self.book.is_awaiting();
+        self.timers.set(
+            Timer::Keepalive,
+            idle.then(|| self.sent_at + self.config.keepalive),
+        );
+        self.timers.set(Timer::Challenge, self.path.challenge_at());
+        self.timers
+            .set(Timer::Silence, Some(self.heard_at + self.config.max_silence));
+        debug_assert!(
+            self.timers.next().is_some(),
+            "a connection at {now:?} without a timer"
+        );
+    }
+
+    /// Silence of a peer that has more to send, after which it is asked (transport.md 7.3).
+    fn watch_time(&self) -> Duration {
+        let usual = self.rtt.smoothed() * 3 / 2 + self.rtt.variation() * 4 + self.peer_interval();
+        usual.max(Duration::from_millis(500)) + self.controller.packet_time() * 4
+    }
+
+    /// When the missing tail of a stream is reported (5.3).
+    fn tail_at(&self) -> Option<Timestamp> {
+        let (_, arrived) = self.owed.echo?;
+        if self.tail_reports >= TAIL_REPORTS {
+            return None;
+        }
+        let missing = self.streams.missing();
+        if missing == 0 {
+            return None;
+        }
+        let rate = self.controller.rate().max(1.0);
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let needed = Duration::from_secs_f64((missing as f64 / rate).min(3600.0));
+        // A little more than the sender's own tolerance, or it would not act on the report.
+        let slack = (self.controller.jitter() * 2)
+            .max(TAIL_SLACK)
+            .max(self.controller.packet_time() * 2)
+            + TAIL_SLACK / 4;
+        Some(arrived + (needed + slack) * (1 << self.tail_reports))
+    }
+
+    /// When feedback is due, if any is owed.
+    pub(super) fn feedback_at(&self) -> Option<Timestamp> {
+        self.owed.echo?;
+        let last = self.owed.last;
+        let interval = self.controller.feedback_interval();
+        if self.owed.now || (self.owed.pending && last.is_none()) {
+            return Some(Timestamp::ZERO);
+        }
+        // The first report of a gap goes out at once, but not for every packet of a burst of losses.
+        if self.gaps.has_news() {
+            return Some(last.map_or(Timestamp::ZERO, |last| last + interval / 4));
+        }
+        let last = last?;
+        self.owed.pending.then(|| last + interval)
+    }
+}

@@ -1,0 +1,438 @@
+//! One peer after the handshake gave keys: short packets, frames, timers, path (transport.md 2, 4 to 7).
+//!
+//! Without I/O: time is an argument, what is to be sent is polled. The endpoint drives it; users open, write and read streams.
+mod config;
+mod deadline;
+mod path;
+mod probe;
+mod receive;
+mod stats;
+mod timer;
+mod transmit;
+mod user;
+
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+
+use longhaul_types::{BitRate, LinkProfile, Timestamp};
+use zeroize::Zeroizing;
+
+pub use config::{EARLY_STREAM_WINDOW, EARLY_STREAMS, TransportConfig};
+pub use path::Validation;
+pub use stats::{ConnectionStats, State};
+pub use user::EarlyData;
+
+use self::{
+    path::Path,
+    probe::Prober,
+    timer::{Timer, Timers},
+};
+use crate::{
+    credit::{Controller, Pacer, initial_grant},
+    crypto::{EarlyKey, PacketKey, ReplayWindow, SessionKeys},
+    endpoint::{CloseReason, Event},
+    recovery::{GapList, Report, RttEstimator, SentBook, SentContent},
+    streams::{Role, Streams},
+    wire::{EarlyOutcome, Parameters, ReceiverIndex, Stamp},
+};
+
+/// IPv4 and UDP headers: part of a packet's size for credit and pacing (transport.md 6).
+const IP_UDP_HEADERS: u64 = 28;
+/// Over IPv6 a packet holds 20 bytes less (transport.md 1).
+const IPV6_EXTRA: usize = 20;
+/// Added to the probe timeout for timers of 1 ms and scheduling (transport.md 5.3).
+const PROBE_SLACK: Duration = Duration::from_millis(25);
+/// Least tolerance for a tail that is late (transport.md 5.3).
+const TAIL_SLACK: Duration = Duration::from_millis(20);
+/// Reports about one missing tail, at doubling intervals; then the sender's probes must do.
+const TAIL_REPORTS: u32 = 3;
+/// After a stall the base station delivers what it held back late (transport.md 5.2).
+const STALL_PATIENCE: Duration = Duration::from_millis(50);
+/// A sender whose receiver's buffer is full asks at least this often.
+const LONGEST_PERSIST: Duration = Duration::from_secs(15);
+
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one a connection, and it ends as the large one"
+)]
+enum Keys {
+    /// Agent before RESP.
+    Early {
+        early: Option<EarlyKey>,
+        init_sent: bool,
+    },
+    /// Agent after RESP, gateway always.
+    Full {
+        send: PacketKey,
+        receive: PacketKey,
+        /// Gateway until it is confirmed.
+        early: Option<PacketKey>,
+        peer: ReceiverIndex,
+        exporter: Zeroizing<[u8; 32]>,
+    },
+}
+
+#[derive(Debug)]
+enum Life {
+    Open,
+    /// CLOSE goes out, again for late packets while there are answers left.
+    Closing {
+        error: u64,
+        reason: String,
+        due: bool,
+        answers: u32,
+    },
+    Drained,
+}
+
+/// The feedback that this side owes.
+#[derive(Debug, Default)]
+struct Owed {
+    /// Something arrived that asks for feedback.
+    pending: bool,
+    /// At once.
+    now: bool,
+    last: Option<Timestamp>,
+    /// The largest packet's stamp and arrival.
+    echo: Option<(Stamp, Timestamp)>,
+}
+
+/// What the peer granted.
+#[derive(Debug)]
+struct Granted {
+    credit: u64,
+    /// Byte/s.
+    rate: f64,
+    /// The packet whose feedback counts.
+    by: Option<u64>,
+    /// Byte/s that arrived, smoothed, and what it was last computed from.
+    delivered: f64,
+    delivered_from: Option<(Timestamp, u64)>,
+    /// Feedback told of too little credit for a packet: ask until it grows.
+    persist: Duration,
+}
+
+/// One session with one peer.
+#[derive(Debug)]
+pub struct Connection {
+    role: Role,
+    config: TransportConfig,
+    profile: Option<LinkProfile>,
+    keys: Keys,
+    life: Life,
+    confirmed: bool,
+    path: Path,
+    max_payload: usize,
+    streams: Streams,
+    replay: ReplayWindow,
+    gaps: GapList,
+    lost_seen: u64,
+    book: SentBook,
+    rtt: RttEstimator,
+    controller: Controller,
+    granted: Granted,
+    pacer: Pacer,
+    owed: Owed,
+    prober: Prober,
+    timers: Timers,
+    tail_reports: u32,
+    ping_due: bool,
+    response_due: Option<[u8; 8]>,
+    tokens: VecDeque<[u8; 32]>,
+    challenge_secret: [u8; 32],
+    challenges: u64,
+    events: VecDeque<Event>,
+    heard_at: Timestamp,
+    sent_at: Timestamp,
+    stats: ConnectionStats,
+}
+
+impl Connection {
+    fn new(
+        role: Role,
+        config: &TransportConfig,
+        keys: Keys,
+        remote: SocketAddr,
+        validation: Validation,
+        profile: Option<LinkProfile>,
+        now: Timestamp,
+    ) -> Self {
+        let (incoming, outgoing) = match role {
+            Role::Agent => (profile.map(|p| p.down), profile.map(|p| p.up)),
+            Role::Gateway => (profile.map(|p| p.up), profile.map(|p| p.down)),
+        };
+        let outgoing = outgoing.map(|rate| rate.min(config.max_rate));
+        let (window, rate) = initial_grant(outgoing, profile.as_ref(), incoming);
+        let mut connection = Self {
+            role,
+            config: config.clone(),
+            profile,
+            keys,
+            life: Life::Open,
+            confirmed: false,
+            path: Path::new(remote, validation),
+            max_payload: largest_payload(config.max_udp_payload, remote),
+            streams: Streams::new(role, config.stream_limits()),
+            replay: ReplayWindow::default(),
+            gaps: GapList::default(),
+            lost_seen: 0,
+            book: SentBook::default(),
+            rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),
+            controller: Controller::new(profile.as_ref(), incoming, outgoing),
+            granted: Granted {
+                credit: whole(window),
+                rate,
+                by: None,
+                delivered: rate,
+                delivered_from: None,
+                persist: Duration::ZERO,
+            },
+            pacer: Pacer::new(now, rate),
+            owed: Owed::default(),
+            prober: Prober::default(),
+            timers: Timers::default(),
+            tail_reports: 0,
+            ping_due: false,
+            response_due: None,
+            tokens: VecDeque::new(),
+            challenge_secret: [0; 32],
+            challenges: 0,
+            events: VecDeque::new(),
+            heard_at: now,
+            sent_at: now,
+            stats: ConnectionStats::default(),
+        };
+        connection.rearm(now);
+        connection
+    }
+
+    /// The agent's side before RESP. Without `early` nothing is sent until then.
+    pub(crate) fn agent(
+        config: &TransportConfig,
+        early: Option<EarlyKey>,
+        remote: SocketAddr,
+        profile: Option<LinkProfile>,
+        now: Timestamp,
+    ) -> Self {
+        let keys = Keys::Early {
+            early,
+            init_sent: false,
+        };
+        let mut connection = Self::new(
+            Role::Agent,
+            config,
+            keys,
+            remote,
+            Validation::Validated,
+            profile,
+            now,
+        );
+        connection
+            .streams
+            .set_peer(EARLY_STREAM_WINDOW.bytes(), EARLY_STREAMS);
+        connection
+    }
+
+    /// The gateway's side of a session that it accepted. `early` is given if early data was accepted.
+    pub(crate) fn gateway(
+        config: &TransportConfig,
+        keys: SessionKeys,
+        early: Option<PacketKey>,
+        agent_index: u8,
+        parameters: Parameters,
+        remote: SocketAddr,
+        validation: Validation,
+        now: Timestamp,
+    ) -> Self {
+        // A secret that the peer does not have is better; see `set_challenge_secret`.
+        let challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
+        let keys = Keys::Full {
+            send: keys.gateway_to_agent,
+            receive: keys.agent_to_gateway,
+            early,
+            peer: ReceiverIndex::Agent(agent_index),
+            exporter: keys.exporter,
+        };
+        let profile = parameters.profile.filter(|p| p.rtt > Duration::ZERO);
+        let mut connection = Self::new(Role::Gateway, config, keys, remote, validation, profile, now);
+        connection.challenge_secret = challenge_secret;
+        connection.apply_parameters(&parameters);
+        // The INIT's frames are packet number 0, whether they are taken or not.
+        connection.replay.mark(0);
+        connection.gaps.on_packet(now, 0);
+        connection
+    }
+
+    /// Sets the secret from which the data of path challenges is derived.
+    pub(crate) fn set_challenge_secret(&mut self, secret: [u8; 32]) {
+        self.challenge_secret = secret;
+    }
+
+    fn apply_parameters(&mut self, parameters: &Parameters) {
+        self.streams
+            .set_peer(parameters.stream_window.bytes(), parameters.max_streams);
+        let payload = parameters.max_udp_payload.min(self.config.max_udp_payload);
+        self.max_payload = largest_payload(payload, self.path.remote);
+    }
+
+    /// Agent: RESP has come.
+    pub(crate) fn handshake_done(
+        &mut self,
+        now: Timestamp,
+        keys: SessionKeys,
+        gateway_index: u32,
+        parameters: Parameters,
+        early: EarlyOutcome,
+    ) {
+        self.challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
+        self.keys = Keys::Full {
+            send: keys.agent_to_gateway,
+            receive: keys.gateway_to_agent,
+            early: None,
+            peer: ReceiverIndex::Gateway(gateway_index),
+            exporter: keys.exporter,
+        };
+        self.confirmed = true;
+        self.apply_parameters(&parameters);
+        if early == EarlyOutcome::Rejected {
+            let report = self.book.lose_all();
+            self.apply_report(report);
+        }
+        self.streams.release();
+        self.heard(now);
+        self.prober.on_progress(now);
+        self.rearm(now);
+    }
+
+    /// Tells the streams what a report said.
+    fn apply_report(&mut self, report: Report) {
+        for content in report.acked {
+            match content {
+                SentContent::Data { stream, range, fin } => self.streams.on_data_acked(stream, range, fin),
+                SentContent::Control(control) => self.streams.on_control_acked(control),
+                SentContent::Token(_) => {}
+            }
+        }
+        self.stats.packets_lost += report.lost_packets;
+        self.send_again(report.lost);
+    }
+
+    fn send_again(&mut self, contents: Vec<SentContent>) {
+        for content in contents {
+            match content {
+                SentContent::Data { stream, range, fin } => {
+                    self.streams.on_data_lost(stream, range, fin);
+                }
+                SentContent::Control(control) => self.streams.on_control_lost(control),
+                SentContent::Token(token) => self.tokens.push_back(token),
+            }
+        }
+    }
+
+    /// Tells the user of something that a peer can cause as often as it likes.
+    fn notify(&mut self, event: Event) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(event);
+        }
+    }
+
+    fn declare_gaps(&mut self, now: Timestamp) {
+        self.gaps
+            .declare(now, self.rtt.smoothed(), self.controller.packet_time());
+    }
+
+    /// An authentic packet came.
+    fn heard(&mut self, now: Timestamp) {
+        self.heard_at = now;
+        if self.prober.on_heard(now) {
+            self.events.push_back(Event::Resumed);
+            self.pacer.drain(now);
+            // What was sent before the stall may be lost or late: one packet finds out.
+            self.prober.due = self.book.is_awaiting();
+            if self.prober.due && !self.streams.has_output() {
+                self.ping_due = true;
+            }
+        }
+    }
+
+    fn end(&mut self, reason: CloseReason) {
+        self.events.push_back(Event::Closed(reason));
+        self.life = Life::Drained;
+        self.timers.clear();
+    }
+
+    /// Closes the session: the peer hears of it, late packets are answered for a while.
+    fn close_with(&mut self, now: Timestamp, error: u64, reason: String, event: CloseReason) {
+        if !matches!(self.life, Life::Open) {
+            return;
+        }
+        self.events.push_back(Event::Closed(event));
+        if matches!(self.keys, Keys::Early { .. }) {
+            self.life = Life::Drained;
+            self.timers.clear();
+            return;
+        }
+        self.life = Life::Closing {
+            error,
+            reason,
+            due: true,
+            answers: 3,
+        };
+        let drain = (self.probe_timeout() * 3).max(Duration::from_secs(1));
+        self.timers.set(Timer::Drain, Some(now + drain));
+        self.rearm(now);
+    }
+
+    const fn can_send_early(&self) -> bool {
+        matches!(
+            self.keys,
+            Keys::Early {
+                early: Some(_),
+                init_sent: true
+            }
+        )
+    }
+
+    /// Whether the endpoint may forget this connection: it is closed and answers nothing more.
+    pub(crate) const fn is_drained(&self) -> bool {
+        matches!(self.life, Life::Drained)
+    }
+    /// Whether a packet under the full keys has come (agent: RESP).
+    pub(crate) const fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
+    /// The next thing that the user is to be told.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        match self.streams.poll_event() {
+            Some(event) => Some(Event::Stream(event)),
+            None => self.events.pop_front(),
+        }
+    }
+}
+
+/// Below this many bytes nothing is sent to an address that is not validated: feedback and a control frame must fit.
+const MIN_BUDGET: u64 = 120;
+/// Events about tokens and addresses that wait for the user; a peer that sends more is not worth listening to.
+const MAX_EVENTS: usize = 256;
+
+fn largest_payload(payload: u16, remote: SocketAddr) -> usize {
+    let family = if remote.is_ipv4() { 0 } else { IPV6_EXTRA };
+    usize::from(payload).min(crate::wire::MAX_UDP_PAYLOAD - family)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "windows are positive and `as` saturates"
+)]
+const fn whole(bytes: f64) -> u64 {
+    bytes as u64
+}
+
+fn rate_of(bytes_per_second: f64) -> BitRate {
+    BitRate::bps(whole(bytes_per_second * 8.0))
+}
+
+#[cfg(test)]
+mod tests;

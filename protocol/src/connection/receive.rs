@@ -1,0 +1,373 @@
+//! Packets from the peer (transport.md 2, 4, 5).
+use std::{net::SocketAddr, time::Duration};
+
+use longhaul_types::Timestamp;
+
+use super::{Connection, IP_UDP_HEADERS, Keys, Life, STALL_PATIENCE, TAIL_SLACK, path::Path};
+use crate::{
+    credit::{FULL_PACKET, PacketSample},
+    endpoint::{CloseReason, Event},
+    recovery::Arrival,
+    streams::{Role, StreamViolation},
+    wire::{
+        Activity, Feedback, Frame, FrameError, KeySpace, ShortHeader, Stamp, expand_packet_number,
+        stamp::hold_time,
+    },
+};
+
+/// Error codes of CLOSE (transport.md 7.4).
+const ERROR_MALFORMED: u64 = 2;
+const ERROR_LIMIT: u64 = 3;
+
+/// A frame that ends the session.
+enum Violation {
+    Frame(FrameError),
+    Stream(StreamViolation),
+}
+
+impl From<FrameError> for Violation {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+impl From<StreamViolation> for Violation {
+    fn from(error: StreamViolation) -> Self {
+        Self::Stream(error)
+    }
+}
+
+/// A packet that authenticated.
+#[derive(Clone, Copy)]
+struct Incoming {
+    number: u64,
+    size: u64,
+    stamp: Stamp,
+    activity: Activity,
+    early: bool,
+}
+
+impl Connection {
+    /// Gateway: takes the frames of an INIT whose early data was accepted (packet number 0).
+    pub(crate) fn handle_init_frames(&mut self, now: Timestamp, stamp: Stamp, frames: &[u8]) {
+        if frames.is_empty() {
+            return;
+        }
+        let packet = Incoming {
+            number: 0,
+            size: frames.len() as u64 + IP_UDP_HEADERS,
+            stamp,
+            activity: Activity::More,
+            early: true,
+        };
+        self.owed.echo = Some((stamp, now));
+        self.take_frames(now, packet, Arrival::InOrder, frames);
+        self.rearm(now);
+    }
+
+    /// Takes a short packet whose header was read.
+    pub(crate) fn handle_short(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        header: ShortHeader,
+        header_len: usize,
+        datagram: &mut [u8],
+    ) {
+        let size = datagram.len() as u64;
+        let largest = self.replay.largest();
+        let number = expand_packet_number(header.truncated, largest);
+        let Some((stamp, frames)) = self.open_packet(number, header.keys, header_len, datagram) else {
+            self.stats.packets_dropped += 1;
+            return;
+        };
+        self.replay.mark(number);
+        if let Life::Closing { due, answers, .. } = &mut self.life {
+            if *answers > 0 {
+                *answers -= 1;
+                *due = true;
+            }
+            return;
+        }
+        if !matches!(self.life, Life::Open) {
+            return;
+        }
+        self.stats.packets_received += 1;
+        self.stats.bytes_received += size + IP_UDP_HEADERS;
+        self.locate(
+            now,
+            remote,
+            header.keys,
+            size,
+            largest.is_none_or(|largest| number > largest),
+        );
+        let packet = Incoming {
+            number,
+            size: size + IP_UDP_HEADERS,
+            stamp,
+            activity: header.activity,
+            early: header.keys == KeySpace::Early,
+        };
+        let silence = now.saturating_since(self.heard_at);
+        self.heard(now);
+        let overfull = self.streams.recv_buffered() > 2 * self.config.receive_buffer.bytes();
+        let arrival = if overfull {
+            Arrival::Refused
+        } else {
+            self.gaps.on_packet(now, number)
+        };
+        if arrival == Arrival::OpenedGap && silence > self.rtt.smoothed() * 2 {
+            let wait = (self.controller.packet_time() * 2).max(STALL_PATIENCE);
+            self.gaps.be_patient(now + wait);
+        }
+        if silence > Duration::from_secs(1).max(self.rtt.smoothed() * 3) {
+            self.owed.now |= self.controller.sender_has_backlog();
+        }
+        if self.gaps.largest() == Some(number) {
+            self.owed.echo = Some((stamp, now));
+            self.gaps.set_ended(header.activity == Activity::Idle);
+        }
+        self.take_frames(now, packet, arrival, frames);
+        self.rearm(now);
+    }
+
+    fn open_packet<'a>(
+        &self,
+        number: u64,
+        space: KeySpace,
+        header_len: usize,
+        datagram: &'a mut [u8],
+    ) -> Option<(Stamp, &'a [u8])> {
+        self.replay.check(number).ok()?;
+        let key = match (&self.keys, space) {
+            (Keys::Early { .. }, _) => return None,
+            (Keys::Full { receive, .. }, KeySpace::Full) => receive,
+            (Keys::Full { early, .. }, KeySpace::Early) => early.as_ref()?,
+        };
+        let plain: &'a [u8] = key.open(number, datagram, header_len).ok()?;
+        let (stamp, frames) = plain.split_first_chunk::<3>()?;
+        let stamp = Stamp::from_raw(u32::from_be_bytes([0, stamp[0], stamp[1], stamp[2]]));
+        Some((stamp, frames))
+    }
+
+    /// Follows the peer's address (7.1) and learns whether it is valid (7.2).
+    fn locate(&mut self, now: Timestamp, remote: SocketAddr, space: KeySpace, size: u64, newest: bool) {
+        if remote != self.path.remote {
+            if !newest {
+                return;
+            }
+            let same_host = remote.ip() == self.path.remote.ip();
+            self.challenges += 1;
+            let digest = blake3::keyed_hash(&self.challenge_secret, &self.challenges.to_be_bytes());
+            let mut data = [0; 8];
+            data.copy_from_slice(&digest.as_bytes()[..8]);
+            self.path = Path::moved(remote, data, now);
+            self.max_payload =
+                super::largest_payload(u16::try_from(self.max_payload).unwrap_or(u16::MAX), remote);
+            self.notify(Event::Moved);
+            // A NAT that gave another port is the same path; another address is another one.
+            if !same_host {
+                self.controller.on_path_change();
+            }
+        }
+        self.path.on_received(size);
+        if space == KeySpace::Full {
+            self.path.on_full_keys();
+            if !self.confirmed {
+                self.confirmed = true;
+                if let Keys::Full { early, .. } = &mut self.keys {
+                    *early = None;
+                }
+            }
+        }
+    }
+
+    fn take_frames(&mut self, now: Timestamp, packet: Incoming, arrival: Arrival, mut frames: &[u8]) {
+        let mut eliciting = false;
+        while !frames.is_empty() {
+            match self.take_frame(now, packet, arrival, &mut frames) {
+                Ok(asks) => eliciting |= asks,
+                Err(violation) => {
+                    self.violated(now, &violation);
+                    return;
+                }
+            }
+            if !matches!(self.life, Life::Open) {
+                return;
+            }
+        }
+        self.declare_gaps(now);
+        if arrival == Arrival::Refused {
+            // As if it had been lost: it will be missed, reported and sent again.
+            self.owed.now = true;
+            return;
+        }
+        if eliciting {
+            self.account(now, packet);
+        }
+    }
+
+    /// Counts a packet that asks for feedback.
+    fn account(&mut self, now: Timestamp, packet: Incoming) {
+        self.owed.pending = true;
+        self.tail_reports = 0;
+        if packet.activity == Activity::Idle {
+            self.owed.now = true;
+        }
+        let lost = self.gaps.lost();
+        self.controller.on_packet(&PacketSample {
+            now,
+            size: packet.size,
+            stamp: packet.stamp,
+            activity: packet.activity,
+            lost: lost.saturating_sub(self.lost_seen),
+            min_rtt: self.rtt.min_or_expected(),
+        });
+        self.lost_seen = lost;
+    }
+
+    /// Takes one frame; whether it asks for feedback.
+    fn take_frame(
+        &mut self,
+        now: Timestamp,
+        packet: Incoming,
+        arrival: Arrival,
+        frames: &mut &[u8],
+    ) -> Result<bool, Violation> {
+        let frame = Frame::decode(frames)?;
+        let refused = arrival == Arrival::Refused;
+        match frame {
+            Frame::Pad => return Ok(false),
+            Frame::Feedback(feedback) => {
+                self.take_feedback(now, packet.number, &feedback);
+                return Ok(false);
+            }
+            Frame::Forward { distance } => {
+                if let Some(floor) = packet.number.checked_sub(distance) {
+                    self.gaps.forward(floor);
+                }
+                return Ok(false);
+            }
+            Frame::Close { error, reason } => {
+                let reason = reason.to_owned();
+                self.end(CloseReason::PeerClosed { error, reason });
+                return Ok(false);
+            }
+            Frame::Ping => self.owed.now = true,
+            _ if refused => {}
+            Frame::Cancel {
+                stream,
+                error,
+                final_offset,
+            } => self.streams.on_cancel(stream, error, final_offset)?,
+            Frame::Stop { stream, error } => self.streams.on_stop(stream, error)?,
+            Frame::StreamLimit { stream, limit } => self.streams.on_stream_limit(stream, limit)?,
+            Frame::Streams { count } => self.streams.on_streams(count),
+            Frame::Token(token) => self.notify(Event::Token(token)),
+            Frame::PathChallenge(data) => self.response_due = Some(data),
+            Frame::PathResponse(data) => self.path.on_response(data),
+            Frame::Data(data) => self.streams.on_data(
+                data.stream,
+                data.offset,
+                data.total,
+                data.fin,
+                data.bytes,
+                packet.early,
+            )?,
+        }
+        Ok(true)
+    }
+
+    fn violated(&mut self, now: Timestamp, violation: &Violation) {
+        let (error, reason) = match violation {
+            Violation::Frame(error) => (ERROR_MALFORMED, error.to_string()),
+            Violation::Stream(error @ StreamViolation::Limit) => (ERROR_LIMIT, error.to_string()),
+            Violation::Stream(error) => (ERROR_MALFORMED, error.to_string()),
+        };
+        let event = CloseReason::PeerViolation {
+            error,
+            reason: reason.clone(),
+        };
+        self.close_with(now, error, reason, event);
+    }
+
+    /// Takes the report and the grant of the peer (transport.md 5.1, 5.3, 6).
+    fn take_feedback(&mut self, now: Timestamp, number: u64, feedback: &Feedback) {
+        if self.granted.by.is_some_and(|by| number < by) {
+            return;
+        }
+        let Some(last) = self.book.next_number().checked_sub(1) else {
+            return;
+        };
+        let largest = expand_packet_number(feedback.largest, Some(last));
+        let before = self.book.largest();
+        let Some(report) = self.book.on_feedback(largest, &feedback.gaps) else {
+            return;
+        };
+        self.granted.by = Some(number);
+        let hold = hold_time(feedback.hold);
+        let elapsed = Stamp::of(now).since(feedback.echo);
+        // Packet 0 is the INIT, which is repeated with the same stamp: its time says nothing.
+        if before.is_none_or(|before| largest > before) && largest > 0 && feedback.hold < u16::MAX {
+            self.rtt
+                .on_sample(now, elapsed.saturating_sub(hold).max(Duration::from_micros(100)));
+        }
+        let mut progress = report.progress;
+        self.apply_report(report);
+        self.granted.credit = feedback.credit;
+        self.granted.rate = feedback
+            .rate
+            .rate()
+            .min(self.config.max_rate)
+            .bytes_per_second()
+            .max(1.0);
+        self.pacer.set_rate(now, self.granted.rate);
+        if progress {
+            self.measure_delivery(now, hold);
+        }
+        let sent_largest = Timestamp::from_nanos(
+            now.as_nanos()
+                .saturating_sub(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)),
+        );
+        let rate = self.granted.rate.min(self.granted.delivered).max(1.0);
+        let packet_time = Duration::from_secs_f64((FULL_PACKET / rate).min(5.0));
+        let margin = (self.rtt.jitter() * 2).max(TAIL_SLACK).max(packet_time * 2);
+        if hold > margin {
+            let tail = self.book.lose_tail(hold, margin, sent_largest, rate);
+            progress |= tail.progress;
+            self.apply_report(tail);
+        }
+        if progress {
+            self.prober.on_progress(now);
+        }
+        if self.has_credit() {
+            self.granted.persist = Duration::ZERO;
+        }
+    }
+
+    /// Measures at what rate the peer receives.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn measure_delivery(&mut self, now: Timestamp, hold: Duration) {
+        let arrived = Timestamp::from_nanos(
+            now.as_nanos()
+                .saturating_sub(u64::try_from(hold.as_nanos()).unwrap_or(u64::MAX)),
+        );
+        let bytes = self.book.reported_bytes();
+        if let Some((since, from)) = self.granted.delivered_from {
+            let time = arrived.saturating_since(since).as_secs_f64();
+            if time < 0.01 {
+                return;
+            }
+            let rate = bytes.saturating_sub(from) as f64 / time;
+            // While little is sent, little arrives: that says nothing about the path.
+            if self.book.is_awaiting() {
+                self.granted.delivered += (rate - self.granted.delivered) / 4.0;
+            }
+        }
+        self.granted.delivered_from = Some((arrived, bytes));
+    }
+
+    /// The role decides who keeps NAT mappings alive and who limits what it sends to unknown addresses.
+    pub(super) const fn is_gateway(&self) -> bool {
+        matches!(self.role, Role::Gateway)
+    }
+}

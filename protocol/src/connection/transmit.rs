@@ -1,0 +1,499 @@
+//! Packets to the peer: when one goes, and the producers that fill it in order (transport.md 2, 4, 6).
+use std::net::SocketAddr;
+
+use longhaul_types::Timestamp;
+
+use super::{Connection, IP_UDP_HEADERS, Keys, Life};
+use crate::{
+    recovery::SentContent,
+    streams::{Origin, StreamRequest},
+    wire::{
+        Activity, Data, Extent, Feedback, Frame, IndexLength, KeySpace, RateFloat, ReceiverIndex,
+        ShortHeader, Stamp, TAG_LEN, stamp, varint,
+    },
+};
+
+/// Length of the stamp in front of the frames.
+const STAMP_LEN: usize = 3;
+/// Room that must be left for another DATA frame to be worth its header.
+const WORTHWHILE: usize = 16;
+/// UDP payload of the probes of a stall: a minute of them costs less than 4 kB (transport.md 7.3).
+const STALL_PROBE: usize = 62;
+/// UDP payload of a packet that carries path frames outside credit, with feedback.
+const PATH_PACKET: usize = 110;
+/// Bytes of an INIT and its headers around the early frames.
+const INIT_OVERHEAD: u64 = 220;
+/// Largest encodings: FEEDBACK without gaps (varints of credit, counts), and one gap.
+const FEEDBACK_LEN: usize = 24;
+/// Packets that a control frame about streams needs at most: type and three varints.
+const REQUEST_LEN: usize = 25;
+
+/// Why a packet may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Permit {
+    /// Credit and pacer allow so many bytes of UDP payload.
+    Paced(usize),
+    /// A probe: credit and pacing do not count (5.3).
+    Probe(usize),
+    /// Only feedback and FORWARD (6).
+    FeedbackOnly,
+}
+
+/// A packet while it is filled.
+struct Packet<'a> {
+    out: &'a mut Vec<u8>,
+    /// Length at which the frames must end.
+    end: usize,
+    contents: Vec<SentContent>,
+    /// Whether it asks for feedback.
+    eliciting: bool,
+}
+
+impl Packet<'_> {
+    fn room(&self) -> usize {
+        self.end.saturating_sub(self.out.len())
+    }
+
+    /// Adds a frame that asks for feedback.
+    fn push(&mut self, frame: &Frame<'_>) {
+        frame.encode(self.out);
+        self.eliciting = true;
+    }
+}
+
+impl Connection {
+    /// Agent: appends the frames that go in the INIT, at most `budget` bytes, as packet number 0.
+    pub(crate) fn init_frames(&mut self, now: Timestamp, budget: usize, out: &mut Vec<u8>) {
+        let Keys::Early { early, init_sent } = &mut self.keys else {
+            return;
+        };
+        if std::mem::replace(init_sent, true) {
+            return;
+        }
+        let allowed = early.is_some();
+        let end = out.len() + budget;
+        let start = out.len();
+        let mut packet = Packet {
+            out,
+            end,
+            contents: Vec::new(),
+            eliciting: false,
+        };
+        if allowed {
+            self.write_requests(&mut packet);
+            self.write_data(&mut packet);
+        }
+        let Packet {
+            contents, eliciting, ..
+        } = packet;
+        let size = if eliciting {
+            (out.len() - start) as u64 + INIT_OVERHEAD
+        } else {
+            0
+        };
+        self.book.on_sent(now, size, contents);
+        self.pacer.on_sent(size);
+        self.sent_at = now;
+        self.rearm(now);
+    }
+
+    /// Appends at most one packet to `out`; what stands there already (a RESP) counts against the datagram's size. Returns
+    /// where the datagram goes.
+    pub(crate) fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        let sent = match &self.life {
+            Life::Open => self.transmit_open(now, out),
+            Life::Closing { due: true, .. } => self.transmit_close(now, out),
+            Life::Closing { .. } | Life::Drained => None,
+        };
+        self.rearm(now);
+        sent
+    }
+
+    fn transmit_open(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        let permit = self.permit(now, out.len())?;
+        let feedback = self.feedback_at().is_some_and(|at| at <= now) || self.should_piggyback(now);
+        let limit = match permit {
+            Permit::Paced(limit) | Permit::Probe(limit) => limit,
+            Permit::FeedbackOnly => self.datagram_limit(),
+        };
+        let number = self.book.next_number();
+        let (start, header_len) = (out.len(), self.header_len());
+        out.resize(start + header_len, 0);
+        out.extend_from_slice(&Stamp::of(now).raw().to_be_bytes()[1..]);
+        let mut packet = Packet {
+            end: limit.saturating_sub(TAG_LEN),
+            out,
+            contents: Vec::new(),
+            eliciting: false,
+        };
+        if feedback {
+            self.write_feedback(now, &mut packet);
+        }
+        self.write_forward(number, &mut packet);
+        if permit != Permit::FeedbackOnly {
+            self.write_path(now, &mut packet);
+            self.write_ping(permit, &mut packet);
+            self.write_requests(&mut packet);
+            self.write_token(&mut packet);
+            self.write_data(&mut packet);
+        }
+        let empty = packet.out.len() == start + header_len + STAMP_LEN;
+        let Packet {
+            contents, eliciting, ..
+        } = packet;
+        if empty {
+            out.truncate(start);
+            return None;
+        }
+        let activity = if eliciting && !self.has_more(now) {
+            Activity::Idle
+        } else {
+            Activity::More
+        };
+        self.seal(number, activity, out, start, header_len);
+        self.on_sent(now, permit, (out.len() - start) as u64, eliciting, contents);
+        Some(self.path.remote)
+    }
+
+    /// Whether, and how large, a packet may go now.
+    fn permit(&mut self, now: Timestamp, used: usize) -> Option<Permit> {
+        if matches!(self.keys, Keys::Early { .. }) {
+            let open = self.can_send_early() && self.streams.has_output() && self.pacer.is_open(now);
+            let limit = open.then(|| self.credit_limit()).flatten()?;
+            return Some(Permit::Paced(limit.min(self.max_payload)));
+        }
+        let limit = self.datagram_limit();
+        if limit < used + self.header_len() + STAMP_LEN + TAG_LEN + FEEDBACK_LEN {
+            return None;
+        }
+        if self.prober.due {
+            return Some(Permit::Probe(if self.prober.is_thin() {
+                limit.min(used + STALL_PROBE)
+            } else {
+                limit
+            }));
+        }
+        // Validating an address must not wait for credit that only a validated address gets.
+        if self.response_due.is_some() || self.path.challenge_due(now).is_some() {
+            return Some(Permit::Paced(limit.min(used + PATH_PACKET)));
+        }
+        if self.prober.stalled_since.is_none()
+            && self.wants_packet_now(now)
+            && self.pacer.is_open(now)
+            && let Some(credit) = self.credit_limit()
+        {
+            return Some(Permit::Paced(limit.min(credit)));
+        }
+        self.feedback_at()
+            .is_some_and(|at| at <= now)
+            .then_some(Permit::FeedbackOnly)
+    }
+
+    /// Only a gateway limits what it sends to unknown addresses (7.2).
+    pub(super) fn path_budget(&self) -> u64 {
+        if self.is_gateway() {
+            self.path.budget()
+        } else {
+            u64::MAX
+        }
+    }
+
+    /// UDP payload that may go in one datagram: the path's, and what an unvalidated address may get (7.2).
+    fn datagram_limit(&self) -> usize {
+        let budget = if self.is_gateway() {
+            self.path.budget()
+        } else {
+            u64::MAX
+        };
+        usize::try_from(budget)
+            .unwrap_or(usize::MAX)
+            .min(self.max_payload)
+    }
+
+    /// Whether something waits that needs a packet of its own.
+    pub(super) fn wants_packet(&self) -> bool {
+        self.streams.has_output() || self.ping_due || self.response_due.is_some() || !self.tokens.is_empty()
+    }
+
+    fn wants_packet_now(&self, now: Timestamp) -> bool {
+        self.wants_packet() || self.path.challenge_due(now).is_some()
+    }
+
+    fn has_more(&self, now: Timestamp) -> bool {
+        self.wants_packet_now(now)
+    }
+
+    /// Whether credit allows a packet for what waits.
+    pub(super) fn has_credit(&self) -> bool {
+        self.credit_limit().is_some()
+    }
+
+    /// UDP payload that credit allows, if that is worth a packet: a full one, or all that waits.
+    fn credit_limit(&self) -> Option<usize> {
+        let left = self.granted.credit.saturating_sub(self.book.outstanding());
+        let full = self.max_payload as u64 + IP_UDP_HEADERS;
+        if left >= full {
+            return Some(self.max_payload);
+        }
+        let waiting = self
+            .streams
+            .next_sender()
+            .map_or(0, |id| self.streams.sendable(id));
+        let needed =
+            waiting + IP_UDP_HEADERS + (self.header_len() + STAMP_LEN + TAG_LEN + FEEDBACK_LEN) as u64 + 64;
+        let payload = usize::try_from(left.saturating_sub(IP_UDP_HEADERS)).unwrap_or(0);
+        (needed <= left).then_some(payload)
+    }
+
+    /// Feedback rides on a packet that goes anyway once half its interval has passed.
+    fn should_piggyback(&self, now: Timestamp) -> bool {
+        self.owed.pending
+            && self.owed.echo.is_some()
+            && self
+                .owed
+                .last
+                .is_none_or(|last| now.saturating_since(last) * 2 >= self.controller.feedback_interval())
+    }
+
+    const fn header_len(&self) -> usize {
+        match self.keys {
+            Keys::Early { .. } => IndexLength::Gateway.header_len(),
+            Keys::Full { peer, .. } => match peer {
+                ReceiverIndex::Agent(_) => IndexLength::Agent.header_len(),
+                ReceiverIndex::Gateway(_) => IndexLength::Gateway.header_len(),
+            },
+        }
+    }
+
+    /// Writes the header in front of the frames and encrypts.
+    fn seal(&self, number: u64, activity: Activity, out: &mut Vec<u8>, start: usize, header_len: usize) {
+        let (key, keys, index) = match &self.keys {
+            Keys::Early {
+                early: Some(early), ..
+            } => (&early.key, KeySpace::Early, ReceiverIndex::Gateway(early.index)),
+            Keys::Early { early: None, .. } => {
+                out.truncate(start);
+                return;
+            }
+            Keys::Full { send, peer, .. } => (send, KeySpace::Full, *peer),
+        };
+        let header = ShortHeader {
+            keys,
+            activity,
+            index,
+            truncated: u32::try_from(number & 0x00ff_ffff).unwrap_or(0),
+        };
+        let mut encoded = Vec::with_capacity(header_len);
+        header.encode(&mut encoded);
+        if let Some(place) = out.get_mut(start..start + header_len) {
+            place.copy_from_slice(&encoded);
+        }
+        key.seal(number, out, start, start + header_len);
+    }
+
+    fn on_sent(
+        &mut self,
+        now: Timestamp,
+        permit: Permit,
+        len: u64,
+        eliciting: bool,
+        contents: Vec<SentContent>,
+    ) {
+        let size = len + IP_UDP_HEADERS;
+        self.book.on_sent(now, if eliciting { size } else { 0 }, contents);
+        self.path.on_sent(len);
+        self.sent_at = now;
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += size;
+        if matches!(permit, Permit::Probe(_)) {
+            self.prober.due = false;
+            self.prober.last = self.book.next_number().checked_sub(1);
+            self.stats.probes += 1;
+        }
+        if eliciting {
+            self.pacer.on_sent(size);
+            self.prober.on_sent(now);
+        } else {
+            self.stats.feedback_bytes_sent += size;
+        }
+    }
+
+    fn write_feedback(&mut self, now: Timestamp, packet: &mut Packet<'_>) {
+        let (Some((echo, arrived)), Some(largest)) = (self.owed.echo, self.gaps.largest()) else {
+            return;
+        };
+        // Gaps cost 2 to 4 bytes each; what does not fit stays out of this report.
+        if packet.room() < FEEDBACK_LEN {
+            return;
+        }
+        // A hole must always be fillable, or a full buffer would never empty; else a full buffer stops the sender.
+        let least = if self.streams.has_holes() || self.room() > 0 {
+            2 * self.max_payload as u64 + 64
+        } else {
+            0
+        };
+        let grant = self.controller.grant(now, self.room().max(least));
+        let feedback = Feedback {
+            largest: u32::try_from(largest & 0x00ff_ffff).unwrap_or(0),
+            echo,
+            hold: stamp::hold(now.saturating_since(arrived)),
+            credit: grant.credit,
+            rate: RateFloat::of(grant.rate),
+            gaps: self.gaps.report(),
+        };
+        let before = packet.out.len();
+        Frame::Feedback(feedback).encode(packet.out);
+        if packet.out.len() > packet.end {
+            packet.out.truncate(before);
+            return;
+        }
+        self.owed.pending = false;
+        self.owed.now = false;
+        self.owed.last = Some(now);
+        // Without samples of its own, a receiver asks for one now and then: its window depends on the RTT.
+        let refresh = (self.rtt.smoothed() * 20).max(std::time::Duration::from_secs(10));
+        let stale = self
+            .rtt
+            .last_sample_at()
+            .is_none_or(|at| now.saturating_since(at) > refresh);
+        if stale && self.controller.sender_has_backlog() && !self.book.is_awaiting() && packet.room() > 0 {
+            packet.push(&Frame::Ping);
+        }
+    }
+
+    fn write_forward(&self, number: u64, packet: &mut Packet<'_>) {
+        let floor = self.book.floor().min(number);
+        if self.book.forward_due() && packet.room() > 9 {
+            Frame::Forward {
+                distance: number - floor,
+            }
+            .encode(packet.out);
+        }
+    }
+
+    fn write_path(&mut self, now: Timestamp, packet: &mut Packet<'_>) {
+        if packet.room() < 18 {
+            return;
+        }
+        if let Some(data) = self.response_due.take() {
+            packet.push(&Frame::PathResponse(data));
+        }
+        if let Some(data) = self.path.challenge_due(now) {
+            self.path.challenge_sent(now, self.rtt.smoothed() * 2);
+            packet.push(&Frame::PathChallenge(data));
+        }
+    }
+
+    fn write_ping(&mut self, permit: Permit, packet: &mut Packet<'_>) {
+        let probe = matches!(permit, Permit::Probe(_));
+        if packet.room() > 0 && (std::mem::take(&mut self.ping_due) || probe) {
+            packet.push(&Frame::Ping);
+        }
+    }
+
+    fn write_requests(&mut self, packet: &mut Packet<'_>) {
+        while packet.room() >= REQUEST_LEN {
+            let Some(request) = self.streams.next_request() else {
+                return;
+            };
+            let frame = match request {
+                StreamRequest::Cancel {
+                    stream,
+                    error,
+                    final_offset,
+                } => Frame::Cancel {
+                    stream,
+                    error,
+                    final_offset,
+                },
+                StreamRequest::Stop { stream, error } => Frame::Stop { stream, error },
+                StreamRequest::Limit { stream, limit } => Frame::StreamLimit { stream, limit },
+                StreamRequest::Count { count } => Frame::Streams { count },
+            };
+            packet.push(&frame);
+            let sent = self.streams.on_request_sent(&request);
+            packet.contents.push(SentContent::Control(sent));
+        }
+    }
+
+    fn write_token(&mut self, packet: &mut Packet<'_>) {
+        if packet.room() >= 33
+            && let Some(token) = self.tokens.pop_front()
+        {
+            packet.push(&Frame::Token(token));
+            packet.contents.push(SentContent::Token(token));
+        }
+    }
+
+    /// The scheduler decides here, as late as possible (4.2).
+    fn write_data(&mut self, packet: &mut Packet<'_>) {
+        let mut bytes = Vec::new();
+        let mut charged = false;
+        while let Some(id) = self.streams.next_sender() {
+            let Some(sender) = self.streams.sender(id) else {
+                return;
+            };
+            let (offset, total) = (sender.next_offset(), sender.total_to_send());
+            let header = Data::header_len(id, offset, total, 0) - varint::len(0);
+            let Some(max) = packet.room().checked_sub(header).filter(|max| *max > 0) else {
+                return;
+            };
+            bytes.clear();
+            let Some(segment) = self.streams.take_segment(id, max as u64, &mut bytes) else {
+                return;
+            };
+            if segment.origin == Origin::Retransmission {
+                self.stats.retransmitted_bytes += bytes.len() as u64;
+            } else if !charged {
+                charged = true;
+                self.streams.charge(id);
+            }
+            let data = Data {
+                stream: id,
+                offset: segment.range.start,
+                total: segment.total,
+                fin: segment.fin,
+                bytes: &bytes,
+            };
+            packet.contents.push(SentContent::Data {
+                stream: id,
+                range: segment.range.clone(),
+                fin: segment.fin,
+            });
+            packet.eliciting = true;
+            if max - bytes.len() < WORTHWHILE || self.streams.next_sender().is_none() {
+                data.encode(Extent::ToEnd, packet.out);
+                return;
+            }
+            data.encode(Extent::Delimited, packet.out);
+        }
+    }
+
+    fn transmit_close(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        let number = self.book.next_number();
+        let (start, header_len) = (out.len(), self.header_len());
+        let Life::Closing {
+            error, reason, due, ..
+        } = &mut self.life
+        else {
+            return None;
+        };
+        *due = false;
+        out.resize(start + header_len, 0);
+        out.extend_from_slice(&Stamp::of(now).raw().to_be_bytes()[1..]);
+        Frame::Close {
+            error: *error,
+            reason,
+        }
+        .encode(out);
+        self.book.on_sent(now, 0, Vec::new());
+        self.seal(number, Activity::More, out, start, header_len);
+        let len = (out.len() - start) as u64;
+        if len > self.path_budget() {
+            out.truncate(start);
+            return None;
+        }
+        self.path.on_sent(len);
+        Some(self.path.remote)
+    }
+}

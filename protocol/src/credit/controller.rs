@@ -1,0 +1,428 @@
+//! Law S: the receiver's window W and what it grants (credit.md 3 to 8; names of variables are those of the law).
+use std::time::Duration;
+
+use longhaul_types::{BitRate, LinkProfile, Timestamp};
+
+use super::{
+    FULL_PACKET,
+    delay::DelayMeter,
+    feedback_interval, initial_grant,
+    loss::{LossMeter, Verdict},
+    rate::RateMeter,
+};
+use crate::wire::{Activity, Stamp};
+
+const M: f64 = FULL_PACKET;
+/// The pacing rate above W/(E + Qh/2): the window, not the pacer, limits a bulk transfer.
+const PACING_GAIN: f64 = 1.25;
+/// Least share of the believed capacity at which the sender is paced.
+const CAPACITY_MARGIN: f64 = 1.05;
+
+/// What the controller learns from one packet.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketSample {
+    /// When it arrived.
+    pub now: Timestamp,
+    /// Its size with IP and UDP headers.
+    pub size: u64,
+    /// The sender's clock in it.
+    pub stamp: Stamp,
+    /// Whether the sender has more.
+    pub activity: Activity,
+    /// Packets newly declared lost since the last sample.
+    pub lost: u64,
+    /// The smallest round-trip time.
+    pub min_rtt: Duration,
+}
+
+/// What the sender may do (transport.md 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Bytes outstanding beyond the largest reported packet.
+    pub credit: u64,
+    /// Pacing rate.
+    pub rate: BitRate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Nothing is known of the link: W doubles every round.
+    Doubling,
+    /// The law proper.
+    Steady,
+}
+
+/// The ramp: fast growth while the queue stays empty and the rate follows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ramp {
+    /// Since when the queue is nearly empty.
+    low_since: Option<Timestamp>,
+    /// W, r and the time of the last check whether r followed W.
+    check: Option<(Timestamp, f64, f64)>,
+}
+
+/// The last cut.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cut {
+    at: Timestamp,
+    queue: f64,
+    /// Smallest queue since.
+    least_since: f64,
+    /// Cuts in a row that did not make the queue fall.
+    nofall: u32,
+    /// W at the first of them.
+    series_window: f64,
+}
+
+/// The controller of one direction of incoming data.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    reverse: Option<BitRate>,
+    window: f64,
+    start_window: f64,
+    phase: Phase,
+    rate: RateMeter,
+    delay: DelayMeter,
+    loss: LossMeter,
+    rtt: f64,
+    hold: Timestamp,
+    cut: Cut,
+    ramp: Ramp,
+    /// Bound on the target queue that a shallow buffer taught.
+    queue_cap: Option<(f64, Timestamp)>,
+    stepped_at: Timestamp,
+    arrived_at: Option<Timestamp>,
+    backlog_since: Option<Timestamp>,
+    resumed_at: Option<Timestamp>,
+}
+
+impl Controller {
+    /// A controller before the first packet. `rate` is the profile's rate of the incoming direction, `reverse` that of the
+    /// feedback's direction.
+    pub fn new(profile: Option<&LinkProfile>, rate: Option<BitRate>, reverse: Option<BitRate>) -> Self {
+        let (window, pace) = initial_grant(rate, profile, reverse);
+        let rtt = profile.map_or(0.3, |profile| profile.rtt.as_secs_f64().min(10.0));
+        Self {
+            reverse,
+            window,
+            start_window: window,
+            phase: if rate.is_some() {
+                Phase::Steady
+            } else {
+                Phase::Doubling
+            },
+            rate: RateMeter::new(rate.map_or(pace, BitRate::bytes_per_second)),
+            delay: DelayMeter::default(),
+            loss: LossMeter::default(),
+            rtt,
+            hold: Timestamp::ZERO,
+            cut: Cut::default(),
+            ramp: Ramp::default(),
+            queue_cap: None,
+            stepped_at: Timestamp::ZERO,
+            arrived_at: None,
+            backlog_since: None,
+            resumed_at: None,
+        }
+    }
+
+    /// F: the feedback interval.
+    pub fn feedback_interval(&self) -> Duration {
+        Duration::from_secs_f64(feedback_interval(self.rate.max(), self.rtt, self.reverse))
+    }
+
+    /// s: the time of a full packet at the believed capacity.
+    pub fn packet_time(&self) -> Duration {
+        Duration::from_secs_f64((M / self.rate.capacity.max(1.0)).min(2.0))
+    }
+
+    /// E: the round trip of an empty link, with the feedback's interval and the packet's own time.
+    fn empty_loop(&self) -> f64 {
+        self.rtt + self.feedback_interval().as_secs_f64() + self.packet_time().as_secs_f64()
+    }
+
+    /// Qh: the queue that is aimed at, in seconds (credit.md 5).
+    fn target(&self, now: Timestamp, q: f64) -> f64 {
+        let cv = self.rate.variability();
+        let s = M * (self.empty_loop() + q) / self.window;
+        let n = self.window / M;
+        let base = (0.8 * self.rtt).min(0.06).max(0.25 * self.rtt) + (0.2 * cv).min(0.08);
+        let target = (base * (100.0 / n).powf(0.17).clamp(0.6, 2.0)).min(0.6);
+        let target = target
+            .max(((5.0 - 6.0 * cv) * s).min(0.7).max(2.5 * s))
+            .min((8.0 * s).max(0.6));
+        match self.queue_cap {
+            Some((cap, since)) => {
+                let relaxed = now.saturating_since(since).as_secs_f64() - 10.0;
+                let cap = cap * 1.3_f64.powf((relaxed / 2.0).max(0.0));
+                target.min(cap.max(2.5 * s))
+            }
+            None => target,
+        }
+    }
+
+    /// Takes a packet that asks for feedback.
+    pub fn on_packet(&mut self, sample: &PacketSample) {
+        let now = sample.now;
+        self.rtt = sample.min_rtt.as_secs_f64().clamp(0.001, 10.0);
+        self.after_silence(now);
+        let newest = self
+            .resumed_at
+            .map_or(f64::INFINITY, |at| now.saturating_since(at).as_secs_f64() + 0.01);
+        #[expect(clippy::cast_precision_loss, reason = "packets are small")]
+        let (size, lost) = (sample.size as f64, sample.lost as f64);
+        let serialisation = if self.phase == Phase::Steady {
+            size / self.rate.capacity.max(size)
+        } else {
+            0.0
+        };
+        self.delay
+            .on_packet(now, sample.stamp, serialisation, self.rtt, newest);
+        self.rate.on_arrival(now, size, self.rtt);
+        // What an outage swallowed says nothing about the queue.
+        let after_outage = self
+            .resumed_at
+            .is_some_and(|at| now.saturating_since(at).as_secs_f64() < 2.0 * self.rtt + 0.2);
+        let lost = if after_outage { 0.0 } else { lost };
+        self.loss.on_packets(1.0, lost, self.delay.queue());
+        let backlog = match sample.activity {
+            Activity::More => now
+                .saturating_since(*self.backlog_since.get_or_insert(now))
+                .as_secs_f64(),
+            Activity::Idle => {
+                self.backlog_since = None;
+                0.0
+            }
+        };
+        if self.phase == Phase::Steady {
+            self.rate.learn(backlog, self.rtt);
+        }
+        let interval = (self.rtt / 8.0).max(0.01);
+        let passed = now.saturating_since(self.stepped_at).as_secs_f64();
+        if passed >= interval {
+            self.stepped_at = now;
+            let longest = (2.0 * interval).max(4.0 * self.packet_time().as_secs_f64());
+            self.step(now, passed.min(longest));
+        }
+        self.arrived_at = Some(now);
+    }
+
+    /// STALL and IDLE (credit.md 8).
+    fn after_silence(&mut self, now: Timestamp) {
+        let Some(last) = self.arrived_at else { return };
+        let silence = now.saturating_since(last).as_secs_f64();
+        let q = self.delay.queue();
+        if self.backlog_since.is_none() {
+            if silence > (4.0 * self.rtt).max(0.5) {
+                let share = (1.0 - 2.0 * self.rate.variability()).clamp(0.7, 1.0);
+                let idle = share * self.rate.capacity * self.empty_loop() + 2.0 * M;
+                self.window = self.window.min(idle.max(10.0 * M));
+                self.delay.forget_recent();
+                self.resumed_at = None;
+            }
+            return;
+        }
+        let f = self.feedback_interval().as_secs_f64();
+        if silence > (3.0 * (self.rtt + q) + f).max(1.0) {
+            let target = self.target(now, 0.0);
+            self.window = self
+                .window
+                .min((self.rate.max() * (self.empty_loop() + target)).max(4.0 * M));
+            self.delay.forget_recent();
+            self.resumed_at = Some(now);
+            self.hold = now + Duration::from_secs_f64(self.rtt);
+            self.backlog_since = Some(now);
+        }
+    }
+
+    /// One step of the law, `dt` seconds after the last one.
+    fn step(&mut self, now: Timestamp, dt: f64) {
+        let q = self.delay.queue();
+        let e = self.empty_loop();
+        let t = e + q;
+        let f = (dt / t).min(1.0);
+        let qh = self.target(now, q);
+        let cv = self.rate.variability();
+        if q > 0.01 {
+            self.rate.sample_variability(now, self.rtt);
+        }
+        let heavy = self.on_loss(now, q, qh, t, e);
+        if self.phase == Phase::Doubling {
+            self.double(f, q, qh, e, heavy);
+            return;
+        }
+        self.cut.least_since = self.cut.least_since.min(q);
+        if q < 0.25 * qh {
+            self.cut.nofall = 0;
+        }
+        let again = q > 1.8 * self.cut.queue
+            && now.saturating_since(self.cut.at).as_secs_f64() > 0.5 * self.rtt
+            && self.cut.queue > 0.0;
+        if q > qh && (now > self.hold || again) {
+            self.reduce(now, q, qh, e, cv);
+        } else if q <= qh && now > self.hold && self.backlog_since.is_some() {
+            self.grow(now, f, q, qh, e, cv);
+        }
+        let quiet = self
+            .loss
+            .heavy_at
+            .is_none_or(|at| now.saturating_since(at).as_secs_f64() > 3.0 * t);
+        if self.cut.nofall == 0 && q < 1.8 * qh && quiet && self.backlog_since.is_some() {
+            self.window = self.window.max(self.rate.max() * e);
+        }
+    }
+
+    fn double(&mut self, f: f64, q: f64, qh: f64, e: f64, heavy: bool) {
+        let r = self.rate.current.max(2.0 * M / e);
+        if q > 0.5 * qh || heavy {
+            self.window = (r * (e + 0.33 * qh)).max(2.0 * M);
+            self.phase = Phase::Steady;
+            self.rate.capacity = self.rate.max();
+        } else if self.backlog_since.is_some() {
+            self.window += f * self.window;
+        }
+    }
+
+    /// CUT.
+    fn reduce(&mut self, now: Timestamp, q: f64, qh: f64, e: f64, cv: f64) {
+        let k = (0.33 + cv).min(0.8);
+        let aim = e + k * qh;
+        let to = 0.97 * (self.window * aim / (e + q)).min(self.rate.current * aim);
+        let least = if self.cut.nofall >= 2 {
+            0.5 * self.cut.series_window
+        } else {
+            0.0
+        };
+        if self.cut.queue > 0.0 && self.cut.least_since > (0.6 * qh).max(0.4 * self.cut.queue) {
+            self.cut.nofall += 1;
+            if self.cut.nofall == 1 {
+                self.cut.series_window = self.window;
+            }
+        } else {
+            self.cut.nofall = 0;
+        }
+        self.window = self.window.min(to.max(2.0 * M).max(least));
+        self.hold = now + Duration::from_secs_f64(e + 1.1 * q);
+        self.cut.at = now;
+        self.cut.queue = q;
+        self.cut.least_since = q;
+    }
+
+    /// GROW, with the ramp.
+    fn grow(&mut self, now: Timestamp, f: f64, q: f64, qh: f64, e: f64, cv: f64) {
+        let before = self.window;
+        let n = self.window / M;
+        let mut step = f * 0.5 * M * n.sqrt() * (1.0 + 4.0 * cv);
+        let s = M * (e + q) / self.window;
+        if q < (0.3 * qh).min((2.0 * s).max(0.004).max(0.05 * self.rtt)) {
+            let since = *self.ramp.low_since.get_or_insert(now);
+            let extra = now.saturating_since(since).as_secs_f64() / self.rtt - 5.0;
+            if extra > 0.0 && self.rate_follows(now, e + q) {
+                step = step.max(f * self.window * (0.35 * (1.0 + extra)).min(1.0));
+            }
+        } else {
+            self.ramp = Ramp::default();
+        }
+        let bound = 2.0 * self.rate.max() * (e + qh) + 4.0 * M;
+        self.window = (self.window + step).min(bound.max(before));
+    }
+
+    /// Whether the rate rose by at least 0.3 of what W rose in the last round.
+    fn rate_follows(&mut self, now: Timestamp, round: f64) -> bool {
+        let r = self.rate.current;
+        let Some((at, window, rate)) = self.ramp.check else {
+            self.ramp.check = Some((now, self.window, r));
+            return true;
+        };
+        if now.saturating_since(at).as_secs_f64() < round {
+            return true;
+        }
+        let grown = (self.window - window) / window;
+        let followed = (r - rate) >= 0.3 * grown * rate;
+        if followed {
+            self.ramp.check = Some((now, self.window, r));
+        } else {
+            self.ramp = Ramp {
+                low_since: Some(now),
+                check: None,
+            };
+        }
+        followed
+    }
+
+    /// LOSS; whether the last round's was heavy.
+    fn on_loss(&mut self, now: Timestamp, q: f64, qh: f64, t: f64, e: f64) -> bool {
+        if let Some((_, since)) = self.queue_cap
+            && now.saturating_since(since).as_secs_f64() > 60.0
+        {
+            self.queue_cap = None;
+        }
+        match self.loss.judge(now, t, q, qh) {
+            Verdict::Ordinary => false,
+            Verdict::Heavy { shallow } => {
+                let to = (0.85 * self.rate.current * e).max(2.0 * M);
+                self.window = self.window.min(to);
+                self.hold = self.hold.max(now + Duration::from_secs_f64(t));
+                if shallow {
+                    self.queue_cap = Some((0.6 * self.loss.largest_queue(), now));
+                }
+                true
+            }
+        }
+    }
+
+    /// The grant; `room` is what the receive buffer can still take.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "windows are positive and far below 2^63"
+    )]
+    pub fn grant(&self, now: Timestamp, room: u64) -> Grant {
+        let e = self.empty_loop();
+        let pace = match self.phase {
+            Phase::Doubling => self.window / e,
+            Phase::Steady => {
+                let qh = self.target(now, self.delay.queue());
+                let by_window = PACING_GAIN * self.window / (e + qh / 2.0);
+                by_window.max((self.window / e).min(CAPACITY_MARGIN * self.rate.capacity))
+            }
+        };
+        Grant {
+            credit: (self.window as u64).min(room),
+            rate: BitRate::bps((pace * 8.0) as u64),
+        }
+    }
+
+    /// The path changed: delays, rates and losses of the old one mean nothing. W goes back to its start.
+    pub fn on_path_change(&mut self) {
+        self.window = self.window.min(self.start_window);
+        self.delay = DelayMeter::default();
+        self.rate = RateMeter::new(self.rate.capacity);
+        self.loss = LossMeter::default();
+        self.cut = Cut::default();
+        self.ramp = Ramp::default();
+        self.queue_cap = None;
+        self.backlog_since = None;
+    }
+
+    /// Whether the sender is known to have more to send.
+    pub const fn sender_has_backlog(&self) -> bool {
+        self.backlog_since.is_some()
+    }
+    /// W in bytes.
+    pub const fn window(&self) -> f64 {
+        self.window
+    }
+    /// The estimated queueing delay.
+    pub fn queue(&self) -> Duration {
+        Duration::from_secs_f64(self.delay.queue())
+    }
+    /// The measured rate in byte/s.
+    pub fn rate(&self) -> f64 {
+        self.rate.max()
+    }
+    /// Interarrival jitter.
+    pub fn jitter(&self) -> Duration {
+        Duration::from_secs_f64(self.delay.jitter.clamp(0.0, 1.0))
+    }
+}

@@ -1,0 +1,67 @@
+//! Largest and smallest values over a sliding window of time.
+use std::collections::VecDeque;
+
+use longhaul_types::Timestamp;
+
+/// The largest value of a window. A value costs amortised O(1).
+#[derive(Clone, Debug, Default)]
+pub struct MaxFilter {
+    /// Descending values, ascending times.
+    values: VecDeque<(Timestamp, f64)>,
+}
+
+/// Candidates kept by a filter; a long window with many packets keeps the extreme values and loses a little of how
+/// exactly they leave it.
+const MAX_CANDIDATES: usize = 64;
+
+impl MaxFilter {
+    /// Adds a value and drops what is older than `window` seconds.
+    pub fn push(&mut self, now: Timestamp, value: f64, window: f64) {
+        while self.values.back().is_some_and(|(_, last)| *last <= value) {
+            self.values.pop_back();
+        }
+        if self.values.len() == MAX_CANDIDATES {
+            self.values.pop_back();
+        }
+        self.values.push_back((now, value));
+        self.expire(now, window);
+    }
+    /// Drops what is older than `window` seconds, except the last value.
+    pub fn expire(&mut self, now: Timestamp, window: f64) {
+        while self.values.len() > 1
+            && self
+                .values
+                .front()
+                .is_some_and(|(at, _)| now.saturating_since(*at).as_secs_f64() > window)
+        {
+            self.values.pop_front();
+        }
+    }
+    /// The largest value.
+    pub fn get(&self) -> Option<f64> {
+        self.values.front().map(|(_, value)| *value)
+    }
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.values.clear();
+    }
+}
+
+/// The smallest value of a window.
+#[derive(Clone, Debug, Default)]
+pub struct MinFilter(MaxFilter);
+
+impl MinFilter {
+    /// Adds a value and drops what is older than `window` seconds.
+    pub fn push(&mut self, now: Timestamp, value: f64, window: f64) {
+        self.0.push(now, -value, window);
+    }
+    /// The smallest value.
+    pub fn get(&self) -> Option<f64> {
+        self.0.get().map(|value| -value)
+    }
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,37 @@
+//! mac1: shows that the sender of an INIT knows the gateway's public key, for the price of one hash (transport.md section 3.1).
+use longhaul_types::PublicKey;
+
+use crate::wire::init::MAC1_LEN;
+
+/// The key of mac1 of one gateway. It is as public as the gateway's key: it keeps scanners out, not enemies.
+#[derive(Clone)]
+pub struct Mac1Key([u8; 32]);
+
+impl Mac1Key {
+    /// The key for INITs to the gateway that holds `gateway`.
+    pub fn new(gateway: &PublicKey) -> Self {
+        Self(blake3::derive_key("longhaul 1 mac1", gateway.as_bytes()))
+    }
+    /// mac1 over everything before it.
+    pub fn tag(&self, covered: &[u8]) -> [u8; MAC1_LEN] {
+        super::keyed(&self.0, &[covered])
+    }
+    /// Whether `mac1` is right.
+    pub fn verify(&self, covered: &[u8], mac1: &[u8; MAC1_LEN]) -> bool {
+        super::tags_equal(&self.tag(covered), mac1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depends_on_key_and_bytes() {
+        let key = Mac1Key::new(&PublicKey::from_bytes([1; 32]));
+        let tag = key.tag(b"init");
+        assert!(key.verify(b"init", &tag));
+        assert!(!key.verify(b"inis", &tag));
+        assert!(!Mac1Key::new(&PublicKey::from_bytes([2; 32])).verify(b"init", &tag));
+    }
+}

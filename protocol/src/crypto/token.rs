@@ -1,0 +1,147 @@
+//! Tokens: by them a gateway knows the sender of an INIT before any public-key operation (transport.md section 3.7).
+use std::time::Duration;
+
+use longhaul_types::{PublicKey, UnixTime};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::wire::{field, init::TOKEN_LEN};
+
+/// How long a token is good: a device that was not used for a month opens its next session without early data.
+pub const LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+const HOUR: u64 = 3600;
+
+/// The key of tokens and the number of the present epoch. The key is kept on disk; the epoch changes when the gateway forgot which
+/// stamps it has seen, that is at every start.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct EpochKeys {
+    /// The present epoch.
+    pub epoch: u32,
+    /// 32 secret random bytes.
+    pub key: [u8; 32],
+}
+
+impl std::fmt::Debug for EpochKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "EpochKeys {{ epoch: {}, key: <secret> }}", self.epoch)
+    }
+}
+
+/// A token that is worth nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The tag is wrong: the token is forged, or from before the key was replaced.
+    #[error("the token's tag is wrong")]
+    Tag,
+    /// The token is too old.
+    #[error("the token has expired")]
+    Expired,
+}
+
+/// A token whose tag and expiry are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValidToken {
+    /// Sets it apart from all others.
+    pub id: [u8; 8],
+    /// The epoch in which it was minted.
+    pub epoch: u32,
+}
+
+impl EpochKeys {
+    /// A token for `device` that is good until `expiry` (rounded down to the hour). `random` sets tokens of one device apart.
+    pub fn mint(&self, device: &PublicKey, random: [u8; 4], expiry: UnixTime) -> [u8; TOKEN_LEN] {
+        let hours = u32::try_from(expiry.since_epoch().as_secs() / HOUR).unwrap_or(u32::MAX);
+        let mut token = [0; TOKEN_LEN];
+        token[..4].copy_from_slice(&random);
+        token[4..8].copy_from_slice(&self.device_part(random, device));
+        token[8..12].copy_from_slice(&hours.to_be_bytes());
+        token[12..16].copy_from_slice(&self.epoch.to_be_bytes());
+        let tag: [u8; 16] = super::keyed(&self.key, &[&token[..16]]);
+        token[16..].copy_from_slice(&tag);
+        token
+    }
+
+    /// Checks the tag and the expiry: all that can be checked before the device is known.
+    ///
+    /// # Errors
+    /// The tag is wrong, or the token expired.
+    pub fn check(&self, token: &[u8; TOKEN_LEN], now: UnixTime) -> Result<ValidToken, TokenError> {
+        let mut input = &token[..];
+        let parts = (|| {
+            let id = field::array(&mut input)?;
+            let hours = field::u32(&mut input)?;
+            let epoch = field::u32(&mut input)?;
+            Ok::<_, field::Truncated>((id, hours, epoch, field::array(&mut input)?))
+        })();
+        let (id, hours, epoch, tag) = parts.map_err(|_| TokenError::Tag)?;
+        if !super::tags_equal(&super::keyed(&self.key, &[&token[..16]]), &tag) {
+            return Err(TokenError::Tag);
+        }
+        if now.since_epoch().as_secs() / HOUR >= u64::from(hours) {
+            return Err(TokenError::Expired);
+        }
+        Ok(ValidToken { id, epoch })
+    }
+
+    /// Whether a valid token was minted for `device`.
+    pub fn is_for(&self, token: &ValidToken, device: &PublicKey) -> bool {
+        let [a, b, c, d, minted @ ..] = token.id;
+        self.device_part([a, b, c, d], device) == minted
+    }
+
+    fn device_part(&self, random: [u8; 4], device: &PublicKey) -> [u8; 4] {
+        super::keyed(&self.key, &[&random, device.as_bytes()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DEVICE: PublicKey = PublicKey::from_bytes([5; 32]);
+
+    fn keys() -> EpochKeys {
+        EpochKeys {
+            epoch: 3,
+            key: [9; 32],
+        }
+    }
+
+    fn at(hours: u64) -> UnixTime {
+        UnixTime::new(Duration::from_secs(hours * HOUR))
+    }
+
+    #[test]
+    fn is_good_for_one_device_until_it_expires() {
+        let token = keys().mint(&DEVICE, [1; 4], at(100));
+        let valid = keys().check(&token, at(99)).unwrap();
+        assert_eq!(valid.epoch, 3);
+        assert!(keys().is_for(&valid, &DEVICE));
+        assert!(!keys().is_for(&valid, &PublicKey::from_bytes([6; 32])));
+        assert_eq!(keys().check(&token, at(100)), Err(TokenError::Expired));
+        let other = EpochKeys {
+            epoch: 3,
+            key: [8; 32],
+        };
+        assert_eq!(other.check(&token, at(99)), Err(TokenError::Tag));
+    }
+
+    #[test]
+    fn outlives_its_epoch_and_says_so() {
+        let token = keys().mint(&DEVICE, [1; 4], at(100));
+        let restarted = EpochKeys {
+            epoch: 4,
+            key: [9; 32],
+        };
+        assert_eq!(restarted.check(&token, at(1)).map(|valid| valid.epoch), Ok(3));
+    }
+
+    proptest! {
+        #[test]
+        fn every_flipped_bit_is_noticed(bit in 0_usize..256) {
+            let mut token = keys().mint(&DEVICE, [1; 4], at(100));
+            token[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(keys().check(&token, at(1)), Err(TokenError::Tag));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What a gateway does with an INIT, in the order of transport.md section 3.8.
+use std::{net::SocketAddr, time::Duration};
+
+use longhaul_types::{PublicKey, Timestamp};
+use rand_core::Rng;
+
+use super::{
+    CloseReason, ConnectionHandle, DeviceStatus, Endpoint, Event, Role,
+    answers::InitHash,
+    session::{Accepted, HALF_OPEN, Phase, Session},
+};
+use crate::{
+    connection::{Connection, Validation},
+    crypto::{EarlyKey, Responder, SessionKeys, noise::Opening, token::ValidToken},
+    wire::{
+        Acceptance, EarlyOutcome, Init, InitPayload, Parameters, Refusal, Resp, RespPayload, VERSION,
+        init::InitOutline,
+    },
+};
+
+/// Half-open sessions of one device: an agent that restarts in a bad moment, twice. More are repeated old INITs.
+const MAX_HALF_OPEN_PER_DEVICE: usize = 4;
+/// A half-open session of this age makes room when the gateway is full.
+const HALF_OPEN_GRACE: Duration = Duration::from_secs(10);
+
+/// An INIT whose message 1 authenticated.
+struct Knock<'a> {
+    now: Timestamp,
+    remote: SocketAddr,
+    datagram_len: usize,
+    hash: InitHash,
+    agent_index: u8,
+    token: Option<ValidToken>,
+    device: PublicKey,
+    payload: InitPayload<'a>,
+}
+
+impl Endpoint {
+    pub(super) fn handle_init(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) {
+        let unix = self.unix(now);
+        let Role::Gateway(gateway) = &mut self.role else {
+            return;
+        };
+        let Ok(outline) = InitOutline::parse(datagram) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if !gateway.mac1.verify(outline.covered, &outline.mac1) {
+            self.counters.bad_mac1 += 1;
+            return;
+        }
+        if outline.version != VERSION {
+            self.answer_with_versions(now, remote, outline.agent_index);
+            return;
+        }
+        let Ok(init) = Init::parse(outline.covered) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let hash = *blake3::hash(datagram).as_bytes();
+        if let Some(resp) = gateway.answered.get(&hash, now) {
+            let resp = resp.to_vec();
+            if gateway.per_address.take_address(remote, now) {
+                self.counters.repeated += 1;
+                self.answer(remote, resp);
+            } else {
+                self.counters.rate_limited += 1;
+            }
+            return;
+        }
+        let token = init
+            .token
+            .and_then(|token| gateway.epoch.check(&token, unix).ok());
+        if !gateway.allows(now, remote, token.as_ref()) {
+            self.counters.rate_limited += 1;
+            return;
+        }
+        let seed = self.seed();
+        let opening = Responder::read(&self.secret, seed, init.clear, init.noise);
+        let Ok(Opening {
+            responder,
+            device,
+            early,
+            payload,
+        }) = opening
+        else {
+            self.counters.bad_handshake += 1;
+            return;
+        };
+        let Ok(payload) = InitPayload::decode(&payload) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let knock = Knock {
+            now,
+            remote,
+            datagram_len: datagram.len(),
+            hash,
+            agent_index: init.agent_index,
+            token,
+            device,
+            payload,
+        };
+        match self.admit(&knock) {
+            Ok(()) => self.accept(&knock, responder, early),
+            Err(refusal) => self.refuse(&knock, responder, refusal),
+        }
+    }
+
+    /// Whether the device may have a session; makes room for it.
+    fn admit(&mut self, knock: &Knock<'_>) -> Result<(), Refusal> {
+        let Role::Gateway(gateway) = &mut self.role else {
+            return Err(Refusal::UnknownDevice);
+        };
+        match gateway.devices.get(&knock.device) {
+            None => return Err(Refusal::UnknownDevice),
+            Some(DeviceStatus::Revoked) => return Err(Refusal::Revoked),
+            Some(DeviceStatus::Admitted) => {}
+        }
+        let half_open = |handle: &ConnectionHandle| {
+            let accepted = self.sessions.get(handle)?.accepted()?;
+            Some((accepted.half_open_until?, accepted.stamp, *handle))
+        };
+        let of_device = gateway.sessions_of.get(&knock.device).into_iter().flatten();
+        // By stamp: repeated old INITs push out each other, never the agent's own newest.
+        let of_device = of_device
+            .filter_map(half_open)
+            .map(|(_, stamp, handle)| (stamp, handle));
+        let mut of_device: Vec<_> = of_device.collect();
+        of_device.sort_unstable();
+        let surplus = (of_device.len() + 1).saturating_sub(MAX_HALF_OPEN_PER_DEVICE);
+        let mut crowded: Vec<ConnectionHandle> = of_device
+            .iter()
+            .take(surplus)
+            .map(|(_, handle)| *handle)
+            .collect();
+        if crowded.is_empty() && self.sessions.len() >= gateway.max_sessions {
+            let oldest = self.sessions.keys().filter_map(half_open).min();
+            let grace = knock.now + HALF_OPEN.saturating_sub(HALF_OPEN_GRACE);
+            let oldest = oldest.filter(|(until, ..)| *until <= grace);
+            let (.., handle) = oldest.ok_or(Refusal::TooManySessions)?;
+            crowded.push(handle);
+        }
+        for handle in crowded {
+            self.counters.half_open_dropped += 1;
+            self.drop_session(handle, Some(CloseReason::TimedOut));
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, knock: &Knock<'_>, responder: Responder, early: EarlyKey) {
+        let (now, remote) = (knock.now, knock.remote);
+        let fresh_index = self.rng.next_u32();
+        let challenge_secret = *self.seed();
+        let Some(token) = self.mint_token(now, knock.device) else {
+            return;
+        };
+        let Role::Gateway(gateway) = &mut self.role else {
+            return;
+        };
+        let own_token = knock
+            .token
+            .filter(|token| gateway.epoch.is_for(token, &knock.device));
+        let last = gateway.stamps.entry(knock.device).or_default();
+        let newer = knock.payload.wall > *last;
+        *last = knock.payload.wall.max(*last);
+        let outcome = match own_token {
+            Some(token) if newer && token.epoch == gateway.epoch.epoch => EarlyOutcome::Accepted,
+            Some(_) | None => EarlyOutcome::Rejected,
+        };
+        if knock.token.is_some() && outcome == EarlyOutcome::Rejected {
+            self.counters.early_rejected += 1;
+        }
+        let mut free = (0..=u32::MAX).map(|step| fresh_index.wrapping_add(step));
+        let Some(gateway_index) = free.find(|index| !gateway.indices.contains_key(index)) else {
+            return;
+        };
+        let acceptance = Acceptance {
+            early: outcome,
+            gateway_index,
+            reset_tag: gateway.reset.tag(gateway_index),
+            token,
+            parameters: Parameters {
+                profile: None,
+                ..self.transport.parameters()
+            },
+        };
+        let (resp, keys) = finish(responder, knock.agent_index, &RespPayload::Accepted(acceptance));
+        gateway.answered.insert(knock.hash, resp.clone(), now);
+        let early = Some(early).filter(|_| outcome == EarlyOutcome::Accepted);
+        let early_index = early.as_ref().map(|early| early.index);
+        let validation = match own_token {
+            Some(_) => Validation::Validated,
+            // What was received and sent counts against the limit of section 7.2.
+            None => Validation::Unvalidated {
+                received: knock.datagram_len as u64,
+                sent: resp.len() as u64,
+            },
+        };
+        let mut connection = Connection::gateway(
+            &self.transport,
+            keys,
+            early.map(|early| early.key),
+            knock.agent_index,
+            knock.payload.parameters,
+            remote,
+            validation,
+            now,
+        );
+        connection.set_challenge_secret(challenge_secret);
+        if outcome == EarlyOutcome::Accepted {
+            connection.handle_init_frames(now, knock.payload.stamp, knock.payload.frames);
+        }
+        let accepted = Accepted {
+            device: knock.device,
+            stamp: knock.payload.wall,
+            gateway_index,
+            early_index,
+            init_hash: knock.hash,
+            resp: Some((remote, resp)),
+            half_open_until: Some(now + HALF_OPEN),
+        };
+        let handle = self.insert(Session::new(connection, Phase::Gateway(Box::new(accepted))));
+        let Role::Gateway(gateway) = &mut self.role else {
+            return;
+        };
+        gateway.indices.insert(gateway_index, handle);
+        gateway
+            .sessions_of
+            .entry(knock.device)
+            .or_default()
+            .insert(handle);
+        if let Some(index) = early_index {
+            gateway.early_indices.insert(index, handle);
+        }
+        self.counters.accepted += 1;
+        let event = Event::Accepted {
+            device: knock.device,
+            profile: knock.payload.parameters.profile,
+        };
+        self.events.push_back((handle, event));
+    }
+
+    fn refuse(&mut self, knock: &Knock<'_>, responder: Responder, refusal: Refusal) {
+        let (resp, _) = finish(responder, knock.agent_index, &RespPayload::Refused(refusal));
+        if let Role::Gateway(gateway) = &mut self.role {
+            gateway.answered.insert(knock.hash, resp.clone(), knock.now);
+        }
+        self.counters.refused += 1;
+        self.answer(knock.remote, resp);
+    }
+}
+
+/// The RESP with this payload, and the keys that come with it.
+fn finish(responder: Responder, agent_index: u8, payload: &RespPayload) -> (Vec<u8>, SessionKeys) {
+    let mut plain = Vec::new();
+    payload.encode(&mut plain);
+    let mut noise = Vec::new();
+    let keys = responder.finish(&plain, &mut noise);
+    #[expect(
+        clippy::expect_used,
+        reason = "the payload is far below the 64 KiB of a Noise message"
+    )]
+    let keys = keys.expect("the payload fits");
+    let mut datagram = Vec::new();
+    let resp = Resp {
+        agent_index,
+        noise: &noise,
+    };
+    resp.encode(&mut datagram);
+    (datagram, keys)
+}

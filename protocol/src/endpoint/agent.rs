@@ -1,0 +1,312 @@
+//! The agent's side of the handshake.
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp, UnixTime};
+use rand_core::Rng;
+
+use super::{
+    CloseReason, ConnectError, ConnectTo, ConnectionHandle, Endpoint, Event, Role,
+    session::{Created, Phase, Session, Waiting},
+};
+use crate::{
+    connection::{Connection, State, TransportConfig},
+    crypto::{Initiator, Mac1Key, reset},
+    wire::{
+        Init, InitPayload, KeySpace, MAX_UDP_PAYLOAD, Parameters, ReceiverIndex, Reset, Resp, RespPayload,
+        ShortHeader, Stamp, VERSION, Versions, resp::RespError,
+    },
+};
+
+/// The longest time between two INITs, unless the hop's own RTT asks for more.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3);
+/// The time to the first repetition when the hop is not known.
+const UNKNOWN_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(super) struct AgentRole {
+    indices: BTreeMap<u8, ConnectionHandle>,
+    last_stamp: UnixTime,
+}
+
+impl AgentRole {
+    pub(super) fn session_of(&self, header: ShortHeader) -> Option<ConnectionHandle> {
+        match (header.index, header.keys) {
+            (ReceiverIndex::Agent(index), KeySpace::Full) => self.indices.get(&index).copied(),
+            // A gateway has no early data.
+            (ReceiverIndex::Agent(_), KeySpace::Early) | (ReceiverIndex::Gateway(_), _) => None,
+        }
+    }
+
+    pub(super) fn forget(&mut self, handle: ConnectionHandle) {
+        self.indices.retain(|_, of| *of != handle);
+    }
+}
+
+impl Endpoint {
+    /// Agent: makes a session. Nothing is sent before [`Endpoint::start`], so that the user can open and fill streams for the first datagram.
+    ///
+    /// # Errors
+    /// There are 256 sessions already, or this is a gateway's endpoint.
+    pub fn connect(&mut self, now: Timestamp, mut to: ConnectTo) -> Result<ConnectionHandle, ConnectError> {
+        let random = self.rng.next_u32().to_be_bytes()[0];
+        let Role::Agent(agent) = &mut self.role else {
+            return Err(ConnectError::NotAnAgent);
+        };
+        // A random start: after a restart, packets of the old session meet no session rather than the wrong one.
+        let free = (0..=u8::MAX).map(|step| random.wrapping_add(step));
+        let mut free = free.filter(|index| !agent.indices.contains_key(index));
+        let agent_index = free.next().ok_or(ConnectError::TooManySessions)?;
+        agent.last_stamp = agent.last_stamp.max(to.last_stamp.unwrap_or_default());
+        to.profile = to.profile.or(self.transport.profile);
+        let (remote, profile) = (to.remote, to.profile);
+        let created = Box::new(Created {
+            to,
+            agent_index,
+            seed: self.seed(),
+            started: false,
+        });
+        let early = created.early_key(&self.secret);
+        let connection = Connection::agent(&self.transport, early, remote, profile, now);
+        let handle = self.insert(Session::new(connection, Phase::Created(created)));
+        if let Role::Agent(agent) = &mut self.role {
+            agent.indices.insert(agent_index, handle);
+        }
+        Ok(handle)
+    }
+
+    /// Agent: the session's INIT goes out at the next [`Endpoint::poll_transmit`], with what its streams hold by then.
+    pub fn start(&mut self, handle: ConnectionHandle) {
+        if let Some(Session {
+            phase: Phase::Created(created),
+            ..
+        }) = self.sessions.get_mut(&handle)
+        {
+            created.started = true;
+        }
+        self.touch(handle);
+    }
+
+    /// Agent: gives up a session without telling the gateway, for instance one whose INIT is not answered.
+    pub fn abandon(&mut self, handle: ConnectionHandle) {
+        self.drop_session(handle, Some(CloseReason::TimedOut));
+    }
+
+    /// Agent: the stamp of the newest INIT. Keep it on disk for [`ConnectTo::last_stamp`].
+    pub fn last_stamp(&self) -> Option<UnixTime> {
+        match &self.role {
+            Role::Agent(agent) => Some(agent.last_stamp).filter(|stamp| *stamp > UnixTime::default()),
+            Role::Gateway(_) => None,
+        }
+    }
+
+    /// Writes the session's INIT into `out` if one is due.
+    pub(super) fn write_init(&mut self, now: Timestamp, handle: ConnectionHandle, out: &mut Vec<u8>) {
+        let unix = self.unix(now);
+        let (Some(session), Role::Agent(agent)) = (self.sessions.get_mut(&handle), &mut self.role) else {
+            return;
+        };
+        if let Phase::Created(created) = &session.phase
+            && created.started
+        {
+            // Stamps must grow although the wall clock may stand still or be set back.
+            let wall = unix.max(agent.last_stamp + Duration::from_nanos(1));
+            agent.last_stamp = wall;
+            let max_len = max_datagram(&self.transport, created.to.remote);
+            let parameters = Parameters {
+                profile: created.to.profile,
+                ..self.transport.parameters()
+            };
+            let payload = InitPayload {
+                wall,
+                parameters,
+                stamp: Stamp::of(now),
+                frames: &[],
+            };
+            let waiting = build_init(
+                now,
+                &self.secret,
+                created,
+                payload,
+                &mut session.connection,
+                max_len,
+            );
+            session.phase = Phase::Waiting(Box::new(waiting));
+        }
+        if let Phase::Waiting(waiting) = &session.phase
+            && waiting.due <= now
+        {
+            out.extend_from_slice(&waiting.init);
+            self.counters.inits += 1;
+        }
+    }
+
+    pub(super) fn handle_resp(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
+        let Ok((resp, resp_len)) = Resp::parse(datagram) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Some((handle, session)) = self.session_at(resp.agent_index) else {
+            self.counters.unknown_session += 1;
+            return;
+        };
+        if let Phase::Waiting(waiting) = &mut session.phase {
+            if waiting.remote != remote {
+                self.counters.unexpected += 1;
+                return;
+            }
+            let Ok((payload, keys)) = waiting.initiator.finish(resp.noise) else {
+                self.counters.bad_handshake += 1;
+                return;
+            };
+            let decoded = RespPayload::decode(&payload);
+            match decoded {
+                Ok(RespPayload::Accepted(acceptance)) => {
+                    session.phase = Phase::Open {
+                        reset_tag: acceptance.reset_tag,
+                    };
+                    let early = acceptance.early;
+                    let index = acceptance.gateway_index;
+                    session
+                        .connection
+                        .handshake_done(now, keys, index, acceptance.parameters, early);
+                    self.touch(handle);
+                    self.events.push_back((handle, Event::Connected { early }));
+                    self.events.push_back((handle, Event::Token(acceptance.token)));
+                }
+                Ok(RespPayload::Refused(refusal)) => {
+                    self.drop_session(handle, Some(CloseReason::Refused(refusal)));
+                    return;
+                }
+                Err(error) => {
+                    self.drop_session(handle, Some(violation(&error)));
+                    return;
+                }
+            }
+        } else {
+            self.counters.unexpected += 1;
+        }
+        if resp_len < datagram.len() {
+            self.handle_short(now, remote, &mut datagram[resp_len..]);
+        }
+    }
+
+    pub(super) fn handle_versions(&mut self, remote: SocketAddr, datagram: &[u8]) {
+        let Ok(versions) = Versions::parse(datagram) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Some((handle, session)) = self.session_at(versions.agent_index) else {
+            self.counters.unknown_session += 1;
+            return;
+        };
+        let waiting = matches!(&session.phase, Phase::Waiting(waiting) if waiting.remote == remote);
+        if waiting && !versions.versions.contains(&VERSION) {
+            let theirs = versions.versions.to_vec();
+            self.drop_session(handle, Some(CloseReason::VersionMismatch(theirs)));
+        } else {
+            self.counters.unexpected += 1;
+        }
+    }
+
+    pub(super) fn handle_reset(&mut self, datagram: &[u8]) {
+        let Ok(received) = Reset::parse(datagram) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let mut sessions = self.sessions.iter();
+        let of_tag = sessions.find_map(|(handle, session)| match &session.phase {
+            // A session that is closed here has told its user why; the gateway just forgot it sooner.
+            Phase::Open { reset_tag } if session.connection.state() != State::Closed => {
+                reset::matches(reset_tag, &received.tag).then_some(*handle)
+            }
+            Phase::Created(_) | Phase::Waiting(_) | Phase::Open { .. } | Phase::Gateway(_) => None,
+        });
+        match of_tag {
+            Some(handle) => self.drop_session(handle, Some(CloseReason::Reset)),
+            None => self.counters.bad_handshake += 1,
+        }
+    }
+
+    fn session_at(&mut self, agent_index: u8) -> Option<(ConnectionHandle, &mut Session)> {
+        let Role::Agent(agent) = &self.role else {
+            return None;
+        };
+        let handle = *agent.indices.get(&agent_index)?;
+        Some((handle, self.sessions.get_mut(&handle)?))
+    }
+}
+
+/// A gateway whose RESP authenticates but makes no sense.
+fn violation(error: &RespError) -> CloseReason {
+    CloseReason::PeerViolation {
+        error: 2,
+        reason: error.to_string(),
+    }
+}
+
+fn build_init(
+    now: Timestamp,
+    secret: &longhaul_types::SecretKey,
+    created: &Created,
+    payload: InitPayload<'_>,
+    connection: &mut Connection,
+    max_len: usize,
+) -> Waiting {
+    let to = &created.to;
+    let token = to.token.as_ref();
+    let mut init = Vec::with_capacity(max_len);
+    Init::encode_clear(created.agent_index, token, &mut init);
+    let mut plain = Vec::with_capacity(max_len);
+    payload.encode(&mut plain);
+    let budget = max_len.saturating_sub(Init::overhead(token) + plain.len());
+    let mut frames = Vec::with_capacity(budget);
+    connection.init_frames(now, budget, &mut frames);
+    // The frames are the last field.
+    plain.extend_from_slice(&frames);
+    let clear = init.clone();
+    let start = Initiator::start(
+        secret,
+        &to.gateway,
+        created.seed.clone(),
+        &clear,
+        &plain,
+        &mut init,
+    );
+    #[expect(
+        clippy::expect_used,
+        reason = "a payload below 64 KiB fits a Noise message, and this one fits a datagram"
+    )]
+    let (initiator, _) = start.expect("the payload fits");
+    let mac1 = Mac1Key::new(&to.gateway).tag(&init);
+    init.extend_from_slice(&mac1);
+    let interval = first_interval(to.profile, init.len());
+    Waiting {
+        initiator,
+        init,
+        remote: to.remote,
+        due: now,
+        interval,
+        longest: interval.max(LONGEST_INTERVAL),
+    }
+}
+
+/// The time after which an unanswered INIT of `len` bytes is repeated.
+fn first_interval(profile: Option<LinkProfile>, len: usize) -> Duration {
+    let Some(LinkProfile { up, rtt, .. }) = profile else {
+        return UNKNOWN_INTERVAL;
+    };
+    let up = up.max(BitRate::bps(1));
+    let sending = ByteCount::new(len as u64) / up;
+    // A profile from the wild may be absurd; a minute is longer than any hop's RTT.
+    rtt.saturating_add(sending).min(Duration::from_secs(60)) * 3 / 2
+}
+
+/// The longest datagram to `remote`: 1,280 bytes with the IP and UDP headers.
+fn max_datagram(config: &TransportConfig, remote: SocketAddr) -> usize {
+    let by_family = if remote.is_ipv4() {
+        MAX_UDP_PAYLOAD
+    } else {
+        MAX_UDP_PAYLOAD - 20
+    };
+    by_family.min(usize::from(config.max_udp_payload))
+}

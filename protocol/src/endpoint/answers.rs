@@ -1,0 +1,82 @@
+//! RESPs that were sent, so that the same INIT gets the same one (transport.md section 3.2).
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use longhaul_types::Timestamp;
+
+/// How long a RESP is kept after the INIT came last.
+pub(super) const KEEP: Duration = Duration::from_secs(60);
+/// The most RESPs kept, about 1 MiB. With 500 new INITs a second at most, only a flood pushes out a RESP before 8 s.
+const MAX: usize = 4096;
+
+/// The hash of a whole INIT.
+pub(super) type InitHash = [u8; 32];
+
+struct Answer {
+    datagram: Vec<u8>,
+    until: Timestamp,
+}
+
+#[derive(Default)]
+pub(super) struct RespCache {
+    answers: BTreeMap<InitHash, Answer>,
+    /// In the order of insertion; may name answers that are gone.
+    order: VecDeque<InitHash>,
+}
+
+impl RespCache {
+    /// The RESP to the INIT with this hash; keeps it for longer.
+    pub(super) fn get(&mut self, hash: &InitHash, now: Timestamp) -> Option<&[u8]> {
+        let answer = self.answers.get_mut(hash).filter(|answer| now < answer.until)?;
+        answer.until = now + KEEP;
+        Some(&answer.datagram)
+    }
+
+    pub(super) fn insert(&mut self, hash: InitHash, datagram: Vec<u8>, now: Timestamp) {
+        while let Some(oldest) = self.order.front() {
+            let expired = match self.answers.get(oldest) {
+                None => true,
+                Some(answer) => answer.until <= now,
+            };
+            if !expired && self.order.len() < MAX {
+                break;
+            }
+            self.answers.remove(oldest);
+            self.order.pop_front();
+        }
+        let until = now + KEEP;
+        if self.answers.insert(hash, Answer { datagram, until }).is_none() {
+            self.order.push_back(hash);
+        }
+    }
+
+    pub(super) fn remove(&mut self, hash: &InitHash) {
+        self.answers.remove(hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(number: usize) -> InitHash {
+        *blake3::hash(&number.to_be_bytes()).as_bytes()
+    }
+
+    #[test]
+    fn forgets_after_a_minute_of_silence_and_never_holds_more_than_its_bound() {
+        let mut cache = RespCache::default();
+        let at = |secs: u64| Timestamp::from_nanos(secs * 1_000_000_000);
+        cache.insert(hash(0), vec![1], at(0));
+        assert_eq!(cache.get(&hash(0), at(59)), Some(&[1][..]));
+        assert_eq!(cache.get(&hash(0), at(118)), Some(&[1][..]));
+        assert_eq!(cache.get(&hash(0), at(178)), None);
+        for number in 0..2 * MAX {
+            cache.insert(hash(number), vec![2], at(200));
+            assert!(cache.answers.len() <= MAX && cache.order.len() <= MAX);
+        }
+        assert!(cache.get(&hash(2 * MAX - 1), at(201)).is_some());
+    }
+}

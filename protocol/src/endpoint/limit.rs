@@ -1,0 +1,118 @@
+//! Rate limits that cost no allocation, whoever asks (transport.md section 3.8).
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use longhaul_types::Timestamp;
+
+/// A rate with a burst, as the generic cell rate algorithm (ITU-T I.371): one time per limited thing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
+    interval: Duration,
+    burst: u32,
+}
+
+impl Rate {
+    /// `per_second` in the long run, `burst` at once; both at least 1.
+    pub(super) const fn new(per_second: u32, burst: u32) -> Self {
+        Self {
+            interval: Duration::from_nanos(1_000_000_000 / per_second as u64),
+            burst,
+        }
+    }
+
+    /// Takes one if there is one. `next` is the theoretical arrival time: when all that was taken has been earned.
+    fn take(self, next: &mut Timestamp, now: Timestamp) -> bool {
+        let base = (*next).max(now);
+        if base - now > self.interval * (self.burst - 1) {
+            return false;
+        }
+        *next = base + self.interval;
+        true
+    }
+}
+
+/// One bucket.
+#[derive(Debug)]
+pub(super) struct Limit {
+    rate: Rate,
+    next: Timestamp,
+}
+
+impl Limit {
+    pub(super) const fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            next: Timestamp::ZERO,
+        }
+    }
+
+    pub(super) fn take(&mut self, now: Timestamp) -> bool {
+        self.rate.take(&mut self.next, now)
+    }
+}
+
+/// Buckets by a key, in a table of fixed size: keys that fall together share a bucket. An attacker does not know which do, and
+/// a flood from many addresses meets the limit on all of them together anyway.
+pub(super) struct KeyedLimit {
+    rate: Rate,
+    hash_key: [u8; 32],
+    next: Box<[Timestamp; Self::BUCKETS]>,
+}
+
+impl KeyedLimit {
+    const BUCKETS: usize = 4096;
+
+    pub(super) fn new(rate: Rate, hash_key: [u8; 32]) -> Self {
+        Self {
+            rate,
+            hash_key,
+            next: Box::new([Timestamp::ZERO; Self::BUCKETS]),
+        }
+    }
+
+    pub(super) fn take(&mut self, key: &[u8], now: Timestamp) -> bool {
+        let hash = blake3::keyed_hash(&self.hash_key, key);
+        let [a, b, ..] = *hash.as_bytes();
+        let slot = usize::from(u16::from_be_bytes([a, b])) % Self::BUCKETS;
+        self.rate.take(&mut self.next[slot], now)
+    }
+
+    /// As [`KeyedLimit::take`], by address; the addresses of one IPv6 /64 count as one, since one host has them all.
+    pub(super) fn take_address(&mut self, address: SocketAddr, now: Timestamp) -> bool {
+        match address.ip().to_canonical() {
+            IpAddr::V4(ip) => self.take(&ip.octets(), now),
+            IpAddr::V6(ip) => self.take(&ip.octets()[..8], now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn burst_then_rate() {
+        let mut limit = Limit::new(Rate::new(20, 5));
+        assert_eq!((0..100).filter(|_| limit.take(at(1000))).count(), 5);
+        assert!(!limit.take(at(1049)));
+        assert!(limit.take(at(1050)));
+        let taken = (0..10_000).filter(|step| limit.take(at(2000 + step))).count();
+        assert!((200..=205).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn addresses_have_their_own_buckets() {
+        let mut limit = KeyedLimit::new(Rate::new(1, 1), [1; 32]);
+        assert!(limit.take_address("192.0.2.1:1".parse().unwrap(), at(0)));
+        assert!(!limit.take_address("192.0.2.1:2".parse().unwrap(), at(0)));
+        assert!(limit.take_address("192.0.2.2:1".parse().unwrap(), at(0)));
+        assert!(limit.take_address("[2001:db8::1]:1".parse().unwrap(), at(0)));
+        assert!(!limit.take_address("[2001:db8::2]:1".parse().unwrap(), at(0)));
+    }
+}

@@ -1,0 +1,388 @@
+//! Handshakes, and the way of datagrams to their sessions (transport.md section 3).
+//!
+//! An [`Endpoint`] is what stands behind one UDP socket, for either role. It does no I/O: the driver hands it datagrams and the time, and
+//! asks it for datagrams, events and the time of its next timer. The order of a driver's turn is: [`Endpoint::handle_datagram`] for all
+//! that arrived, [`Endpoint::handle_timeout`], then [`Endpoint::poll_event`] until `None` (with the user's reactions) and
+//! [`Endpoint::poll_transmit`] until `None`, again while either gave something, then sleep until [`Endpoint::poll_timeout`].
+mod admission;
+mod agent;
+mod answers;
+mod config;
+mod event;
+mod gateway;
+mod limit;
+mod session;
+mod stateless;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::SocketAddr,
+};
+
+use longhaul_types::{PublicKey, SecretKey, Timestamp, UnixTime};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use zeroize::Zeroizing;
+
+use self::{agent::AgentRole, gateway::GatewayRole, session::Session};
+pub use self::{
+    config::{AgentEndpointConfig, ConnectError, ConnectTo, DeviceStatus, GatewayEndpointConfig},
+    event::{CloseReason, EndpointCounters, Event},
+};
+use crate::{
+    connection::{Connection, TransportConfig},
+    wire::{IndexLength, KeySpace, PacketKind, ShortHeader, init::TOKEN_LEN},
+};
+
+/// A session of an endpoint. Handles are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionHandle(u64);
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to.
+    pub remote: SocketAddr,
+    /// Its length in the buffer.
+    pub len: usize,
+}
+
+/// Answers that no session sends, waiting for the driver: enough for one turn of a busy driver. What comes when they are full is not
+/// answered; its sender asks again.
+const MAX_ANSWERS: usize = 256;
+
+enum Role {
+    Agent(AgentRole),
+    Gateway(Box<GatewayRole>),
+}
+
+/// What stands behind one UDP socket.
+pub struct Endpoint {
+    role: Role,
+    secret: SecretKey,
+    transport: TransportConfig,
+    unix_at_zero: UnixTime,
+    rng: ChaCha20Rng,
+    sessions: BTreeMap<ConnectionHandle, Session>,
+    next_handle: u64,
+    /// Sessions that may have something to send or to tell, each once, served in turn.
+    ready: VecDeque<ConnectionHandle>,
+    /// The timers of the other sessions.
+    timers: BTreeSet<(Timestamp, ConnectionHandle)>,
+    answers: VecDeque<(SocketAddr, Vec<u8>)>,
+    events: VecDeque<(ConnectionHandle, Event)>,
+    counters: EndpointCounters,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("sessions", &self.sessions.len())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// The endpoint of an agent. `unix_at_zero` is the wall-clock time at `Timestamp::ZERO`; `seed` is 32 bytes of cryptographic
+    /// randomness from which all keys of its handshakes come.
+    pub fn agent(config: AgentEndpointConfig, unix_at_zero: UnixTime, seed: [u8; 32]) -> Self {
+        let rng = ChaCha20Rng::from_seed(seed);
+        Self::new(
+            Role::Agent(AgentRole::default()),
+            config.secret,
+            config.transport,
+            unix_at_zero,
+            rng,
+        )
+    }
+
+    /// The endpoint of a gateway; the other arguments as of [`Endpoint::agent`]. It knows no device before [`Endpoint::set_devices`].
+    pub fn gateway(config: GatewayEndpointConfig, unix_at_zero: UnixTime, seed: [u8; 32]) -> Self {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let mut hash_key = [0; 32];
+        rng.fill_bytes(&mut hash_key);
+        let role = GatewayRole::new(&config, hash_key);
+        Self::new(
+            Role::Gateway(Box::new(role)),
+            config.secret,
+            config.transport,
+            unix_at_zero,
+            rng,
+        )
+    }
+
+    fn new(
+        role: Role,
+        secret: SecretKey,
+        transport: TransportConfig,
+        unix_at_zero: UnixTime,
+        rng: ChaCha20Rng,
+    ) -> Self {
+        Self {
+            role,
+            secret,
+            transport,
+            unix_at_zero,
+            rng,
+            sessions: BTreeMap::new(),
+            next_handle: 0,
+            ready: VecDeque::new(),
+            timers: BTreeSet::new(),
+            answers: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: EndpointCounters::default(),
+        }
+    }
+
+    /// The public key of this endpoint.
+    pub fn public_key(&self) -> PublicKey {
+        self.secret.public()
+    }
+
+    /// Takes a datagram that arrived. Whatever it holds, nothing but its own session is affected, and that only if it authenticates.
+    pub fn handle_datagram(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
+        self.counters.received += 1;
+        let gateway = matches!(self.role, Role::Gateway(_));
+        match (PacketKind::classify(datagram), gateway) {
+            (Some(PacketKind::Short), _) => self.handle_short(now, remote, datagram),
+            (Some(PacketKind::Init), true) => self.handle_init(now, remote, datagram),
+            (Some(PacketKind::Resp), false) => self.handle_resp(now, remote, datagram),
+            (Some(PacketKind::Versions), false) => self.handle_versions(remote, datagram),
+            (Some(PacketKind::Reset), false) => self.handle_reset(datagram),
+            (
+                Some(PacketKind::Init | PacketKind::Resp | PacketKind::Versions | PacketKind::Reset) | None,
+                _,
+            ) => {
+                self.counters.malformed += 1;
+            }
+        }
+    }
+
+    fn handle_short(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
+        let index_length = match self.role {
+            Role::Agent(_) => IndexLength::Agent,
+            Role::Gateway(_) => IndexLength::Gateway,
+        };
+        let Ok((header, header_len)) = ShortHeader::parse(datagram, index_length) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let handle = match &self.role {
+            Role::Agent(agent) => agent.session_of(header),
+            Role::Gateway(gateway) => gateway.session_of(header),
+        };
+        let Some((handle, session)) =
+            handle.and_then(|handle| Some((handle, self.sessions.get_mut(&handle)?)))
+        else {
+            self.counters.unknown_session += 1;
+            if header.keys == KeySpace::Full {
+                self.answer_with_reset(now, remote, header.index);
+            }
+            return;
+        };
+        if !session.takes_short_packets() {
+            self.counters.unexpected += 1;
+            return;
+        }
+        session
+            .connection
+            .handle_short(now, remote, header, header_len, datagram);
+        self.confirm(handle);
+        self.touch(handle);
+    }
+
+    /// Runs the timers that are due.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        let mut due: Vec<ConnectionHandle> = self.ready.iter().copied().collect();
+        while let Some((at, handle)) = self.timers.pop_first() {
+            if at > now {
+                self.timers.insert((at, handle));
+                break;
+            }
+            due.push(handle);
+        }
+        for handle in due {
+            let Some(session) = self.sessions.get_mut(&handle) else {
+                continue;
+            };
+            if session.has_expired(now) {
+                self.counters.half_open_dropped += 1;
+                self.drop_session(handle, Some(CloseReason::TimedOut));
+                continue;
+            }
+            if session.is_started() && session.connection.poll_timeout().is_some_and(|at| at <= now) {
+                session.connection.handle_timeout(now);
+            }
+            self.touch(handle);
+        }
+    }
+
+    /// When [`Endpoint::handle_timeout`] wants to be called next, provided that nothing is left to transmit.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let ready = self
+            .ready
+            .iter()
+            .filter_map(|handle| self.sessions.get(handle)?.timeout());
+        let first = self.timers.first().map(|(at, _)| *at);
+        ready.chain(first).min()
+    }
+
+    /// Writes the next datagram that is to be sent now into `buf`, which is cleared before.
+    pub fn poll_transmit(&mut self, now: Timestamp, buf: &mut Vec<u8>) -> Option<Transmit> {
+        buf.clear();
+        if let Some((remote, answer)) = self.answers.pop_front() {
+            buf.extend_from_slice(&answer);
+            return Some(Transmit {
+                remote,
+                len: buf.len(),
+            });
+        }
+        while let Some(&handle) = self.ready.front() {
+            self.ready.pop_front();
+            if let Some(remote) = self.session_transmit(now, handle, buf) {
+                self.ready.push_back(handle);
+                return Some(Transmit {
+                    remote,
+                    len: buf.len(),
+                });
+            }
+            buf.clear();
+            self.settle(handle);
+        }
+        None
+    }
+
+    fn session_transmit(
+        &mut self,
+        now: Timestamp,
+        handle: ConnectionHandle,
+        buf: &mut Vec<u8>,
+    ) -> Option<SocketAddr> {
+        self.write_init(now, handle, buf);
+        let session = self.sessions.get_mut(&handle)?;
+        if !buf.is_empty() {
+            return session.init_sent(now);
+        }
+        if !session.is_started() {
+            return None;
+        }
+        let resp_to = session.take_resp(buf);
+        session.connection.poll_transmit(now, buf).or(resp_to)
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
+        for handle in &self.ready {
+            if !self.events.is_empty() {
+                break;
+            }
+            if let Some(session) = self.sessions.get_mut(handle) {
+                let next = std::iter::from_fn(|| session.connection.poll_event());
+                self.events.extend(next.map(|event| (*handle, event)));
+            }
+        }
+        self.events.pop_front()
+    }
+
+    /// A session, to use its streams; `None` once it is gone.
+    pub fn connection(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        self.touch(handle);
+        Some(&mut self.sessions.get_mut(&handle)?.connection)
+    }
+
+    /// The sessions that there are.
+    pub fn handles(&self) -> impl Iterator<Item = ConnectionHandle> + '_ {
+        self.sessions.keys().copied()
+    }
+
+    /// What was counted so far.
+    pub const fn counters(&self) -> EndpointCounters {
+        self.counters
+    }
+
+    /// Notes that a session may have something to send or to tell.
+    fn touch(&mut self, handle: ConnectionHandle) {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return;
+        };
+        if let Some(at) = session.timer.take() {
+            self.timers.remove(&(at, handle));
+        }
+        if !std::mem::replace(&mut session.ready, true) {
+            self.ready.push_back(handle);
+        }
+    }
+
+    /// Puts a session that has nothing to send to rest until its timer.
+    fn settle(&mut self, handle: ConnectionHandle) {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            return;
+        };
+        let next = std::iter::from_fn(|| session.connection.poll_event());
+        self.events.extend(next.map(|event| (handle, event)));
+        if session.connection.is_drained() {
+            self.drop_session(handle, None);
+            return;
+        }
+        session.ready = false;
+        session.timer = session.timeout();
+        if let Some(at) = session.timer {
+            self.timers.insert((at, handle));
+        }
+    }
+
+    fn insert(&mut self, session: Session) -> ConnectionHandle {
+        let handle = ConnectionHandle(self.next_handle);
+        self.next_handle += 1;
+        self.sessions.insert(handle, session);
+        self.touch(handle);
+        handle
+    }
+
+    /// Forgets a session; with a reason, tells the user.
+    fn drop_session(&mut self, handle: ConnectionHandle, reason: Option<CloseReason>) {
+        let Some(mut session) = self.sessions.remove(&handle) else {
+            return;
+        };
+        if let Some(at) = session.timer {
+            self.timers.remove(&(at, handle));
+        }
+        if session.ready {
+            self.ready.retain(|ready| *ready != handle);
+        }
+        match &mut self.role {
+            Role::Agent(agent) => agent.forget(handle),
+            Role::Gateway(gateway) => gateway.forget(handle, &session),
+        }
+        if let Some(reason) = reason {
+            let next = std::iter::from_fn(|| session.connection.poll_event());
+            self.events.extend(next.map(|event| (handle, event)));
+            self.events.push_back((handle, Event::Closed(reason)));
+        }
+    }
+
+    fn answer(&mut self, remote: SocketAddr, datagram: Vec<u8>) {
+        if self.answers.len() < MAX_ANSWERS {
+            self.answers.push_back((remote, datagram));
+        } else {
+            self.counters.rate_limited += 1;
+        }
+    }
+
+    fn seed(&mut self) -> Zeroizing<[u8; 32]> {
+        let mut seed = Zeroizing::new([0; 32]);
+        self.rng.fill_bytes(&mut *seed);
+        seed
+    }
+
+    fn unix(&self, now: Timestamp) -> UnixTime {
+        self.unix_at_zero + now.saturating_since(Timestamp::ZERO)
+    }
+}
+
+/// The type of tokens.
+type Token = [u8; TOKEN_LEN];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! One session as the endpoint sees it: its connection, and what the handshake needs.
+use std::{net::SocketAddr, time::Duration};
+
+use longhaul_types::{PublicKey, SecretKey, Timestamp, UnixTime};
+use zeroize::Zeroizing;
+
+use super::{Token, answers::InitHash, config::ConnectTo};
+use crate::{connection::Connection, crypto::Initiator, wire::resp::RESET_TAG_LEN};
+
+/// How long a gateway keeps a session whose agent has not shown that it holds the full keys.
+pub(super) const HALF_OPEN: Duration = Duration::from_secs(180);
+
+pub(super) struct Session {
+    pub(super) connection: Connection,
+    pub(super) phase: Phase,
+    /// The timer under which the endpoint has it filed.
+    pub(super) timer: Option<Timestamp>,
+    /// Whether it is in the queue of sessions to ask.
+    pub(super) ready: bool,
+}
+
+pub(super) enum Phase {
+    /// Agent: the user is filling its streams.
+    Created(Box<Created>),
+    /// Agent: the INIT is sent, no RESP has come.
+    Waiting(Box<Waiting>),
+    /// Agent: open.
+    Open { reset_tag: [u8; RESET_TAG_LEN] },
+    /// Gateway: half open, or open.
+    Gateway(Box<Accepted>),
+}
+
+pub(super) struct Created {
+    pub(super) to: ConnectTo,
+    pub(super) agent_index: u8,
+    pub(super) seed: Zeroizing<[u8; 32]>,
+    pub(super) started: bool,
+}
+
+pub(super) struct Waiting {
+    pub(super) initiator: Initiator,
+    pub(super) init: Vec<u8>,
+    pub(super) remote: SocketAddr,
+    /// When to send the INIT (again).
+    pub(super) due: Timestamp,
+    pub(super) interval: Duration,
+    pub(super) longest: Duration,
+}
+
+pub(super) struct Accepted {
+    pub(super) device: PublicKey,
+    pub(super) stamp: UnixTime,
+    pub(super) gateway_index: u32,
+    pub(super) early_index: Option<u32>,
+    pub(super) init_hash: InitHash,
+    /// The RESP until it is sent, and where to.
+    pub(super) resp: Option<(SocketAddr, Vec<u8>)>,
+    /// When the session is given up; `None` once it is confirmed.
+    pub(super) half_open_until: Option<Timestamp>,
+}
+
+impl Session {
+    pub(super) const fn new(connection: Connection, phase: Phase) -> Self {
+        Self {
+            connection,
+            phase,
+            timer: None,
+            ready: false,
+        }
+    }
+
+    /// Whether the connection may send.
+    pub(super) const fn is_started(&self) -> bool {
+        !matches!(self.phase, Phase::Created(_))
+    }
+
+    /// Whether there are keys for what the peer sends.
+    pub(super) const fn takes_short_packets(&self) -> bool {
+        matches!(self.phase, Phase::Open { .. } | Phase::Gateway(_))
+    }
+
+    /// When it wants to be asked.
+    pub(super) fn timeout(&self) -> Option<Timestamp> {
+        let own = match &self.phase {
+            Phase::Created(_) => return None,
+            Phase::Waiting(waiting) => Some(waiting.due),
+            Phase::Open { .. } => None,
+            Phase::Gateway(accepted) => accepted.half_open_until,
+        };
+        own.into_iter().chain(self.connection.poll_timeout()).min()
+    }
+
+    /// Whether it was half open for too long.
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        match &self.phase {
+            Phase::Gateway(accepted) => accepted.half_open_until.is_some_and(|until| until <= now),
+            Phase::Created(_) | Phase::Waiting(_) | Phase::Open { .. } => false,
+        }
+    }
+
+    /// Appends a RESP that is still to be sent; returns where to.
+    pub(super) fn take_resp(&mut self, buf: &mut Vec<u8>) -> Option<SocketAddr> {
+        let Phase::Gateway(accepted) = &mut self.phase else {
+            return None;
+        };
+        let (remote, resp) = accepted.resp.take()?;
+        buf.extend_from_slice(&resp);
+        Some(remote)
+    }
+
+    /// Sets the time of the INIT's next repetition; returns where it goes.
+    pub(super) fn init_sent(&mut self, now: Timestamp) -> Option<SocketAddr> {
+        let Phase::Waiting(waiting) = &mut self.phase else {
+            return None;
+        };
+        waiting.due = now + waiting.interval;
+        waiting.interval = (waiting.interval * 3 / 2).min(waiting.longest);
+        Some(waiting.remote)
+    }
+
+    /// What the gateway knows of the session; `None` at an agent.
+    pub(super) const fn accepted(&self) -> Option<&Accepted> {
+        match &self.phase {
+            Phase::Gateway(accepted) => Some(accepted),
+            Phase::Created(_) | Phase::Waiting(_) | Phase::Open { .. } => None,
+        }
+    }
+}
+
+impl Created {
+    /// The early key, by a message 1 that is never sent: the key depends on the seed and the static keys only.
+    pub(super) fn early_key(&self, secret: &SecretKey) -> Option<crate::crypto::EarlyKey> {
+        let token: &Token = self.to.token.as_ref()?;
+        let mut unsent = Vec::new();
+        let start = Initiator::start(
+            secret,
+            &self.to.gateway,
+            self.seed.clone(),
+            token,
+            &[],
+            &mut unsent,
+        );
+        start.ok().map(|(_, early)| early)
+    }
+}

@@ -1,0 +1,69 @@
+//! Answers of a gateway to those of whom it knows nothing: RESET and VERSIONS.
+use std::net::SocketAddr;
+
+use longhaul_types::Timestamp;
+
+use super::{
+    Endpoint, Role,
+    limit::{KeyedLimit, Limit, Rate},
+};
+use crate::wire::{ReceiverIndex, Reset, VERSION, Versions};
+
+/// RESETs and VERSIONS to one address.
+const PER_ADDRESS: Rate = Rate::new(2, 3);
+/// RESETs and VERSIONS in all: after a restart 10,000 agents learn of it within a minute.
+const IN_ALL: Rate = Rate::new(200, 200);
+
+pub(super) struct StatelessLimits {
+    per_address: KeyedLimit,
+    in_all: Limit,
+}
+
+impl StatelessLimits {
+    pub(super) fn new(hash_key: [u8; 32]) -> Self {
+        Self {
+            per_address: KeyedLimit::new(PER_ADDRESS, hash_key),
+            in_all: Limit::new(IN_ALL),
+        }
+    }
+
+    fn allow(&mut self, now: Timestamp, remote: SocketAddr) -> bool {
+        self.per_address.take_address(remote, now) && self.in_all.take(now)
+    }
+}
+
+impl Endpoint {
+    pub(super) fn answer_with_reset(&mut self, now: Timestamp, remote: SocketAddr, index: ReceiverIndex) {
+        let (Role::Gateway(gateway), ReceiverIndex::Gateway(index)) = (&mut self.role, index) else {
+            return;
+        };
+        if !gateway.stateless.allow(now, remote) {
+            return;
+        }
+        let reset = Reset {
+            tag: gateway.reset.tag(index),
+        };
+        let mut datagram = Vec::with_capacity(Reset::LEN);
+        reset.encode(&mut datagram);
+        self.counters.resets += 1;
+        self.answer(remote, datagram);
+    }
+
+    pub(super) fn answer_with_versions(&mut self, now: Timestamp, remote: SocketAddr, agent_index: u8) {
+        let Role::Gateway(gateway) = &mut self.role else {
+            return;
+        };
+        if !gateway.stateless.allow(now, remote) {
+            self.counters.rate_limited += 1;
+            return;
+        }
+        let versions = Versions {
+            agent_index,
+            versions: &[VERSION],
+        };
+        let mut datagram = Vec::new();
+        versions.encode(&mut datagram);
+        self.counters.versions += 1;
+        self.answer(remote, datagram);
+    }
+}

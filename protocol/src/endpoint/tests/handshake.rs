@@ -1,0 +1,205 @@
+//! Sessions that open, with early data, without, and over a wire that loses what it can.
+use super::*;
+
+#[test]
+fn a_request_in_the_first_datagram_is_answered_after_one_round_trip() {
+    let mut pair = Pair::new();
+    let begin = pair.now;
+    let token = pair.token();
+    pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.connected(), [EarlyOutcome::Accepted]);
+    let at = |side| {
+        let mut of_side = pair.received.iter().filter(move |(of, _)| *of == side);
+        of_side
+            .next()
+            .map(|(_, received)| (received.at - begin, received.early))
+    };
+    assert_eq!(at(Side::Gateway), Some((ONE_WAY, true)));
+    assert_eq!(at(Side::Agent), Some((RTT, false)));
+    assert_eq!(pair.bytes_of(Side::Gateway), [b"GET /"]);
+    let first = &pair.sent[0];
+    assert_eq!((first.kind(), first.at), (Some(PacketKind::Init), begin));
+    let resp = pair.sent_of(PacketKind::Resp);
+    assert_eq!((resp.len(), resp[0].at), (1, begin + ONE_WAY));
+    // Without early data, INIT and RESP together take at most 304 bytes.
+    let (_, resp_len) = crate::wire::Resp::parse(&resp[0].bytes).unwrap();
+    let frames = 4 + b"GET /".len();
+    let fixed = first.bytes.len() - frames + resp_len;
+    assert!(fixed <= 304, "{} and {resp_len} bytes", first.bytes.len());
+}
+
+#[test]
+fn what_does_not_fit_the_init_follows_at_once() {
+    let mut pair = Pair::new();
+    pair.response = 0;
+    let begin = pair.now;
+    let token = pair.token();
+    let request = vec![b'q'; 3000];
+    pair.open(token, &request);
+    pair.run_until(begin + (RTT - Duration::from_millis(1)));
+    let first: Vec<_> = pair.sent.iter().filter(|sent| sent.from == Side::Agent).collect();
+    assert!(first.len() >= 3, "{} datagrams", first.len());
+    assert!(first[1..].iter().all(|sent| sent.bytes[0] & 0xe0 == 0xa0));
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.bytes_of(Side::Gateway), [&request[..]]);
+    assert_eq!(pair.connected(), [EarlyOutcome::Accepted]);
+}
+
+#[test]
+fn without_a_token_there_is_no_early_data_and_little_is_sent_before_the_address_is_known() {
+    let mut pair = Pair::new();
+    pair.response = 100_000;
+    let begin = pair.now;
+    pair.open(None, b"GET /");
+    pair.run_until(begin + RTT);
+    assert_eq!(pair.connected(), [EarlyOutcome::Rejected]);
+    assert!(pair.bytes_of(Side::Gateway).is_empty());
+    let bytes = |from: Side| {
+        let of_side = pair.sent.iter().filter(move |sent| sent.from == from);
+        of_side.map(|sent| sent.bytes.len()).sum::<usize>()
+    };
+    let received = pair.sent_of(PacketKind::Init)[0].bytes.len();
+    assert!(bytes(Side::Gateway) <= 3 * received);
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!(pair.bytes_of(Side::Gateway), [b"GET /"]);
+    assert_eq!(pair.bytes_of(Side::Agent), [&[b'r'; 100_000][..]]);
+}
+
+#[test]
+fn a_lost_init_is_sent_again_byte_for_byte() {
+    let mut pair = Pair::new();
+    let begin = pair.now;
+    let mut left = 3;
+    pair.loses = Box::new(move |sent| {
+        let lost = sent.kind() == Some(PacketKind::Init) && left > 0;
+        left -= u32::from(lost);
+        lost
+    });
+    let token = pair.token();
+    pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(12));
+    let inits = pair.sent_of(PacketKind::Init);
+    let times: Vec<Duration> = inits.iter().map(|init| init.at - begin).collect();
+    let millis = [0, 1000, 2500, 4750].map(Duration::from_millis);
+    assert_eq!(times, millis);
+    assert!(inits.iter().all(|init| init.bytes == inits[0].bytes));
+    assert_eq!(pair.bytes_of(Side::Gateway), [b"GET /"]);
+    assert_eq!(pair.bytes_of(Side::Agent), [[b'r'; 20]]);
+    assert!(pair.received[0].1.early);
+}
+
+#[test]
+fn a_lost_resp_is_sent_again_and_early_data_counts_once() {
+    let mut pair = Pair::new();
+    let mut left = 2;
+    pair.loses = Box::new(move |sent| {
+        let lost = sent.kind() == Some(PacketKind::Resp) && left > 0;
+        left -= u32::from(lost);
+        lost
+    });
+    let token = pair.token();
+    pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(10));
+    let resps = pair.sent_of(PacketKind::Resp);
+    assert_eq!(resps.len(), 3);
+    let (_, resp_len) = crate::wire::Resp::parse(&resps[0].bytes).unwrap();
+    assert!(
+        resps[1..]
+            .iter()
+            .all(|resp| resp.bytes[..resp_len] == resps[0].bytes[..resp_len])
+    );
+    assert_eq!(pair.bytes_of(Side::Gateway), [b"GET /"]);
+    assert_eq!(pair.bytes_of(Side::Agent), [[b'r'; 20]]);
+    assert_eq!(pair.gateway.counters().accepted, 1);
+    assert_eq!(pair.gateway.counters().repeated, 2);
+}
+
+#[test]
+fn the_token_of_a_session_gives_early_data_to_the_next_and_replaces_it() {
+    let mut pair = Pair::new();
+    pair.open(None, b"first");
+    pair.run_for(Duration::from_secs(1));
+    let token = pair.events.iter().find_map(|(.., event)| {
+        if let Event::Token(token) = event {
+            Some(*token)
+        } else {
+            None
+        }
+    });
+    assert!(token.is_some());
+    pair.open(token, b"second");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.connected(), [EarlyOutcome::Rejected, EarlyOutcome::Accepted]);
+    assert_eq!(pair.bytes_of(Side::Gateway), [&b"first"[..], b"second"]);
+    assert_eq!(pair.closed(Side::Gateway), [&CloseReason::Replaced]);
+    assert_eq!(pair.gateway.handles().count(), 1);
+}
+
+#[test]
+fn after_a_restart_early_data_is_refused_and_sent_again() {
+    let mut pair = Pair::new();
+    let token = pair.token();
+    pair.gateway = gateway_endpoint(2, 3);
+    pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.connected(), [EarlyOutcome::Rejected]);
+    assert_eq!(pair.bytes_of(Side::Gateway), [b"GET /"]);
+    assert!(!pair.received[0].1.early);
+    assert_eq!(pair.gateway.counters().early_rejected, 1);
+    assert_eq!(pair.bytes_of(Side::Agent), [[b'r'; 20]]);
+}
+
+#[test]
+fn after_a_restart_the_gateway_resets_what_it_does_not_know() {
+    let mut pair = Pair::new();
+    let token = pair.token();
+    let handle = pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    pair.gateway = gateway_endpoint(2, 3);
+    pair.request(handle, b"more");
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.closed(Side::Agent), [&CloseReason::Reset]);
+    assert!(pair.agent.connection(handle).is_none());
+    assert!(pair.gateway.counters().resets >= 1);
+    let handle = pair.open(None, b"again");
+    pair.run_for(Duration::from_secs(2));
+    assert!(pair.agent.connection(handle).is_some());
+    assert_eq!(pair.bytes_of(Side::Gateway), [&b"GET /"[..], b"again"]);
+}
+
+#[test]
+fn stamps_grow_although_the_clock_was_set_back() {
+    let mut pair = Pair::new();
+    let stamp = UNIX + Duration::from_secs(1_000_000);
+    let mut to = pair.connect_to(None);
+    to.last_stamp = Some(stamp);
+    let handle = pair.agent.connect(pair.now, to).unwrap();
+    pair.agent.start(handle);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.agent.last_stamp(), Some(stamp + Duration::from_nanos(1)));
+    let (token, last) = (pair.token(), pair.agent.last_stamp());
+    pair.agent = agent_endpoint(9);
+    let mut to = pair.connect_to(token);
+    to.last_stamp = last;
+    let handle = pair.agent.connect(pair.now, to).unwrap();
+    pair.request(handle, b"GET /");
+    pair.agent.start(handle);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.connected(), [EarlyOutcome::Rejected, EarlyOutcome::Accepted]);
+}
+
+#[test]
+fn the_same_seeds_give_the_same_datagrams() {
+    let run = || {
+        let mut pair = Pair::new();
+        let token = pair.token();
+        pair.open(token, &[b'q'; 5000]);
+        pair.run_for(Duration::from_secs(3));
+        pair.sent
+            .iter()
+            .map(|sent| (sent.at, sent.bytes.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(), run());
+}

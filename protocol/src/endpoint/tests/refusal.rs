@@ -1,0 +1,122 @@
+//! Sessions that do not open, and those that the gateway ends.
+use super::*;
+use crate::wire::Refusal;
+
+fn refused_with(devices: BTreeMap<PublicKey, DeviceStatus>) -> Vec<CloseReason> {
+    let mut pair = Pair::new();
+    pair.gateway.set_devices(pair.now, devices);
+    let token = pair.token();
+    let handle = pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(5));
+    assert!(pair.agent.connection(handle).is_none());
+    assert!(pair.bytes_of(Side::Gateway).is_empty());
+    assert_eq!(pair.gateway.counters().refused, 1);
+    assert_eq!(pair.gateway.handles().count(), 0);
+    pair.closed(Side::Agent).into_iter().cloned().collect()
+}
+
+#[test]
+fn unknown_and_revoked_devices_are_told_so() {
+    let unknown = refused_with(BTreeMap::from([(device(9), DeviceStatus::Admitted)]));
+    assert_eq!(unknown, [CloseReason::Refused(Refusal::UnknownDevice)]);
+    let revoked = refused_with(BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Revoked)]));
+    assert_eq!(revoked, [CloseReason::Refused(Refusal::Revoked)]);
+}
+
+#[test]
+fn a_revoked_device_loses_its_session() {
+    let mut pair = Pair::new();
+    let token = pair.token();
+    pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    let revoked = BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Revoked)]);
+    pair.gateway.set_devices(pair.now, revoked);
+    pair.run_for(Duration::from_secs(60));
+    let [CloseReason::PeerClosed { error: 4, .. }] = pair.closed(Side::Agent)[..] else {
+        panic!("{:?}", pair.closed(Side::Agent));
+    };
+    assert_eq!(pair.agent.handles().count(), 0);
+    assert_eq!(pair.gateway.handles().count(), 0);
+}
+
+#[test]
+fn a_full_gateway_refuses() {
+    let mut pair = Pair::new();
+    let mut config = gateway_config(1);
+    config.max_sessions = 0;
+    pair.gateway = Endpoint::gateway(config, UNIX, [3; 32]);
+    let devices = BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Admitted)]);
+    pair.gateway.set_devices(pair.now, devices);
+    pair.open(None, b"GET /");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(
+        pair.closed(Side::Agent),
+        [&CloseReason::Refused(Refusal::TooManySessions)]
+    );
+}
+
+#[test]
+fn a_gateway_with_another_key_is_silent() {
+    let mut pair = Pair::new();
+    let mut to = pair.connect_to(None);
+    to.gateway = device(0x77);
+    let handle = pair.agent.connect(pair.now, to).unwrap();
+    pair.agent.start(handle);
+    pair.run_for(Duration::from_secs(20));
+    assert!(pair.sent.iter().all(|sent| sent.from == Side::Agent));
+    assert_eq!(pair.gateway.counters().bad_mac1, pair.gateway.counters().received);
+    // 0, 1, 2.5, 4.75 s, then every 3 s: it never gives up by itself.
+    assert_eq!(pair.sent_of(PacketKind::Init).len(), 9);
+    assert!(pair.closed(Side::Agent).is_empty());
+    pair.agent.abandon(handle);
+    pair.run_for(Duration::from_secs(20));
+    assert_eq!(pair.closed(Side::Agent), [&CloseReason::TimedOut]);
+    assert_eq!(pair.sent_of(PacketKind::Init).len(), 9);
+}
+
+#[test]
+fn another_version_is_answered_with_the_versions_spoken() {
+    let mut pair = Pair::new();
+    let token = pair.token();
+    pair.open(token, b"GET /");
+    pair.pump();
+    let mut init = pair.flying.pop_first().unwrap().1;
+    // A later agent: another version, mac1 in its place.
+    init.bytes[1] = 2;
+    let covered = init.bytes.len() - 16;
+    let mac1 = crate::crypto::Mac1Key::new(&GATEWAY_KEY.public()).tag(&init.bytes[..covered]);
+    init.bytes[covered..].copy_from_slice(&mac1);
+    pair.deliver(&init);
+    pair.pump();
+    let answer = pair.sent_of(PacketKind::Versions)[0].clone();
+    assert_eq!(answer.bytes[2..], [1, 1]);
+    assert!(answer.bytes.len() < init.bytes.len());
+    // The agent speaks version 1, which is among them: somebody made this up.
+    pair.deliver(&answer);
+    pair.pump();
+    assert!(pair.closed(Side::Agent).is_empty());
+    let mut other = answer;
+    other.bytes[3] = 7;
+    pair.deliver(&other);
+    pair.pump();
+    assert_eq!(pair.closed(Side::Agent), [&CloseReason::VersionMismatch(vec![7])]);
+}
+
+#[test]
+fn half_open_sessions_are_given_up() {
+    let mut pair = Pair::new();
+    // The agent gets no answer and its user gives up.
+    pair.loses = Box::new(|sent| sent.from == Side::Gateway);
+    for seed in 0..6 {
+        pair.agent = agent_endpoint(20 + seed);
+        let token = pair.token();
+        let handle = pair.open(token, b"GET /");
+        pair.run_for(Duration::from_millis(200));
+        pair.agent.abandon(handle);
+    }
+    assert_eq!(pair.gateway.handles().count(), 4);
+    pair.run_for(Duration::from_secs(200));
+    assert_eq!(pair.gateway.handles().count(), 0);
+    assert_eq!(pair.gateway.counters().half_open_dropped, 6);
+    assert_eq!(pair.closed(Side::Gateway), [&CloseReason::TimedOut; 6]);
+}

@@ -1,0 +1,412 @@
+//! The receiver's list of missing packet numbers, and when a missing packet counts as lost (transport.md 5.2).
+use std::{collections::VecDeque, ops::Range, time::Duration};
+
+use longhaul_types::Timestamp;
+
+use crate::wire::{GapKind, Gaps};
+
+/// Later packets that are tolerated before a missing one counts as lost, at first (RFC 9002 section 6.1.1).
+const INITIAL_TOLERANCE: u64 = 3;
+/// The tolerance adapts to observed reordering up to this many packets.
+const MAX_TOLERANCE: u64 = 64;
+/// After so many packets in order the tolerance shrinks by one (the rule of SRT).
+const IN_ORDER_TO_SHRINK: u64 = 50;
+/// Gaps in memory (48 bytes each). A packet that would open one more is dropped as if it had been lost; FORWARD makes
+/// room, since its sender hears of the oldest gaps first.
+const MAX_GAPS_KEPT: usize = 4096;
+
+/// Wait for a missing packet when the sender has nothing more to send, unless more reordering was seen: what a radio
+/// link's scheduler does to the order of packets.
+const END_DELAY: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Gap {
+    range: Range<u64>,
+    /// When the packet behind it arrived.
+    since: Timestamp,
+    /// Packets received when it opened.
+    received_before: u64,
+    declared: bool,
+    reported: bool,
+}
+
+/// What the arrival of a packet number meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The next one in order.
+    InOrder,
+    /// It left a gap behind itself.
+    OpenedGap,
+    /// It closed (part of) a gap that was pending.
+    Late,
+    /// It came although it had been declared lost.
+    Spurious,
+    /// It lies below the floor or was there before.
+    Old,
+    /// There is no memory for another gap: the packet must be treated as lost.
+    Refused,
+}
+
+/// The missing numbers of one direction, and how much reordering the path does.
+#[derive(Clone, Debug)]
+pub struct GapList {
+    gaps: VecDeque<Gap>,
+    largest: Option<u64>,
+    received: u64,
+    /// How many of the gaps, from the front, are declared. Conditions only grow with age, so they are a prefix.
+    declared: usize,
+    tolerance: u64,
+    in_order: u64,
+    /// Longest reordering delay seen, decaying.
+    reorder_delay: Duration,
+    decayed_at: Timestamp,
+    /// After a stall nothing is declared before this time.
+    patience: Timestamp,
+    /// The newest packet is the last one that the sender has (IDLE): no later packets will tell.
+    ended: bool,
+    lost_total: u64,
+    spurious_total: u64,
+}
+
+impl Default for GapList {
+    fn default() -> Self {
+        Self {
+            gaps: VecDeque::new(),
+            largest: None,
+            received: 0,
+            declared: 0,
+            tolerance: INITIAL_TOLERANCE,
+            in_order: 0,
+            reorder_delay: Duration::ZERO,
+            decayed_at: Timestamp::ZERO,
+            patience: Timestamp::ZERO,
+            ended: false,
+            lost_total: 0,
+            spurious_total: 0,
+        }
+    }
+}
+
+impl GapList {
+    /// Takes the arrival of packet number `pn`.
+    pub fn on_packet(&mut self, now: Timestamp, pn: u64) -> Arrival {
+        let expected = self.largest.map_or(0, |largest| largest + 1);
+        if pn >= expected {
+            if pn > expected && self.gaps.len() >= MAX_GAPS_KEPT {
+                return Arrival::Refused;
+            }
+            self.received += 1;
+            self.largest = Some(pn);
+            if pn == expected {
+                self.in_order += 1;
+                if self.in_order >= IN_ORDER_TO_SHRINK {
+                    self.in_order = 0;
+                    self.tolerance = (self.tolerance - 1).max(INITIAL_TOLERANCE);
+                }
+                return Arrival::InOrder;
+            }
+            self.in_order = 0;
+            self.gaps.push_back(Gap {
+                range: expected..pn,
+                since: now,
+                received_before: self.received - 1,
+                declared: false,
+                reported: false,
+            });
+            return Arrival::OpenedGap;
+        }
+        self.fill(now, pn)
+    }
+
+    fn fill(&mut self, now: Timestamp, pn: u64) -> Arrival {
+        let at = self.gaps.partition_point(|gap| gap.range.end <= pn);
+        let Some(gap) = self.gaps.get_mut(at).filter(|gap| gap.range.contains(&pn)) else {
+            return Arrival::Old;
+        };
+        let (before, after) = (gap.range.start..pn, pn + 1..gap.range.end);
+        if !before.is_empty() && !after.is_empty() && self.gaps.len() >= MAX_GAPS_KEPT {
+            return Arrival::Refused;
+        }
+        let Some(gap) = self.gaps.get_mut(at) else {
+            return Arrival::Old;
+        };
+        let later = self.received - gap.received_before;
+        let delay = now.saturating_since(gap.since);
+        let declared = gap.declared;
+        self.received += 1;
+        self.tolerance = self.tolerance.max((later + 1).min(MAX_TOLERANCE));
+        self.reorder_delay = self.reorder_delay.max(delay);
+        self.in_order = 0;
+        if before.is_empty() && after.is_empty() {
+            self.gaps.remove(at);
+            self.declared -= usize::from(declared);
+        } else if before.is_empty() {
+            gap.range = after;
+        } else if after.is_empty() {
+            gap.range = before;
+        } else {
+            let mut second = gap.clone();
+            gap.range = before;
+            second.range = after;
+            self.gaps.insert(at + 1, second);
+            self.declared += usize::from(declared);
+        }
+        if declared {
+            self.spurious_total += 1;
+            self.lost_total -= 1;
+            Arrival::Spurious
+        } else {
+            Arrival::Late
+        }
+    }
+
+    /// The time that a missing packet is waited for: SRTT / 8 (20 ms behind an IDLE packet) or the longest reordering delay seen, at least one packet
+    /// time, at most SRTT / 2.
+    pub fn delay(&self, srtt: Duration, packet_time: Duration) -> Duration {
+        let longest = (srtt / 2).max(packet_time);
+        let usual = if self.ended {
+            END_DELAY.min(srtt / 8)
+        } else {
+            srtt / 8
+        };
+        usual.max(self.reorder_delay).clamp(packet_time, longest)
+    }
+
+    /// Declares what is due; returns how many packets were newly declared lost.
+    pub fn declare(&mut self, now: Timestamp, srtt: Duration, packet_time: Duration) -> u64 {
+        self.decay(now, srtt);
+        if now < self.patience {
+            return 0;
+        }
+        let delay = self.delay(srtt, packet_time);
+        let mut lost = 0;
+        while let Some(gap) = self.gaps.get_mut(self.declared) {
+            let waited = now.saturating_since(gap.since) >= delay;
+            let passed = self.received - gap.received_before > self.tolerance;
+            if !waited && !passed {
+                break;
+            }
+            gap.declared = true;
+            gap.reported = false;
+            lost += gap.range.end - gap.range.start;
+            self.declared += 1;
+        }
+        self.lost_total += lost;
+        lost
+    }
+
+    /// When [`GapList::declare`] has something to do if nothing arrives before.
+    pub fn next_declaration(&self, srtt: Duration, packet_time: Duration) -> Option<Timestamp> {
+        let gap = self.gaps.get(self.declared)?;
+        Some((gap.since + self.delay(srtt, packet_time)).max(self.patience))
+    }
+
+    fn decay(&mut self, now: Timestamp, srtt: Duration) {
+        if srtt.is_zero() || now.saturating_since(self.decayed_at) < srtt {
+            return;
+        }
+        self.decayed_at = now;
+        self.reorder_delay -= self.reorder_delay / 16;
+    }
+
+    /// Whether the newest packet is the last one that the sender has.
+    pub const fn set_ended(&mut self, ended: bool) {
+        self.ended = ended;
+    }
+
+    /// The path was silent: base stations deliver what they held back late, so nothing is declared before `until`.
+    pub fn be_patient(&mut self, until: Timestamp) {
+        self.patience = self.patience.max(until);
+    }
+
+    /// The sender awaits nothing below `floor` (FORWARD).
+    pub fn forward(&mut self, floor: u64) {
+        while let Some(gap) = self.gaps.front_mut() {
+            if gap.range.start >= floor {
+                break;
+            }
+            if gap.range.end > floor {
+                gap.range.start = floor;
+                break;
+            }
+            self.declared -= usize::from(gap.declared);
+            self.gaps.pop_front();
+        }
+    }
+
+    /// Whether a gap or a declaration was never reported: feedback is due at once.
+    pub fn has_news(&self) -> bool {
+        let newest = self.gaps.back().is_some_and(|gap| !gap.reported);
+        let declared = self
+            .declared
+            .checked_sub(1)
+            .and_then(|last| self.gaps.get(last))
+            .is_some_and(|gap| !gap.reported);
+        newest || declared
+    }
+
+    /// The gaps for a FEEDBACK frame: the oldest ones, as many as it holds.
+    pub fn report(&mut self) -> Gaps {
+        let largest = self.largest.unwrap_or(0);
+        for gap in self.gaps.iter_mut().rev() {
+            if gap.reported && !gap.declared {
+                continue;
+            }
+            if gap.reported {
+                break;
+            }
+            gap.reported = true;
+        }
+        let ranges = self.gaps.iter().map(|gap| {
+            let kind = if gap.declared {
+                GapKind::Declared
+            } else {
+                GapKind::Pending
+            };
+            (kind, gap.range.clone())
+        });
+        Gaps::from_ranges(largest, ranges)
+    }
+
+    /// The largest number received.
+    pub const fn largest(&self) -> Option<u64> {
+        self.largest
+    }
+    /// Packets received.
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+    /// Packets declared lost that did not come after all.
+    pub const fn lost(&self) -> u64 {
+        self.lost_total
+    }
+    /// Packets that came after they had been declared lost.
+    pub const fn spurious(&self) -> u64 {
+        self.spurious_total
+    }
+    /// Gaps in memory.
+    pub fn count(&self) -> usize {
+        self.gaps.len()
+    }
+    /// Later packets that are tolerated at present.
+    pub const fn tolerance(&self) -> u64 {
+        self.tolerance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SRTT: Duration = Duration::from_millis(400);
+    const PACKET: Duration = Duration::from_millis(5);
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_millis(ms)
+    }
+
+    fn numbers(list: &GapList) -> BTreeSet<u64> {
+        list.gaps.iter().flat_map(|gap| gap.range.clone()).collect()
+    }
+
+    #[test]
+    fn a_gap_waits_for_the_delay_or_for_later_packets() {
+        let mut list = GapList::default();
+        list.on_packet(at(0), 0);
+        assert_eq!(list.on_packet(at(1), 2), Arrival::OpenedGap);
+        assert!(list.has_news());
+        assert_eq!(list.report().pending.len(), 1);
+        assert!(!list.has_news());
+        assert_eq!(list.declare(at(50), SRTT, PACKET), 0);
+        assert_eq!(list.next_declaration(SRTT, PACKET), Some(at(51)));
+        assert_eq!(list.declare(at(51), SRTT, PACKET), 1);
+        assert!(list.has_news());
+        assert_eq!(list.report().declared.len(), 1);
+
+        for pn in [4, 5, 6] {
+            list.on_packet(at(60), pn);
+        }
+        assert_eq!(list.declare(at(60), SRTT, PACKET), 0);
+        list.on_packet(at(60), 7);
+        assert_eq!(list.declare(at(60), SRTT, PACKET), 1);
+        assert_eq!(list.on_packet(at(61), 3), Arrival::Spurious);
+        assert!(list.tolerance() > 3, "it adapts to what was seen");
+        list.forward(3);
+        assert_eq!(list.count(), 0);
+        assert_eq!((list.lost(), list.spurious()), (1, 1));
+    }
+
+    #[test]
+    fn patience_after_a_stall_holds_declarations_back() {
+        let mut list = GapList::default();
+        list.on_packet(at(0), 0);
+        list.on_packet(at(5000), 9);
+        list.be_patient(at(5050));
+        for pn in 10..20 {
+            list.on_packet(at(5001), pn);
+        }
+        assert_eq!(list.declare(at(5049), SRTT, PACKET), 0);
+        assert_eq!(list.next_declaration(SRTT, PACKET), Some(at(5050)));
+        assert_eq!(list.declare(at(5050), SRTT, PACKET), 8);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut list = GapList::default();
+        for pn in 0..20_000 {
+            list.on_packet(at(pn), pn * 2);
+        }
+        assert_eq!(list.count(), MAX_GAPS_KEPT);
+        assert_eq!(list.on_packet(at(30_000), 50_000), Arrival::Refused);
+        list.forward(1000);
+        assert_eq!(list.on_packet(at(30_000), 50_000), Arrival::OpenedGap);
+    }
+
+    proptest! {
+        /// Against a naive set of the numbers seen: after any arrivals, declarations and FORWARDs the gaps are exactly
+        /// the numbers not seen between floor and largest, declared ones first.
+        #[test]
+        fn behaves_as_a_naive_set(ops in prop::collection::vec((0u8..10, 0u64..60), 1..150)) {
+            let mut list = GapList::default();
+            let mut seen = BTreeSet::new();
+            let mut floor = 0;
+            let mut now = 0;
+            for (op, value) in ops {
+                match op {
+                    0..8 => {
+                        let fresh = value >= floor && seen.insert(value);
+                        let arrival = list.on_packet(at(now), value);
+                        prop_assert_eq!(fresh, arrival != Arrival::Old, "{} {:?}", value, arrival);
+                    }
+                    8 => {
+                        now += value;
+                        list.declare(at(now), SRTT, PACKET);
+                    }
+                    _ => {
+                        let to = value.min(seen.last().copied().unwrap_or(0));
+                        list.forward(to);
+                        floor = floor.max(to);
+                    }
+                }
+                let largest = seen.last().copied();
+                let expected: BTreeSet<u64> = largest
+                    .map_or(floor..floor, |l| floor..l)
+                    .filter(|pn| !seen.contains(pn))
+                    .collect();
+                prop_assert_eq!(&numbers(&list), &expected);
+                prop_assert_eq!(list.gaps.iter().filter(|g| g.declared).count(), list.declared);
+                prop_assert!(list.gaps.iter().skip(list.declared).all(|g| !g.declared));
+                let gaps = list.report();
+                if list.count() <= 32 {
+                    let told: BTreeSet<u64> = gaps.ranges(largest.unwrap_or(0)).flat_map(|(_, r)| r).collect();
+                    prop_assert_eq!(&told, &expected);
+                }
+                prop_assert!(!list.has_news());
+            }
+        }
+    }
+}

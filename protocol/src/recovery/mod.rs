@@ -1,0 +1,9 @@
+//! What was sent, what arrived, what is missing: the book of sent packets, the receiver's gaps, round-trip times
+//! (transport.md 5).
+mod gaps;
+mod rtt;
+mod sent;
+
+pub use gaps::{Arrival, GapList};
+pub use rtt::RttEstimator;
+pub use sent::{Report, SentBook, SentContent, SentPacket};

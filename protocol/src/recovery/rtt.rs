@@ -1,0 +1,114 @@
+//! Smoothed round-trip time as in RFC 9002 section 5, with the smallest sample of a window.
+use std::{collections::VecDeque, time::Duration};
+
+use longhaul_types::Timestamp;
+
+/// Before any sample and without a profile (RFC 9002 section 6.2.2).
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+/// The smallest sample is of the last max(30 s, 60 RTT): credit-law.md section 3.
+const MIN_WINDOW: Duration = Duration::from_secs(30);
+const MIN_WINDOW_RTTS: u32 = 60;
+/// Candidates for the smallest sample that are kept; the window is thinned to this many.
+const MAX_CANDIDATES: usize = 16;
+
+/// Round-trip times of one path.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    smoothed: Duration,
+    variation: Duration,
+    /// Smoothed difference of successive samples.
+    jitter: Duration,
+    /// Ascending in time and value.
+    minima: VecDeque<(Timestamp, Duration)>,
+    latest: Option<(Timestamp, Duration)>,
+}
+
+impl RttEstimator {
+    /// An estimator that assumes `expected` (the profile's RTT) until the first sample.
+    pub fn new(expected: Option<Duration>) -> Self {
+        let initial = expected.unwrap_or(INITIAL_RTT);
+        Self {
+            smoothed: initial,
+            variation: initial / 4,
+            jitter: Duration::ZERO,
+            minima: VecDeque::new(),
+            latest: None,
+        }
+    }
+
+    /// Takes a sample that was measured at `now`.
+    pub fn on_sample(&mut self, now: Timestamp, sample: Duration) {
+        if let Some((_, last)) = self.latest {
+            self.jitter = (self.jitter * 7 + last.abs_diff(sample)) / 8;
+        }
+        if self.latest.is_none() {
+            self.smoothed = sample;
+            self.variation = sample / 2;
+        } else {
+            let difference = self.smoothed.abs_diff(sample);
+            self.variation = (self.variation * 3 + difference) / 4;
+            self.smoothed = (self.smoothed * 7 + sample) / 8;
+        }
+        self.latest = Some((now, sample));
+        while self.minima.back().is_some_and(|(_, value)| *value >= sample) {
+            self.minima.pop_back();
+        }
+        if self.minima.len() == MAX_CANDIDATES {
+            self.minima.pop_back();
+        }
+        self.minima.push_back((now, sample));
+        let window = MIN_WINDOW.max(self.smoothed * MIN_WINDOW_RTTS);
+        while self.minima.len() > 1
+            && self
+                .minima
+                .front()
+                .is_some_and(|(at, _)| now.saturating_since(*at) > window)
+        {
+            self.minima.pop_front();
+        }
+    }
+
+    /// Smoothed RTT.
+    pub const fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+    /// Mean deviation.
+    pub const fn variation(&self) -> Duration {
+        self.variation
+    }
+    /// Difference of successive samples, smoothed: 0 until there are two.
+    pub const fn jitter(&self) -> Duration {
+        self.jitter
+    }
+    /// Smallest sample of the window.
+    pub fn min(&self) -> Option<Duration> {
+        self.minima.front().map(|(_, value)| *value)
+    }
+    /// Smallest sample, or what is assumed before there is one.
+    pub fn min_or_expected(&self) -> Duration {
+        self.min().unwrap_or(self.smoothed)
+    }
+    /// When the last sample was taken.
+    pub fn last_sample_at(&self) -> Option<Timestamp> {
+        self.latest.map(|(at, _)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smooths_and_remembers_the_minimum() {
+        let mut rtt = RttEstimator::new(Some(Duration::from_millis(660)));
+        assert_eq!(rtt.min_or_expected(), Duration::from_millis(660));
+        let ms = Duration::from_millis;
+        for (at, value) in [(0, 700), (1, 900), (2, 800)] {
+            rtt.on_sample(Timestamp::ZERO + Duration::from_secs(at), ms(value));
+        }
+        assert_eq!(rtt.min(), Some(ms(700)));
+        assert!(rtt.smoothed() > ms(700) && rtt.smoothed() < ms(760));
+        rtt.on_sample(Timestamp::ZERO + Duration::from_secs(100), ms(850));
+        assert_eq!(rtt.min(), Some(ms(850)), "old samples leave the window");
+    }
+}

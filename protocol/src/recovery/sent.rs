@@ -1,0 +1,436 @@
+//! The book of sent packets: what each one carried, until it is acknowledged or lost (transport.md 5.1).
+use std::{
+    collections::{BTreeSet, VecDeque},
+    ops::Range,
+    time::Duration,
+};
+
+use longhaul_types::{StreamId, Timestamp};
+
+use crate::{
+    streams::SentControl,
+    wire::{GapKind, Gaps, feedback::MAX_GAPS},
+};
+
+/// The tail rule is for the end of a message: when more packets than this are missing the link has gone, and probes find out
+/// when it is back.
+const MAX_TAIL: u64 = 32;
+
+/// What a packet carried that matters after it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentContent {
+    /// Bytes of a stream.
+    Data {
+        /// The stream.
+        stream: StreamId,
+        /// Its bytes.
+        range: Range<u64>,
+        /// The end of the stream.
+        fin: bool,
+    },
+    /// A control frame about streams.
+    Control(SentControl),
+    /// A token for the peer's next INIT.
+    Token([u8; 32]),
+}
+
+/// A packet in the book.
+#[derive(Clone, Debug)]
+pub struct SentPacket {
+    /// When it was sent.
+    pub at: Timestamp,
+    /// Its size with IP and UDP headers; 0 if it asks for no feedback and counts against no credit.
+    pub size: u64,
+    /// All counted bytes sent up to and with this packet.
+    pub counter: u64,
+    /// What it carried.
+    pub contents: Vec<SentContent>,
+}
+
+/// What a feedback meant for the book.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Contents of acknowledged packets.
+    pub acked: Vec<SentContent>,
+    /// Contents of lost packets, to be sent again.
+    pub lost: Vec<SentContent>,
+    /// Counted packets acknowledged.
+    pub acked_packets: u64,
+    /// Counted packets lost.
+    pub lost_packets: u64,
+    /// Whether the feedback told anything new.
+    pub progress: bool,
+}
+
+/// Sent packets by number. Finding one is an index; acknowledging costs the packets that are acknowledged and those in
+/// the gaps, never the whole window.
+#[derive(Debug, Default)]
+pub struct SentBook {
+    /// Number of the first entry.
+    base: u64,
+    /// `None`: acknowledged, lost or never of interest.
+    entries: VecDeque<Option<SentPacket>>,
+    /// Awaited packets at or below `largest`: they were in a gap.
+    lagging: BTreeSet<u64>,
+    /// Largest number that the peer reported, with the counter after it.
+    largest: Option<(u64, u64)>,
+    /// All counted bytes sent.
+    counter: u64,
+    /// The counter after the last entry that was taken off the front.
+    base_counter: u64,
+    /// Counted packets that are awaited.
+    awaited: u64,
+    /// Bytes declared lost by the tail rule (5.3) of packets beyond `largest`: their credit is free again.
+    lost_beyond: Vec<(u64, u64)>,
+    /// The largest reported packet when the tail rule was applied, and the next number then: what was sent since is not
+    /// declared lost before the peer reports something newer, or a dead link would be filled again and again.
+    tail_round: Option<(u64, u64)>,
+    /// Lowest gap that the peer still keeps in its list.
+    peer_gap: Option<u64>,
+}
+
+impl SentBook {
+    /// Number of the next packet.
+    pub fn next_number(&self) -> u64 {
+        self.base + self.entries.len() as u64
+    }
+
+    /// Enters the next packet.
+    pub fn on_sent(&mut self, at: Timestamp, size: u64, contents: Vec<SentContent>) {
+        self.counter += size;
+        if size == 0 && contents.is_empty() {
+            if self.entries.is_empty() {
+                self.base += 1;
+                self.base_counter = self.counter;
+            } else {
+                self.entries.push_back(None);
+            }
+            return;
+        }
+        self.awaited += 1;
+        self.entries.push_back(Some(SentPacket {
+            at,
+            size,
+            counter: self.counter,
+            contents,
+        }));
+    }
+
+    fn take(&mut self, number: u64) -> Option<SentPacket> {
+        let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        let packet = self.entries.get_mut(index)?.take()?;
+        self.awaited -= 1;
+        self.lagging.remove(&number);
+        Some(packet)
+    }
+
+    fn entry(&self, number: u64) -> Option<&SentPacket> {
+        let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        self.entries.get(index)?.as_ref()
+    }
+
+    /// The counter after packet `number`. Entries that are gone hold none: of those after the last report all were
+    /// uncounted, or lost by the tail rule, so the nearest entry before them is right or a little low, which makes the
+    /// sender send less, never more.
+    fn counter_at(&self, number: u64) -> u64 {
+        let (reported, counter) = self.largest.unwrap_or((0, 0));
+        if number < self.base {
+            return self.base_counter.max(counter);
+        }
+        (reported.max(self.base)..=number)
+            .rev()
+            .find_map(|number| self.entry(number))
+            .map_or(counter, |packet| packet.counter.max(counter))
+    }
+
+    /// Takes a report about packets up to `largest`.
+    pub fn on_feedback(&mut self, largest: u64, gaps: &Gaps) -> Option<Report> {
+        if largest >= self.next_number() {
+            return None;
+        }
+        let mut report = Report::default();
+        let floor = gaps.floor(largest)?;
+        let ranges: Vec<_> = gaps.ranges(largest).collect();
+        // With a full list, gaps beyond it are not told.
+        let known = if ranges.len() >= MAX_GAPS {
+            ranges.last().map_or(floor, |(_, range)| range.end)
+        } else {
+            largest + 1
+        };
+        let counter = self.counter_at(largest);
+        let from = self.largest.map_or(0, |(number, _)| number + 1);
+        if from <= largest {
+            report.progress = true;
+            self.largest = Some((largest, counter));
+            self.lost_beyond.retain(|(number, _)| *number > largest);
+        }
+        self.peer_gap = ranges
+            .iter()
+            .find(|(kind, _)| *kind == GapKind::Declared)
+            .map(|(_, range)| range.start);
+        for (kind, range) in &ranges {
+            if *kind == GapKind::Declared {
+                self.lose_range(range.clone(), &mut report);
+            }
+        }
+        let late: Vec<u64> = self.lagging.iter().copied().filter(|n| *n < known).collect();
+        let new = from.max(self.base)..known.min(largest + 1);
+        for number in late.into_iter().chain(new) {
+            let missing = ranges.partition_point(|(_, range)| range.end <= number);
+            let missing = ranges
+                .get(missing)
+                .is_some_and(|(_, range)| range.contains(&number));
+            if missing {
+                if self.entry(number).is_some() {
+                    self.lagging.insert(number);
+                }
+            } else if let Some(packet) = self.take(number) {
+                report.progress = true;
+                report.acked_packets += 1;
+                report.acked.extend(packet.contents);
+            }
+        }
+        for number in known.max(from).max(self.base)..=largest {
+            if self.entry(number).is_some() {
+                self.lagging.insert(number);
+            }
+        }
+        self.trim();
+        Some(report)
+    }
+
+    fn lose_range(&mut self, range: Range<u64>, report: &mut Report) {
+        let range = range.start.max(self.base)..range.end.min(self.next_number());
+        for number in range {
+            self.lose(number, report);
+        }
+    }
+
+    fn lose(&mut self, number: u64, report: &mut Report) {
+        if let Some(packet) = self.take(number) {
+            report.progress = true;
+            report.lost_packets += 1;
+            report.lost.extend(packet.contents);
+        }
+    }
+
+    /// Declares packets beyond `largest` lost that should have arrived before `hold` was over (5.3): `rate` is in byte/s.
+    pub fn lose_tail(
+        &mut self,
+        hold: Duration,
+        margin: Duration,
+        sent_largest: Timestamp,
+        rate: f64,
+    ) -> Report {
+        let mut report = Report::default();
+        let Some((largest, counter)) = self.largest else {
+            return report;
+        };
+        let (_, end) = match self.tail_round {
+            Some(round) if round.0 == largest => round,
+            _ => (largest, self.next_number()),
+        };
+        if end - largest > MAX_TAIL {
+            return report;
+        }
+        for number in (largest + 1).max(self.base)..end {
+            let Some(packet) = self.entry(number) else {
+                continue;
+            };
+            let by_time = packet.at.saturating_since(sent_largest);
+            let between = packet.counter.saturating_sub(counter);
+            #[expect(clippy::cast_precision_loss, reason = "bytes in flight are far below 2^53")]
+            let by_rate = Duration::from_secs_f64((between as f64 / rate.max(1.0)).min(1e6));
+            if hold <= by_time.max(by_rate) + margin {
+                break;
+            }
+            let size = packet.size;
+            self.tail_round = Some((largest, end));
+            self.lost_beyond.push((number, size));
+            self.lose(number, &mut report);
+        }
+        self.trim();
+        report
+    }
+
+    /// Declares every packet lost (early data that the gateway dropped).
+    pub fn lose_all(&mut self) -> Report {
+        let mut report = Report::default();
+        self.lose_range(self.base..self.next_number(), &mut report);
+        self.largest = None;
+        self.base_counter = self.counter;
+        self.trim();
+        // None of these bytes is on the way any more.
+        if let Some(last) = self.next_number().checked_sub(1) {
+            self.largest = Some((last, self.counter));
+        }
+        report
+    }
+
+    /// Takes a packet off the book whose contents a probe is to carry (5.3): the probe before it, if that is still awaited,
+    /// because its contents are the oldest; else the oldest packet.
+    pub fn take_for_probe(&mut self, last_probe: Option<u64>) -> Option<SentPacket> {
+        let last = last_probe.filter(|number| self.entry(*number).is_some());
+        let number = last.or_else(|| self.oldest())?;
+        let packet = self.take(number);
+        self.trim();
+        packet
+    }
+
+    fn trim(&mut self) {
+        while let Some(None) = self.entries.front() {
+            self.entries.pop_front();
+            self.base += 1;
+        }
+        match self.entries.front() {
+            Some(Some(packet)) => self.base_counter = packet.counter - packet.size,
+            Some(None) | None => self.base_counter = self.counter,
+        }
+    }
+
+    /// Number of the oldest awaited packet.
+    pub fn oldest(&self) -> Option<u64> {
+        (self.awaited > 0).then_some(self.base)
+    }
+    /// When the oldest awaited packet was sent.
+    pub fn oldest_sent_at(&self) -> Option<Timestamp> {
+        self.entry(self.base).map(|packet| packet.at)
+    }
+    /// Everything below is settled: the floor of FORWARD.
+    pub fn floor(&self) -> u64 {
+        self.base
+    }
+    /// Whether the peer keeps gaps that are settled here: FORWARD is to be sent.
+    pub fn forward_due(&self) -> bool {
+        self.peer_gap.is_some_and(|gap| gap < self.base)
+    }
+    /// Whether any packet is awaited.
+    pub const fn is_awaiting(&self) -> bool {
+        self.awaited > 0
+    }
+    /// Counted bytes sent beyond the largest reported packet and not declared lost (6).
+    pub fn outstanding(&self) -> u64 {
+        let from = self.largest.map_or(0, |(_, counter)| counter);
+        let lost: u64 = self.lost_beyond.iter().map(|(_, size)| size).sum();
+        (self.counter - from).saturating_sub(lost)
+    }
+    /// Counted bytes sent in all.
+    pub const fn sent_bytes(&self) -> u64 {
+        self.counter
+    }
+    /// Counted bytes sent up to the largest reported packet.
+    pub fn reported_bytes(&self) -> u64 {
+        self.largest.map_or(0, |(_, counter)| counter)
+    }
+    /// The largest reported packet.
+    pub fn largest(&self) -> Option<u64> {
+        self.largest.map(|(number, _)| number)
+    }
+    /// Entries in memory.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+    /// Whether the book holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(number: u64) -> SentContent {
+        SentContent::Data {
+            stream: StreamId(0),
+            range: number * 1000..number * 1000 + 1000,
+            fin: false,
+        }
+    }
+
+    fn book(packets: u64) -> SentBook {
+        let mut book = SentBook::default();
+        for number in 0..packets {
+            let at = Timestamp::ZERO + Duration::from_millis(number * 10);
+            book.on_sent(at, 1000, vec![content(number)]);
+        }
+        book
+    }
+
+    fn gaps(largest: u64, ranges: &[(GapKind, Range<u64>)]) -> Gaps {
+        Gaps::from_ranges(largest, ranges.to_vec())
+    }
+
+    #[test]
+    fn acknowledges_outside_the_gaps_and_loses_declared_ones_once() {
+        let mut book = book(10);
+        let told = gaps(7, &[(GapKind::Declared, 2..4), (GapKind::Pending, 5..6)]);
+        let report = book.on_feedback(7, &told).expect("valid");
+        assert_eq!((report.acked_packets, report.lost_packets), (5, 2));
+        assert_eq!(report.lost, [content(2), content(3)]);
+        assert_eq!(book.outstanding(), 2000);
+        assert_eq!(book.oldest(), Some(5));
+        assert!(book.forward_due());
+        let again = book.on_feedback(7, &told).expect("valid");
+        assert!(!again.progress && again.lost.is_empty());
+        let report = book.on_feedback(8, &Gaps::default()).expect("valid");
+        assert_eq!(report.acked, [content(5), content(8)]);
+        assert!(!book.forward_due());
+        assert!(book.on_feedback(10, &Gaps::default()).is_none(), "never sent");
+    }
+
+    #[test]
+    fn a_full_list_says_nothing_about_what_lies_behind() {
+        let mut book = book(200);
+        let all: Vec<_> = (0..60).map(|i| (GapKind::Pending, i * 2..i * 2 + 1)).collect();
+        let report = book.on_feedback(150, &gaps(150, &all)).expect("valid");
+        assert_eq!(
+            report.acked_packets, 31,
+            "odd ones below the end of the last gap told"
+        );
+        let report = book.on_feedback(150, &Gaps::default()).expect("valid");
+        assert_eq!(report.acked_packets, 120);
+        assert_eq!(book.oldest(), Some(151));
+    }
+
+    #[test]
+    fn uncounted_packets_take_no_memory_in_front() {
+        let mut book = SentBook::default();
+        for _ in 0..1000 {
+            book.on_sent(Timestamp::ZERO, 0, Vec::new());
+        }
+        assert_eq!((book.len(), book.next_number()), (0, 1000));
+        book.on_sent(Timestamp::ZERO, 500, vec![content(0)]);
+        assert_eq!(book.outstanding(), 500);
+        let report = book.on_feedback(999, &Gaps::default()).expect("valid");
+        assert!(report.progress && report.acked.is_empty());
+        assert_eq!(book.outstanding(), 500);
+        book.on_feedback(1000, &Gaps::default()).expect("valid");
+        assert_eq!((book.outstanding(), book.len()), (0, 0));
+    }
+
+    #[test]
+    fn the_tail_rule_frees_credit() {
+        let mut book = book(5);
+        book.on_feedback(1, &Gaps::default()).expect("valid");
+        let sent = Timestamp::ZERO + Duration::from_millis(10);
+        let margin = Duration::from_millis(20);
+        let report = book.lose_tail(Duration::from_millis(45), margin, sent, 1e6);
+        assert_eq!(report.lost, [content(2), content(3)]);
+        assert_eq!(book.outstanding(), 1000);
+        book.on_feedback(4, &gaps(4, &[(GapKind::Pending, 2..4)]))
+            .expect("valid");
+        assert_eq!(book.outstanding(), 0);
+    }
+
+    #[test]
+    fn all_can_be_lost() {
+        let mut book = book(3);
+        assert_eq!(book.lose_all().lost.len(), 3);
+        assert_eq!(
+            (book.outstanding(), book.len(), book.is_awaiting()),
+            (0, 0, false)
+        );
+        assert_eq!(book.next_number(), 3);
+    }
+}

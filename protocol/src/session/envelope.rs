@@ -1,0 +1,130 @@
+//! The envelope of a message (docs/protocol/session.md section 1) and the only use of bincode.
+//!
+//! bincode is no longer maintained (RUSTSEC-2025-0141; decision 0002 has the way out), so nothing outside this
+//! file may name it but the derives of the messages.
+use bincode::{
+    Decode, Encode,
+    config::{Configuration, Limit, LittleEndian, Varint},
+};
+use longhaul_types::varint::{self, VarintError};
+
+use super::message::Message;
+
+/// Largest payload of a message. A header section of 64 KiB, its largest part, fits four times.
+pub const MAX_PAYLOAD: usize = 256 * 1024;
+
+const CONFIG: Configuration<LittleEndian, Varint, Limit<MAX_PAYLOAD>> =
+    bincode::config::standard().with_limit::<MAX_PAYLOAD>();
+
+/// A message that cannot be encoded or decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvelopeError {
+    /// The payload is larger than [`MAX_PAYLOAD`].
+    #[error("message of {0} bytes is larger than {MAX_PAYLOAD}")]
+    TooLarge(u64),
+    /// A kind or length that is not a varint.
+    #[error("message envelope is malformed")]
+    Malformed,
+    /// The payload does not decode to the message that its kind names.
+    #[error("payload of message kind {kind} is malformed")]
+    Payload {
+        /// The kind on the wire.
+        kind: u64,
+    },
+}
+
+mod kind {
+    pub(super) const HELLO: u64 = 1;
+    pub(super) const WELCOME: u64 = 2;
+    pub(super) const FETCH: u64 = 3;
+    pub(super) const HEAD: u64 = 4;
+    pub(super) const BODY: u64 = 5;
+    pub(super) const FAILED: u64 = 6;
+    pub(super) const CANCEL: u64 = 7;
+    pub(super) const TUNNEL_OPEN: u64 = 8;
+    pub(super) const TUNNEL_ACCEPT: u64 = 9;
+    pub(super) const TUNNEL_FAILED: u64 = 10;
+    pub(super) const NOTICE: u64 = 11;
+}
+
+/// Appends a message in its envelope.
+///
+/// # Errors
+/// The payload is too large.
+pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError> {
+    let (kind, payload) = match message {
+        Message::Hello(payload) => (kind::HELLO, to_bytes(payload)),
+        Message::Welcome(payload) => (kind::WELCOME, to_bytes(payload)),
+        Message::Fetch(payload) => (kind::FETCH, to_bytes(payload)),
+        Message::Head(payload) => (kind::HEAD, to_bytes(payload)),
+        Message::Body(payload) => (kind::BODY, to_bytes(payload)),
+        Message::Failed(payload) => (kind::FAILED, to_bytes(payload)),
+        Message::Cancel(payload) => (kind::CANCEL, to_bytes(payload)),
+        Message::TunnelOpen(payload) => (kind::TUNNEL_OPEN, to_bytes(payload)),
+        Message::TunnelAccept(payload) => (kind::TUNNEL_ACCEPT, to_bytes(payload)),
+        Message::TunnelFailed(payload) => (kind::TUNNEL_FAILED, to_bytes(payload)),
+        Message::Notice(payload) => (kind::NOTICE, to_bytes(payload)),
+    };
+    let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
+    if payload.len() > MAX_PAYLOAD {
+        return Err(EnvelopeError::TooLarge(payload.len() as u64));
+    }
+    varint::encode(kind, out);
+    varint::encode(payload.len() as u64, out);
+    out.extend_from_slice(&payload);
+    Ok(())
+}
+
+/// Decodes the first message of `input`: the message (`None` for an unknown kind) and the bytes it took, or `None`
+/// while it is incomplete.
+///
+/// # Errors
+/// The envelope or the payload is malformed, or larger than [`MAX_PAYLOAD`].
+pub fn decode(input: &[u8]) -> Result<Option<(Option<Message>, usize)>, EnvelopeError> {
+    let mut rest = input;
+    let (kind, length) =
+        match varint::decode(&mut rest).and_then(|kind| Ok((kind, varint::decode(&mut rest)?))) {
+            Ok(envelope) => envelope,
+            Err(VarintError::Truncated) => return Ok(None),
+            Err(VarintError::NotShortest) => return Err(EnvelopeError::Malformed),
+        };
+    if length > MAX_PAYLOAD as u64 {
+        return Err(EnvelopeError::TooLarge(length));
+    }
+    let length = usize::try_from(length).map_err(|_| EnvelopeError::TooLarge(length))?;
+    let Some(payload) = rest.get(..length) else {
+        return Ok(None);
+    };
+    let taken = input.len() - rest.len() + length;
+    Ok(Some((decode_payload(kind, payload)?, taken)))
+}
+
+fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, EnvelopeError> {
+    let message = match kind {
+        kind::HELLO => from_bytes(payload).map(Message::Hello),
+        kind::WELCOME => from_bytes(payload).map(Message::Welcome),
+        kind::FETCH => from_bytes(payload).map(Message::Fetch),
+        kind::HEAD => from_bytes(payload).map(Message::Head),
+        kind::BODY => from_bytes(payload).map(Message::Body),
+        kind::FAILED => from_bytes(payload).map(Message::Failed),
+        kind::CANCEL => from_bytes(payload).map(Message::Cancel),
+        kind::TUNNEL_OPEN => from_bytes(payload).map(Message::TunnelOpen),
+        kind::TUNNEL_ACCEPT => from_bytes(payload).map(Message::TunnelAccept),
+        kind::TUNNEL_FAILED => from_bytes(payload).map(Message::TunnelFailed),
+        kind::NOTICE => from_bytes(payload).map(Message::Notice),
+        _ => return Ok(None),
+    };
+    message.map(Some).ok_or(EnvelopeError::Payload { kind })
+}
+
+fn to_bytes<M: Encode>(message: &M) -> Option<Vec<u8>> {
+    bincode::encode_to_vec(message, CONFIG).ok()
+}
+
+fn from_bytes<M: Decode<()>>(payload: &[u8]) -> Option<M> {
+    match bincode::decode_from_slice(payload, CONFIG) {
+        Ok((message, taken)) if taken == payload.len() => Some(message),
+        Ok(_) | Err(_) => None,
+    }
+}

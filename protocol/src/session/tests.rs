@@ -1,0 +1,165 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn fields(list: &[(&str, &str)]) -> Vec<HeaderField> {
+    list.iter()
+        .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}
+
+fn hello() -> Message {
+    Message::Hello(Hello {
+        versions: VersionRange::OURS,
+        software: "longhaul-agent/0.1.0".to_owned(),
+        link: Some(LinkHint {
+            down_bps: 39_600,
+            up_bps: 13_400,
+            rtt_ms: 660,
+        }),
+        cache_state: 0,
+        preferences: Preferences::default(),
+    })
+}
+
+#[test]
+fn reader_gives_messages_whole_however_they_are_cut() {
+    let mut wire = Vec::new();
+    encode(&hello(), &mut wire).unwrap();
+    wire.extend_from_slice(&[0x7f, 0x00, 2, 1, 2]); // an unknown kind with two bytes of payload
+    encode(&Message::Cancel(Cancel { fetch: 7 }), &mut wire).unwrap();
+    wire.extend_from_slice(b"raw");
+    for cut in 1..wire.len() {
+        let mut reader = MessageReader::new();
+        let mut found = Vec::new();
+        for part in [&wire[..cut], &wire[cut..]] {
+            reader.push(part);
+            while found.len() < 2
+                && let ReadEvent::Message(message) = reader.next().unwrap()
+            {
+                found.push(message);
+            }
+        }
+        assert_eq!(found, [hello(), Message::Cancel(Cancel { fetch: 7 })]);
+        assert_eq!(reader.take_rest().as_ref(), b"raw");
+    }
+}
+
+#[test]
+fn bad_envelopes_are_refused_by_name() {
+    assert_eq!(decode(&[0x40, 0x01, 0]), Err(EnvelopeError::Malformed));
+    assert_eq!(
+        decode(&[3, 0x80, 0x10, 0, 0]),
+        Err(EnvelopeError::TooLarge(1 << 20))
+    );
+    assert_eq!(decode(&[7, 3, 1, 2, 3]), Err(EnvelopeError::Payload { kind: 7 }));
+    assert_eq!(decode(&[7]), Ok(None));
+}
+
+#[test]
+fn repeated_request_headers_cost_a_few_bytes() {
+    let first = fields(&[
+        ("host", "site.test"),
+        (
+            "user-agent",
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0 Safari/537.36",
+        ),
+        ("accept", "text/css,*/*;q=0.1"),
+        ("referer", "http://site.test/"),
+        ("accept-language", "en-US,en;q=0.9"),
+    ]);
+    let mut second = first.clone();
+    second[2].1 = b"*/*".to_vec();
+    let mut sender = HeaderSets::new();
+    let mut receiver = HeaderSets::new();
+    let set = encode_header_set(&first, 1, 0, &sender).unwrap();
+    assert_eq!(decode_header_set(&set, 1, &receiver).unwrap(), first);
+    sender.insert(1, first.clone());
+    receiver.insert(1, first);
+    let set = encode_header_set(&second, 2, 1, &sender).unwrap();
+    assert_eq!(decode_header_set(&set, 2, &receiver).unwrap(), second);
+    let size = bincode::encode_to_vec(&set, bincode::config::standard())
+        .unwrap()
+        .len();
+    assert!(size <= 12, "{size} bytes");
+    assert_eq!(
+        decode_header_set(&set, 2, &HeaderSets::new()),
+        Err(HeaderSetError::UnknownBase)
+    );
+}
+
+#[test]
+fn sets_and_sections_are_bounded() {
+    let mut sets = HeaderSets::new();
+    for fetch in 1..1000 {
+        sets.insert(fetch, fields(&[("a", "b")]));
+    }
+    let near = encode_header_set(&fields(&[("a", "b")]), 1000, 990, &sets).unwrap();
+    assert_eq!(
+        decode_header_set(&near, 1000, &sets).unwrap(),
+        fields(&[("a", "b")])
+    );
+    let old = encode_header_set(&fields(&[("a", "b")]), 1000, 700, &sets).unwrap();
+    assert_eq!(
+        decode_header_set(&old, 1000, &HeaderSets::new()).unwrap(),
+        fields(&[("a", "b")])
+    );
+    let huge = vec![("x".to_owned(), vec![b'x'; 1_000_000])];
+    assert_eq!(
+        encode_header_set(&huge, 1, 0, &sets),
+        Err(HeaderSetError::TooLarge)
+    );
+}
+
+fn any_fields() -> impl Strategy<Value = Vec<HeaderField>> {
+    let name = prop_oneof![
+        Just("accept".to_owned()),
+        Just("cookie".to_owned()),
+        Just("content-type".to_owned()),
+        "[a-z][a-z-]{0,12}"
+    ];
+    let value = prop_oneof![
+        Just(b"*/*".to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..40)
+    ];
+    proptest::collection::vec((name, value), 0..30)
+}
+
+proptest! {
+    #[test]
+    fn header_sets_round_trip(base in any_fields(), fields in any_fields()) {
+        let mut sets = HeaderSets::new();
+        sets.insert(5, base);
+        let set = encode_header_set(&fields, 6, 5, &sets).unwrap();
+        prop_assert_eq!(decode_header_set(&set, 6, &sets).unwrap(), fields);
+    }
+
+    #[test]
+    fn messages_round_trip(id in any::<u64>(), url in ".{0,60}", status in 200u16..600, base in any_fields()) {
+        let set = encode_header_set(&base, id, 0, &HeaderSets::new()).unwrap();
+        let messages = [
+            Message::Fetch(Fetch {
+                id, method: Method::Other(url.clone()), url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
+                has_body: true, held: Some([3; 32]), seen: id / 2,
+                resume: Some(Resume { offset: id, validator: Validator::EntityTag(url.clone()) }),
+            }),
+            Message::Head(Head { fetch: id, status, headers: set, has_body: false, content_hash: None }),
+            Message::Body(Body { coding: BodyCoding::Brotli, length: Some(id), offset: 0 }),
+            Message::Failed(Failed { fetch: id, reason: FailureReason::TlsExpired, detail: url.clone() }),
+            Message::TunnelOpen(TunnelOpen { id, host: url.clone(), port: status }),
+            Message::Notice(Notice { text: url }),
+        ];
+        for message in messages {
+            let mut wire = Vec::new();
+            encode(&message, &mut wire).unwrap();
+            prop_assert_eq!(decode(&wire).unwrap(), Some((Some(message), wire.len())));
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode_or_fail_cleanly(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let mut reader = MessageReader::new();
+        reader.push(&bytes);
+        while let Ok(ReadEvent::Message(_)) = reader.next() {}
+    }
+}

@@ -1,0 +1,103 @@
+//! Opening, windows, buffers, ends of streams.
+use longhaul_types::ByteCount;
+
+use super::{super::*, *};
+
+const LIMITS: StreamLimits = StreamLimits {
+    stream_window: ByteCount::new(1000),
+    max_streams: 4,
+    send_buffer: ByteCount::new(2000),
+    send_buffer_total: ByteCount::new(3000),
+};
+
+#[test]
+fn the_peers_streams_are_bounded_and_replaced() {
+    let mut s = Streams::new(Role::Gateway, LIMITS);
+    s.on_data(StreamId(4), 0, None, true, b"x", false).expect("third");
+    assert_eq!(
+        (s.accept(), s.accept(), s.accept(), s.accept()),
+        (Some(StreamId(0)), Some(StreamId(2)), Some(StreamId(4)), None)
+    );
+    let beyond = s.on_data(StreamId(8), 0, None, true, b"x", false);
+    assert_eq!(beyond, Err(StreamViolation::Limit));
+    assert_eq!(
+        s.on_data(StreamId(1), 0, None, true, b"x", false),
+        Err(StreamViolation::Direction)
+    );
+    assert!(matches!(s.read(StreamId(4)), Ok(ReadOutcome::Data(_))));
+    assert_eq!(s.read(StreamId(4)), Ok(ReadOutcome::Finished));
+    assert_eq!(s.next_request(), Some(StreamRequest::Count { count: 5 }));
+    let sent = s.on_request_sent(&StreamRequest::Count { count: 5 });
+    assert!(!s.has_request());
+    s.on_control_lost(sent);
+    assert_eq!(s.next_request(), Some(StreamRequest::Count { count: 5 }));
+    s.on_data(StreamId(4), 0, None, true, b"x", false)
+        .expect("late copy of a closed stream");
+    assert_eq!(s.read(StreamId(4)), Err(ReadError::NotOpen));
+}
+
+#[test]
+fn reading_moves_the_window() {
+    let mut s = Streams::new(Role::Agent, LIMITS);
+    s.on_data(StreamId(1), 0, None, false, &[1; 1000], false)
+        .expect("full window");
+    assert!(s.on_data(StreamId(1), 1000, None, false, &[1; 1], false).is_err());
+    assert!(!s.has_request());
+    s.read(StreamId(1)).expect("data");
+    let request = s.next_request().expect("limit");
+    assert_eq!(
+        request,
+        StreamRequest::Limit {
+            stream: StreamId(1),
+            limit: 2000
+        }
+    );
+    assert_eq!(s.recv_buffered(), 0);
+}
+
+#[test]
+fn stop_is_answered_by_cancel_and_both_sides_forget() {
+    let mut agent = Streams::new(Role::Agent, LIMITS);
+    let mut gateway = Streams::new(Role::Gateway, LIMITS);
+    gateway.set_peer(1000, 4);
+    let id = gateway.open(Priority::NORMAL).expect("open");
+    gateway.write(id, Bytes::from_static(b"hello")).expect("room");
+    let mut out = Vec::new();
+    let segment = gateway.take_segment(id, 3, &mut out).expect("data");
+    agent.on_data(id, 0, None, false, &out, false).expect("data");
+    agent.stop(id, 9);
+    let request = agent.next_request().expect("stop");
+    assert_eq!(request, StreamRequest::Stop { stream: id, error: 9 });
+    agent.on_request_sent(&request);
+    gateway.on_stop(id, 9).expect("stop");
+    assert_eq!(gateway.poll_event(), Some(StreamEvent::Stopped(id, 9)));
+    assert_eq!(
+        gateway.write(id, Bytes::from_static(b"x")),
+        Err(WriteError::Stopped(9))
+    );
+    let request = gateway.next_request().expect("cancel");
+    let StreamRequest::Cancel { final_offset, .. } = request else {
+        panic!("{request:?}")
+    };
+    assert_eq!(final_offset, segment.range.end);
+    let sent = gateway.on_request_sent(&request);
+    agent.on_cancel(id, 9, final_offset).expect("cancel");
+    gateway.on_control_acked(sent);
+    assert_eq!((agent.open_count(), gateway.open_count()), ((0, 0), (0, 0)));
+    assert_eq!(agent.next_request(), Some(StreamRequest::Count { count: 5 }));
+    assert_eq!(gateway.send_buffered(), 0);
+}
+
+#[test]
+fn buffers_are_bounded_and_say_when_there_is_room() {
+    let mut s = Streams::new(Role::Agent, LIMITS);
+    s.set_peer(1 << 20, 4);
+    let id = s.open(Priority::NORMAL).expect("open");
+    assert_eq!(s.write(id, Bytes::from(vec![0; 5000])), Ok(2000));
+    assert_eq!(s.write(id, Bytes::from(vec![0; 10])), Err(WriteError::Blocked));
+    let mut out = Vec::new();
+    s.take_segment(id, 1200, &mut out).expect("data");
+    s.on_data_acked(id, 0..1200, false);
+    assert_eq!(s.poll_event(), Some(StreamEvent::Writable(id)));
+    assert_eq!(s.write(id, Bytes::from(vec![0; 5000])), Ok(1200));
+}

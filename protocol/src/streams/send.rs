@@ -1,0 +1,440 @@
+//! The sending half of a stream: what the user wrote and the peer has not acknowledged (transport.md 4.1, 5.1).
+use std::{collections::VecDeque, ops::Range};
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Priority, RangeSet};
+
+/// Writes up to this size are copied into one chunk with their neighbours, so that a user that writes a few bytes at a
+/// time costs neither a DATA frame nor a queue entry each.
+const MERGE_BELOW: usize = 4096;
+
+/// Streams up to this length carry `total` in every DATA frame (transport.md 4.1).
+const TOTAL_IN_EVERY_FRAME: u64 = 64 * 1024;
+
+/// How a sending stream ended or will end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The user may write more.
+    Open,
+    /// `finish` was called: the length is final.
+    Finished,
+    /// `cancel` was called or the peer sent STOP.
+    Cancelled {
+        /// The error code of CANCEL.
+        error: u64,
+    },
+}
+
+/// A DATA frame that is to be built: the range of the stream, and what goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Byte range of the stream.
+    pub range: Range<u64>,
+    /// The stream ends behind it.
+    pub fin: bool,
+    /// The length of the stream, if it is to be told.
+    pub total: Option<u64>,
+    /// Whether these bytes were sent before.
+    pub origin: Origin,
+}
+
+/// Whether a segment is sent for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// First transmission.
+    New,
+    /// Sent again after a declared loss.
+    Retransmission,
+}
+
+/// The sending half of one stream.
+#[derive(Debug)]
+pub struct SendStream {
+    /// The scheduler's class.
+    pub priority: Priority,
+    chunks: VecDeque<(u64, Bytes)>,
+    tail: BytesMut,
+    /// Everything below is acknowledged and forgotten.
+    base: u64,
+    /// End of what the user wrote.
+    written: u64,
+    /// Everything from here on was never sent.
+    next: u64,
+    acked: RangeSet,
+    lost: RangeSet,
+    end: End,
+    fin: Delivery,
+    cancel: Delivery,
+    announced: Option<u64>,
+    total_sent: bool,
+    /// The peer's stream window (4.3).
+    pub limit: u64,
+    /// Not to be sent in early data (3.3).
+    pub held: bool,
+}
+
+/// How far one thing that must arrive (FIN, CANCEL, STOP) has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Nothing to deliver.
+    #[default]
+    None,
+    /// To be put in a packet, for the first time or again.
+    Pending,
+    /// In a packet that is neither acknowledged nor lost.
+    Sent,
+    /// Acknowledged.
+    Acked,
+}
+
+impl SendStream {
+    /// A stream of class `priority` that may send up to offset `limit`.
+    pub fn new(priority: Priority, limit: u64) -> Self {
+        Self {
+            priority,
+            chunks: VecDeque::new(),
+            tail: BytesMut::new(),
+            base: 0,
+            written: 0,
+            next: 0,
+            acked: RangeSet::new(),
+            lost: RangeSet::new(),
+            end: End::Open,
+            fin: Delivery::None,
+            cancel: Delivery::None,
+            announced: None,
+            total_sent: false,
+            limit,
+            held: false,
+        }
+    }
+
+    /// Whether the user may write.
+    pub fn is_open(&self) -> bool {
+        self.end == End::Open
+    }
+    /// The error with which the stream was cancelled.
+    pub fn cancelled(&self) -> Option<u64> {
+        match self.end {
+            End::Cancelled { error } => Some(error),
+            End::Open | End::Finished => None,
+        }
+    }
+    /// Bytes kept: written and not acknowledged.
+    pub const fn buffered(&self) -> u64 {
+        self.written - self.base
+    }
+    /// Bytes written in all.
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+    /// Bytes that were sent at least once: the final offset of a CANCEL.
+    pub const fn sent(&self) -> u64 {
+        self.next
+    }
+    /// The length that the user announced.
+    pub const fn announced(&self) -> Option<u64> {
+        self.announced
+    }
+
+    /// Appends what the user wrote. The caller has checked the limits of the buffer.
+    pub fn write(&mut self, data: Bytes) {
+        let len = data.len();
+        if len < MERGE_BELOW {
+            self.tail.extend_from_slice(&data);
+            if self.tail.len() >= MERGE_BELOW {
+                self.seal_tail();
+            }
+        } else {
+            self.seal_tail();
+            self.chunks.push_back((self.written, data));
+        }
+        self.written += len as u64;
+    }
+
+    fn seal_tail(&mut self) {
+        if !self.tail.is_empty() {
+            let tail = self.tail.split().freeze();
+            let start = self
+                .chunks
+                .back()
+                .map_or(self.base, |(offset, chunk)| offset + chunk.len() as u64);
+            self.chunks.push_back((start, tail));
+        }
+    }
+
+    /// Announces the whole length before all is written. Ignored once the length is known.
+    pub fn announce(&mut self, total: u64) {
+        if self.announced.is_none() && total >= self.written && self.end == End::Open {
+            self.announced = Some(total);
+        }
+    }
+
+    /// The user writes no more.
+    pub fn finish(&mut self) {
+        self.end = End::Finished;
+        self.announced = Some(self.written);
+        self.fin = Delivery::Pending;
+    }
+
+    /// Gives up what is not acknowledged; only CANCEL is still to be delivered.
+    pub fn cancel(&mut self, error: u64) {
+        self.end = End::Cancelled { error };
+        self.chunks.clear();
+        self.tail.clear();
+        self.base = self.written;
+        self.lost = RangeSet::new();
+        self.acked = RangeSet::new();
+        self.cancel = Delivery::Pending;
+    }
+
+    /// The state of CANCEL.
+    pub const fn cancel_delivery(&self) -> Delivery {
+        self.cancel
+    }
+    /// Sets the state of CANCEL.
+    pub const fn set_cancel_delivery(&mut self, delivery: Delivery) {
+        self.cancel = delivery;
+    }
+
+    /// Whether nothing is left to do: all bytes and the end are acknowledged.
+    pub fn is_done(&self) -> bool {
+        match self.end {
+            End::Open => false,
+            End::Finished => self.base == self.written && self.fin == Delivery::Acked,
+            End::Cancelled { .. } => self.cancel == Delivery::Acked,
+        }
+    }
+
+    /// Whether lost bytes (or a lost FIN) wait to be sent again.
+    pub fn has_retransmission(&self) -> bool {
+        self.cancelled().is_none() && !self.lost.is_empty()
+    }
+    /// Whether there is something new that the stream window allows: bytes, or a FIN without bytes.
+    pub fn has_new(&self) -> bool {
+        if self.held || self.cancelled().is_some() {
+            return false;
+        }
+        self.next < self.written.min(self.limit)
+            || (self.fin == Delivery::Pending && self.next == self.written)
+    }
+    /// Whether the stream window keeps bytes back.
+    pub fn is_window_blocked(&self) -> bool {
+        self.cancelled().is_none() && self.next >= self.limit && self.next < self.written
+    }
+    /// Bytes that could go now.
+    pub fn sendable(&self) -> u64 {
+        if self.cancelled().is_some() {
+            return 0;
+        }
+        self.lost.total() + self.written.min(self.limit).saturating_sub(self.next)
+    }
+    /// Bytes that are left to send until the end, if the length is known (the key of shortest-remaining-first, 4.2).
+    pub fn remaining(&self) -> Option<u64> {
+        self.announced.map(|total| total.saturating_sub(self.next))
+    }
+
+    /// The next segment of at most `max` bytes: lost bytes first, then new ones. It counts as sent at once.
+    pub fn next_segment(&mut self, max: u64) -> Option<Segment> {
+        if self.cancelled().is_some() {
+            return None;
+        }
+        let (range, origin) = if let Some(range) = self.lost.take_first(max.max(1)) {
+            (range, Origin::Retransmission)
+        } else {
+            if !self.has_new() {
+                return None;
+            }
+            let end = self
+                .written
+                .min(self.limit.max(self.next))
+                .min(self.next.saturating_add(max));
+            let range = self.next..end;
+            if range.is_empty() && (self.fin != Delivery::Pending || self.next < self.written) {
+                return None;
+            }
+            self.next = end;
+            (range, Origin::New)
+        };
+        let fin = self.end == End::Finished && range.end == self.written;
+        if fin {
+            self.fin = Delivery::Sent;
+        }
+        let total = self
+            .announced
+            .filter(|&total| !fin && (total <= TOTAL_IN_EVERY_FRAME || !self.total_sent));
+        if total.is_some() {
+            self.total_sent = true;
+        }
+        Some(Segment {
+            range,
+            fin,
+            total,
+            origin,
+        })
+    }
+
+    /// Where the next segment starts.
+    pub fn next_offset(&self) -> u64 {
+        self.lost.first().map_or(self.next, |range| range.start)
+    }
+
+    /// The length that goes with the next frame, if any: what a frame header must have room for.
+    pub fn total_to_send(&self) -> Option<u64> {
+        self.announced
+            .filter(|&total| total <= TOTAL_IN_EVERY_FRAME || !self.total_sent)
+    }
+
+    /// Copies the bytes of `range`, which must be sent and not acknowledged, behind `out`.
+    pub fn copy_range(&mut self, range: &Range<u64>, out: &mut Vec<u8>) {
+        let tail_start = self.written - self.tail.len() as u64;
+        if range.end > tail_start {
+            self.seal_tail();
+        }
+        let first = self
+            .chunks
+            .partition_point(|(offset, chunk)| offset + chunk.len() as u64 <= range.start);
+        for (offset, chunk) in self.chunks.iter().skip(first) {
+            if *offset >= range.end {
+                break;
+            }
+            let from = index(range.start.saturating_sub(*offset));
+            let to = index((range.end - offset).min(chunk.len() as u64));
+            if let Some(part) = chunk.get(from..to) {
+                out.extend_from_slice(part);
+            }
+        }
+    }
+
+    /// A packet with this range was acknowledged. Returns the number of bytes that the buffer gave up.
+    pub fn on_acked(&mut self, range: Range<u64>, fin: bool) -> u64 {
+        if self.cancelled().is_some() {
+            return 0;
+        }
+        if fin {
+            self.fin = Delivery::Acked;
+        }
+        let range = range.start.max(self.base)..range.end.max(self.base);
+        self.lost.remove(range.clone());
+        self.acked.insert(range);
+        let before = self.base;
+        if let Some(first) = self.acked.first()
+            && first.start <= self.base
+        {
+            self.base = first.end;
+            self.acked.remove(first);
+        }
+        while let Some((offset, chunk)) = self.chunks.front() {
+            if offset + chunk.len() as u64 > self.base {
+                break;
+            }
+            self.chunks.pop_front();
+        }
+        self.base - before
+    }
+
+    /// A packet with this range was declared lost: what is not acknowledged otherwise is sent again.
+    pub fn on_lost(&mut self, range: Range<u64>, fin: bool) {
+        if self.cancelled().is_some() {
+            return;
+        }
+        let range = range.start.max(self.base)..range.end.max(self.base);
+        for part in self.acked.missing_in(range) {
+            self.lost.insert(part);
+        }
+        if fin && self.fin == Delivery::Sent {
+            self.fin = Delivery::Pending;
+            // A FIN travels with the last byte, if that one is lost too; else alone, as new data at the end.
+        }
+    }
+}
+
+fn index(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream() -> SendStream {
+        SendStream::new(Priority::NORMAL, 1 << 20)
+    }
+
+    fn bytes_of(stream: &mut SendStream, segment: &Segment) -> Vec<u8> {
+        let mut out = Vec::new();
+        stream.copy_range(&segment.range, &mut out);
+        out
+    }
+
+    #[test]
+    fn small_writes_are_merged_and_read_back() {
+        let mut s = stream();
+        for i in 0..2000u32 {
+            s.write(Bytes::copy_from_slice(&i.to_be_bytes()));
+        }
+        s.write(Bytes::from(vec![7; 10_000]));
+        s.write(Bytes::from_static(b"end"));
+        let mut expected: Vec<u8> = (0..2000u32).flat_map(u32::to_be_bytes).collect();
+        expected.extend_from_slice(&[7; 10_000]);
+        expected.extend_from_slice(b"end");
+        s.finish();
+        let mut seen = Vec::new();
+        let mut fin = false;
+        while let Some(segment) = s.next_segment(1000) {
+            seen.extend(bytes_of(&mut s, &segment));
+            fin |= segment.fin;
+        }
+        assert_eq!(seen, expected);
+        assert!(fin);
+        assert!(s.chunks.len() < 8);
+    }
+
+    #[test]
+    fn lost_bytes_go_first_and_once() {
+        let mut s = stream();
+        s.write(Bytes::from(vec![1; 3000]));
+        s.finish();
+        let all: Vec<_> = std::iter::from_fn(|| s.next_segment(1000)).collect();
+        assert_eq!(all.len(), 3);
+        s.on_lost(1000..2000, false);
+        s.on_acked(0..1000, false);
+        s.on_lost(0..1000, false);
+        let again = s.next_segment(5000).expect("lost bytes");
+        assert_eq!((again.range, again.origin), (1000..2000, Origin::Retransmission));
+        assert_eq!(s.next_segment(5000), None);
+        s.on_acked(1000..2000, false);
+        assert!(!s.is_done());
+        s.on_lost(2000..3000, true);
+        let last = s.next_segment(5000).expect("lost tail");
+        assert!(last.fin);
+        s.on_acked(2000..3000, true);
+        assert!(s.is_done());
+        assert_eq!(s.buffered(), 0);
+    }
+
+    #[test]
+    fn an_empty_stream_sends_a_fin() {
+        let mut s = stream();
+        assert_eq!(s.next_segment(100), None);
+        s.finish();
+        let segment = s.next_segment(100).expect("FIN");
+        assert_eq!((segment.range.clone(), segment.fin), (0..0, true));
+        assert_eq!(s.next_segment(100), None);
+        s.on_lost(0..0, true);
+        assert!(s.next_segment(100).expect("FIN again").fin);
+        s.on_acked(0..0, true);
+        assert!(s.is_done());
+    }
+
+    #[test]
+    fn the_window_holds_new_bytes_back() {
+        let mut s = SendStream::new(Priority::NORMAL, 10);
+        s.write(Bytes::from(vec![1; 30]));
+        assert_eq!(s.next_segment(100).map(|s| s.range), Some(0..10));
+        assert!(s.is_window_blocked() && !s.has_new());
+        s.limit = 40;
+        assert_eq!(s.next_segment(100).map(|s| s.range), Some(10..30));
+    }
+}

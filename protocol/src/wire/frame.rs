@@ -1,0 +1,318 @@
+//! Frames: what a packet carries (transport.md section 4).
+use longhaul_types::StreamId;
+
+use super::{
+    feedback::Feedback,
+    field::{self, Truncated},
+    init::TOKEN_LEN,
+    varint::{self, VarintError},
+};
+
+/// The longest reason of a CLOSE, in bytes.
+pub const MAX_REASON: usize = 200;
+
+/// Frames that are malformed: the packet closes the session with error 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The packet ends inside a frame.
+    #[error("the packet ends inside a frame")]
+    Truncated,
+    /// A number is not in its shortest form.
+    #[error("a number in a frame is not in its shortest form")]
+    NotShortest,
+    /// The type is not known in this version.
+    #[error("unknown frame type {0:#04x}")]
+    UnknownType(u8),
+    /// The reason of a CLOSE is too long or not UTF-8.
+    #[error("the reason of a CLOSE is malformed")]
+    Reason,
+    /// FEEDBACK has more gaps than allowed.
+    #[error("FEEDBACK has more than 32 gaps")]
+    TooManyGaps,
+    /// A gap is empty or lies outside the numbers that FEEDBACK speaks of.
+    #[error("FEEDBACK has a gap outside its range")]
+    GapRange,
+    /// DATA ends beyond the stream's total, or beyond 2^62 - 1, or its FIN contradicts its total.
+    #[error("DATA contradicts the length of its stream")]
+    DataRange,
+}
+
+impl From<VarintError> for FrameError {
+    fn from(error: VarintError) -> Self {
+        match error {
+            VarintError::Truncated => Self::Truncated,
+            VarintError::NotShortest => Self::NotShortest,
+        }
+    }
+}
+
+impl From<Truncated> for FrameError {
+    fn from(_: Truncated) -> Self {
+        Self::Truncated
+    }
+}
+
+const PAD: u8 = 0x00;
+const PING: u8 = 0x01;
+const FEEDBACK: u8 = 0x02;
+const FORWARD: u8 = 0x03;
+const CANCEL: u8 = 0x04;
+const STOP: u8 = 0x05;
+const STREAM_LIMIT: u8 = 0x06;
+const STREAMS: u8 = 0x07;
+const TOKEN: u8 = 0x08;
+const PATH_CHALLENGE: u8 = 0x09;
+const PATH_RESPONSE: u8 = 0x0a;
+const CLOSE: u8 = 0x0b;
+const DATA: u8 = 0x40;
+const DATA_OFFSET: u8 = 0x01;
+const DATA_TOTAL: u8 = 0x02;
+const DATA_LENGTH: u8 = 0x04;
+const DATA_FIN: u8 = 0x08;
+
+/// Bytes of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// The stream.
+    pub stream: StreamId,
+    /// Where in the stream the bytes stand.
+    pub offset: u64,
+    /// The length of the stream, if the sender knows it already.
+    pub total: Option<u64>,
+    /// Whether the stream ends behind these bytes.
+    pub fin: bool,
+    /// The bytes; none is fine.
+    pub bytes: &'a [u8],
+}
+
+/// How a DATA frame says where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// By a length: other frames may follow.
+    Delimited,
+    /// By the end of the packet: it must be the last frame.
+    ToEnd,
+}
+
+impl<'a> Data<'a> {
+    /// The bytes of a DATA frame before the stream's bytes, with a length field for `len` bytes; 0 for a frame to the end of the packet
+    /// takes off `varint::len(len)` of it.
+    pub const fn header_len(stream: StreamId, offset: u64, total: Option<u64>, len: usize) -> usize {
+        let offset = if offset == 0 { 0 } else { varint::len(offset) };
+        let total = match total {
+            Some(total) => varint::len(total),
+            None => 0,
+        };
+        1 + varint::len(stream.0) + offset + total + varint::len(len as u64)
+    }
+
+    /// Appends the frame.
+    pub fn encode(&self, extent: Extent, out: &mut Vec<u8>) {
+        let offset = if self.offset > 0 { DATA_OFFSET } else { 0 };
+        let total = if self.total.is_some() { DATA_TOTAL } else { 0 };
+        let length = if extent == Extent::Delimited {
+            DATA_LENGTH
+        } else {
+            0
+        };
+        let fin = if self.fin { DATA_FIN } else { 0 };
+        out.push(DATA | offset | total | length | fin);
+        varint::encode(self.stream.0, out);
+        if self.offset > 0 {
+            varint::encode(self.offset, out);
+        }
+        if let Some(total) = self.total {
+            varint::encode(total, out);
+        }
+        if extent == Extent::Delimited {
+            varint::encode(self.bytes.len() as u64, out);
+        }
+        out.extend_from_slice(self.bytes);
+    }
+
+    fn decode(flags: u8, input: &mut &'a [u8]) -> Result<Self, FrameError> {
+        let stream = StreamId(varint::decode(input)?);
+        let offset = if flags & DATA_OFFSET == 0 {
+            0
+        } else {
+            varint::decode(input)?
+        };
+        let total = if flags & DATA_TOTAL == 0 {
+            None
+        } else {
+            Some(varint::decode(input)?)
+        };
+        let bytes = if flags & DATA_LENGTH == 0 {
+            std::mem::take(input)
+        } else {
+            let length = varint::decode(input)?;
+            field::take(input, usize::try_from(length).map_err(|_| FrameError::Truncated)?)?
+        };
+        let fin = flags & DATA_FIN != 0;
+        let end = offset + bytes.len() as u64;
+        let beyond = total.is_some_and(|total| end > total || fin && end != total);
+        if end > varint::MAX || beyond {
+            return Err(FrameError::DataRange);
+        }
+        Ok(Self {
+            stream,
+            offset,
+            total,
+            fin,
+            bytes,
+        })
+    }
+}
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// The rest of the packet is ignored; encoding writes one zero byte.
+    Pad,
+    /// Asks for feedback at once.
+    Ping,
+    /// What the receiver got and what it grants.
+    Feedback(Feedback),
+    /// The sender awaits nothing below this packet's number minus the distance.
+    Forward {
+        /// This packet's number minus the oldest awaited one.
+        distance: u64,
+    },
+    /// The sender ends a stream early.
+    Cancel {
+        /// The stream.
+        stream: StreamId,
+        /// The session's reason.
+        error: u64,
+        /// Bytes that were sent of the stream.
+        final_offset: u64,
+    },
+    /// The receiver wants no more of a stream.
+    Stop {
+        /// The stream.
+        stream: StreamId,
+        /// The session's reason.
+        error: u64,
+    },
+    /// The sender may send up to an offset.
+    StreamLimit {
+        /// The stream.
+        stream: StreamId,
+        /// The offset.
+        limit: u64,
+    },
+    /// The peer may open so many streams in all.
+    Streams {
+        /// Streams since the start of the session.
+        count: u64,
+    },
+    /// A token for the next INIT.
+    Token([u8; TOKEN_LEN]),
+    /// Asks for the data back, from the address that it was sent to.
+    PathChallenge([u8; 8]),
+    /// Returns the data of a challenge.
+    PathResponse([u8; 8]),
+    /// Ends the session.
+    Close {
+        /// Why (transport.md section 7.4).
+        error: u64,
+        /// For a person who reads logs.
+        reason: &'a str,
+    },
+    /// Bytes of a stream.
+    Data(Data<'a>),
+}
+
+impl<'a> Frame<'a> {
+    /// Appends the frame; DATA with its length (see [`Data::encode`] for the other form). A reason is cut to [`MAX_REASON`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Pad => out.push(PAD),
+            Self::Ping => out.push(PING),
+            Self::Feedback(feedback) => {
+                out.push(FEEDBACK);
+                feedback.encode(out);
+            }
+            Self::Forward { distance } => put(FORWARD, &[*distance], out),
+            Self::Cancel {
+                stream,
+                error,
+                final_offset,
+            } => put(CANCEL, &[stream.0, *error, *final_offset], out),
+            Self::Stop { stream, error } => put(STOP, &[stream.0, *error], out),
+            Self::StreamLimit { stream, limit } => put(STREAM_LIMIT, &[stream.0, *limit], out),
+            Self::Streams { count } => put(STREAMS, &[*count], out),
+            Self::Token(token) => put_bytes(TOKEN, token, out),
+            Self::PathChallenge(data) => put_bytes(PATH_CHALLENGE, data, out),
+            Self::PathResponse(data) => put_bytes(PATH_RESPONSE, data, out),
+            Self::Close { error, reason } => {
+                let reason = &reason[..reason.floor_char_boundary(MAX_REASON)];
+                put(CLOSE, &[*error, reason.len() as u64], out);
+                out.extend_from_slice(reason.as_bytes());
+            }
+            Self::Data(data) => data.encode(Extent::Delimited, out),
+        }
+    }
+
+    /// Takes a frame off the front of `input`, the rest of a packet's contents.
+    ///
+    /// # Errors
+    /// The frame is malformed or of an unknown type.
+    pub fn decode(input: &mut &'a [u8]) -> Result<Self, FrameError> {
+        let kind = field::u8(input)?;
+        Ok(match kind {
+            PAD => {
+                *input = &[];
+                Self::Pad
+            }
+            PING => Self::Ping,
+            FEEDBACK => Self::Feedback(Feedback::decode(input)?),
+            FORWARD => Self::Forward {
+                distance: varint::decode(input)?,
+            },
+            CANCEL => Self::Cancel {
+                stream: StreamId(varint::decode(input)?),
+                error: varint::decode(input)?,
+                final_offset: varint::decode(input)?,
+            },
+            STOP => Self::Stop {
+                stream: StreamId(varint::decode(input)?),
+                error: varint::decode(input)?,
+            },
+            STREAM_LIMIT => Self::StreamLimit {
+                stream: StreamId(varint::decode(input)?),
+                limit: varint::decode(input)?,
+            },
+            STREAMS => Self::Streams {
+                count: varint::decode(input)?,
+            },
+            TOKEN => Self::Token(field::array(input)?),
+            PATH_CHALLENGE => Self::PathChallenge(field::array(input)?),
+            PATH_RESPONSE => Self::PathResponse(field::array(input)?),
+            CLOSE => {
+                let error = varint::decode(input)?;
+                let length = usize::try_from(varint::decode(input)?).map_err(|_| FrameError::Reason)?;
+                if length > MAX_REASON {
+                    return Err(FrameError::Reason);
+                }
+                let reason =
+                    std::str::from_utf8(field::take(input, length)?).map_err(|_| FrameError::Reason)?;
+                Self::Close { error, reason }
+            }
+            DATA..=0x4f => Self::Data(Data::decode(kind, input)?),
+            _ => return Err(FrameError::UnknownType(kind)),
+        })
+    }
+}
+
+fn put(kind: u8, fields: &[u64], out: &mut Vec<u8>) {
+    out.push(kind);
+    for field in fields {
+        varint::encode(*field, out);
+    }
+}
+
+fn put_bytes(kind: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(bytes);
+}

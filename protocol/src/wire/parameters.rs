@@ -1,0 +1,109 @@
+//! What each side tells the other about itself in the handshake (transport.md section 3.6).
+use std::time::Duration;
+
+use longhaul_types::{BitRate, ByteCount, LinkProfile};
+
+use super::{
+    field::{self, Truncated},
+    varint::{self, VarintError},
+};
+
+/// The smallest maximum UDP payload that a peer may ask for: below it, headers and tags would be most of every packet.
+pub const MIN_UDP_PAYLOAD: u16 = 256;
+/// The longest parameters that are read; what a later version appends must fit.
+const MAX_LEN: usize = 256;
+
+/// Parameters that are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParametersError {
+    /// The bytes end inside a field.
+    #[error("the parameters are cut off")]
+    Truncated,
+    /// A number is not in its shortest form, or a value is outside its range.
+    #[error("a parameter is malformed")]
+    Malformed,
+}
+
+impl From<VarintError> for ParametersError {
+    fn from(error: VarintError) -> Self {
+        match error {
+            VarintError::Truncated => Self::Truncated,
+            VarintError::NotShortest => Self::Malformed,
+        }
+    }
+}
+
+impl From<Truncated> for ParametersError {
+    fn from(_: Truncated) -> Self {
+        Self::Truncated
+    }
+}
+
+/// The parameters of one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes that the peer may send on a new stream before the first STREAM_LIMIT; whole KiB on the wire.
+    pub stream_window: ByteCount,
+    /// Streams that the peer may open in all before the first STREAMS.
+    pub max_streams: u64,
+    /// The longest UDP payload that this side wants to receive, in bytes.
+    pub max_udp_payload: u16,
+    /// What the agent knows of its hop (milliseconds on the wire, at least 1); `None` in a RESP.
+    pub profile: Option<LinkProfile>,
+}
+
+impl Parameters {
+    /// Appends the length and the fields.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let (down, up, rtt) = self.profile.map_or((0, 0, 0), |profile| {
+            let millis = u64::try_from(profile.rtt.as_millis()).unwrap_or(u64::MAX);
+            (profile.down.as_bps(), profile.up.as_bps(), millis.max(1))
+        });
+        let fields = [
+            self.stream_window.bytes() / 1024,
+            self.max_streams,
+            u64::from(self.max_udp_payload),
+            down,
+            up,
+            rtt,
+        ];
+        let length: usize = fields.iter().map(|field| varint::len(*field)).sum();
+        varint::encode(length as u64, out);
+        for field in fields {
+            varint::encode(field, out);
+        }
+    }
+
+    /// Takes parameters off the front of `input`. Bytes behind the known fields are skipped.
+    ///
+    /// # Errors
+    /// They are cut off, longer than 256 bytes, or a field is malformed.
+    pub fn decode(input: &mut &[u8]) -> Result<Self, ParametersError> {
+        let length = usize::try_from(varint::decode(input)?).map_err(|_| ParametersError::Malformed)?;
+        if length > MAX_LEN {
+            return Err(ParametersError::Malformed);
+        }
+        let mut fields = field::take(input, length)?;
+        let window = varint::decode(&mut fields)?;
+        let max_streams = varint::decode(&mut fields)?;
+        let payload = varint::decode(&mut fields)?;
+        let down = varint::decode(&mut fields)?;
+        let up = varint::decode(&mut fields)?;
+        let rtt = varint::decode(&mut fields)?;
+        let max_udp_payload = u16::try_from(payload).unwrap_or(u16::MAX);
+        if max_udp_payload < MIN_UDP_PAYLOAD {
+            return Err(ParametersError::Malformed);
+        }
+        let known = down > 0 && up > 0 && rtt > 0;
+        Ok(Self {
+            stream_window: ByteCount::new(window.saturating_mul(1024)),
+            max_streams,
+            max_udp_payload,
+            profile: known.then(|| LinkProfile {
+                down: BitRate::bps(down),
+                up: BitRate::bps(up),
+                rtt: Duration::from_millis(rtt),
+            }),
+        })
+    }
+}
