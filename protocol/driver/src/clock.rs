@@ -1,0 +1,39 @@
+//! The real clock as the sans-IO core wants it.
+use std::time::{Instant, SystemTime};
+
+use longhaul_types::{Timestamp, UnixTime};
+
+/// Time since this object was made, and the wall-clock time of that moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    origin: Instant,
+    unix_at_origin: UnixTime,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        let unix = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            origin: Instant::now(),
+            unix_at_origin: UnixTime::new(unix),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.origin.elapsed()
+    }
+
+    pub(crate) const fn unix_at_origin(&self) -> UnixTime {
+        self.unix_at_origin
+    }
+
+    /// The moment of `at` for the runtime's timers.
+    pub(crate) fn instant(&self, at: Timestamp) -> tokio::time::Instant {
+        let since = std::time::Duration::from_nanos(at.as_nanos());
+        // A timer that is never due is looked at again in a day.
+        let since = since.min(self.origin.elapsed() + std::time::Duration::from_secs(86_400));
+        tokio::time::Instant::from_std(self.origin + since)
+    }
+}

@@ -1,0 +1,128 @@
+//! The agent's side: opening a session.
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use bytes::Bytes;
+use longhaul_protocol::{
+    connection::TransportConfig,
+    endpoint::{AgentEndpointConfig, ConnectError, ConnectTo, Endpoint},
+    streams::OpenError,
+};
+use longhaul_types::{LinkProfile, PublicKey, SecretKey, UnixTime};
+use tokio::sync::{mpsc, watch};
+
+use crate::{
+    clock::Clock,
+    session::{End, LinkState, OpenOptions, Session},
+    shell::Shell,
+    socket::SessionSocket,
+    stream::SendStream,
+};
+
+/// Whom to open a session with, and how.
+#[derive(Clone, Debug)]
+pub struct DialConfig {
+    /// The gateway's key, pinned at enrolment.
+    pub gateway_key: PublicKey,
+    /// The gateway's address.
+    pub remote: SocketAddr,
+    /// This device's key.
+    pub secret: SecretKey,
+    /// The newest token; without one there is no early data.
+    pub token: Option<[u8; 32]>,
+    /// What is known of the hop.
+    pub profile: Option<LinkProfile>,
+    /// The stamp of the last session: see [`ConnectTo::last_stamp`].
+    pub last_stamp: Option<UnixTime>,
+    /// Limits and windows.
+    pub transport: TransportConfig,
+}
+
+/// A stream that is opened with the session: what of it may be early data rides in the first datagram.
+#[derive(Clone, Debug)]
+pub struct FirstStream {
+    /// How it is opened.
+    pub options: OpenOptions,
+    /// Its first bytes.
+    pub bytes: Bytes,
+    /// Whether they are all.
+    pub end: End,
+}
+
+/// A session cannot even be tried.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DialError {
+    /// No UDP socket could be opened.
+    #[error("no UDP socket: {0}")]
+    Socket(#[source] io::Error),
+    /// The system gave no randomness.
+    #[error("no randomness from the system: {0}")]
+    Randomness(getrandom::Error),
+    /// The endpoint refused.
+    #[error(transparent)]
+    Connect(ConnectError),
+    /// More first streams than a session may have.
+    #[error("first streams: {0}")]
+    Streams(OpenError),
+}
+
+/// Opens a session. It returns at once, in state [`LinkState::Connecting`], with the first streams' sending ends; the
+/// handshake goes on until it succeeds or the session is closed.
+///
+/// # Errors
+/// See [`DialError`].
+pub fn dial(config: DialConfig, first: Vec<FirstStream>) -> Result<(Session, Vec<SendStream>), DialError> {
+    let local: SocketAddr = match config.remote {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = SessionSocket::bind(local).map_err(DialError::Socket)?;
+    let clock = Clock::start();
+    let now = clock.now();
+    let seed = seed().map_err(DialError::Randomness)?;
+    let mut transport = config.transport;
+    transport.profile = config.profile.or(transport.profile);
+    let endpoint = AgentEndpointConfig {
+        secret: config.secret,
+        transport,
+    };
+    let mut endpoint = Endpoint::agent(endpoint, clock.unix_at_origin(), seed);
+    let to = ConnectTo {
+        gateway: config.gateway_key,
+        remote: config.remote,
+        token: config.token,
+        profile: config.profile,
+        last_stamp: config.last_stamp,
+    };
+    let handle = endpoint.connect(now, to).map_err(DialError::Connect)?;
+    // A dial has no owner but its session.
+    let (_owner, control) = mpsc::channel(1);
+    let (counters, _) = watch::channel(endpoint.counters());
+    let mut shell = Shell::new(endpoint, socket, clock, None, control, counters);
+    let session = shell.link(handle, LinkState::Connecting);
+    let mut streams = Vec::with_capacity(first.len());
+    if let Some((endpoint, links, _)) = shell.parts(handle) {
+        for FirstStream { options, bytes, end } in first {
+            if let Some(connection) = endpoint.connection(handle) {
+                streams.push(
+                    links
+                        .open_now(now, connection, options, bytes, end)
+                        .map_err(DialError::Streams)?,
+                );
+            }
+        }
+        endpoint.start(handle);
+    }
+    tokio::spawn(shell.run());
+    Ok((session, streams))
+}
+
+/// Randomness from the system.
+pub(crate) fn seed() -> Result<[u8; 32], getrandom::Error> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)?;
+    Ok(seed)
+}

@@ -1,0 +1,30 @@
+//! The shell of a Longhaul session: one tokio task owns the UDP socket, the clock and the randomness, and drives the
+//! sans-IO [`longhaul_protocol::endpoint::Endpoint`]. Users hold [`Session`], [`SendStream`] and [`RecvStream`], which talk to that task
+//! through bounded channels.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod clock;
+mod command;
+mod dial;
+mod links;
+mod listen;
+mod session;
+mod shell;
+mod socket;
+mod stream;
+
+pub use dial::{DialConfig, DialError, FirstStream, dial};
+pub use listen::{Admission, Incoming, ListenConfig, ListenError, Listener, listen};
+pub use longhaul_protocol::{
+    connection::{ConnectionStats, EarlyData, TransportConfig},
+    crypto::EpochKeys,
+    endpoint::{CloseReason, DeviceStatus, EndpointCounters},
+    streams::Priority,
+    wire::Refusal,
+};
+pub use session::{End, LinkState, OpenOptions, Session, SessionError};
+pub use stream::{RecvStream, SendStream, StreamError};
+
+/// Stream error of a handle that was dropped before its end.
+pub const ERROR_ABANDONED: u64 = 1;

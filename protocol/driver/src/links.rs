@@ -1,0 +1,384 @@
+//! The shell's side of each connection: channels to its users, and what waits for room.
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use longhaul_protocol::{
+    connection::{Connection, ConnectionStats},
+    endpoint::CloseReason,
+    streams::{OpenError, ReadError, ReadOutcome, WriteError},
+};
+use longhaul_types::{StreamId, Timestamp};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::{
+    command::{Commands, ConnectionCommand},
+    session::{End, LinkState, OpenOptions, Session, SessionError, Watches},
+    stream::{Chunk, READ_AHEAD, RecvStream, SendStream, StreamError, WRITE_AHEAD},
+};
+
+/// Streams that a user has not accepted yet. More than a peer may have open (`TransportConfig::max_streams`), so it never fills.
+const UNACCEPTED: usize = 1024;
+/// Opens that wait for the peer's limit; a browser holds at most about 300 requests at a time.
+const WAITING_OPENS: usize = 1024;
+
+/// One connection's links to its users.
+#[derive(Debug)]
+pub(crate) struct Links {
+    commands: Commands,
+    incoming: Option<mpsc::Sender<RecvStream>>,
+    state: watch::Sender<LinkState>,
+    stats: watch::Sender<ConnectionStats>,
+    token: watch::Sender<Option<[u8; 32]>>,
+    exporter: watch::Sender<Option<[u8; 32]>>,
+    sending: BTreeMap<StreamId, Sending>,
+    receiving: BTreeMap<StreamId, Receiving>,
+    opens: VecDeque<Open>,
+}
+
+#[derive(Debug)]
+struct Sending {
+    waiting: VecDeque<Bytes>,
+    finish: bool,
+    room: Arc<Semaphore>,
+    ended: watch::Sender<Option<StreamError>>,
+}
+
+#[derive(Debug)]
+struct Receiving {
+    chunks: mpsc::Sender<Chunk>,
+    starved: Arc<AtomicBool>,
+    total: watch::Sender<Option<u64>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) options: OpenOptions,
+    pub(crate) first: Bytes,
+    pub(crate) end: End,
+    pub(crate) reply: oneshot::Sender<Result<SendStream, SessionError>>,
+}
+
+impl Links {
+    pub(crate) fn new(commands: Commands, state: LinkState) -> (Self, Session) {
+        let (incoming, accept) = mpsc::channel(UNACCEPTED);
+        let (state, state_watch) = watch::channel(state);
+        let (stats, stats_watch) = watch::channel(ConnectionStats::default());
+        let (token, token_watch) = watch::channel(None);
+        let (exporter, exporter_watch) = watch::channel(None);
+        let watches = Watches {
+            state: state_watch,
+            stats: stats_watch,
+            token: token_watch,
+            exporter: exporter_watch,
+        };
+        let session = Session::new(commands.clone(), accept, watches);
+        let links = Self {
+            commands,
+            incoming: Some(incoming),
+            state,
+            stats,
+            token,
+            exporter,
+            sending: BTreeMap::new(),
+            receiving: BTreeMap::new(),
+            opens: VecDeque::new(),
+        };
+        (links, session)
+    }
+
+    pub(crate) fn set_state(&self, state: LinkState) {
+        self.state.send_if_modified(|now| {
+            let changed = *now != state && !matches!(now, LinkState::Closed(_));
+            if changed {
+                *now = state;
+            }
+            changed
+        });
+    }
+
+    pub(crate) fn set_token(&self, token: [u8; 32]) {
+        self.token.send_replace(Some(token));
+    }
+
+    pub(crate) fn publish(&self, connection: &Connection) {
+        self.stats.send_replace(connection.stats());
+        if self.exporter.borrow().is_none() && connection.exporter().is_some() {
+            self.exporter.send_replace(connection.exporter());
+        }
+    }
+
+    /// Ends every stream and tells every user why.
+    pub(crate) fn close(&mut self, reason: &CloseReason) {
+        self.set_state(LinkState::Closed(reason.clone()));
+        self.incoming = None;
+        for sending in std::mem::take(&mut self.sending).into_values() {
+            sending.end(StreamError::SessionLost(reason.clone()));
+        }
+        for receiving in std::mem::take(&mut self.receiving).into_values() {
+            // A reader that is behind learns it from the closed channel.
+            let _behind = receiving
+                .chunks
+                .try_send(Chunk::Failed(StreamError::SessionLost(reason.clone())));
+        }
+        for open in self.opens.drain(..) {
+            let _gone = open.reply.send(Err(SessionError::Lost(reason.clone())));
+        }
+    }
+
+    /// Opens a stream now, or later when the peer allows more.
+    pub(crate) fn open(&mut self, now: Timestamp, connection: &mut Connection, open: Open) {
+        if self.opens.len() >= WAITING_OPENS {
+            let _gone = open.reply.send(Err(SessionError::Busy));
+            return;
+        }
+        self.opens.push_back(open);
+        self.open_waiting(now, connection);
+    }
+
+    pub(crate) fn open_waiting(&mut self, now: Timestamp, connection: &mut Connection) {
+        while let Some(open) = self.opens.pop_front() {
+            if open.reply.is_closed() {
+                continue;
+            }
+            match self.open_now(now, connection, open.options, open.first.clone(), open.end) {
+                Ok(stream) => {
+                    // A user that went away drops the stream, which cancels it.
+                    let _gone = open.reply.send(Ok(stream));
+                }
+                Err(OpenError::Limit) => {
+                    self.opens.push_front(open);
+                    return;
+                }
+                Err(_) => {
+                    let _gone = open
+                        .reply
+                        .send(Err(SessionError::Lost(CloseReason::Local { error: 0 })));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn open_now(
+        &mut self,
+        now: Timestamp,
+        connection: &mut Connection,
+        options: OpenOptions,
+        first: Bytes,
+        end: End,
+    ) -> Result<SendStream, OpenError> {
+        let id = connection.open(options.class, options.early)?;
+        if let Some(total) = options.total {
+            connection.announce(id, total);
+        }
+        let room = Arc::new(Semaphore::new(WRITE_AHEAD as usize));
+        let (ended, ended_watch) = watch::channel(None);
+        let finish = end == End::Finish;
+        let waiting = VecDeque::from([first]);
+        self.sending.insert(
+            id,
+            Sending {
+                waiting,
+                finish,
+                room: Arc::clone(&room),
+                ended,
+            },
+        );
+        self.write_waiting(now, connection, id);
+        Ok(SendStream::new(
+            id,
+            self.commands.clone(),
+            room,
+            ended_watch,
+            finish,
+        ))
+    }
+
+    /// Carries out a user's request.
+    pub(crate) fn carry_out(&mut self, now: Timestamp, connection: &mut Connection, what: ConnectionCommand) {
+        match what {
+            ConnectionCommand::Open {
+                options,
+                first,
+                end,
+                reply,
+            } => {
+                self.open(
+                    now,
+                    connection,
+                    Open {
+                        options,
+                        first,
+                        end,
+                        reply,
+                    },
+                );
+            }
+            ConnectionCommand::Write(id, bytes) => {
+                if let Some(sending) = self.sending.get_mut(&id) {
+                    sending.waiting.push_back(bytes);
+                    self.write_waiting(now, connection, id);
+                }
+            }
+            ConnectionCommand::Announce(id, total) => {
+                connection.announce(id, total);
+            }
+            ConnectionCommand::Finish(id) => {
+                if let Some(sending) = self.sending.get_mut(&id) {
+                    sending.finish = true;
+                    self.write_waiting(now, connection, id);
+                }
+            }
+            ConnectionCommand::SetPriority(id, class) => {
+                connection.set_priority(id, class);
+            }
+            ConnectionCommand::Cancel(id, error) => {
+                self.sending.remove(&id);
+                connection.cancel(id, error);
+            }
+            ConnectionCommand::Stop(id, error) => {
+                self.receiving.remove(&id);
+                connection.stop(id, error);
+            }
+            ConnectionCommand::ReadMore(id) => self.read(now, connection, id),
+            ConnectionCommand::Close(error, reason) => connection.close(now, error, &reason),
+            ConnectionCommand::Abandoned => connection.close(now, 0, ""),
+        }
+    }
+
+    /// Hands what waits on a stream to the connection, as far as it takes it.
+    pub(crate) fn write_waiting(&mut self, now: Timestamp, connection: &mut Connection, id: StreamId) {
+        let Some(sending) = self.sending.get_mut(&id) else {
+            return;
+        };
+        while let Some(mut bytes) = sending.waiting.pop_front() {
+            let length = bytes.len();
+            match connection.write(now, id, bytes.clone()) {
+                Ok(accepted) => {
+                    sending.room.add_permits(accepted.min(length));
+                    if accepted < length {
+                        sending.waiting.push_front(bytes.split_off(accepted));
+                        return;
+                    }
+                }
+                Err(WriteError::Blocked) => {
+                    sending.waiting.push_front(bytes);
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+        if sending.finish {
+            let _ended = connection.finish(id);
+        }
+    }
+
+    pub(crate) fn sent(&mut self, id: StreamId) {
+        self.sending.remove(&id);
+    }
+
+    pub(crate) fn stopped(&mut self, id: StreamId, error: u64) {
+        if let Some(sending) = self.sending.remove(&id) {
+            sending.end(StreamError::Stopped(error));
+        }
+    }
+
+    /// Takes over the streams that the peer opened, while the user has room for them.
+    pub(crate) fn accept(&mut self, now: Timestamp, connection: &mut Connection) {
+        let Some(incoming) = self.incoming.clone() else {
+            return;
+        };
+        while let Ok(permit) = incoming.try_reserve() {
+            let Some(id) = connection.accept() else { return };
+            let (chunks, chunks_out) = mpsc::channel(READ_AHEAD);
+            let (total, total_watch) = watch::channel(connection.announced_total(id));
+            let starved = Arc::new(AtomicBool::new(false));
+            let early = connection.was_early(id);
+            self.receiving.insert(
+                id,
+                Receiving {
+                    chunks,
+                    starved: Arc::clone(&starved),
+                    total,
+                },
+            );
+            permit.send(RecvStream::new(
+                id,
+                self.commands.clone(),
+                chunks_out,
+                starved,
+                early,
+                total_watch,
+            ));
+            self.read(now, connection, id);
+        }
+    }
+
+    /// Hands what has arrived on a stream to its reader, while the reader has room.
+    pub(crate) fn read(&mut self, now: Timestamp, connection: &mut Connection, id: StreamId) {
+        let Some(receiving) = self.receiving.get(&id) else {
+            return;
+        };
+        let announced = connection.announced_total(id);
+        if announced.is_some() && *receiving.total.borrow() != announced {
+            receiving.total.send_replace(announced);
+        }
+        if receiving.take(now, connection, id) == Passed::All {
+            self.receiving.remove(&id);
+        }
+    }
+}
+
+/// Whether a stream has been handed over to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passed {
+    All,
+    Some,
+}
+
+impl Receiving {
+    fn take(&self, now: Timestamp, connection: &mut Connection, id: StreamId) -> Passed {
+        while let Some(permit) = self.room() {
+            let last = match connection.read(now, id) {
+                Ok(ReadOutcome::Data(bytes)) => {
+                    permit.send(Chunk::Data(bytes));
+                    continue;
+                }
+                Ok(ReadOutcome::Blocked) => return Passed::Some,
+                Ok(ReadOutcome::Finished) => Chunk::Finished,
+                Err(ReadError::Cancelled(error)) => Chunk::Failed(StreamError::Cancelled(error)),
+                Err(_) => return Passed::All,
+            };
+            permit.send(last);
+            return Passed::All;
+        }
+        Passed::Some
+    }
+
+    /// Room for one chunk at the reader; without any, the reader will ask for more.
+    fn room(&self) -> Option<mpsc::Permit<'_, Chunk>> {
+        match self.chunks.try_reserve() {
+            Ok(permit) => Some(permit),
+            Err(mpsc::error::TrySendError::Closed(())) => None,
+            Err(mpsc::error::TrySendError::Full(())) => {
+                self.starved.store(true, Ordering::Release);
+                // The reader may have emptied the channel before it could see the flag: look once more.
+                let permit = self.chunks.try_reserve().ok()?;
+                self.starved.store(false, Ordering::Release);
+                Some(permit)
+            }
+        }
+    }
+}
+
+impl Sending {
+    fn end(self, error: StreamError) {
+        self.ended.send_replace(Some(error));
+        self.room.close();
+    }
+}

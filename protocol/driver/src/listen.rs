@@ -1,0 +1,183 @@
+//! The gateway's side: taking sessions in.
+use std::{collections::BTreeMap, io, net::SocketAddr};
+
+use longhaul_protocol::{
+    connection::TransportConfig,
+    crypto::{EpochKeys, ResetKey},
+    endpoint::{DeviceStatus, Endpoint, EndpointCounters, GatewayEndpointConfig},
+};
+use longhaul_types::{LinkProfile, PublicKey, SecretKey};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+use crate::{
+    clock::Clock,
+    dial::seed,
+    session::Session,
+    shell::{Control, Shell},
+    socket::SessionSocket,
+};
+
+/// Sessions that wait to be accepted; more are dropped, and their agents try again.
+const BACKLOG: usize = 256;
+
+/// How a gateway listens.
+#[derive(Clone, Debug)]
+pub struct ListenConfig {
+    /// Address and port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The gateway's key.
+    pub secret: SecretKey,
+    /// The token key and its epoch.
+    pub epoch: EpochKeys,
+    /// By it agents believe a RESET; kept on disk.
+    pub reset_secret: [u8; 32],
+    /// Limits and windows.
+    pub transport: TransportConfig,
+    /// The most sessions at a time.
+    pub max_sessions: usize,
+    /// The devices that may open sessions.
+    pub devices: BTreeMap<PublicKey, DeviceStatus>,
+}
+
+/// A gateway that cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Another program has the port.
+    #[error("UDP port {} is taken by another program: stop it, or choose another --listen", .0.port())]
+    InUse(SocketAddr),
+    /// The address is not one of this machine's.
+    #[error("{0} is not an address of this machine: choose another --listen")]
+    NotAvailable(SocketAddr),
+    /// The system does not let this user have the port.
+    #[error("no permission for UDP port {}: choose a port above 1023 for --listen", .0.port())]
+    Permission(SocketAddr),
+    /// Anything else.
+    #[error("cannot listen on {address}: {source}")]
+    Socket {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The system gave no randomness.
+    #[error("no randomness from the system: {0}")]
+    Randomness(getrandom::Error),
+}
+
+impl ListenError {
+    fn of(address: SocketAddr, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::AddrInUse {
+            Self::InUse(address)
+        } else if source.kind() == io::ErrorKind::AddrNotAvailable {
+            Self::NotAvailable(address)
+        } else if source.kind() == io::ErrorKind::PermissionDenied {
+            Self::Permission(address)
+        } else {
+            Self::Socket { address, source }
+        }
+    }
+}
+
+/// A session that a device opened.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The session.
+    pub session: Session,
+    /// The device's key.
+    pub device: PublicKey,
+    /// What its agent knows of the hop.
+    pub profile: Option<LinkProfile>,
+}
+
+/// A listening gateway; dropped, it closes its sessions.
+#[derive(Debug)]
+pub struct Listener {
+    local: SocketAddr,
+    incoming: mpsc::Receiver<Incoming>,
+    control: mpsc::Sender<Control>,
+    counters: watch::Receiver<EndpointCounters>,
+    task: JoinHandle<()>,
+}
+
+/// Starts to listen. Must be called in a tokio runtime.
+///
+/// # Errors
+/// See [`ListenError`].
+pub fn listen(config: ListenConfig) -> Result<Listener, ListenError> {
+    let address = config.listen;
+    let failed = |source| ListenError::of(address, source);
+    let socket = SessionSocket::bind(address).map_err(failed)?;
+    let local = socket.local_addr().map_err(failed)?;
+    let clock = Clock::start();
+    let endpoint = GatewayEndpointConfig {
+        secret: config.secret,
+        epoch: config.epoch,
+        reset_key: ResetKey::new(config.reset_secret),
+        transport: config.transport,
+        max_sessions: config.max_sessions,
+    };
+    let seed = seed().map_err(ListenError::Randomness)?;
+    let mut endpoint = Endpoint::gateway(endpoint, clock.unix_at_origin(), seed);
+    endpoint.set_devices(clock.now(), config.devices);
+    let (sender, incoming) = mpsc::channel(BACKLOG);
+    let (control, control_out) = mpsc::channel(16);
+    let (counters, counters_out) = watch::channel(endpoint.counters());
+    let shell = Shell::new(endpoint, socket, clock, Some(sender), control_out, counters);
+    let task = tokio::spawn(shell.run());
+    Ok(Listener {
+        local,
+        incoming,
+        control,
+        counters: counters_out,
+        task,
+    })
+}
+
+impl Listener {
+    /// The next session that a device opened; `None` when the listener has ended.
+    pub async fn accept(&mut self) -> Option<Incoming> {
+        self.incoming.recv().await
+    }
+
+    /// Where it listens.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// A handle that changes the devices while another task accepts.
+    pub fn admission(&self) -> Admission {
+        Admission {
+            control: self.control.clone(),
+        }
+    }
+
+    /// What the endpoint counted.
+    pub fn counters(&self) -> watch::Receiver<EndpointCounters> {
+        self.counters.clone()
+    }
+
+    /// Closes all sessions with "going away" and ends.
+    pub async fn shutdown(self) {
+        const GOING_AWAY: u64 = 1;
+        let _ended = self.control.send(Control::Shutdown(GOING_AWAY)).await;
+        let _ended = self.task.await;
+    }
+}
+
+/// Decides which devices a listener admits.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    control: mpsc::Sender<Control>,
+}
+
+impl Admission {
+    /// Replaces the list of devices; sessions of devices that are revoked or gone close at once.
+    pub async fn set_devices(&self, devices: BTreeMap<PublicKey, DeviceStatus>) {
+        // A listener that has ended has no sessions to close.
+        let _ended = self.control.send(Control::Devices(devices)).await;
+    }
+}
