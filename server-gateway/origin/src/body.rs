@@ -1,0 +1,122 @@
+//! A response's body on its way from the origin.
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use thiserror::Error;
+use tokio::time::{Sleep, sleep};
+
+use crate::{classify::body_failure, error::Fault, gate::Turn};
+
+/// Why a response's body ended before its end. What was received before is good, but the response is not complete, and
+/// whoever passes it on must not end it cleanly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The body's framing is malformed.
+    #[error("the origin's response is malformed")]
+    Protocol,
+    /// The origin reset the connection or the stream.
+    #[error("the origin broke the response off")]
+    Reset,
+    /// Nothing came for [`Timeouts::body_idle`](crate::Timeouts::body_idle).
+    #[error("the origin stopped sending")]
+    Timeout,
+    /// The connection ended before the body did.
+    #[error("the origin closed the connection before the response's end")]
+    Truncated,
+}
+
+impl BodyError {
+    /// Whose fault it is: the origin's, or that of the network in front of it.
+    pub fn fault(&self) -> Fault {
+        Fault::Origin
+    }
+}
+
+/// The body of a response: data and trailers as the origin sends them, content coding untouched.
+///
+/// It holds the request's place among those of its host until it has ended or is dropped, so read it or drop it.
+/// Dropping it before its end closes the HTTP/1.1 connection or resets the HTTP/2 stream.
+pub struct OriginBody {
+    /// Nothing after the end or an error.
+    inner: Option<Incoming>,
+    turn: Option<Turn>,
+    idle: Duration,
+    /// Set while somebody waits for the origin.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl OriginBody {
+    pub(crate) fn new(inner: Incoming, turn: Turn, idle: Duration) -> Self {
+        let mut body = Self {
+            inner: Some(inner),
+            turn: Some(turn),
+            idle,
+            timer: None,
+        };
+        if body.is_end_stream() {
+            body.turn = None;
+        }
+        body
+    }
+
+    fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(inner) = &mut self.inner else {
+            return Poll::Ready(None);
+        };
+        if let Poll::Ready(frame) = Pin::new(inner).poll_frame(cx) {
+            self.timer = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(|error| body_failure(&error))));
+        }
+        let idle = self.idle;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(idle)));
+        timer.as_mut().poll(cx).map(|()| Some(Err(BodyError::Timeout)))
+    }
+}
+
+impl Body for OriginBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = self.poll_inner(cx);
+        let has_ended = match &polled {
+            Poll::Ready(None | Some(Err(_))) => true,
+            Poll::Ready(Some(Ok(_))) => self.is_end_stream(),
+            Poll::Pending => false,
+        };
+        if has_ended {
+            self.inner = None;
+            self.turn = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl fmt::Debug for OriginBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OriginBody")
+            .field("has_ended", &self.is_end_stream())
+            .finish_non_exhaustive()
+    }
+}

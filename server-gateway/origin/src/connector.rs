@@ -1,0 +1,103 @@
+//! Opens connections for the pool: a place, TCP, TLS.
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+use crate::{
+    config::{OriginConfig, OriginConfigError},
+    dial::Dialer,
+    error::{BadUrl, FetchError, TlsDefect},
+    gate::Gates,
+    stats::OriginStats,
+    stream::{OriginStream, Socket},
+    target::{Scheme, Target},
+    tls,
+};
+
+/// Opens connections to origins.
+#[derive(Clone)]
+pub(crate) struct Connector(Arc<Inner>);
+
+struct Inner {
+    dialer: Arc<Dialer>,
+    gates: Arc<Gates>,
+    places: Arc<Semaphore>,
+    place_timeout: Duration,
+    tls: TlsConnector,
+    tls_timeout: Duration,
+    stats: Arc<OriginStats>,
+}
+
+impl Connector {
+    pub(crate) fn new(
+        config: &OriginConfig,
+        dialer: Arc<Dialer>,
+        gates: Arc<Gates>,
+        stats: Arc<OriginStats>,
+    ) -> Result<Self, OriginConfigError> {
+        let tls = TlsConnector::from(Arc::new(tls::client_config(&config.extra_ca)?));
+        Ok(Self(Arc::new(Inner {
+            dialer,
+            gates,
+            places: Arc::new(Semaphore::new(config.limits.connections)),
+            place_timeout: config.timeouts.connect,
+            tls,
+            tls_timeout: config.timeouts.tls,
+            stats,
+        })))
+    }
+}
+
+impl Inner {
+    async fn connect(&self, uri: &Uri) -> Result<OriginStream, FetchError> {
+        let target = Target::of(uri)?;
+        let place = timeout(self.place_timeout, Arc::clone(&self.places).acquire_owned())
+            .await
+            .map_err(|_| FetchError::Overloaded)?
+            .map_err(|_| FetchError::Cancelled)?;
+        let tcp = self.dialer.dial(&target.host, target.port).await?;
+        let socket = Socket::new(tcp, Arc::clone(&self.stats), place);
+        match target.scheme {
+            Scheme::Http => Ok(OriginStream::plain(socket)),
+            Scheme::Https => self.handshake(&target, socket).await,
+        }
+    }
+
+    async fn handshake(&self, target: &Target, socket: Socket) -> Result<OriginStream, FetchError> {
+        let name = tls::server_name(&target.host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
+        let stream = timeout(self.tls_timeout, self.tls.connect(name, socket))
+            .await
+            .map_err(|_| FetchError::Tls(TlsDefect::Timeout))?
+            .map_err(|error| tls::defect_of(&error).map_or(FetchError::Reset, FetchError::Tls))?;
+        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        Ok(OriginStream::tls(
+            stream,
+            is_h2.then(|| self.gates.h2_opened(target)),
+        ))
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<OriginStream>;
+    type Error = FetchError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, FetchError>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), FetchError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.connect(&uri).await.map(TokioIo::new) })
+    }
+}

@@ -1,0 +1,208 @@
+//! Names to addresses, by DNS.
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use hickory_resolver::{
+    TokioResolver,
+    config::{ConnectionConfig, NameServerConfig, ResolverConfig},
+    net::{DnsError, NetError, runtime::TokioRuntimeProvider},
+    proto::rr::{Name, RecordType},
+};
+use longhaul_types::Pii;
+use tokio::{
+    sync::OnceCell,
+    time::{sleep, timeout},
+};
+use tracing::{debug, warn};
+
+use crate::{
+    config::{DnsServers, OriginConfig},
+    error::{DnsFailure, FetchError},
+    stats::OriginStats,
+};
+
+/// How long a found IPv4 address waits for the IPv6 ones (RFC 8305 section 3).
+const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
+/// Most addresses taken from one answer: more only prolong a failure.
+const MAX_ADDRESSES: usize = 16;
+/// Longest time that an answer is kept, whatever its TTL: a day is what common resolvers use.
+const MAX_TTL: Duration = Duration::from_secs(86_400);
+/// Longest time that the absence of a name is kept: the name of a new site should work soon.
+const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(60);
+/// Questions under way at once to one name server. A burst of pages asks for hundreds of names; the library's 32 would
+/// refuse the rest.
+const MAX_QUESTIONS: usize = 1024;
+
+type Answer = Result<Vec<IpAddr>, FetchError>;
+
+/// Looks names up, and keeps the answers as long as their TTL says.
+pub(crate) struct Names {
+    resolver: Option<TokioResolver>,
+    timeout: Duration,
+    stats: Arc<OriginStats>,
+    /// Look-ups under way, so that the connections that a page opens at once to one host ask only once. Bounded by the
+    /// number of connections being opened.
+    under_way: Mutex<HashMap<String, Arc<OnceCell<Answer>>>>,
+}
+
+impl Names {
+    pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Self {
+        let resolver = match resolver(&config.dns, config.limits.dns_cache_entries) {
+            Ok(resolver) => Some(resolver),
+            Err(error) => {
+                warn!(%error, "no DNS server is known: only addresses and [fetch] resolve will work");
+                None
+            }
+        };
+        Self {
+            resolver,
+            timeout: config.timeouts.dns,
+            stats,
+            under_way: Mutex::default(),
+        }
+    }
+
+    /// The addresses of a name, never an empty list. IPv6 and IPv4 are in the order of the answers.
+    pub(crate) async fn lookup(&self, name: &str) -> Answer {
+        let question = Question {
+            names: self,
+            name,
+            answer: Arc::clone(self.under_way().entry(name.to_owned()).or_default()),
+        };
+        question.answer.get_or_init(|| self.ask(name)).await.clone()
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<Answer>>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, name: &str) -> Answer {
+        let resolver = self
+            .resolver
+            .as_ref()
+            .ok_or(FetchError::DnsFailed(DnsFailure::NoServers))?;
+        self.stats.dns_lookup();
+        let mut fqdn = Name::from_utf8(name).map_err(|_| FetchError::DnsNotFound)?;
+        // Keeps the system's search list out: it would turn a mistyped name into one of the operator's own network.
+        fqdn.set_fqdn(true);
+        let answer = timeout(self.timeout, both_families(resolver, fqdn)).await;
+        let answer = answer.unwrap_or(Err(FetchError::DnsFailed(DnsFailure::Timeout)));
+        debug!(name = ?Pii(name), ?answer, "looked up");
+        answer
+    }
+}
+
+/// One caller's share in a look-up under way. The look-up leaves the list with its answer, or with its last caller.
+struct Question<'a> {
+    names: &'a Names,
+    name: &'a str,
+    answer: Arc<OnceCell<Answer>>,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.names.under_way();
+        let is_listed = under_way
+            .get(self.name)
+            .is_some_and(|listed| Arc::ptr_eq(listed, &self.answer));
+        // Two references: the list's and this one. New ones come only from the list, which is locked.
+        if is_listed && (self.answer.initialized() || Arc::strong_count(&self.answer) <= 2) {
+            under_way.remove(self.name);
+        }
+    }
+}
+
+/// Asks for IPv6 and IPv4 at once, and does not wait long for a missing IPv6 answer.
+async fn both_families(resolver: &TokioResolver, name: Name) -> Answer {
+    let v6 = addresses(resolver, name.clone(), RecordType::AAAA);
+    let v4 = addresses(resolver, name, RecordType::A);
+    tokio::pin!(v6, v4);
+    let (v6, v4) = tokio::select! {
+        v6 = &mut v6 => (v6, v4.await),
+        v4 = &mut v4 => {
+            let v6 = if v4.is_ok() {
+                tokio::select! {
+                    v6 = &mut v6 => v6,
+                    () = sleep(RESOLUTION_DELAY) => Err(FetchError::DnsFailed(DnsFailure::Timeout)),
+                }
+            } else {
+                v6.await
+            };
+            (v6, v4)
+        }
+    };
+    match (v6, v4) {
+        (Ok(mut v6), Ok(v4)) => {
+            v6.truncate(MAX_ADDRESSES / 2);
+            v6.extend(v4);
+            v6.truncate(MAX_ADDRESSES);
+            Ok(v6)
+        }
+        (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+        (Err(FetchError::DnsNotFound), Err(FetchError::DnsNotFound)) => Err(FetchError::DnsNotFound),
+        // One family is known to be absent: what went wrong with the other is the reason.
+        (Err(FetchError::DnsNotFound), Err(error)) | (Err(error), Err(_)) => Err(error),
+    }
+}
+
+async fn addresses(resolver: &TokioResolver, name: Name, record: RecordType) -> Answer {
+    let lookup = resolver
+        .lookup(name, record)
+        .await
+        .map_err(|error| failure(&error))?;
+    let found: Vec<IpAddr> = lookup
+        .answers()
+        .iter()
+        .filter_map(|record| record.data.ip_addr())
+        .take(MAX_ADDRESSES)
+        .collect();
+    if found.is_empty() {
+        Err(FetchError::DnsNotFound)
+    } else {
+        Ok(found)
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is the library's and grows; all that is not named here means the same to us"
+)]
+fn failure(error: &NetError) -> FetchError {
+    if error.is_no_records_found() || error.is_nx_domain() {
+        return FetchError::DnsNotFound;
+    }
+    FetchError::DnsFailed(match error {
+        NetError::Timeout => DnsFailure::Timeout,
+        NetError::Dns(DnsError::ResponseCode(_)) | NetError::Proto(_) => DnsFailure::Server,
+        _ => DnsFailure::Local,
+    })
+}
+
+fn resolver(servers: &DnsServers, cache_entries: u64) -> Result<TokioResolver, NetError> {
+    let mut builder = match servers {
+        DnsServers::System => TokioResolver::builder_tokio()?,
+        DnsServers::Explicit(servers) => {
+            let servers = servers.iter().map(name_server).collect();
+            let config = ResolverConfig::from_name_servers(servers);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        }
+    };
+    let options = builder.options_mut();
+    options.cache_size = cache_entries;
+    options.max_active_requests = MAX_QUESTIONS;
+    options.positive_max_ttl = Some(MAX_TTL);
+    options.negative_max_ttl = Some(MAX_NEGATIVE_TTL);
+    builder.build()
+}
+
+fn name_server(server: &SocketAddr) -> NameServerConfig {
+    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
+        connection.port = server.port();
+        connection
+    });
+    NameServerConfig::new(server.ip(), true, connections.to_vec())
+}

@@ -1,0 +1,355 @@
+//! The address guard: which addresses a fetch or a tunnel may connect to.
+//!
+//! A gateway fetches what its users ask for, so without a guard any page could reach into the operator's own network
+//! (server-side request forgery). The guard judges the address that is really connected to, never the name, so a name
+//! that changes its answer (DNS rebinding) gains nothing.
+use std::{
+    collections::BTreeSet,
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use thiserror::Error;
+
+use crate::cidr::Cidr;
+
+/// Decides which addresses may be connected to. Pure: no DNS, no sockets.
+///
+/// Everything that is not globally reachable unicast (the IANA special-purpose registries, RFC 6890) is refused,
+/// whatever form it is wrapped in, and so are the gateway's own addresses. What `allow` names is permitted in any case.
+#[derive(Clone, Debug, Default)]
+pub struct Guard {
+    allow: Vec<Cidr>,
+    own: BTreeSet<IpAddr>,
+}
+
+/// An address that the guard refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the origin's address is {class}, which this gateway does not connect to unless [guard] allow names it"
+)]
+pub struct GuardRefusal {
+    /// The address, as it would have been connected to.
+    pub address: IpAddr,
+    /// Why it is refused.
+    pub class: AddressClass,
+}
+
+/// Why an address is not one of the public Internet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AddressClass {
+    /// 255.255.255.255.
+    Broadcast,
+    /// Shared by customers of one carrier: 100.64.0.0/10 (RFC 6598).
+    CarrierGrade,
+    /// For documents and measurements: RFC 5737, RFC 3849, RFC 9637, RFC 2544.
+    Documentation,
+    /// fe80::/10, 169.254.0.0/16.
+    LinkLocal,
+    /// The machine itself: 127.0.0.0/8, ::1.
+    Loopback,
+    /// Serves credentials and settings to virtual machines.
+    Metadata,
+    /// 224.0.0.0/4, ff00::/8.
+    Multicast,
+    /// One of the gateway's own addresses.
+    Own,
+    /// RFC 1918, unique local (RFC 4193) and the former site-local addresses.
+    Private,
+    /// Not assigned, or with a meaning other than that of a public host.
+    Reserved,
+    /// 0.0.0.0/8, ::.
+    Unspecified,
+}
+
+impl Guard {
+    /// A guard that permits, besides the public Internet, what `allow` names, and refuses the gateway's own addresses.
+    pub fn new(allow: impl IntoIterator<Item = Cidr>, own: impl IntoIterator<Item = IpAddr>) -> Self {
+        Self {
+            allow: allow.into_iter().collect(),
+            own: own.into_iter().map(|address| address.to_canonical()).collect(),
+        }
+    }
+
+    /// Judges the address that is about to be connected to.
+    ///
+    /// # Errors
+    /// [`GuardRefusal`] when the address is not public and not allowed.
+    pub fn check(&self, address: IpAddr) -> Result<(), GuardRefusal> {
+        let canonical = address.to_canonical();
+        if self
+            .allow
+            .iter()
+            .any(|range| range.contains(canonical) || range.contains(address))
+        {
+            return Ok(());
+        }
+        let class = if self.own.contains(&canonical) {
+            Some(AddressClass::Own)
+        } else {
+            class_of(canonical)
+        };
+        match class {
+            Some(class) => Err(GuardRefusal { address, class }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for AddressClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Broadcast => "a broadcast address",
+            Self::CarrierGrade => "a carrier-grade NAT address",
+            Self::Documentation => "a documentation address",
+            Self::LinkLocal => "a link-local address",
+            Self::Loopback => "a loopback address",
+            Self::Metadata => "a cloud metadata address",
+            Self::Multicast => "a multicast address",
+            Self::Own => "the gateway's own address",
+            Self::Private => "a private address",
+            Self::Reserved => "a reserved address",
+            Self::Unspecified => "the unspecified address",
+        })
+    }
+}
+
+/// Why an address is not public; `None` when it is.
+fn class_of(address: IpAddr) -> Option<AddressClass> {
+    match address {
+        IpAddr::V4(v4) => class_of_v4(v4),
+        IpAddr::V6(v6) => class_of_v6(v6),
+    }
+}
+
+fn class_of_v4(address: Ipv4Addr) -> Option<AddressClass> {
+    match address.octets() {
+        // Amazon, Google, Azure and others; the two of Amazon's containers; Alibaba; Oracle; Azure's host agent,
+        // which answers on an address that looks public.
+        [169, 254, 169, 254]
+        | [169, 254, 170, 2 | 23]
+        | [100, 100, 100, 200]
+        | [192, 0, 0, 192]
+        | [168, 63, 129, 16] => Some(AddressClass::Metadata),
+        [0, ..] => Some(AddressClass::Unspecified),
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some(AddressClass::Private),
+        [100, 64..=127, ..] => Some(AddressClass::CarrierGrade),
+        [127, ..] => Some(AddressClass::Loopback),
+        [169, 254, ..] => Some(AddressClass::LinkLocal),
+        [192, 0, 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
+            Some(AddressClass::Documentation)
+        }
+        // IETF protocol assignments (RFC 6890), AS112, AMT and the 6to4 relay anycast (RFC 7526).
+        [192, 0, 0, _] | [192, 31, 196, _] | [192, 52, 193, _] | [192, 88, 99, _] | [192, 175, 48, _] => {
+            Some(AddressClass::Reserved)
+        }
+        [255, 255, 255, 255] => Some(AddressClass::Broadcast),
+        [224..=239, ..] => Some(AddressClass::Multicast),
+        [240..=255, ..] => Some(AddressClass::Reserved),
+        _ => None,
+    }
+}
+
+fn class_of_v6(address: Ipv6Addr) -> Option<AddressClass> {
+    let segments = address.segments();
+    if let Some(class) = class_of_embedded(address) {
+        return Some(class);
+    }
+    match segments {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some(AddressClass::Unspecified),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(AddressClass::Loopback),
+        // The metadata services of Amazon (instance, and pod identity) and of Google.
+        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254 | 0x23] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => {
+            Some(AddressClass::Metadata)
+        }
+        [0x64, 0xff9b, 0, 0, 0, 0, _, _] => None,
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x2001, 2, 0, ..] => {
+            Some(AddressClass::Documentation)
+        }
+        // 2001::/23: protocol assignments, among them Teredo and ORCHID.
+        [0x2001, 0..=0x1ff, ..] => Some(AddressClass::Reserved),
+        [0x2620, 0x4f, 0x8000, ..] => Some(AddressClass::Reserved),
+        [0x2000..=0x3fff, ..] => None,
+        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(AddressClass::Private),
+        [0xfe80..=0xfebf, ..] => Some(AddressClass::LinkLocal),
+        [0xff00..=0xffff, ..] => Some(AddressClass::Multicast),
+        _ => Some(AddressClass::Reserved),
+    }
+}
+
+/// The class of the IPv4 address that a transition mechanism hides in an IPv6 address, when that one is not public.
+fn class_of_embedded(address: Ipv6Addr) -> Option<AddressClass> {
+    match address.segments() {
+        // ::1 and :: are themselves, not IPv4-compatible addresses.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        // IPv4-mapped (::ffff:0:0/96), IPv4-compatible (::/96), IPv4-translated (RFC 2765), NAT64 (RFC 6052).
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => class_of_v4(v4_of(high, low)),
+        // 6to4 (RFC 3056).
+        [0x2002, high, low, ..] => class_of_v4(v4_of(high, low)),
+        // Teredo (RFC 4380): the server's address, and the client's with all bits inverted.
+        [0x2001, 0, high, low, _, _, client_high, client_low] => {
+            class_of_v4(v4_of(high, low)).or_else(|| class_of_v4(v4_of(!client_high, !client_low)))
+        }
+        // ISATAP (RFC 5214) in any prefix.
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => class_of_v4(v4_of(high, low)),
+        _ => None,
+    }
+}
+
+fn v4_of(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn class(text: &str) -> Option<AddressClass> {
+        Guard::default()
+            .check(address(text))
+            .err()
+            .map(|refusal| refusal.class)
+    }
+
+    #[test]
+    fn lets_the_public_internet_through() {
+        for text in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.255.255",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "2606:4700:4700::1111",
+            "2a00:1450:4001::1",
+            "64:ff9b::8.8.8.8",
+            "2002:808:808::1",
+            "::ffff:8.8.8.8",
+            "2001:200::1",
+            "2620:fe::fe",
+        ] {
+            assert_eq!(class(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_every_special_range() {
+        use AddressClass::*;
+        for (text, expected) in [
+            ("0.0.0.0", Unspecified),
+            ("0.255.255.255", Unspecified),
+            ("::", Unspecified),
+            ("10.0.0.0", Private),
+            ("10.255.255.255", Private),
+            ("172.16.0.0", Private),
+            ("172.31.255.255", Private),
+            ("192.168.0.1", Private),
+            ("fc00::1", Private),
+            ("fdff::1", Private),
+            ("fec0::1", Private),
+            ("127.0.0.1", Loopback),
+            ("127.255.255.254", Loopback),
+            ("::1", Loopback),
+            ("100.64.0.0", CarrierGrade),
+            ("100.127.255.255", CarrierGrade),
+            ("169.254.0.1", LinkLocal),
+            ("fe80::1", LinkLocal),
+            ("febf::1", LinkLocal),
+            ("169.254.169.254", Metadata),
+            ("169.254.170.2", Metadata),
+            ("100.100.100.200", Metadata),
+            ("168.63.129.16", Metadata),
+            ("fd00:ec2::254", Metadata),
+            ("fd20:ce::254", Metadata),
+            ("224.0.0.1", Multicast),
+            ("239.255.255.255", Multicast),
+            ("ff02::1", Multicast),
+            ("255.255.255.255", Broadcast),
+            ("240.0.0.1", Reserved),
+            ("192.0.0.8", Reserved),
+            ("192.0.2.1", Documentation),
+            ("198.51.100.7", Documentation),
+            ("203.0.113.1", Documentation),
+            ("198.18.0.1", Documentation),
+            ("198.19.255.255", Documentation),
+            ("2001:db8::1", Documentation),
+            ("3fff::1", Documentation),
+            ("2001:2::1", Documentation),
+            ("2001:10::1", Reserved),
+            ("100::1", Reserved),
+            ("4000::1", Reserved),
+            ("5f00::1", Reserved),
+            ("64:ff9b:1::1", Reserved),
+            ("2001:0:4136:e378:8000:63bf:3fff:fdd2", Documentation),
+        ] {
+            assert_eq!(class(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn sees_through_wrapped_ipv4() {
+        for text in [
+            "::ffff:169.254.169.254",
+            "::ffff:a9fe:a9fe",
+            "::169.254.169.254",
+            "::ffff:0:169.254.169.254",
+            "64:ff9b::169.254.169.254",
+            "2002:a9fe:a9fe::1",
+            "2001:0:a9fe:a9fe::1",
+            "2001:0:808:808:0:0:5601:5601",
+            "2606:4700::5efe:169.254.169.254",
+            "2606:4700::200:5efe:169.254.169.254",
+        ] {
+            assert_eq!(class(text), Some(AddressClass::Metadata), "{text}");
+        }
+        assert_eq!(class("::ffff:127.0.0.1"), Some(AddressClass::Loopback));
+        assert_eq!(class("::10.0.0.1"), Some(AddressClass::Private));
+        assert_eq!(class("::8.8.8.8"), Some(AddressClass::Reserved));
+    }
+
+    #[test]
+    fn allows_what_the_operator_names_in_either_form() {
+        let guard = Guard::new(
+            ["10.0.0.0/8".parse().unwrap(), "fd00:1::/32".parse().unwrap()],
+            [],
+        );
+        for text in ["10.1.2.3", "::ffff:10.1.2.3", "fd00:1::5"] {
+            assert_eq!(guard.check(address(text)), Ok(()), "{text}");
+        }
+        for text in ["192.168.0.1", "fd00:2::5", "2002:a00:1::1", "127.0.0.1"] {
+            assert!(guard.check(address(text)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_gateway_itself() {
+        let guard = Guard::new([], [address("1.2.3.4"), address("2606:4700::1")]);
+        for text in ["1.2.3.4", "::ffff:1.2.3.4", "2606:4700::1"] {
+            let refusal = guard.check(address(text)).unwrap_err();
+            assert_eq!(
+                refusal,
+                GuardRefusal {
+                    address: address(text),
+                    class: AddressClass::Own
+                }
+            );
+        }
+        assert_eq!(guard.check(address("1.2.3.5")), Ok(()));
+    }
+}

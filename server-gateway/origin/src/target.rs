@@ -1,0 +1,287 @@
+//! Where a request goes: scheme, host and port, read from a URL as a browser reads them (WHATWG URL standard).
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+};
+
+use http::{Uri, uri::PathAndQuery};
+
+use crate::error::BadUrl;
+
+/// Longest domain name in text form (RFC 1035 section 2.3.4, less the root's length byte and the final dot).
+const MAX_NAME: usize = 253;
+/// Longest label of a domain name (RFC 1035 section 2.3.4).
+const MAX_LABEL: usize = 63;
+
+/// A host, in its one canonical spelling.
+///
+/// All spellings of an IPv4 address that browsers understand (`127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`) become
+/// the same [`Host::Address`], so none of them passes for a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// An address literal.
+    Address(IpAddr),
+    /// A domain name: lower case, ASCII (IDNA), without a final dot.
+    Name(String),
+}
+
+/// The origin of a request: scheme, host and port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    /// How the origin is spoken to.
+    pub scheme: Scheme,
+    /// The origin's host.
+    pub host: Host,
+    /// The port, with the scheme's default filled in.
+    pub port: u16,
+}
+
+/// The schemes that can be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scheme {
+    /// `http`: no encryption.
+    Http,
+    /// `https`: TLS.
+    Https,
+}
+
+impl Host {
+    /// Parses a host as it stands in a URL or in a `CONNECT` request; IPv6 with or without brackets.
+    ///
+    /// # Errors
+    /// [`BadUrl::Host`] when it is no valid host; [`BadUrl::NoHost`] when it is empty.
+    pub fn parse(text: &str) -> Result<Self, BadUrl> {
+        if text.is_empty() {
+            return Err(BadUrl::NoHost);
+        }
+        if let Ok(v6) = text.parse::<Ipv6Addr>() {
+            return Ok(Self::Address(v6.into()));
+        }
+        match url::Host::parse(text).map_err(|_| BadUrl::Host)? {
+            url::Host::Domain(name) => {
+                let name = name.strip_suffix('.').unwrap_or(&name);
+                let labels_fit = name
+                    .split('.')
+                    .all(|label| !label.is_empty() && label.len() <= MAX_LABEL);
+                if !labels_fit || name.len() > MAX_NAME {
+                    return Err(BadUrl::Host);
+                }
+                Ok(Self::Name(name.to_ascii_lowercase()))
+            }
+            url::Host::Ipv4(v4) => Ok(Self::Address(v4.into())),
+            url::Host::Ipv6(v6) => Ok(Self::Address(v6.into())),
+        }
+    }
+
+    /// Whether the host is this machine by its name: `localhost` and everything below it (RFC 6761 section 6.3).
+    pub fn is_localhost(&self) -> bool {
+        match self {
+            Self::Address(_) => false,
+            Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    /// The host as it stands in a URL: IPv6 in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(IpAddr::V4(v4)) => v4.fmt(f),
+            Self::Address(IpAddr::V6(v6)) => write!(f, "[{v6}]"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Scheme {
+    /// The port when the URL names none.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+impl Target {
+    /// Reads the target of an absolute URL.
+    ///
+    /// # Errors
+    /// [`BadUrl`] says what is wrong with it.
+    pub fn of(uri: &Uri) -> Result<Self, BadUrl> {
+        let scheme = match uri.scheme_str() {
+            Some("http") => Scheme::Http,
+            Some("https") => Scheme::Https,
+            Some(_) => return Err(BadUrl::Scheme),
+            None => return Err(BadUrl::NoHost),
+        };
+        let authority = uri.authority().ok_or(BadUrl::NoHost)?.as_str();
+        if authority.contains('@') {
+            return Err(BadUrl::UserInfo);
+        }
+        // Not `Uri::port`, which takes a number that is too large for none at all.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port),
+            Some(_) | None => (authority, ""),
+        };
+        let port = match port {
+            "" => scheme.default_port(),
+            digits => digits
+                .parse()
+                .ok()
+                .filter(|port| *port != 0)
+                .ok_or(BadUrl::Port)?,
+        };
+        Ok(Self {
+            scheme,
+            host: Host::parse(host)?,
+            port,
+        })
+    }
+
+    /// The URL of a resource of this target, with the host in its canonical spelling.
+    pub(crate) fn uri(&self, path: Option<&PathAndQuery>) -> Result<Uri, BadUrl> {
+        let authority = if self.port == self.scheme.default_port() {
+            self.host.to_string()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        };
+        let path = path.cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        Uri::builder()
+            .scheme(self.scheme.as_str())
+            .authority(authority)
+            .path_and_query(path)
+            .build()
+            .map_err(|_| BadUrl::Host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Result<Target, BadUrl> {
+        Target::of(&url.parse::<Uri>().unwrap())
+    }
+
+    #[test]
+    fn all_spellings_of_an_address_are_one() {
+        let metadata = Host::Address("169.254.169.254".parse().unwrap());
+        for text in [
+            "169.254.169.254",
+            "2852039166",
+            "0xa9fea9fe",
+            "0xA9FEA9FE",
+            "025177524776",
+            "0xa9.0xfe.0xa9.0xfe",
+            "0251.0376.0251.0376",
+            "169.254.43518",
+            "169.16689662",
+            "169.254.169.254.",
+            "%31%36%39.254.169.254",
+            "\u{ff11}69.254.169.254",
+            "169\u{3002}254\u{3002}169\u{3002}254",
+        ] {
+            assert_eq!(Host::parse(text), Ok(metadata.clone()), "{text}");
+        }
+        assert_eq!(Host::parse("127.1"), Host::parse("127.0.0.1"));
+        for text in [
+            "[::ffff:169.254.169.254]",
+            "::ffff:a9fe:a9fe",
+            "[0:0:0:0:0:ffff:a9fe:a9fe]",
+        ] {
+            assert_eq!(
+                Host::parse(text),
+                Ok(Host::Address("::ffff:169.254.169.254".parse().unwrap())),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_hosts_that_look_like_numbers_but_are_none() {
+        for text in [
+            "256.1.1.1",
+            "1.2.3.4.5",
+            "0xa9fea9fe0",
+            "4294967296",
+            "1.2.3.08",
+            "a.0x1",
+            "[fe80::1%25eth0]",
+        ] {
+            assert_eq!(Host::parse(text), Err(BadUrl::Host), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_canonical() {
+        let name = |text: &str| Ok(Host::Name(text.to_owned()));
+        assert_eq!(Host::parse("WWW.Example.TEST."), name("www.example.test"));
+        assert_eq!(Host::parse("b\u{fc}cher.test"), name("xn--bcher-kva.test"));
+        assert_eq!(Host::parse("under_score.test"), name("under_score.test"));
+        assert_eq!(Host::parse(""), Err(BadUrl::NoHost));
+        for text in [
+            "a b",
+            "a/b",
+            "a..b",
+            ".",
+            "..",
+            "a%00b",
+            "a%2fb",
+            "a@b",
+            &"a".repeat(64),
+            &"a.".repeat(140),
+        ] {
+            assert_eq!(Host::parse(text), Err(BadUrl::Host), "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_urls() {
+        let plain = target("http://A.test").unwrap();
+        assert_eq!((plain.scheme, plain.port), (Scheme::Http, 80));
+        assert_eq!(plain.uri(None).unwrap(), "http://a.test/");
+        let full = target("https://a.test:8443/x?y").unwrap();
+        assert_eq!((full.scheme, full.port), (Scheme::Https, 8443));
+        assert_eq!(
+            full.uri(Some(&PathAndQuery::from_static("/x?y"))).unwrap(),
+            "https://a.test:8443/x?y"
+        );
+        assert_eq!(
+            target("https://a.test:443/").unwrap().uri(None).unwrap(),
+            "https://a.test/"
+        );
+        assert_eq!(
+            target("http://[::1]:81/").unwrap().uri(None).unwrap(),
+            "http://[::1]:81/"
+        );
+        assert_eq!(
+            target("http://0x7f.1/").unwrap().uri(None).unwrap(),
+            "http://127.0.0.1/"
+        );
+    }
+
+    #[test]
+    fn refuses_urls() {
+        assert_eq!(target("ftp://a.test/"), Err(BadUrl::Scheme));
+        assert_eq!(target("/relative"), Err(BadUrl::NoHost));
+        assert_eq!(target("http://u:p@a.test/"), Err(BadUrl::UserInfo));
+        assert_eq!(target("http://a.test:0/"), Err(BadUrl::Port));
+        assert_eq!(target("http://a.test:99999/"), Err(BadUrl::Port));
+    }
+
+    #[test]
+    fn knows_localhost() {
+        for text in ["localhost", "LOCALHOST.", "a.localhost"] {
+            assert!(Host::parse(text).unwrap().is_localhost(), "{text}");
+        }
+        assert!(!Host::parse("notlocalhost").unwrap().is_localhost());
+    }
+}

@@ -1,0 +1,92 @@
+//! TLS towards origins: as strict as a browser, without a switch to be less so.
+use std::{io, sync::Arc};
+
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, Error, PeerIncompatible, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+
+use crate::{config::OriginConfigError, error::TlsDefect, target::Host};
+
+/// The protocol names of HTTP/2 and HTTP/1.1, in the order of preference (RFC 7301, RFC 9113 section 3.2).
+const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// TLS 1.2 and 1.3 with the public authorities of Mozilla's list and those of `extra_ca` (PEM texts).
+pub(crate) fn client_config(extra_ca: &[Vec<u8>]) -> Result<ClientConfig, OriginConfigError> {
+    let mut roots = RootCertStore {
+        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+    };
+    for (index, pem) in extra_ca.iter().enumerate() {
+        let file = index + 1;
+        let mut found = 0;
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(|_| OriginConfigError::NoCertificate { file })?;
+            roots
+                .add(certificate)
+                .map_err(|_| OriginConfigError::BadCertificate { file })?;
+            found += 1;
+        }
+        if found == 0 {
+            return Err(OriginConfigError::NoCertificate { file });
+        }
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| OriginConfigError::Tls {
+            detail: error.to_string(),
+        })?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+    Ok(config)
+}
+
+/// The name that the origin's certificate must carry.
+pub(crate) fn server_name(host: &Host) -> Option<ServerName<'static>> {
+    match host {
+        Host::Address(address) => Some(ServerName::IpAddress((*address).into())),
+        Host::Name(name) => ServerName::try_from(name.clone()).ok(),
+    }
+}
+
+/// The TLS defect behind an I/O error, if it is one.
+pub(crate) fn defect_of(error: &io::Error) -> Option<TlsDefect> {
+    error.get_ref()?.downcast_ref::<Error>().map(defect)
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is the library's and grows; all that is not named here means the same to us"
+)]
+fn defect(error: &Error) -> TlsDefect {
+    match error {
+        Error::InvalidCertificate(certificate) => certificate_defect(certificate),
+        Error::AlertReceived(AlertDescription::CertificateRequired) => TlsDefect::ClientCertificate,
+        Error::AlertReceived(AlertDescription::ProtocolVersion)
+        | Error::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+        ) => TlsDefect::Version,
+        Error::InvalidMessage(_) => TlsDefect::NotTls,
+        _ => TlsDefect::Other,
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is the library's and grows; all that is not named here means the same to us"
+)]
+fn certificate_defect(error: &CertificateError) -> TlsDefect {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsDefect::Expired,
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            TlsDefect::NameMismatch
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsDefect::NotValidYet,
+        CertificateError::Revoked => TlsDefect::Revoked,
+        // A signature that does not verify: the issuer only bears the name of an authority.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => TlsDefect::UnknownIssuer,
+        _ => TlsDefect::Other,
+    }
+}
