@@ -1,0 +1,127 @@
+//! The running agent: its parts put together.
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+use longhaul_origin::OriginConfigError;
+use tokio::{task::JoinSet, time::Instant};
+use tracing::{info, warn};
+
+use crate::{
+    config::Config,
+    control::{self, Control},
+    counters::Counters,
+    direct,
+    listener::{self, BindError},
+    request::Context,
+    session::{Gateway, GatewayConfig},
+    state_dir::{AgentFile, StateDir, StateError},
+    tunnel::WorkingHosts,
+};
+
+/// An agent that cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A port cannot be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The state directory cannot be written.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The client for the way around the gateway cannot be made.
+    #[error("the client for direct requests cannot be made: {0}")]
+    Direct(#[from] OriginConfigError),
+}
+
+/// A running agent. Dropped, it stops without a word to the gateway; [`Agent::stop`] says goodbye.
+#[derive(Debug)]
+pub struct Agent {
+    proxy: SocketAddr,
+    control: Arc<Control>,
+    state_dir: StateDir,
+    tasks: JoinSet<()>,
+}
+
+impl Agent {
+    /// Opens the ports, publishes them in the state directory, and starts to dial. Browsers can connect when it returns.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let state_dir = StateDir::new(config.state_dir);
+        state_dir.create()?;
+        let proxy_listener = listener::bind(config.listen, "the proxy port", "listen").await?;
+        let control_listener = listener::bind(config.control, "the control port", "control").await?;
+        let proxy = proxy_listener.local_addr().unwrap_or(config.listen);
+        let control_address = control_listener.local_addr().unwrap_or(config.control);
+        if !proxy.ip().is_loopback() {
+            warn!(
+                "the proxy port can be reached from other machines: whoever can reach it can use the gateway"
+            );
+        }
+        let direct = direct::client()?;
+        let gateway = Gateway::start(GatewayConfig {
+            invite: config.invite,
+            link: config.link,
+            state_dir: state_dir.clone(),
+        });
+        let context = Arc::new(Context {
+            gateway,
+            direct,
+            fallback: config.fallback,
+            counters: Counters::default(),
+            working_hosts: WorkingHosts::default(),
+            proxy: reachable(proxy),
+        });
+        let control = Arc::new(Control {
+            context: Arc::clone(&context),
+            address: control_address,
+            started: Instant::now(),
+        });
+        state_dir.publish(&AgentFile {
+            proxy: reachable(proxy),
+            control: control_address,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        })?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(listener::serve(proxy_listener, context));
+        tasks.spawn(control::serve(control_listener, Arc::clone(&control)));
+        info!("status page: http://{control_address}/");
+        Ok(Self {
+            proxy,
+            control,
+            state_dir,
+            tasks,
+        })
+    }
+
+    /// Where browsers connect.
+    pub const fn proxy(&self) -> SocketAddr {
+        self.proxy
+    }
+
+    /// The control port, with the status.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Stops: takes no more connections, ends the session, and withdraws from the state directory.
+    pub async fn stop(mut self) {
+        self.tasks.shutdown().await;
+        self.control.context.gateway.close().await;
+        self.state_dir.withdraw();
+    }
+}
+
+/// An address under which this machine reaches a listening socket.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V4(_) | IpAddr::V6(_) => address.ip(),
+    };
+    SocketAddr::new(ip, address.port())
+}

@@ -1,0 +1,67 @@
+//! The command line.
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The Longhaul agent: an HTTP proxy for the browser on this machine that loads pages through a Longhaul gateway.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "longhaul-agent", version, about, max_term_width = 100)]
+pub struct CliArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Run the agent until it is interrupted. Prints `ready ADDRESS` on stdout when browsers can connect.
+    Run(ConfigFlags),
+    /// Check all settings and the invite, and print what is in force. Starts nothing.
+    CheckConfig(ConfigFlags),
+    /// Show the state of the agent that runs on this machine.
+    Status(StatusArgs),
+}
+
+/// Settings as flags. Each has its variable `LONGHAUL_...` and its key in the file.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ConfigFlags {
+    /// The configuration file (TOML). Variable LONGHAUL_CONFIG.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where browsers connect; port 0 takes a free one. Variable LONGHAUL_LISTEN. [default: 127.0.0.1:3128]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<String>,
+    /// Where the status page is served; a loopback address. Variable LONGHAUL_CONTROL. [default: 127.0.0.1:3129]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub control: Option<String>,
+    /// What the agent keeps between runs. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The line that the gateway's operator gave you. Other users of this machine can see flags: prefer `longhaul
+    /// enroll`. Variable LONGHAUL_INVITE. [default: the file `invite` in the state directory]
+    #[arg(long, value_name = "LINE")]
+    pub invite: Option<String>,
+    /// What is known of the link to the gateway, such as gprs-3+1, umts-384, lte. Variable LONGHAUL_LINK.
+    /// [default: unknown, measured]
+    #[arg(long, value_name = "PROFILE")]
+    pub link: Option<String>,
+    /// Load pages without the gateway after it has been silent for so long (with unit: 10s), or `never`. Variable
+    /// LONGHAUL_FALLBACK_AFTER. [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    pub fallback_after: Option<String>,
+}
+
+/// Which agent to ask.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StatusArgs {
+    /// The agent's control address. [default: the one in the state directory's agent.json]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub control: Option<String>,
+    /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Print the agent's status.json instead of a summary.
+    #[arg(long)]
+    pub json: bool,
+}

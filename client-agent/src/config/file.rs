@@ -1,0 +1,30 @@
+//! The configuration file.
+use serde::Deserialize;
+use toml::Value;
+
+/// The file as written. Values are not judged yet, so that all of them can be reported at once; unknown keys are
+/// refused.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ConfigFile {
+    /// Address and port for browsers. Default `"127.0.0.1:3128"`: this machine only.
+    pub listen: Option<Value>,
+    /// Address and port of the status page, loopback only. Default `"127.0.0.1:3129"`.
+    pub control: Option<Value>,
+    /// A directory. Default `~/.local/state/longhaul-agent` (XDG state directory).
+    pub state_dir: Option<Value>,
+    /// The invite line. Default: the file `invite` in the state directory, which others cannot read.
+    pub invite: Option<Value>,
+    /// The name of a link profile. Default: unknown, measured.
+    pub link: Option<Value>,
+    /// When to go around the gateway.
+    pub fallback: FallbackSection,
+}
+
+/// `[fallback]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct FallbackSection {
+    /// A time with its unit, or `"never"`. Default `"10s"`: longer than a session takes to start on the slowest links.
+    pub after: Option<Value>,
+}

@@ -1,0 +1,309 @@
+//! From raw settings to valid ones, with all problems at once.
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use longhaul_types::{Invite, LinkProfile, parse_duration};
+use toml::Value;
+
+use super::{Config, ConfigFile, ConfigFlags, DEFAULT_CONTROL, DEFAULT_FALLBACK, DEFAULT_LISTEN, Fallback};
+use crate::state_dir::StateDir;
+
+/// The environment's variables as far as they are text.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The variables of this process.
+    pub fn of_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self(std::env::vars_os().filter_map(text).collect())
+    }
+
+    /// A variable that is set and not empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+}
+
+impl<const N: usize> From<[(&str, &str); N]> for Environment {
+    fn from(variables: [(&str, &str); N]) -> Self {
+        Self(
+            variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        )
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct Problem {
+    /// The flag, variable, key or file.
+    pub place: String,
+    /// What is wrong with it and what to do.
+    pub what: String,
+}
+
+/// Everything that is wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub Vec<Problem>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, "the configuration has a problem: {one}"),
+            many => {
+                write!(f, "the configuration has {} problems:", many.len())?;
+                many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
+pub fn default_state_dir(environment: &Environment) -> Option<PathBuf> {
+    // The XDG base directory specification has relative paths ignored.
+    let state = environment
+        .get("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let home = || {
+        environment
+            .get("HOME")
+            .map(|home| Path::new(home).join(".local/state"))
+    };
+    state.or_else(home).map(|state| state.join("longhaul-agent"))
+}
+
+/// Reads file, environment and flags, and the invite from the state directory if none of them has one.
+///
+/// # Errors
+/// Every problem found.
+pub fn load(flags: &ConfigFlags, environment: &Environment) -> Result<Config, ConfigError> {
+    let path = flags
+        .config
+        .clone()
+        .or_else(|| environment.get("LONGHAUL_CONFIG").map(PathBuf::from));
+    let Some(path) = path else {
+        return resolve(flags, environment, &ConfigFile::default(), Vec::new());
+    };
+    let place = path.display().to_string();
+    let read = std::fs::read_to_string(&path).map_err(|error| format!("the file cannot be read: {error}"));
+    match read.and_then(|text| toml::from_str(&text).map_err(|error| error.to_string().trim_end().to_owned()))
+    {
+        Ok(file) => resolve(flags, environment, &file, Vec::new()),
+        Err(what) => resolve(
+            flags,
+            environment,
+            &ConfigFile::default(),
+            vec![Problem { place, what }],
+        ),
+    }
+}
+
+/// Only the state directory, for commands that need nothing else.
+///
+/// # Errors
+/// It is not given and there is no home directory.
+pub fn load_state_dir(flag: Option<&Path>, environment: &Environment) -> Result<PathBuf, ConfigError> {
+    let given = flag
+        .map(Path::to_path_buf)
+        .or_else(|| environment.get("LONGHAUL_STATE_DIR").map(PathBuf::from));
+    given
+        .or_else(|| default_state_dir(environment))
+        .ok_or_else(|| ConfigError(vec![no_state_dir()]))
+}
+
+/// Resolves settings; `problems` are those found before.
+///
+/// # Errors
+/// Every problem found.
+pub fn resolve(
+    flags: &ConfigFlags,
+    environment: &Environment,
+    file: &ConfigFile,
+    problems: Vec<Problem>,
+) -> Result<Config, ConfigError> {
+    let mut layers = Layers {
+        environment,
+        problems,
+    };
+    let state_flag = flags.state_dir.as_ref().map(|path| path.display().to_string());
+    let listen = layers.pick("listen", flags.listen.as_deref(), file.listen.as_ref());
+    let control = layers.pick("control", flags.control.as_deref(), file.control.as_ref());
+    let state_dir = layers.pick("state-dir", state_flag.as_deref(), file.state_dir.as_ref());
+    let invite = layers.pick("invite", flags.invite.as_deref(), file.invite.as_ref());
+    let link = layers.pick("link", flags.link.as_deref(), file.link.as_ref());
+    let after = layers.pick(
+        "fallback.after",
+        flags.fallback_after.as_deref(),
+        file.fallback.after.as_ref(),
+    );
+
+    let listen = layers.parse(listen.or_default("listen", DEFAULT_LISTEN), socket_address);
+    let control = layers.parse(control.or_default("control", DEFAULT_CONTROL), loopback_address);
+    let link = link.0.map_or(Some(None), |given| {
+        layers.parse(given, |text| parse_link(text).map(Some))
+    });
+    let fallback = match after.0 {
+        Some(given) => layers.parse(given, parse_fallback),
+        None => Some(Fallback::After(DEFAULT_FALLBACK)),
+    };
+    let state_dir = match state_dir.0 {
+        Some(Given { text, .. }) => Some(PathBuf::from(text)),
+        None => default_state_dir(environment),
+    };
+    if state_dir.is_none() {
+        layers.problems.push(no_state_dir());
+    }
+    let invite = match (invite.0, &state_dir) {
+        (Some(given), _) => layers.parse(given, parse_invite),
+        (None, Some(state_dir)) => match StateDir::new(state_dir.clone()).invite() {
+            Ok(invite) => Some(invite),
+            Err(error) => {
+                layers.problems.push(Problem {
+                    place: "invite".to_owned(),
+                    what: error.to_string(),
+                });
+                None
+            }
+        },
+        (None, None) => None,
+    };
+    match (listen, control, state_dir, invite, link, fallback) {
+        (Some(listen), Some(control), Some(state_dir), Some(invite), Some(link), Some(fallback))
+            if layers.problems.is_empty() =>
+        {
+            Ok(Config {
+                listen,
+                control,
+                state_dir,
+                invite,
+                link,
+                fallback,
+            })
+        }
+        _ => Err(ConfigError(layers.problems)),
+    }
+}
+
+struct Layers<'a> {
+    environment: &'a Environment,
+    problems: Vec<Problem>,
+}
+
+/// A value and where it came from.
+struct Given {
+    place: String,
+    text: String,
+}
+
+struct Picked(Option<Given>);
+
+impl Picked {
+    fn or_default(self, key: &str, default: &str) -> Given {
+        self.0.unwrap_or_else(|| Given {
+            place: key.to_owned(),
+            text: default.to_owned(),
+        })
+    }
+}
+
+impl Layers<'_> {
+    /// The value of the uppermost layer that has one.
+    fn pick(&mut self, key: &str, flag: Option<&str>, file: Option<&Value>) -> Picked {
+        let name = key.replace('.', "-");
+        let variable = format!("LONGHAUL_{}", name.replace('-', "_").to_ascii_uppercase());
+        let in_file = file.and_then(|value| {
+            let place = format!("`{key}` in the file");
+            if let Some(text) = value.as_str() {
+                return Some(Given {
+                    place,
+                    text: text.to_owned(),
+                });
+            }
+            let what = format!("`{value}` must be text in quotes, with its unit where it has one");
+            self.problems.push(Problem { place, what });
+            None
+        });
+        let given = |place: String, text: &str| Given {
+            place,
+            text: text.to_owned(),
+        };
+        let picked = flag
+            .map(|text| given(format!("--{name}"), text))
+            .or_else(|| {
+                self.environment
+                    .get(&variable)
+                    .map(|text| given(variable.clone(), text))
+            })
+            .or(in_file);
+        Picked(picked)
+    }
+
+    fn parse<T>(&mut self, given: Given, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let Given { place, text } = given;
+        parse(text.trim())
+            .map_err(|what| self.problems.push(Problem { place, what }))
+            .ok()
+    }
+}
+
+fn no_state_dir() -> Problem {
+    Problem {
+        place: "state-dir".to_owned(),
+        what: "there is no home directory here (HOME is not set): say --state-dir DIR".to_owned(),
+    }
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not ADDRESS:PORT, such as 127.0.0.1:3128 or [::1]:3128"))
+}
+
+fn loopback_address(text: &str) -> Result<SocketAddr, String> {
+    let address = socket_address(text)?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err(format!(
+            "`{text}` could be reached from other machines: use 127.0.0.1 or [::1]"
+        ))
+    }
+}
+
+fn parse_link(text: &str) -> Result<LinkProfile, String> {
+    text.parse()
+        .map_err(|error: longhaul_types::ParseLinkError| error.to_string())
+}
+
+fn parse_invite(text: &str) -> Result<Invite, String> {
+    text.parse()
+        .map_err(|error: longhaul_types::ParseInviteError| error.to_string())
+}
+
+fn parse_fallback(text: &str) -> Result<Fallback, String> {
+    if text == "never" {
+        return Ok(Fallback::Never);
+    }
+    match parse_duration(text) {
+        Ok(Duration::ZERO) => {
+            Err("0 would always go around the gateway: say at least 1s, or \"never\"".to_owned())
+        }
+        Ok(after) => Ok(Fallback::After(after)),
+        Err(error) => Err(format!("{error}; or say \"never\"")),
+    }
+}

@@ -1,0 +1,141 @@
+use longhaul_types::SecretKey;
+
+use super::*;
+
+fn line() -> String {
+    let gateway = SecretKey::from_bytes([1; 32]).public();
+    Invite::new(
+        "gw.test:4433".to_owned(),
+        gateway,
+        SecretKey::from_bytes([2; 32]),
+        [3; 32],
+    )
+    .unwrap()
+    .to_line()
+}
+
+fn flags() -> ConfigFlags {
+    ConfigFlags {
+        state_dir: Some("/nowhere".into()),
+        invite: Some(line()),
+        ..ConfigFlags::default()
+    }
+}
+
+fn file(text: &str) -> ConfigFile {
+    toml::from_str(text).unwrap()
+}
+
+#[test]
+fn defaults_hold_where_nothing_is_said() {
+    let config = resolve(
+        &flags(),
+        &Environment::default(),
+        &ConfigFile::default(),
+        Vec::new(),
+    )
+    .unwrap();
+    assert_eq!(config.listen, DEFAULT_LISTEN.parse().unwrap());
+    assert_eq!(config.control, DEFAULT_CONTROL.parse().unwrap());
+    assert_eq!(config.fallback, Fallback::After(DEFAULT_FALLBACK));
+    assert_eq!(config.link, None);
+    assert_eq!(config.invite.address(), "gw.test:4433");
+}
+
+#[test]
+fn flags_beat_environment_beats_file() {
+    let file =
+        file("listen = '127.0.0.1:1'\ncontrol = '127.0.0.1:1'\nlink = 'lte'\n[fallback]\nafter = '1min'");
+    let environment = Environment::from([
+        ("LONGHAUL_LISTEN", "127.0.0.1:2"),
+        ("LONGHAUL_CONTROL", "127.0.0.1:2"),
+    ]);
+    let flags = ConfigFlags {
+        listen: Some("127.0.0.1:3".to_owned()),
+        ..flags()
+    };
+    let config = resolve(&flags, &environment, &file, Vec::new()).unwrap();
+    assert_eq!(config.listen.port(), 3);
+    assert_eq!(config.control.port(), 2);
+    assert_eq!(config.link, Some("lte".parse().unwrap()));
+    assert_eq!(config.fallback, Fallback::After(Duration::from_secs(60)));
+    let environment = Environment::from([("LONGHAUL_FALLBACK_AFTER", "never")]);
+    let config = resolve(&flags, &environment, &file, Vec::new()).unwrap();
+    assert_eq!(config.fallback, Fallback::Never);
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let file = file("listen = 3128\nlink = 'fast'\n[fallback]\nafter = '10'");
+    let environment = Environment::from([("LONGHAUL_CONTROL", "0.0.0.0:3129")]);
+    let flags = ConfigFlags {
+        invite: Some("longhaul1:abc".to_owned()),
+        ..flags()
+    };
+    let ConfigError(problems) = resolve(&flags, &environment, &file, Vec::new()).unwrap_err();
+    let mut places: Vec<&str> = problems.iter().map(|problem| problem.place.as_str()).collect();
+    places.sort_unstable();
+    assert_eq!(
+        places,
+        [
+            "--invite",
+            "LONGHAUL_CONTROL",
+            "`fallback.after` in the file",
+            "`link` in the file",
+            "`listen` in the file"
+        ]
+    );
+}
+
+#[test]
+fn bare_integers_and_unknown_keys_are_refused() {
+    let bare = file("[fallback]\nafter = 10");
+    let ConfigError(problems) = resolve(&flags(), &Environment::default(), &bare, Vec::new()).unwrap_err();
+    assert!(problems[0].what.contains("unit"), "{problems:?}");
+    assert!(toml::from_str::<ConfigFile>("lissten = '127.0.0.1:1'").is_err());
+    assert!(toml::from_str::<ConfigFile>("[fallback]\nafter = '1s'\nbefore = '1s'").is_err());
+}
+
+#[test]
+fn the_missing_invite_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ConfigFlags {
+        state_dir: Some(dir.path().into()),
+        ..ConfigFlags::default()
+    };
+    let error = resolve(
+        &flags,
+        &Environment::default(),
+        &ConfigFile::default(),
+        Vec::new(),
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("longhaul enroll"), "{error}");
+    std::fs::write(dir.path().join("invite"), format!("{}\n", line())).unwrap();
+    assert!(
+        resolve(
+            &flags,
+            &Environment::default(),
+            &ConfigFile::default(),
+            Vec::new()
+        )
+        .is_ok()
+    );
+}
+
+#[test]
+fn the_state_directory_follows_xdg() {
+    let home = Environment::from([("HOME", "/home/u")]);
+    assert_eq!(
+        default_state_dir(&home),
+        Some("/home/u/.local/state/longhaul-agent".into())
+    );
+    let xdg = Environment::from([("HOME", "/home/u"), ("XDG_STATE_HOME", "/var/state")]);
+    assert_eq!(default_state_dir(&xdg), Some("/var/state/longhaul-agent".into()));
+    let relative = Environment::from([("HOME", "/home/u"), ("XDG_STATE_HOME", "state")]);
+    assert_eq!(
+        default_state_dir(&relative),
+        Some("/home/u/.local/state/longhaul-agent".into())
+    );
+    assert_eq!(default_state_dir(&Environment::default()), None);
+}

@@ -1,0 +1,153 @@
+//! The status as tools read it: `/status.json`. Keys are only ever added.
+use std::{net::SocketAddr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::Fallback,
+    request::Context,
+    session::{GatewayState, Hop},
+};
+
+/// The contents of `/status.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// `connecting`, `open`, `stalled` or `down`.
+    pub state: String,
+    /// Why there is no session, in words; `null` while there is one.
+    pub reason: Option<String>,
+    /// For how long the gateway has been silent although an answer is due, s; `null` while all is well.
+    pub silent_s: Option<f64>,
+    /// The gateway's public key.
+    pub gateway_key: String,
+    /// The gateway's software, once it has said so.
+    pub gateway_software: Option<String>,
+    /// The session, while there is one.
+    pub session: Option<SessionStatus>,
+    /// Bytes received on the hop in all sessions, headers of IP and UDP included.
+    pub bytes_down: u64,
+    /// Bytes sent on the hop in all sessions, headers of IP and UDP included.
+    pub bytes_up: u64,
+    /// Sessions that were open.
+    pub sessions: u64,
+    /// Verified body bytes handed to browsers, decoded.
+    pub body_bytes_decoded: u64,
+    /// Decoded body bytes and tunnelled bytes less all bytes of the hop in both directions; 0 where that is negative.
+    pub bytes_saved: u64,
+    /// Body bytes taken from browsers.
+    pub upload_bytes: u64,
+    /// Raw bytes of tunnels, both directions.
+    pub tunnel_bytes: u64,
+    /// Requests of browsers, CONNECT included.
+    pub requests: u64,
+    /// Requests that ended in an error page or a broken connection.
+    pub failures: u64,
+    /// Tunnels opened.
+    pub tunnels: u64,
+    /// Requests and tunnels that went around the gateway.
+    pub direct_requests: u64,
+    /// Whether requests go around the gateway right now.
+    pub direct_in_use: bool,
+    /// Requests repeated in another session or outside early data.
+    pub repeated: u64,
+    /// Windows of bodies that did not match their hash.
+    pub windows_bad: u64,
+    /// Bodies asked for again from an offset.
+    pub resumed: u64,
+    /// Bodies that broke off before their end.
+    pub truncated: u64,
+    /// Where browsers connect.
+    pub proxy: SocketAddr,
+    /// The control port.
+    pub control: SocketAddr,
+    /// Since the agent's start, s.
+    pub uptime_s: u64,
+    /// The agent's version.
+    pub version: String,
+}
+
+/// One session, as its transport sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// Smoothed round-trip time, ms.
+    pub rtt_ms: f64,
+    /// Smallest round-trip time seen lately, ms; `null` while none is measured.
+    pub min_rtt_ms: Option<f64>,
+    /// Estimated rate of the link towards this computer, bit/s; `null` while it is not known.
+    pub rate_bps: Option<u64>,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets received.
+    pub packets_received: u64,
+    /// How often the session stalled.
+    pub stalls: u64,
+}
+
+impl Status {
+    pub(super) fn of(context: &Context, control: SocketAddr, uptime: Duration) -> Self {
+        let view = context.gateway.view();
+        let traffic = context.gateway.traffic();
+        let counters = &context.counters;
+        let silent = view.silent_since.map(|since| since.elapsed());
+        let carried =
+            counters.body_bytes_decoded.get() + counters.tunnel_bytes.get() + counters.upload_bytes.get();
+        Self {
+            state: name(view.state).to_owned(),
+            reason: view.why.as_ref().map(ToString::to_string),
+            silent_s: silent.map(|silent| silent.as_secs_f64()),
+            gateway_key: context.gateway.key().to_string(),
+            gateway_software: view
+                .hop
+                .as_ref()
+                .and_then(|hop| hop.welcome())
+                .map(|welcome| welcome.software),
+            session: view.hop.as_deref().map(SessionStatus::of),
+            bytes_down: traffic.down,
+            bytes_up: traffic.up,
+            sessions: traffic.sessions,
+            body_bytes_decoded: counters.body_bytes_decoded.get(),
+            bytes_saved: carried.saturating_sub(traffic.down + traffic.up),
+            upload_bytes: counters.upload_bytes.get(),
+            tunnel_bytes: counters.tunnel_bytes.get(),
+            requests: counters.requests.get(),
+            failures: counters.failures.get(),
+            tunnels: counters.tunnels.get(),
+            direct_requests: counters.direct_requests.get(),
+            direct_in_use: match (context.fallback, silent) {
+                (Fallback::After(time), Some(silent)) => silent >= time,
+                (Fallback::After(_) | Fallback::Never, _) => false,
+            },
+            repeated: counters.repeated.get(),
+            windows_bad: counters.windows_bad.get(),
+            resumed: counters.resumed.get(),
+            truncated: counters.truncated.get(),
+            proxy: context.proxy,
+            control,
+            uptime_s: uptime.as_secs(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+const fn name(state: GatewayState) -> &'static str {
+    match state {
+        GatewayState::Connecting => "connecting",
+        GatewayState::Open => "open",
+        GatewayState::Stalled => "stalled",
+        GatewayState::Down => "down",
+    }
+}
+
+impl SessionStatus {
+    fn of(hop: &Hop) -> Self {
+        let stats = hop.stats();
+        Self {
+            rtt_ms: stats.srtt.as_secs_f64() * 1000.0,
+            min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
+            rate_bps: Some(stats.receive_rate.as_bps()).filter(|rate| *rate > 0),
+            packets_sent: stats.packets_sent,
+            packets_received: stats.packets_received,
+            stalls: stats.stalls,
+        }
+    }
+}

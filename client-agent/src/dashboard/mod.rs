@@ -1,0 +1,114 @@
+//! The status page: what a person wants to know, on one page without scripts or external resources.
+use std::fmt::Write as _;
+
+use longhaul_types::{BitRate, ByteCount};
+
+use crate::{
+    control::Status,
+    pages::{document, escape},
+};
+
+/// Lets the page load nothing and run nothing.
+pub(crate) const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+/// Seconds between two loads of the page by itself.
+const REFRESH: u8 = 2;
+
+/// The page.
+pub(crate) fn html(status: &Status) -> String {
+    let mut main = String::with_capacity(4096);
+    let (class, headline) = headline(status);
+    let _infallible = write!(main, "<h1 class={class}>{headline}</h1>");
+    if let Some(reason) = &status.reason {
+        let _infallible = write!(main, "<p>{}</p>", escape(reason));
+    }
+    if status.direct_in_use {
+        main.push_str("<p class=wait>Pages load without the gateway, as if there were no Longhaul, until it answers again.</p>");
+    }
+    table(&mut main, "Link", &link_rows(status));
+    table(&mut main, "Data", &data_rows(status));
+    table(&mut main, "Requests", &request_rows(status));
+    let _infallible = write!(
+        main,
+        "<h2>Browser</h2><p>Automatic proxy configuration URL: <code>http://{}/proxy.pac</code></p>\
+         <p>HTTPS pages pass through as they are: nobody on the way, the gateway included, can read them.</p>",
+        status.control
+    );
+    document(
+        "Longhaul agent",
+        &format!("<meta http-equiv=refresh content={REFRESH}>"),
+        &main,
+    )
+}
+
+fn headline(status: &Status) -> (&'static str, &'static str) {
+    match status.state.as_str() {
+        "open" => ("ok", "Connected to the gateway"),
+        "connecting" => ("wait", "Connecting to the gateway\u{2026}"),
+        "stalled" => ("wait", "The link is silent; everything waits and will go on"),
+        _ => ("bad", "No connection to the gateway"),
+    }
+}
+
+type Row = (&'static str, String);
+
+fn link_rows(status: &Status) -> Vec<Row> {
+    let mut rows = vec![("Gateway key", short_key(&status.gateway_key))];
+    if let Some(software) = &status.gateway_software {
+        rows.push(("Gateway software", software.clone()));
+    }
+    if let Some(silent) = status.silent_s {
+        rows.push(("Silent for", format!("{silent:.0} s")));
+    }
+    if let Some(session) = &status.session {
+        let best = session
+            .min_rtt_ms
+            .map_or_else(String::new, |best| format!(" (at best {best:.0} ms)"));
+        rows.push(("Round-trip time", format!("{:.0} ms{best}", session.rtt_ms)));
+        let rate = session.rate_bps.map_or_else(
+            || "not measured yet".to_owned(),
+            |rate| BitRate::bps(rate).to_string(),
+        );
+        rows.push(("Estimated rate", rate));
+    }
+    rows
+}
+
+fn data_rows(status: &Status) -> Vec<Row> {
+    let bytes = |amount: u64| ByteCount::new(amount).to_string();
+    vec![
+        ("Received over the link", bytes(status.bytes_down)),
+        ("Sent over the link", bytes(status.bytes_up)),
+        ("Page data given to the browser", bytes(status.body_bytes_decoded)),
+        ("In tunnels (HTTPS)", bytes(status.tunnel_bytes)),
+        ("Saved", bytes(status.bytes_saved)),
+    ]
+}
+
+fn request_rows(status: &Status) -> Vec<Row> {
+    vec![
+        ("Requests", status.requests.to_string()),
+        ("Failed", status.failures.to_string()),
+        ("Around the gateway", status.direct_requests.to_string()),
+        ("Repeated after a lost session", status.repeated.to_string()),
+        (
+            "Bad windows repaired",
+            format!("{} ({} repairs)", status.windows_bad, status.resumed),
+        ),
+        ("Running for", format!("{} min", status.uptime_s / 60)),
+    ]
+}
+
+/// Enough of a key to tell gateways apart.
+fn short_key(key: &str) -> String {
+    let start: String = key.chars().take(12).collect();
+    format!("{start}\u{2026}")
+}
+
+fn table(main: &mut String, title: &str, rows: &[Row]) {
+    let _infallible = write!(main, "<h2>{title}</h2><table>");
+    for (name, value) in rows {
+        let _infallible = write!(main, "<tr><td>{}<td>{}", escape(name), escape(value));
+    }
+    main.push_str("</table>");
+}

@@ -1,0 +1,57 @@
+//! When a request may go around the gateway, and when it is given up.
+use longhaul_origin::FetchError;
+use tokio::time::Instant;
+
+use crate::{config::Fallback, pages::Failure, session::Gateway};
+
+/// The clock of one request or tunnel. All waits are cancel safe.
+#[derive(Debug)]
+pub(crate) struct FallbackClock {
+    gateway: Gateway,
+    policy: Fallback,
+    started: Instant,
+    /// Why the way around failed, once it was tried. It is tried once.
+    failed: Option<FetchError>,
+}
+
+impl FallbackClock {
+    pub(crate) fn start(gateway: Gateway, policy: Fallback) -> Self {
+        Self {
+            gateway,
+            policy,
+            started: Instant::now(),
+            failed: None,
+        }
+    }
+
+    /// Notes that the way around failed.
+    pub(crate) fn failed(&mut self, error: FetchError) {
+        self.failed = Some(error);
+    }
+
+    /// Waits until the gateway has been silent for long enough to go around it; for ever where that may not be, or was
+    /// tried.
+    pub(crate) async fn due(&self) {
+        match self.policy {
+            Fallback::After(time) if self.failed.is_none() => self.gateway.silent_for(time).await,
+            Fallback::After(_) | Fallback::Never => std::future::pending().await,
+        }
+    }
+
+    /// Waits until there is nothing left to wait for, and says why.
+    pub(crate) async fn hopeless(&self) -> Failure {
+        if matches!(self.policy, Fallback::After(_)) && self.failed.is_none() {
+            std::future::pending::<()>().await;
+        }
+        self.gateway.hopeless(self.started).await;
+        let why = self
+            .gateway
+            .view()
+            .why
+            .map_or_else(|| "no answer yet".to_owned(), |why| why.to_string());
+        Failure::NoGateway {
+            gateway: why,
+            direct: self.failed.clone(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! One connection of a browser: hyper with the agent's limits, and an orderly end.
+use std::{convert::Infallible, time::Duration};
+
+use http::{Request, Response};
+use hyper::{body::Incoming, server::conn::http1, service::Service};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
+use tracing::debug;
+
+use super::explain::ExplainingIo;
+use crate::request::ProxyBody;
+
+/// Largest header section that is parsed at all. It is refused above 64 KiB, in words; what is larger than this is
+/// refused without being read to its end.
+const MAX_HEAD: usize = 128 * 1024;
+/// Fields of a header section that are parsed at all.
+const MAX_FIELDS: usize = 512;
+/// How long a header section may take to come, and an idle connection lives. Longer than the pauses of a reader, so that
+/// browsers rarely open connections anew.
+const HEAD_TIME: Duration = Duration::from_secs(90);
+/// How much of what a browser still sends is read after the last answer, and for how long: closed before that, the
+/// system would take the answer back from the browser (RST).
+const LINGER_BYTES: usize = 8 * 1024 * 1024;
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// Serves one connection to its end.
+pub(crate) async fn serve_http<S>(stream: TcpStream, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<ProxyBody>, Error = Infallible> + Unpin,
+    S::Future: Send,
+{
+    // Tunnels carry interactive traffic, and hyper writes whole heads.
+    let _best_effort = stream.set_nodelay(true);
+    let io = ExplainingIo::new(TokioIo::new(stream));
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(MAX_HEAD)
+        .max_header_size(MAX_HEAD)
+        .max_headers(MAX_FIELDS)
+        .serve_connection(io, service)
+        .with_upgrades();
+    let ended = (&mut connection).await;
+    // There is nothing left of it if it became a tunnel.
+    let Some(parts) = connection.into_parts() else {
+        return;
+    };
+    let stream = parts.io.into_inner().into_inner();
+    match ended {
+        Err(error) if !error.is_parse() => {
+            debug!(%error, "connection of a browser broken");
+            // A body that broke off must not look complete, not even to a client of HTTP/1.0 that reads to the end: the
+            // connection is reset, not closed.
+            let _best_effort = stream.set_zero_linger();
+        }
+        Ok(()) | Err(_) => {
+            let _late = timeout(LINGER_TIME, drain(stream)).await;
+        }
+    }
+}
+
+async fn drain(mut stream: TcpStream) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut left = LINGER_BYTES;
+    while left > 0 {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => left = left.saturating_sub(read),
+        }
+    }
+}

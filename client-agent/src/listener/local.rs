@@ -1,0 +1,83 @@
+//! What the proxy port itself serves: the proxy script and a page that says what this port is.
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, header, uri::Authority};
+use longhaul_http::pac;
+
+use crate::{
+    pages::{BadRequest, document},
+    request::{Context, ProxyBody, page_response},
+};
+
+/// Whether an authority names the agent's own proxy port: such a request would go in circles.
+pub(super) fn is_own(authority: &Authority, proxy: SocketAddr) -> bool {
+    if authority.port_u16().unwrap_or(80) != proxy.port() {
+        return false;
+    }
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address == proxy.ip() || address.is_loopback() || address.is_unspecified(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// Answers a request to the agent itself.
+pub(super) fn answer<B>(context: &Context, request: &Request<B>) -> Response<ProxyBody> {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/proxy.pac") => script(context.proxy),
+        (&Method::GET | &Method::HEAD, "/") => html(help(context.proxy)),
+        _ => page_response(&BadRequest::NoSuchPage.page()),
+    }
+}
+
+/// The proxy script, uncompressed and with the media type that browsers insist on.
+pub(crate) fn script(proxy: SocketAddr) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(Bytes::from(pac::script(proxy))));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(pac::MEDIA_TYPE));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+fn html(text: String) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(Bytes::from(text)));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    response
+}
+
+fn help(proxy: SocketAddr) -> String {
+    let main = format!(
+        "<h1>This is the Longhaul agent's proxy</h1>\
+         <p>It is not a website: browsers load other websites through it. Set one of these in the browser:</p><dl>\
+         <dt>Automatic proxy configuration URL (recommended)</dt><dd><code>http://{proxy}/proxy.pac</code></dd>\
+         <dt>HTTP proxy, also for HTTPS</dt><dd><code>{proxy}</code></dd></dl>\
+         <p>With the first one, local addresses stay local, and pages still load when the agent is stopped.</p>"
+    );
+    document("Longhaul agent", "", &main)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agents_own_address_is_known_in_all_spellings() {
+        let proxy = "127.0.0.1:3128".parse().unwrap();
+        for own in [
+            "127.0.0.1:3128",
+            "localhost:3128",
+            "LOCALHOST:3128",
+            "[::1]:3128",
+            "0.0.0.0:3128",
+        ] {
+            assert!(is_own(&own.parse().unwrap(), proxy), "{own}");
+        }
+        for other in ["127.0.0.1", "127.0.0.1:8080", "a.test:3128", "192.168.0.1:3128"] {
+            assert!(!is_own(&other.parse().unwrap(), proxy), "{other}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The command `longhaul-agent`.
+#![forbid(unsafe_code)]
+
+use std::{
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use longhaul_agent::{
+    agent::Agent,
+    config::{self, CliArgs, Command, ConfigFlags, Environment, StatusArgs},
+    state_dir::StateDir,
+    status,
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = CliArgs::parse();
+    let environment = Environment::of_process();
+    start_logs(&environment);
+    let done = match args.command {
+        Command::Run(flags) => run(&flags, &environment).await,
+        Command::CheckConfig(flags) => check_config(&flags, &environment),
+        Command::Status(flags) => show_status(&flags, &environment).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _closed = writeln!(std::io::stderr(), "longhaul-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `LONGHAUL_LOG` is a filter such as `info` or `longhaul_agent=debug`.
+fn start_logs(environment: &Environment) {
+    let filter = EnvFilter::new(environment.get("LONGHAUL_LOG").unwrap_or("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}
+
+async fn run(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
+    let config = config::load(flags, environment)?;
+    let mut terminate = signal(SignalKind::terminate()).context("signals cannot be handled")?;
+    let agent = Agent::start(config).await?;
+    say(&format!("ready {}\n", agent.proxy()))?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("signals cannot be handled")?,
+        _ = terminate.recv() => {}
+    }
+    agent.stop().await;
+    Ok(())
+}
+
+fn check_config(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
+    let config = config::load(flags, environment)?;
+    say(&format!("the configuration is valid\n{config}\n"))
+}
+
+async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()> {
+    let address = match &flags.control {
+        Some(address) => address
+            .parse()
+            .with_context(|| format!("--control: `{address}` is not ADDRESS:PORT"))?,
+        None => status::find(&StateDir::new(config::load_state_dir(
+            flags.state_dir.as_deref(),
+            environment,
+        )?))?,
+    };
+    let json = status::ask(address).await?;
+    if flags.json {
+        return say(&format!("{json}\n"));
+    }
+    say(&status::summary(&json).with_context(|| format!("what answers on {address} is not an agent"))?)
+}
+
+fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("stdout is closed")
+}

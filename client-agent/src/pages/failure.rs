@@ -1,0 +1,423 @@
+//! What can go wrong with a request, and the page for each.
+use http::StatusCode;
+use longhaul_origin::FetchError;
+use longhaul_protocol::session::FailureReason;
+
+use super::Page;
+
+/// Why a request has no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The browser's request cannot be carried out.
+    Request(BadRequest),
+    /// The gateway says why.
+    Gateway {
+        /// The typed reason.
+        reason: FailureReason,
+        /// Its own words.
+        detail: String,
+    },
+    /// No gateway answers, and going around it is off or failed as well.
+    NoGateway {
+        /// What is known about the gateway.
+        gateway: String,
+        /// Why the way around it failed, where it was tried.
+        direct: Option<FetchError>,
+    },
+    /// The origin failed while the request went around the gateway.
+    Direct(FetchError),
+    /// The session ended with the request under way.
+    Lost(Lost),
+}
+
+/// What the loss of a session means for the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It may have reached the origin, and must not be repeated.
+    PerhapsSent,
+    /// It was repeated as often as allowed.
+    TooOften,
+    /// Its body was read already and is too large to have been kept.
+    BodyGone,
+}
+
+/// What is wrong with a browser's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadRequest {
+    /// It is not HTTP.
+    Malformed,
+    /// Its target is not one that a proxy fetches.
+    Target(longhaul_http::target::TargetError),
+    /// Its body's length is ambiguous.
+    Framing(longhaul_http::framing::FramingError),
+    /// Its header section is too large.
+    HeaderTooLarge,
+    /// Its URL is too long.
+    TargetTooLong,
+    /// It is addressed to the agent itself, which has no such page.
+    NoSuchPage,
+    /// It came through this agent before.
+    Loop,
+    /// The body broke off.
+    Upload,
+    /// The agent is at one of its limits.
+    Overloaded,
+}
+
+const SITE: &str = "The website or its network. Longhaul is working.";
+const POLICY: &str = "Nobody's: the gateway's operator does not allow it.";
+const GATEWAY: &str = "The gateway. The website may be fine.";
+const LINK: &str = "Most likely the link to the gateway, or the gateway itself. The website may be fine.";
+const YOURS: &str = "The request that this browser or program sent.";
+const AGENT: &str = "The agent on this computer.";
+
+impl Failure {
+    /// The page for the browser.
+    pub fn page(&self) -> Page {
+        match self {
+            Self::Request(bad) => bad.page(),
+            Self::Gateway { reason, detail } => gateway_page(*reason, detail),
+            Self::NoGateway { gateway, direct } => no_gateway_page(gateway, direct.as_ref()),
+            Self::Direct(error) => direct_page(error),
+            Self::Lost(lost) => lost_page(*lost),
+        }
+    }
+}
+
+fn page(
+    status: StatusCode,
+    whose: &'static str,
+    title: &str,
+    what: &str,
+    advice: &str,
+    detail: String,
+) -> Page {
+    Page {
+        status,
+        title: title.to_owned(),
+        what: what.to_owned(),
+        whose,
+        advice: advice.to_owned(),
+        detail,
+    }
+}
+
+fn no_gateway_page(gateway: &str, direct: Option<&FetchError>) -> Page {
+    let tried = match direct {
+        None => "Loading pages without the gateway is switched off or not due yet.".to_owned(),
+        Some(error) => format!("The agent also tried to load the page without the gateway: {error}."),
+    };
+    page(
+        StatusCode::GATEWAY_TIMEOUT,
+        LINK,
+        "The gateway does not answer",
+        &format!("The agent on this computer cannot reach its gateway. {tried}"),
+        "Check that this computer is online and reload. If other programs can reach the Internet, the network may block \
+         UDP, or the gateway is down: tell its operator.",
+        gateway.to_owned(),
+    )
+}
+
+fn lost_page(lost: Lost) -> Page {
+    let (what, advice) = match lost {
+        Lost::PerhapsSent => (
+            "The session with the gateway ended after this request was sent and before its answer came. The website may \
+             or may not have received it. It was not sent again, so that nothing is ordered or posted twice.",
+            "Check whether the action took place before you repeat it.",
+        ),
+        Lost::TooOften => (
+            "The session with the gateway ended again and again while this page was under way.",
+            "Wait a moment and reload.",
+        ),
+        Lost::BodyGone => (
+            "The gateway asked for this request once more, but it was too large to be kept on this computer.",
+            "The website has not received it. Send it again.",
+        ),
+    };
+    page(
+        StatusCode::BAD_GATEWAY,
+        LINK,
+        "The connection to the gateway was lost",
+        what,
+        advice,
+        format!("session lost: {lost:?}"),
+    )
+}
+
+fn gateway_page(reason: FailureReason, detail: &str) -> Page {
+    let Words {
+        status,
+        whose,
+        title,
+        what,
+        advice,
+    } = words(reason);
+    page(
+        status,
+        whose,
+        title,
+        what,
+        advice,
+        format!("{reason:?}: {detail}"),
+    )
+}
+
+fn direct_page(error: &FetchError) -> Page {
+    let reason = match error {
+        FetchError::BadUrl(_) => FailureReason::BadUrl,
+        FetchError::ConnectTimeout => FailureReason::ConnectTimeout,
+        FetchError::DnsFailed(_) => FailureReason::DnsFailed,
+        FetchError::DnsNotFound => FailureReason::DnsNotFound,
+        FetchError::GuardRefused(_) => FailureReason::AddressRefused,
+        FetchError::HeaderTooLarge => FailureReason::HeaderTooLarge,
+        FetchError::Protocol => FailureReason::MalformedResponse,
+        FetchError::Refused => FailureReason::ConnectionRefused,
+        FetchError::ResponseTimeout => FailureReason::ResponseTimeout,
+        FetchError::Tls(_) => FailureReason::TlsOther,
+        FetchError::Unreachable => FailureReason::Unreachable,
+        FetchError::Reset => FailureReason::ConnectionReset,
+        FetchError::Upload => return BadRequest::Upload.page(),
+        FetchError::Cancelled | FetchError::Overloaded | FetchError::Resources | _ => {
+            return BadRequest::Overloaded.page();
+        }
+    };
+    let Words {
+        status,
+        whose,
+        title,
+        what,
+        advice,
+    } = words(reason);
+    page(
+        status,
+        whose,
+        title,
+        what,
+        advice,
+        format!("loaded without the gateway, which does not answer: {error}"),
+    )
+}
+
+struct Words {
+    status: StatusCode,
+    whose: &'static str,
+    title: &'static str,
+    what: &'static str,
+    advice: &'static str,
+}
+
+const fn of(
+    status: StatusCode,
+    whose: &'static str,
+    title: &'static str,
+    what: &'static str,
+    advice: &'static str,
+) -> Words {
+    Words {
+        status,
+        whose,
+        title,
+        what,
+        advice,
+    }
+}
+
+const fn tls(what: &'static str) -> Words {
+    of(
+        StatusCode::BAD_GATEWAY,
+        SITE,
+        "The website's identity cannot be confirmed",
+        what,
+        "Do not enter passwords there. Tell the website's operator, or try again later.",
+    )
+}
+
+const RELOAD: &str = "Try again later; there is nothing to change on this computer.";
+
+fn words(reason: FailureReason) -> Words {
+    use FailureReason as Why;
+    const BAD_GATEWAY: StatusCode = StatusCode::BAD_GATEWAY;
+    const TIMEOUT: StatusCode = StatusCode::GATEWAY_TIMEOUT;
+    match reason {
+        Why::DnsNotFound => of(
+            BAD_GATEWAY,
+            SITE,
+            "There is no website of this name",
+            "The name in the address does not exist on the Internet.",
+            "Check the address for typing errors.",
+        ),
+        Why::DnsFailed => of(
+            BAD_GATEWAY,
+            SITE,
+            "The website's name cannot be looked up",
+            "The name servers that know this website's address gave no usable answer.",
+            RELOAD,
+        ),
+        Why::ConnectionRefused => of(
+            BAD_GATEWAY,
+            SITE,
+            "The website refuses connections",
+            "The website's computer is there, but nothing answers at this address and port.",
+            "Check the address, also the port if it names one, or try again later.",
+        ),
+        Why::Unreachable => of(
+            BAD_GATEWAY,
+            SITE,
+            "The website cannot be reached",
+            "There is no way through the Internet to the website's computer at the moment.",
+            RELOAD,
+        ),
+        Why::ConnectTimeout | Why::ResponseTimeout => of(
+            TIMEOUT,
+            SITE,
+            "The website does not answer",
+            "The website was asked but did not answer in time.",
+            RELOAD,
+        ),
+        Why::TlsExpired => tls("The website's certificate has expired or is not valid yet."),
+        Why::TlsUnknownIssuer => tls("The website's certificate is not from an authority that is trusted."),
+        Why::TlsNameMismatch => tls("The website's certificate belongs to another website."),
+        Why::TlsOther => tls("A secure connection to the website could not be made."),
+        Why::ConnectionReset => of(
+            BAD_GATEWAY,
+            SITE,
+            "The website broke the connection",
+            "The website closed the connection before it answered.",
+            RELOAD,
+        ),
+        Why::MalformedResponse | Why::HeaderTooLarge => of(
+            BAD_GATEWAY,
+            SITE,
+            "The website's answer cannot be understood",
+            "The website answered with something that is not proper HTTP.",
+            RELOAD,
+        ),
+        Why::Changed => of(
+            BAD_GATEWAY,
+            SITE,
+            "The page changed while it was loaded",
+            "The rest of the page no longer belongs to what was loaded before.",
+            "Reload the page.",
+        ),
+        Why::AddressRefused => of(
+            StatusCode::FORBIDDEN,
+            POLICY,
+            "This address is not allowed",
+            "The address belongs to a private or internal network. The gateway does not connect there.",
+            "If this is a device in your own network, open it without the proxy (the proxy script of the agent does so by \
+             itself). Otherwise ask the gateway's operator.",
+        ),
+        Why::TargetRefused => of(
+            StatusCode::FORBIDDEN,
+            POLICY,
+            "This port or protocol is not allowed",
+            "The gateway does not connect to this port or with this protocol.",
+            "Ask the gateway's operator.",
+        ),
+        Why::BadUrl => of(
+            StatusCode::BAD_REQUEST,
+            YOURS,
+            "This address cannot be loaded",
+            "The address is not one that can be fetched.",
+            "Check the address for typing errors.",
+        ),
+        Why::Overloaded => of(
+            StatusCode::SERVICE_UNAVAILABLE,
+            GATEWAY,
+            "The gateway is busy",
+            "The gateway has too much to do at the moment.",
+            "Wait a moment and reload.",
+        ),
+        Why::TooEarly | Why::UnknownBase | Why::Malformed => of(
+            BAD_GATEWAY,
+            AGENT,
+            "Agent and gateway do not understand each other",
+            "The gateway could not make sense of what the agent sent.",
+            "Reload. If it happens again, update the agent, and tell the gateway's operator.",
+        ),
+        Why::Internal => of(
+            BAD_GATEWAY,
+            GATEWAY,
+            "The gateway failed",
+            "The gateway had an internal error with this page.",
+            "Reload. If it happens again, tell the gateway's operator.",
+        ),
+    }
+}
+
+impl BadRequest {
+    /// The page for the browser.
+    pub fn page(self) -> Page {
+        let (status, title, what, advice) = match self {
+            Self::Malformed => (
+                StatusCode::BAD_REQUEST,
+                "This is not an HTTP request",
+                "What came to the agent's proxy port is not HTTP.",
+                "Check that the program speaks to an HTTP proxy, not SOCKS and not HTTPS.",
+            ),
+            Self::Target(_) => (
+                StatusCode::BAD_REQUEST,
+                "This address cannot be loaded",
+                "The address is not one that the proxy can fetch.",
+                "Check the address for typing errors.",
+            ),
+            Self::Framing(_) => (
+                StatusCode::BAD_REQUEST,
+                "The request's length is ambiguous",
+                "The request says in two ways how long it is, or in none that is valid, so that it cannot be passed on safely.",
+                "Update the program that sent it.",
+            ),
+            Self::HeaderTooLarge => (
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "The request's header is too large",
+                "The browser sent more header fields (most often cookies) than the agent accepts: 64 KiB.",
+                "Delete this website's cookies and reload.",
+            ),
+            Self::TargetTooLong => (
+                StatusCode::URI_TOO_LONG,
+                "The address is too long",
+                "The address is longer than the agent accepts: 32 KiB.",
+                "Shorten the address.",
+            ),
+            Self::NoSuchPage => (
+                StatusCode::NOT_FOUND,
+                "The agent has no such page",
+                "This is the Longhaul agent's proxy port. It has the pages / and /proxy.pac.",
+                "Open the page /.",
+            ),
+            Self::Loop => (
+                StatusCode::LOOP_DETECTED,
+                "The request goes in circles",
+                "The request has come through this agent before.",
+                "Check that the agent's own traffic does not go through a proxy that leads back to it.",
+            ),
+            Self::Upload => (
+                StatusCode::BAD_REQUEST,
+                "The request broke off",
+                "The browser's request ended before all of it had come.",
+                "Send it again.",
+            ),
+            Self::Overloaded => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too much at once",
+                "The agent or this computer is at its limit of requests or connections.",
+                "Wait a moment and reload.",
+            ),
+        };
+        let whose = if self == Self::Overloaded { AGENT } else { YOURS };
+        let detail = match self {
+            Self::Target(error) => error.to_string(),
+            Self::Framing(error) => error.to_string(),
+            Self::Malformed
+            | Self::HeaderTooLarge
+            | Self::TargetTooLong
+            | Self::NoSuchPage
+            | Self::Loop
+            | Self::Upload
+            | Self::Overloaded => format!("{self:?}"),
+        };
+        page(status, whose, title, what, advice, detail)
+    }
+}

@@ -1,0 +1,82 @@
+//! Error pages: what happened in plain words, whose fault it is, what to do, and the technical detail.
+mod failure;
+mod frame;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+
+pub use failure::{BadRequest, Failure, Lost};
+pub(crate) use frame::{document, escape};
+
+/// What a page says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The response's status.
+    pub status: StatusCode,
+    /// The heading.
+    pub title: String,
+    /// What happened.
+    pub what: String,
+    /// Whose fault it is.
+    pub whose: &'static str,
+    /// What the reader can do.
+    pub advice: String,
+    /// For those who help the reader.
+    pub detail: String,
+}
+
+/// Longest detail that is shown: the gateway's own limit for details, and a bound on pages.
+const MAX_DETAIL: usize = 500;
+
+impl Page {
+    /// The page as HTML.
+    pub fn to_html(&self) -> String {
+        let mut main = String::with_capacity(1024);
+        let status = format!(
+            "{} {}",
+            self.status.as_u16(),
+            self.status.canonical_reason().unwrap_or("")
+        );
+        let detail: String = self.detail.chars().take(MAX_DETAIL).collect();
+        let _infallible = write!(
+            main,
+            "<h1>{}</h1><p>{}</p><dl><dt>Whose fault?</dt><dd>{}</dd><dt>What to do</dt><dd>{}</dd>\
+             <dt>Detail</dt><dd><code>{} \u{b7} {}</code></dd></dl>",
+            escape(&self.title),
+            escape(&self.what),
+            escape(self.whose),
+            escape(&self.advice),
+            escape(status.trim_end()),
+            escape(&detail),
+        );
+        document(&self.title, "", &main)
+    }
+
+    /// The page as a response that nothing may store.
+    pub fn to_response(&self) -> Response<Bytes> {
+        let mut response = Response::new(Bytes::from(self.to_html()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/html; charset=utf-8"),
+        );
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        );
+        headers.insert(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(frame::POLICY),
+        );
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}

@@ -1,0 +1,237 @@
+//! From the browser's request to what is sent to the gateway.
+use http::{HeaderMap, HeaderName, Method, Uri, header, request::Parts};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use longhaul_driver::Priority;
+use longhaul_http::{
+    framing, hop,
+    limits::{HeaderLimits, LimitError},
+    method::{Repeatability, is_safe_bodyless, repeatability},
+    target::{self, Target},
+};
+use longhaul_protocol::session::{self, FetchKind, HeaderField};
+
+use crate::{
+    pages::BadRequest,
+    session::{FetchDraft, Need},
+};
+
+/// A browser's request, judged.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) fetch: FetchDraft,
+    pub(super) class: Priority,
+    /// What sessions it may travel in.
+    pub(super) need: Need,
+    /// Whether it may be repeated by us.
+    pub(super) repeatability: Repeatability,
+    /// For the way around the gateway.
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    /// The length of its body, where the browser says so.
+    pub(super) length: Option<u64>,
+}
+
+/// Bodies up to this go in the class of their request; larger ones must not be in the way of pages.
+const SMALL_UPLOAD: u64 = 32 * 1024;
+
+impl Draft {
+    /// Judges a request in absolute form.
+    pub(super) fn of(parts: Parts, body: &Incoming) -> Result<Self, BadRequest> {
+        let Parts {
+            method,
+            uri,
+            mut headers,
+            version,
+            ..
+        } = parts;
+        let limits = HeaderLimits::default();
+        limits.check(&headers).map_err(limit)?;
+        let target = target::absolute(&uri).map_err(BadRequest::Target)?;
+        limits.check_target(target.path.as_str()).map_err(limit)?;
+        framing::request_body(version, &headers).map_err(BadRequest::Framing)?;
+        if hop::is_loop(&headers, 0) {
+            return Err(BadRequest::Loop);
+        }
+        let has_body = !body.is_end_stream();
+        let length = framing::content_length(&headers).map_err(BadRequest::Framing)?;
+        let early =
+            is_safe_bodyless(&method, &headers) && !has_body && !headers.contains_key(header::AUTHORIZATION);
+        let order: Vec<HeaderName> = headers.keys().cloned().collect();
+        hop::strip_request(&mut headers);
+        // The agent answers `Expect` itself, and the URL says what `Host` would.
+        headers.remove(header::EXPECT);
+        headers.remove(header::HOST);
+        hop::append_via(&mut headers, version);
+        let kind = kind(&method, &headers);
+        let origin = origin(&target);
+        let url = format!("{origin}{}", target.path);
+        Ok(Self {
+            class: class(
+                kind,
+                &headers,
+                if has_body { length.unwrap_or(u64::MAX) } else { 0 },
+            ),
+            need: if early { Need::Early } else { Need::Open },
+            repeatability: repeatability(&method),
+            uri: url
+                .parse()
+                .map_err(|_| BadRequest::Target(target::TargetError::BadHost))?,
+            fetch: FetchDraft {
+                method: method_of(&method),
+                url,
+                origin,
+                fields: fields(&headers, order),
+                kind,
+                has_body,
+            },
+            method,
+            headers,
+            length,
+        })
+    }
+}
+
+const fn limit(error: LimitError) -> BadRequest {
+    match error {
+        LimitError::Target(_) => BadRequest::TargetTooLong,
+        LimitError::Size(_) | LimitError::Fields(_) | _ => BadRequest::HeaderTooLarge,
+    }
+}
+
+fn origin(target: &Target) -> String {
+    let (scheme, host, port) = (target.scheme.name(), &target.host, target.port);
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.clone()
+    };
+    if port == target.scheme.port() {
+        format!("{scheme}://{host}")
+    } else {
+        format!("{scheme}://{host}:{port}")
+    }
+}
+
+/// A navigation, as far as the browser tells: `Sec-Fetch-Dest` where it sends that (not on plain http), else `Accept`.
+fn kind(method: &Method, headers: &HeaderMap) -> FetchKind {
+    let page = match headers.get("sec-fetch-dest") {
+        Some(destination) => destination == "document",
+        None => headers.get(header::ACCEPT).is_some_and(|accept| {
+            accept
+                .as_bytes()
+                .windows(9)
+                .any(|part| part.eq_ignore_ascii_case(b"text/html"))
+        }),
+    };
+    if page && *method == Method::GET {
+        FetchKind::Page
+    } else {
+        FetchKind::Object
+    }
+}
+
+/// docs/protocol/session.md section 2.
+fn class(kind: FetchKind, headers: &HeaderMap, upload: u64) -> Priority {
+    const PAGE: Priority = Priority::new(1);
+    const RENDER: Priority = Priority::new(2);
+    const BULK: Priority = Priority::new(5);
+    if upload > SMALL_UPLOAD {
+        return BULK;
+    }
+    let destination = headers.get("sec-fetch-dest").map(http::HeaderValue::as_bytes);
+    let accepts_css = || {
+        headers
+            .get(header::ACCEPT)
+            .is_some_and(|accept| accept.as_bytes().starts_with(b"text/css"))
+    };
+    match (kind, destination) {
+        (FetchKind::Page, _) => PAGE,
+        (FetchKind::Object, Some(b"style" | b"script" | b"font" | b"iframe")) => RENDER,
+        (FetchKind::Object, Some(_)) => Priority::NORMAL,
+        (FetchKind::Object, None) if accepts_css() => RENDER,
+        (FetchKind::Object, None) => Priority::NORMAL,
+    }
+}
+
+fn method_of(method: &Method) -> session::Method {
+    match method.as_str() {
+        "GET" => session::Method::Get,
+        "HEAD" => session::Method::Head,
+        "POST" => session::Method::Post,
+        "PUT" => session::Method::Put,
+        "DELETE" => session::Method::Delete,
+        "OPTIONS" => session::Method::Options,
+        "PATCH" => session::Method::Patch,
+        other => session::Method::Other(other.to_owned()),
+    }
+}
+
+/// The fields in the browser's order, which some origins look at; those of the agent behind them. The length of the body
+/// is told by its windows.
+fn fields(headers: &HeaderMap, mut order: Vec<HeaderName>) -> Vec<HeaderField> {
+    let added: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| !order.contains(name))
+        .cloned()
+        .collect();
+    order.extend(added);
+    order.retain(|name| *name != header::CONTENT_LENGTH);
+    let of_name = |name: &HeaderName| -> Vec<HeaderField> {
+        let values = headers.get_all(name).iter();
+        values
+            .map(|value| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+            .collect()
+    };
+    order.iter().flat_map(of_name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn navigations_are_told_from_objects() {
+        let page = map(&[("accept", "text/html,application/xhtml+xml,*/*;q=0.8")]);
+        assert_eq!(kind(&Method::GET, &page), FetchKind::Page);
+        assert_eq!(kind(&Method::POST, &page), FetchKind::Object);
+        assert_eq!(kind(&Method::GET, &map(&[("accept", "*/*")])), FetchKind::Object);
+        let frame = map(&[("accept", "text/html"), ("sec-fetch-dest", "iframe")]);
+        assert_eq!(kind(&Method::GET, &frame), FetchKind::Object);
+        assert_eq!(
+            kind(&Method::GET, &map(&[("sec-fetch-dest", "document")])),
+            FetchKind::Page
+        );
+    }
+
+    #[test]
+    fn classes_follow_what_a_page_waits_for() {
+        let of = |destination| class(FetchKind::Object, &map(&[("sec-fetch-dest", destination)]), 0).number();
+        assert_eq!((of("style"), of("script"), of("image")), (2, 2, 3));
+        assert_eq!(class(FetchKind::Page, &HeaderMap::new(), 0).number(), 1);
+        assert_eq!(class(FetchKind::Object, &HeaderMap::new(), 100_000).number(), 5);
+        assert_eq!(
+            class(FetchKind::Object, &map(&[("accept", "text/css,*/*;q=0.1")]), 0).number(),
+            2
+        );
+    }
+
+    #[test]
+    fn origins_keep_ports_that_are_not_the_schemes() {
+        let of = |uri: &str| origin(&target::absolute(&uri.parse().unwrap()).unwrap());
+        assert_eq!(of("http://A.test/x"), "http://a.test");
+        assert_eq!(of("http://a.test:80/x"), "http://a.test");
+        assert_eq!(of("https://a.test:8443/"), "https://a.test:8443");
+        assert_eq!(of("http://[::1]:81/"), "http://[::1]:81");
+    }
+}

@@ -1,0 +1,109 @@
+//! The life of a request, from the browser to its answer.
+//!
+//! ```text
+//! Waiting --session--> Sent --head--> Forwarded
+//!    |  ^                | |
+//!    |  +-- repeated ----+ +-- the gateway's Failed --> Refused
+//!    +--- gateway silent for long ---> Direct
+//! ```
+//! What is safe may be repeated in another session, or go around a silent gateway. Everything else reaches the origin
+//! at most once, and its failure is told.
+mod body;
+mod draft;
+mod life;
+mod relay;
+mod response;
+mod upload;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use longhaul_origin::OriginClient;
+use longhaul_protocol::session::FailureReason;
+use tracing::debug;
+
+pub use body::{BodyBroken, ProxyBody};
+
+use crate::{
+    config::Fallback,
+    counters::Counters,
+    pages::{Failure, Page},
+    session::Gateway,
+    tunnel::WorkingHosts,
+};
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct Context {
+    /// The gateway.
+    pub gateway: Gateway,
+    /// The way around it.
+    pub direct: OriginClient,
+    /// When to take that way.
+    pub fallback: Fallback,
+    /// What is counted.
+    pub counters: Counters,
+    /// Where tunnels have worked lately.
+    pub working_hosts: WorkingHosts,
+    /// Where browsers connect.
+    pub proxy: SocketAddr,
+}
+
+/// How a request ended, as far as its head.
+#[derive(Debug)]
+pub enum Exit {
+    /// The gateway's response.
+    Forwarded(Response<ProxyBody>),
+    /// The origin's response, around the gateway.
+    Direct(Response<ProxyBody>),
+    /// Somebody's rules, or the request itself, stand against it.
+    Refused(Failure),
+    /// There is no response.
+    Failed(Failure),
+}
+
+impl Exit {
+    /// An exit without response.
+    pub(crate) fn without_response(failure: Failure) -> Self {
+        let refused = match &failure {
+            Failure::Request(_) => true,
+            Failure::Gateway { reason, .. } => matches!(
+                reason,
+                FailureReason::AddressRefused | FailureReason::TargetRefused | FailureReason::BadUrl
+            ),
+            Failure::NoGateway { .. } | Failure::Direct(_) | Failure::Lost(_) => false,
+        };
+        if refused {
+            Self::Refused(failure)
+        } else {
+            Self::Failed(failure)
+        }
+    }
+}
+
+/// Answers a request in absolute form.
+pub async fn answer(context: &Arc<Context>, request: Request<Incoming>) -> Response<ProxyBody> {
+    context.counters.requests.one();
+    let exit = match life::Life::new(context, request) {
+        Ok(life) => life.run().await,
+        Err(bad) => Exit::Refused(Failure::Request(bad)),
+    };
+    match exit {
+        Exit::Forwarded(response) => response,
+        Exit::Direct(response) => {
+            context.counters.direct_requests.one();
+            response
+        }
+        Exit::Refused(failure) | Exit::Failed(failure) => {
+            context.counters.failures.one();
+            debug!(?failure, "request without response");
+            page_response(&failure.page())
+        }
+    }
+}
+
+/// A page as the answer to a request.
+pub(crate) fn page_response(page: &Page) -> Response<ProxyBody> {
+    page.to_response().map(ProxyBody::full)
+}

@@ -1,0 +1,286 @@
+//! A request's body on its way to the gateway: windows, coded where that pays, never the whole body in memory.
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use longhaul_codec::{AdaptiveEncoder, BodyTraits};
+use longhaul_driver::{End, Priority, SendStream, StreamError};
+use longhaul_protocol::session::{Body, Message, encode};
+use longhaul_types::{BitRate, ByteCount};
+use tokio::time::timeout;
+
+use crate::session::{Hop, HopError, Timing, body_coding_of};
+
+/// Bytes kept so that a request can be sent once more when the gateway did nothing with it (`UnknownBase`). Forms are
+/// smaller, and a thousand of them are bearable.
+const MAX_KEPT: usize = 64 * 1024;
+/// How long the first or next bytes are waited for before those at hand are sent as a window of their own.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A browser's body, of which the start is kept.
+#[derive(Debug)]
+pub(super) struct Upload {
+    kept: Vec<Bytes>,
+    size: usize,
+    at: usize,
+    incoming: Incoming,
+    replayable: bool,
+}
+
+/// The body of one request, shared by the attempts to send it, of which only one is under way at a time.
+#[derive(Clone, Debug)]
+pub(super) struct SharedUpload(Arc<Mutex<Upload>>);
+
+/// Why an upload ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UploadError {
+    /// The browser broke it off.
+    #[error("the browser broke the upload off")]
+    Browser,
+    /// The session did not take the request; nothing was sent.
+    #[error(transparent)]
+    NotSent(#[from] HopError),
+    /// The gateway wants no more, or the session is lost.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The body cannot be coded.
+    #[error("the body cannot be coded")]
+    Coding,
+}
+
+impl From<longhaul_codec::EncodeError> for UploadError {
+    fn from(_: longhaul_codec::EncodeError) -> Self {
+        Self::Coding
+    }
+}
+
+impl SharedUpload {
+    pub(super) fn new(incoming: Incoming) -> Self {
+        let upload = Upload {
+            kept: Vec::new(),
+            size: 0,
+            at: 0,
+            incoming,
+            replayable: true,
+        };
+        Self(Arc::new(Mutex::new(upload)))
+    }
+
+    /// Goes back to the start, if all that was read is still here.
+    pub(super) fn rewind(&self) -> Result<(), BodyGone> {
+        let mut upload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        upload.at = 0;
+        if upload.replayable { Ok(()) } else { Err(BodyGone) }
+    }
+
+    /// Bytes taken from the browser so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).size as u64
+    }
+
+    fn poll_data(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+        let mut upload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = upload.kept.get(upload.at).cloned() {
+            upload.at += 1;
+            return Poll::Ready(Some(Ok(bytes)));
+        }
+        loop {
+            let Some(frame) = std::task::ready!(Pin::new(&mut upload.incoming).poll_frame(cx)) else {
+                return Poll::Ready(None);
+            };
+            // Trailers of requests are not relayed.
+            if let Ok(bytes) = frame?.into_data() {
+                upload.keep(&bytes);
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+        }
+    }
+
+    async fn next(&self) -> Option<Result<Bytes, hyper::Error>> {
+        poll_fn(|cx| self.poll_data(cx)).await
+    }
+}
+
+/// More was read than is kept.
+#[derive(Debug)]
+pub(super) struct BodyGone;
+
+impl Upload {
+    fn keep(&mut self, bytes: &Bytes) {
+        self.size += bytes.len();
+        if self.size > MAX_KEPT {
+            self.replayable = false;
+            self.kept = Vec::new();
+            self.at = 0;
+        } else if self.replayable {
+            self.kept.push(bytes.clone());
+            self.at = self.kept.len();
+        }
+    }
+}
+
+/// The way around the gateway reads the body itself.
+impl HttpBody for SharedUpload {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.poll_data(cx)
+            .map(|data| data.map(|data| data.map(Frame::data)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let upload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if upload.size == 0 {
+            upload.incoming.size_hint()
+        } else {
+            SizeHint::default()
+        }
+    }
+}
+
+/// One way of a request to the gateway.
+pub(super) struct Transmission {
+    pub(super) hop: Arc<Hop>,
+    pub(super) class: Priority,
+    pub(super) timing: Timing,
+    /// The coded `Fetch`.
+    pub(super) fetch: Vec<u8>,
+}
+
+/// What the sender knows of a body.
+#[derive(Clone, Debug)]
+pub(super) struct UploadTraits {
+    pub(super) content_type: Option<String>,
+    pub(super) length: Option<u64>,
+    pub(super) rate: Option<BitRate>,
+}
+
+impl Transmission {
+    /// Sends a request without body.
+    pub(super) async fn bodyless(self) -> Result<(), UploadError> {
+        self.hop
+            .open(self.class, self.timing, self.fetch.into(), End::Finish)
+            .await?;
+        Ok(())
+    }
+
+    /// Sends a request with its body; `Fetch` and what is at hand of the body go out together.
+    pub(super) async fn with_body(
+        self,
+        upload: SharedUpload,
+        traits: UploadTraits,
+    ) -> Result<(), UploadError> {
+        let key = self.hop.window_key().ok_or(UploadError::Coding)?;
+        let length = traits.length;
+        let mut encoder = AdaptiveEncoder::new(
+            key,
+            BodyTraits {
+                content_type: traits.content_type.as_deref(),
+                length: length.map(ByteCount::new),
+                link: traits.rate,
+            },
+        );
+        let mut out = Outgoing {
+            transmission: self,
+            length,
+            stream: None,
+            announced: false,
+        };
+        let mut wire = Vec::new();
+        loop {
+            let next = match timeout(PAUSE, upload.next()).await {
+                Ok(next) => next,
+                Err(_) => {
+                    encoder.flush(&mut wire)?;
+                    out.write(encoder.coding(), &mut wire).await?;
+                    upload.next().await
+                }
+            };
+            match next {
+                None => break,
+                Some(Ok(bytes)) => encoder.push(&bytes, &mut wire)?,
+                Some(Err(_)) => return Err(UploadError::Browser),
+            }
+            if !wire.is_empty() {
+                out.write(encoder.coding(), &mut wire).await?;
+            }
+        }
+        let finished = encoder.finish(&mut wire)?;
+        out.finish(finished.coding, &mut wire).await
+    }
+}
+
+/// The request's stream, opened with the first window.
+struct Outgoing {
+    transmission: Transmission,
+    length: Option<u64>,
+    stream: Option<SendStream>,
+    announced: bool,
+}
+
+impl Outgoing {
+    /// Sends `wire`; before the coding is decided there is none.
+    async fn write(
+        &mut self,
+        coding: Option<longhaul_codec::Coding>,
+        wire: &mut Vec<u8>,
+    ) -> Result<(), UploadError> {
+        let bytes = self.take(coding, wire)?;
+        if let Some(stream) = &mut self.stream {
+            stream.write(bytes).await?;
+        } else {
+            self.stream = Some(self.open(bytes, End::Open).await?);
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self, coding: longhaul_codec::Coding, wire: &mut Vec<u8>) -> Result<(), UploadError> {
+        let bytes = self.take(Some(coding), wire)?;
+        match &mut self.stream {
+            Some(stream) => {
+                stream.write(bytes).await?;
+                stream.finish().await?;
+            }
+            None => drop(self.open(bytes, End::Finish).await?),
+        }
+        Ok(())
+    }
+
+    async fn open(&self, bytes: Bytes, end: End) -> Result<SendStream, HopError> {
+        let Transmission {
+            hop, class, timing, ..
+        } = &self.transmission;
+        hop.open(*class, *timing, bytes, end).await
+    }
+
+    /// What goes out next: `Fetch` first, `Body` before the first window.
+    fn take(
+        &mut self,
+        coding: Option<longhaul_codec::Coding>,
+        wire: &mut Vec<u8>,
+    ) -> Result<Bytes, UploadError> {
+        let mut bytes = std::mem::take(&mut self.transmission.fetch);
+        if let (Some(coding), false) = (coding, self.announced) {
+            let body = Body {
+                coding: body_coding_of(coding),
+                length: self.length,
+                offset: 0,
+            };
+            encode(&Message::Body(body), &mut bytes).map_err(|_| UploadError::Coding)?;
+            self.announced = true;
+        }
+        bytes.append(wire);
+        Ok(bytes.into())
+    }
+}

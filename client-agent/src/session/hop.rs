@@ -1,0 +1,419 @@
+//! One session with the gateway, in terms of fetches and tunnels.
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+use longhaul_driver::{
+    CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState, OpenOptions,
+    Priority, RecvStream, SendStream, Session, StreamError, TransportConfig, dial,
+};
+use longhaul_protocol::session::{
+    Body, BodyCoding, FailureReason, HeaderField, Hello, LinkHint, Message, MessageReader, Preferences,
+    ReadEvent, Resume, TunnelOpen, VersionRange, Welcome, encode,
+};
+use longhaul_types::{Invite, LinkProfile, UnixTime};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    BasePolicy, FetchDraft, Traffic,
+    book::{Book, CodeError},
+    inbound,
+};
+
+/// Cancellations that wait for the control stream. They only save the gateway work, so more are dropped.
+const CANCELS: usize = 256;
+
+/// One session. Its end does not drop it: whoever holds it learns of the end by the answers that fail.
+#[derive(Debug)]
+pub struct Hop {
+    session: Session,
+    shared: Arc<Shared>,
+    cancels: mpsc::Sender<u64>,
+    welcome: watch::Receiver<Option<Welcome>>,
+    settled: AtomicBool,
+}
+
+/// What the session's reader shares with the requests.
+#[derive(Debug, Default)]
+pub(super) struct Shared(Mutex<Book>);
+
+impl Shared {
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a device shows besides its key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Credentials {
+    pub(super) token: [u8; 32],
+    pub(super) last_stamp: Option<UnixTime>,
+}
+
+/// When a request is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// The handshake is not complete: it travels in early data.
+    Early,
+    /// The session is open.
+    Open,
+}
+
+/// Why a session did not take a fetch or tunnel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HopError {
+    /// The session is over; nothing was sent.
+    #[error("session lost: {0}")]
+    Lost(CloseReason),
+    /// The request's fields are beyond what the session carries.
+    #[error("the request's header section is too large")]
+    HeaderTooLarge,
+    /// Too much waits already.
+    #[error("too many requests wait for the session")]
+    Busy,
+}
+
+/// The gateway's answer.
+#[derive(Debug)]
+pub enum Arrival {
+    /// The head of a response.
+    Head {
+        /// The status code.
+        status: u16,
+        /// The fields.
+        fields: Vec<HeaderField>,
+        /// Whether a body follows.
+        has_body: bool,
+        /// The CHK of the decoded body, where it is known beforehand.
+        content_hash: Option<[u8; 32]>,
+        /// What follows.
+        stream: ResponseStream,
+    },
+    /// There is no response, or no tunnel.
+    Failed {
+        /// What happened.
+        reason: FailureReason,
+        /// Details.
+        detail: String,
+    },
+    /// The tunnel's host is connected.
+    Tunnel(ResponseStream),
+    /// The gateway's answer makes no sense.
+    Malformed,
+}
+
+/// A stream from the gateway behind its first message.
+#[derive(Debug)]
+pub struct ResponseStream {
+    reader: MessageReader,
+    stream: RecvStream,
+}
+
+impl ResponseStream {
+    pub(super) const fn new(reader: MessageReader, stream: RecvStream) -> Self {
+        Self { reader, stream }
+    }
+
+    /// The `Body` message, once it is here. Cancel safe.
+    ///
+    /// # Errors
+    /// The stream broke off, or something else came.
+    pub async fn body(&mut self) -> Result<Body, StreamError> {
+        loop {
+            match self.reader.next() {
+                Ok(ReadEvent::Message(Message::Body(body))) => return Ok(body),
+                Ok(ReadEvent::Message(_)) | Err(_) => {
+                    self.stream.stop(longhaul_driver::ERROR_ABANDONED);
+                    return Err(StreamError::Cancelled(longhaul_driver::ERROR_ABANDONED));
+                }
+                Ok(ReadEvent::Incomplete) => match self.stream.read().await? {
+                    Some(bytes) => self.reader.push(&bytes),
+                    None => return Err(StreamError::Cancelled(longhaul_driver::ERROR_ABANDONED)),
+                },
+            }
+        }
+    }
+
+    /// The next raw bytes behind the messages; `None` at the end. Cancel safe.
+    ///
+    /// # Errors
+    /// The stream was cancelled, or the session is lost.
+    pub async fn read(&mut self) -> Result<Option<Bytes>, StreamError> {
+        let held = self.reader.take_rest();
+        if held.is_empty() {
+            self.stream.read().await
+        } else {
+            Ok(Some(held))
+        }
+    }
+}
+
+/// A fetch or tunnel that waits for its answer. Dropped before that, it is cancelled.
+#[derive(Debug)]
+pub struct Exchange {
+    hop: Arc<Hop>,
+    id: u64,
+    arrival: oneshot::Receiver<Arrival>,
+    settled: bool,
+}
+
+impl Exchange {
+    /// Waits for the answer. Cancel safe.
+    ///
+    /// # Errors
+    /// The session was lost first.
+    pub async fn arrival(&mut self) -> Result<Arrival, CloseReason> {
+        let arrival = (&mut self.arrival).await;
+        self.settled = true;
+        match arrival {
+            Ok(arrival) => Ok(arrival),
+            Err(_) => Err(self.hop.shared.book().open().err().unwrap_or(CloseReason::Reset)),
+        }
+    }
+
+    /// The session.
+    pub const fn hop(&self) -> &Arc<Hop> {
+        &self.hop
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.hop.shared.book().take(self.id);
+            let _full = self.hop.cancels.try_send(self.id);
+        }
+    }
+}
+
+impl Hop {
+    /// Opens a session with the gateway at `remote`. Returns at once; [`Hop::link_state`] tells how it goes.
+    ///
+    /// # Errors
+    /// This machine cannot send there.
+    pub(super) fn dial(
+        invite: &Invite,
+        remote: SocketAddr,
+        credentials: Credentials,
+        link: Option<LinkProfile>,
+    ) -> Result<Arc<Self>, DialError> {
+        let config = DialConfig {
+            gateway_key: invite.gateway(),
+            remote,
+            secret: invite.device().clone(),
+            token: Some(credentials.token),
+            profile: link,
+            last_stamp: credentials.last_stamp,
+            transport: TransportConfig::default(),
+        };
+        let hello = FirstStream {
+            options: options(Priority::CONTROL, Timing::Early),
+            bytes: hello(link),
+            end: End::Open,
+        };
+        let (session, mut streams) = dial(config, vec![hello])?;
+        let shared = Arc::new(Shared::default());
+        let (cancels, cancelled) = mpsc::channel(CANCELS);
+        let (welcome_sender, welcome) = watch::channel(None);
+        tokio::spawn(inbound::read_streams(
+            session.clone(),
+            Arc::clone(&shared),
+            welcome_sender,
+        ));
+        tokio::spawn(inbound::write_control(streams.pop(), cancelled));
+        Ok(Arc::new(Self {
+            session,
+            shared,
+            cancels,
+            welcome,
+            settled: AtomicBool::new(false),
+        }))
+    }
+
+    /// Takes a number for the fetch and codes it. Nothing is sent yet: [`Hop::open`] does that.
+    ///
+    /// # Errors
+    /// The session is over, or the fields are too large for it.
+    pub fn code(
+        self: &Arc<Self>,
+        draft: &FetchDraft,
+        resume: Option<Resume>,
+        policy: BasePolicy,
+    ) -> Result<(Exchange, Vec<u8>), HopError> {
+        let (answer, arrival) = oneshot::channel();
+        let mut book = self.shared.book();
+        book.open().map_err(HopError::Lost)?;
+        let (id, wire) = book
+            .code(draft, resume, policy, answer)
+            .map_err(|error| match error {
+                CodeError::Headers(_) | CodeError::Envelope(_) => HopError::HeaderTooLarge,
+            })?;
+        drop(book);
+        Ok((
+            Exchange {
+                hop: Arc::clone(self),
+                id,
+                arrival,
+                settled: false,
+            },
+            wire,
+        ))
+    }
+
+    /// Takes a number for a tunnel, and codes its opening.
+    ///
+    /// # Errors
+    /// The session is over, or the host is too long.
+    pub fn code_tunnel(self: &Arc<Self>, host: &str, port: u16) -> Result<(Exchange, Vec<u8>), HopError> {
+        let (answer, arrival) = oneshot::channel();
+        let id = self.shared.book().register(answer).map_err(HopError::Lost)?;
+        let exchange = Exchange {
+            hop: Arc::clone(self),
+            id,
+            arrival,
+            settled: false,
+        };
+        let mut wire = Vec::with_capacity(300);
+        encode(
+            &Message::TunnelOpen(TunnelOpen {
+                id,
+                host: host.to_owned(),
+                port,
+            }),
+            &mut wire,
+        )
+        .map_err(|_| HopError::HeaderTooLarge)?;
+        Ok((exchange, wire))
+    }
+
+    /// Opens a stream with its first bytes.
+    ///
+    /// # Errors
+    /// The session is over; nothing of this was sent.
+    pub async fn open(
+        &self,
+        class: Priority,
+        timing: Timing,
+        first: Bytes,
+        end: End,
+    ) -> Result<SendStream, HopError> {
+        self.session
+            .open(options(class, timing), first, end)
+            .await
+            .map_err(|error| match error {
+                longhaul_driver::SessionError::Lost(reason) => HopError::Lost(reason),
+                longhaul_driver::SessionError::Busy | _ => HopError::Busy,
+            })
+    }
+
+    /// The key of body windows in this session, once the handshake is complete.
+    pub fn window_key(&self) -> Option<[u8; 32]> {
+        self.session
+            .exporter()
+            .map(|secret| blake3::derive_key("longhaul 1 window", &secret))
+    }
+
+    /// The state of the link.
+    pub fn link_state(&self) -> LinkState {
+        self.session.state().borrow().clone()
+    }
+
+    /// The transport's counters and estimates.
+    pub fn stats(&self) -> ConnectionStats {
+        self.session.stats()
+    }
+
+    /// What the gateway said of itself.
+    pub fn welcome(&self) -> Option<Welcome> {
+        self.welcome.borrow().clone()
+    }
+
+    pub(super) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(super) fn watch_welcome(&self) -> watch::Receiver<Option<Welcome>> {
+        self.welcome.clone()
+    }
+
+    pub(super) fn close(&self, reason: &str) {
+        self.session.close(0, reason);
+    }
+
+    pub(super) async fn closed(&self) -> CloseReason {
+        self.session.closed().await
+    }
+
+    /// Bytes of this session.
+    pub(super) fn traffic(&self) -> Traffic {
+        let stats = self.stats();
+        Traffic {
+            down: stats.bytes_received,
+            up: stats.bytes_sent,
+            sessions: 0,
+        }
+    }
+
+    pub(super) fn mark_settled(&self) {
+        self.settled.store(true, Relaxed);
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.load(Relaxed)
+    }
+}
+
+const fn options(class: Priority, timing: Timing) -> OpenOptions {
+    let early = match timing {
+        Timing::Early => EarlyData::Allowed,
+        Timing::Open => EarlyData::Forbidden,
+    };
+    OpenOptions {
+        class,
+        early,
+        total: None,
+    }
+}
+
+fn hello(link: Option<LinkProfile>) -> Bytes {
+    let hello = Hello {
+        versions: VersionRange::OURS,
+        software: concat!("longhaul-agent/", env!("CARGO_PKG_VERSION")).to_owned(),
+        link: link.map(|link| LinkHint {
+            down_bps: link.down.as_bps(),
+            up_bps: link.up.as_bps(),
+            rtt_ms: u32::try_from(link.rtt.as_millis()).unwrap_or(u32::MAX),
+        }),
+        cache_state: 0,
+        preferences: Preferences::default(),
+    };
+    let mut wire = Vec::with_capacity(64);
+    // A message of this size cannot exceed the envelope's limit.
+    let encoded = encode(&Message::Hello(hello), &mut wire);
+    debug_assert!(encoded.is_ok());
+    Bytes::from(wire)
+}
+
+/// The codec's name for a coding of the session's messages.
+pub(crate) const fn coding_of(coding: BodyCoding) -> longhaul_codec::Coding {
+    match coding {
+        BodyCoding::Identity => longhaul_codec::Coding::Identity,
+        BodyCoding::Zstd => longhaul_codec::Coding::Zstd,
+        BodyCoding::Brotli => longhaul_codec::Coding::Brotli,
+    }
+}
+
+/// The session's name for a coding of the codec.
+pub(crate) const fn body_coding_of(coding: longhaul_codec::Coding) -> BodyCoding {
+    match coding {
+        longhaul_codec::Coding::Identity => BodyCoding::Identity,
+        longhaul_codec::Coding::Zstd => BodyCoding::Zstd,
+        longhaul_codec::Coding::Brotli => BodyCoding::Brotli,
+    }
+}

@@ -1,0 +1,299 @@
+//! What the agent keeps on disk: the invite, the newest token, and while it runs where it can be reached.
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use longhaul_types::{Invite, ParseInviteError, UnixTime};
+use serde::{Deserialize, Serialize};
+
+/// An invite is below 600 characters; what is larger is not one.
+const MAX_FILE: u64 = 64 * 1024;
+
+/// The state directory. Files in it can be read by their owner only.
+#[derive(Clone, Debug)]
+pub struct StateDir(PathBuf);
+
+/// Why the state directory gives no invite.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InviteError {
+    /// There is none.
+    #[error(
+        "this device is not enrolled: run `longhaul enroll LINE` with the line that your gateway's operator gave you \
+         (looked for {})", path.display()
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file holds something else.
+    #[error("{}: {source}; then run `longhaul enroll LINE` again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ParseInviteError,
+    },
+}
+
+/// A file of the state directory that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be written: {source}; check its owner, or choose another one with --state-dir", path.display())]
+pub struct StateError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Where a running agent is found: the contents of `agent.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentFile {
+    /// Where browsers connect.
+    pub proxy: SocketAddr,
+    /// The status page.
+    pub control: SocketAddr,
+    /// The process.
+    pub pid: u32,
+    /// The agent's version.
+    pub version: String,
+}
+
+impl StateDir {
+    /// The directory at `path`, which need not exist yet.
+    pub const fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes the directory, closed to other users.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create(&self) -> Result<(), StateError> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&self.0).map_err(|source| StateError {
+            path: self.0.clone(),
+            source,
+        })
+    }
+
+    /// The invite that `longhaul enroll` wrote.
+    ///
+    /// # Errors
+    /// There is none, or it is damaged.
+    pub fn invite(&self) -> Result<Invite, InviteError> {
+        let path = self.0.join("invite");
+        match read_small(&path) {
+            Ok(line) => line
+                .parse()
+                .map_err(|source| InviteError::Damaged { path, source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(InviteError::Missing { path }),
+            Err(source) => Err(InviteError::Unreadable { path, source }),
+        }
+    }
+
+    /// The newest token of an earlier run with the gateway and device of `invite`; that of the invite if there is none.
+    pub fn token(&self, invite: &Invite) -> [u8; 32] {
+        read_small(&self.0.join("token"))
+            .ok()
+            .and_then(|text| parse_token(&text, invite))
+            .unwrap_or_else(|| *invite.token())
+    }
+
+    /// Keeps a token for later runs.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep_token(&self, invite: &Invite, token: &[u8; 32]) -> Result<(), StateError> {
+        let hex: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.replace("token", format!("{} {hex}\n", binding(invite)).as_bytes())
+    }
+
+    /// The wall-clock stamp of the newest session that was opened.
+    pub fn stamp(&self) -> Option<UnixTime> {
+        let text = read_small(&self.0.join("stamp")).ok()?;
+        text.trim()
+            .parse()
+            .ok()
+            .map(|seconds| UnixTime::new(Duration::from_secs(seconds)))
+    }
+
+    /// Keeps the stamp of a session that is being opened, rounded up to a second.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep_stamp(&self, stamp: UnixTime) -> Result<(), StateError> {
+        self.replace(
+            "stamp",
+            format!("{}\n", stamp.since_epoch().as_secs() + 1).as_bytes(),
+        )
+    }
+
+    /// Says where the agent can be reached.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn publish(&self, agent: &AgentFile) -> Result<(), StateError> {
+        let text = serde_json::to_string(agent).map_err(|error| StateError {
+            path: self.0.join("agent.json"),
+            source: error.into(),
+        })?;
+        self.replace("agent.json", format!("{text}\n").as_bytes())
+    }
+
+    /// Where the agent that runs can be reached; `None` if none has said so.
+    pub fn published(&self) -> Option<AgentFile> {
+        serde_json::from_str(&read_small(&self.0.join("agent.json")).ok()?).ok()
+    }
+
+    /// Withdraws what [`Self::publish`] said, unless another agent has published itself since.
+    pub fn withdraw(&self) {
+        if self
+            .published()
+            .is_some_and(|agent| agent.pid == std::process::id())
+        {
+            drop(fs::remove_file(self.0.join("agent.json")));
+        }
+    }
+
+    /// Writes a file beside its place and moves it there, so that readers see the old contents or the new ones.
+    fn replace(&self, name: &str, contents: &[u8]) -> Result<(), StateError> {
+        let path = self.0.join(name);
+        let beside = self.0.join(format!("{name}.{}.new", std::process::id()));
+        let written = write_private(&beside, contents).and_then(|()| fs::rename(&beside, &path));
+        written.map_err(|source| {
+            drop(fs::remove_file(&beside));
+            StateError { path, source }
+        })
+    }
+}
+
+fn read_small(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
+/// Names gateway and device: a token is of no use with others.
+fn binding(invite: &Invite) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher
+        .update(invite.gateway().as_bytes())
+        .update(invite.device().public().as_bytes());
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+fn parse_token(text: &str, invite: &Invite) -> Option<[u8; 32]> {
+    let hex = text.trim().strip_prefix(&binding(invite))?.strip_prefix(' ')?;
+    blake3::Hash::from_hex(hex).ok().map(|bytes| *bytes.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::SecretKey;
+
+    use super::*;
+
+    fn invite(device: u8) -> Invite {
+        let gateway = SecretKey::from_bytes([1; 32]).public();
+        Invite::new(
+            "gw.test:4433".to_owned(),
+            gateway,
+            SecretKey::from_bytes([device; 32]),
+            [3; 32],
+        )
+        .unwrap()
+    }
+
+    fn state() -> (tempfile::TempDir, StateDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(dir.path().join("deep/state"));
+        state.create().unwrap();
+        (dir, state)
+    }
+
+    #[test]
+    fn tokens_are_kept_for_their_device_only() {
+        let (_dir, state) = state();
+        assert_eq!(state.token(&invite(2)), [3; 32]);
+        state.keep_token(&invite(2), &[0xab; 32]).unwrap();
+        state.keep_token(&invite(2), &[0xcd; 32]).unwrap();
+        assert_eq!(state.token(&invite(2)), [0xcd; 32]);
+        assert_eq!(state.token(&invite(4)), [3; 32], "a token of another device");
+        fs::write(state.path().join("token"), "zz").unwrap();
+        assert_eq!(state.token(&invite(2)), [3; 32], "a damaged file");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn others_can_read_nothing() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_dir, state) = state();
+        state.keep_token(&invite(2), &[1; 32]).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(state.path()), 0o700);
+        assert_eq!(mode(&state.path().join("token")), 0o600);
+    }
+
+    #[test]
+    fn a_damaged_invite_is_told_from_a_missing_one() {
+        let (_dir, state) = state();
+        assert!(matches!(state.invite(), Err(InviteError::Missing { .. })));
+        let line = invite(2).to_line();
+        fs::write(state.path().join("invite"), &line[..line.len() - 5]).unwrap();
+        assert!(matches!(state.invite(), Err(InviteError::Damaged { .. })));
+        fs::write(state.path().join("invite"), format!("{line}\n")).unwrap();
+        assert_eq!(state.invite().unwrap().to_line(), line);
+    }
+
+    #[test]
+    fn the_running_agent_is_found_and_withdrawn() {
+        let (_dir, state) = state();
+        assert_eq!(state.published(), None);
+        let mut agent = AgentFile {
+            proxy: "127.0.0.1:3128".parse().unwrap(),
+            control: "127.0.0.1:3129".parse().unwrap(),
+            pid: std::process::id() + 1,
+            version: "1".to_owned(),
+        };
+        state.publish(&agent).unwrap();
+        state.withdraw();
+        assert_eq!(
+            state.published().as_ref(),
+            Some(&agent),
+            "it belongs to another process"
+        );
+        agent.pid = std::process::id();
+        state.publish(&agent).unwrap();
+        state.withdraw();
+        assert_eq!(state.published(), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! The command `status`: asks the agent that runs on this machine.
+use std::{fmt::Write as _, net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use longhaul_types::{BitRate, ByteCount};
+use tokio::{net::TcpStream, time::timeout};
+
+use crate::{control::Status, state_dir::StateDir};
+
+/// An agent answers from memory.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// A status has below 4 KiB.
+const MAX_STATUS: usize = 64 * 1024;
+
+/// No status to be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatusError {
+    /// No agent has published itself.
+    #[error(
+        "no agent runs with the state directory {0}: start it with `longhaul-agent run`, or say --control ADDR:PORT"
+    )]
+    NotRunning(String),
+    /// Something else answers, or nothing does.
+    #[error("no agent answers on {address}: {detail}")]
+    NoAnswer {
+        /// The control address.
+        address: SocketAddr,
+        /// What went wrong.
+        detail: String,
+    },
+}
+
+/// The control address of the agent that uses `state_dir`.
+///
+/// # Errors
+/// None runs.
+pub fn find(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
+    let published = state_dir.published();
+    published
+        .map(|agent| agent.control)
+        .ok_or_else(|| StatusError::NotRunning(state_dir.path().display().to_string()))
+}
+
+/// Asks for the status, as JSON text.
+///
+/// # Errors
+/// No agent answers there.
+pub async fn ask(address: SocketAddr) -> Result<String, StatusError> {
+    let answer = timeout(ANSWER_TIME, fetch(address)).await;
+    answer
+        .unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        .map_err(|detail| StatusError::NoAnswer { address, detail })
+}
+
+async fn fetch(address: SocketAddr) -> Result<String, String> {
+    let stream = TcpStream::connect(address)
+        .await
+        .map_err(|error| error.to_string())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    let driver = tokio::spawn(connection);
+    let request = Request::get("/status.json")
+        .header(header::HOST, address.to_string())
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|error| error.to_string())?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_STATUS).collect().await;
+    driver.abort();
+    if !status.is_success() {
+        return Err(format!("it answers with status {status}"));
+    }
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    String::from_utf8(body.to_vec()).map_err(|_| "its answer is not text".to_owned())
+}
+
+/// A summary for a person.
+///
+/// # Errors
+/// The text is not an agent's status.
+pub fn summary(json: &str) -> Result<String, serde_json::Error> {
+    let status: Status = serde_json::from_str(json)?;
+    let bytes = |amount: u64| ByteCount::new(amount).to_string();
+    let mut out = format!("state     {}", status.state);
+    if let Some(reason) = &status.reason {
+        let _infallible = write!(out, " ({reason})");
+    }
+    if let Some(session) = &status.session {
+        let rate = session
+            .rate_bps
+            .map_or_else(|| "unknown".to_owned(), |rate| BitRate::bps(rate).to_string());
+        let _infallible = write!(out, "\nlink      RTT {:.0} ms, rate {rate}", session.rtt_ms);
+    }
+    let direct = if status.direct_in_use {
+        ", now going around the gateway"
+    } else {
+        ""
+    };
+    let _infallible = write!(
+        out,
+        "\nhop       {} down, {} up\nbrowser   {} of page data, {} requests, {} failed, {} direct{direct}\
+         \nproxy     {}\nstatus    http://{}/\ngateway   {}\nversion   {}, running for {} s\n",
+        bytes(status.bytes_down),
+        bytes(status.bytes_up),
+        bytes(status.body_bytes_decoded),
+        status.requests,
+        status.failures,
+        status.direct_requests,
+        status.proxy,
+        status.control,
+        status.gateway_key,
+        status.version,
+        status.uptime_s,
+    );
+    Ok(out)
+}

@@ -1,0 +1,103 @@
+//! Around a gateway that does not answer.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#[cfg(test)]
+mod support;
+
+use std::{net::SocketAddr, time::Duration};
+
+use longhaul_agent::{config::Fallback, session::GatewayState};
+use support::{TestAgent, TestGateway};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, UdpSocket},
+};
+
+const SOON: Fallback = Fallback::After(Duration::from_millis(200));
+
+/// An origin that answers every connection with one response and what it read.
+async fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let mut read = 0;
+            while !request[..read].windows(4).any(|end| end == b"\r\n\r\n") {
+                read += stream.read(&mut request[read..]).await.unwrap();
+            }
+            let line = String::from_utf8_lossy(&request[..read])
+                .lines()
+                .next()
+                .unwrap()
+                .to_owned();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{line}",
+                line.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    address
+}
+
+/// A socket that hears and says nothing: a gateway that is down, or behind a firewall.
+async fn silence() -> (UdpSocket, String) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
+#[tokio::test]
+async fn requests_and_tunnels_go_around_a_silent_gateway() {
+    let (_silent, gateway) = silence().await;
+    let origin = origin().await;
+    let agent = TestAgent::start(&gateway, SOON).await;
+    let reply = agent.get(&format!("http://{origin}/page?x=1")).await;
+    assert_eq!((reply.status, reply.text()), (200, "GET /page?x=1 HTTP/1.1"));
+    let mut client = agent.connect().await;
+    client
+        .send(&format!(
+            "POST http://{origin}/form HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc"
+        ))
+        .await;
+    assert_eq!(client.reply().await.text(), "POST /form HTTP/1.1");
+    let mut client = agent.connect().await;
+    client
+        .send(&format!(
+            "CONNECT {origin} HTTP/1.1\r\nhost: a\r\n\r\nGET /in-tunnel HTTP/1.1\r\n\r\n"
+        ))
+        .await;
+    assert!(client.head().await.starts_with("HTTP/1.1 200"));
+    assert_eq!(client.reply().await.text(), "GET /in-tunnel HTTP/1.1");
+    let status = agent.status();
+    assert_eq!((status.direct_requests, status.failures), (3, 0));
+    assert!(status.direct_in_use);
+}
+
+#[tokio::test]
+async fn an_origin_that_fails_is_told_from_a_gateway_that_does() {
+    let (_silent, gateway) = silence().await;
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let agent = TestAgent::start(&gateway, SOON).await;
+    let reply = agent.get(&format!("http://{closed}/")).await;
+    assert_eq!(reply.status, 502);
+    assert!(
+        reply.text().contains("The website refuses connections"),
+        "{}",
+        reply.text()
+    );
+}
+
+#[tokio::test]
+async fn the_gateway_is_used_again_when_it_answers() {
+    let gateway = TestGateway::start();
+    let agent = TestAgent::start(&gateway.address(), SOON).await;
+    agent.reach(GatewayState::Open).await;
+    assert_eq!(agent.get("http://site.test/page").await.text(), "this is page");
+    assert_eq!(agent.status().direct_requests, 0);
+    assert!(!agent.status().direct_in_use);
+}

@@ -1,0 +1,179 @@
+//! What happens when the gateway, the session or the bytes misbehave.
+#[cfg(test)]
+mod support;
+
+use longhaul_agent::{config::Fallback, session::GatewayState};
+use support::{Ending, TestAgent, TestGateway, gateway::noise, pair};
+
+#[tokio::test]
+async fn a_bad_window_never_reaches_the_browser_and_the_rest_is_fetched_again() {
+    let (gateway, agent) = pair().await;
+    let reply = agent.get("http://site.test/bad-window").await;
+    assert_eq!((reply.status, reply.ending), (200, Ending::Complete));
+    assert!(reply.body == noise(300_000));
+    let status = agent.status();
+    assert_eq!((status.windows_bad, status.resumed, status.truncated), (1, 1, 0));
+    let seen = gateway.seen("http://site.test/bad-window");
+    let resume = seen[1].resume.clone().unwrap();
+    assert_eq!(resume.offset, 65_536);
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_resumed_is_truncated() {
+    for path in ["bad-window-weak", "bad-window-changed", "cut", "bad-whole"] {
+        let (gateway, agent) = pair().await;
+        let reply = agent
+            .get_released(&format!("http://site.test/{path}"), &gateway)
+            .await;
+        assert_eq!((reply.status, reply.ending), (200, Ending::Truncated), "{path}");
+        let whole = noise(300_000);
+        assert!(
+            whole.starts_with(&reply.body),
+            "{path}: a byte that was not verified"
+        );
+        assert_eq!(
+            (agent.status().truncated, agent.status().failures),
+            (1, 1),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_lost_session_repeats_what_is_safe() {
+    let (gateway, agent) = pair().await;
+    assert_eq!(agent.get("http://site.test/die").await.text(), "this is die");
+    let seen = gateway.seen("http://site.test/die");
+    assert_eq!(seen.len(), 2);
+    assert!(seen[0].session < seen[1].session);
+    agent.reach(GatewayState::Open).await;
+    assert_eq!(agent.status().sessions, 2);
+}
+
+#[tokio::test]
+async fn a_lost_session_never_repeats_a_post() {
+    let (gateway, agent) = pair().await;
+    let mut client = agent.connect().await;
+    client
+        .send("POST http://site.test/die HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\norder")
+        .await;
+    let reply = client.reply().await;
+    assert_eq!(reply.status, 502);
+    assert!(
+        reply.text().contains("may or may not have received it"),
+        "{}",
+        reply.text()
+    );
+    agent.reach(GatewayState::Open).await;
+    assert_eq!(agent.get("http://site.test/next").await.status, 200);
+    assert_eq!(gateway.seen("http://site.test/die").len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_ends_again_and_again_is_told() {
+    let (gateway, agent) = pair().await;
+    let reply = agent.get("http://site.test/die-always").await;
+    assert_eq!(reply.status, 502);
+    assert!(reply.text().contains("again and again"), "{}", reply.text());
+    assert!(gateway.seen("http://site.test/die-always").len() <= 8);
+}
+
+#[tokio::test]
+async fn a_download_goes_on_in_the_next_session() {
+    let (gateway, agent) = pair().await;
+    let reply = agent.get_released("http://site.test/die-midway", &gateway).await;
+    assert_eq!(reply.ending, Ending::Complete);
+    assert!(reply.body == noise(300_000));
+    let seen = gateway.seen("http://site.test/die-midway");
+    assert_eq!(seen.len(), 2);
+    assert!(
+        seen[1].resume.is_some() && seen[0].session < seen[1].session,
+        "{seen:?}"
+    );
+    assert_eq!(agent.status().windows_bad, 0);
+}
+
+#[tokio::test]
+async fn an_unknown_base_is_answered_with_full_fields() {
+    let (gateway, agent) = pair().await;
+    assert_eq!(agent.get("http://site.test/first").await.status, 200);
+    assert_eq!(
+        agent.get("http://site.test/unknown-base").await.text(),
+        "this is unknown-base"
+    );
+    let seen = gateway.seen("http://site.test/unknown-base");
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0].fields, seen[1].fields);
+    let mut client = agent.connect().await;
+    client
+        .send("POST http://other.test/unknown-base HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\norder")
+        .await;
+    assert_eq!(client.reply().await.status, 200);
+    let bodies: Vec<Vec<u8>> = gateway
+        .seen("http://other.test/unknown-base")
+        .into_iter()
+        .map(|seen| seen.body)
+        .collect();
+    assert_eq!(bodies, [b"order", b"order"]);
+}
+
+#[tokio::test]
+async fn early_data_carries_only_what_may_be_replayed() {
+    let gateway = TestGateway::start();
+    for (request, early) in [
+        ("GET http://site.test/too-early HTTP/1.1\r\nhost: a\r\n\r\n", true),
+        ("GET http://site.test/425 HTTP/1.1\r\nhost: a\r\n\r\n", true),
+        (
+            "GET http://site.test/auth HTTP/1.1\r\nhost: a\r\nauthorization: Basic eA==\r\n\r\n",
+            false,
+        ),
+        (
+            "POST http://site.test/echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\nx",
+            false,
+        ),
+        (
+            "DELETE http://site.test/delete HTTP/1.1\r\nhost: a\r\n\r\n",
+            false,
+        ),
+    ] {
+        let agent = TestAgent::start(&gateway.address(), Fallback::Never).await;
+        let mut client = agent.connect().await;
+        client.send(request).await;
+        let reply = client.reply().await;
+        assert_eq!(reply.status, 200, "{request}");
+        let url = request.split(' ').nth(1).unwrap();
+        let seen = gateway.seen(url);
+        // Whether a request met the handshake is a matter of timing; that none that may not did, is not.
+        assert!(early || seen.iter().all(|seen| !seen.early), "{request}");
+        assert!(!seen.last().unwrap().early || early, "{request}");
+        agent.agent.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_the_gateway_does_not_know_is_told_so() {
+    let gateway = TestGateway::start();
+    let stranger = longhaul_types::SecretKey::from_bytes([99; 32]);
+    let key = support::gateway_secret().public();
+    let agent = TestAgent::enrolled(&gateway.address(), key, stranger, Fallback::Never).await;
+    agent.reach(GatewayState::Down).await;
+    let reply = agent.get("http://site.test/").await;
+    assert_eq!(reply.status, 504);
+    assert!(
+        reply.text().contains("refused by the gateway"),
+        "{}",
+        reply.text()
+    );
+}
+
+#[tokio::test]
+async fn a_truncation_is_no_clean_end_even_for_a_client_that_reads_to_the_end() {
+    let (_gateway, agent) = pair().await;
+    let mut client = agent.connect().await;
+    client
+        .send("GET http://site.test/bad-whole HTTP/1.0\r\n\r\n")
+        .await;
+    let mut everything = Vec::new();
+    let ended = tokio::io::AsyncReadExt::read_to_end(&mut client.stream, &mut everything).await;
+    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}

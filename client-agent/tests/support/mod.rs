@@ -1,0 +1,128 @@
+//! A gateway made of the real transport and the session's messages, which misbehaves as a test tells it to; an agent
+//! beside it; and a plain HTTP client.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub(crate) mod client;
+pub(crate) mod gateway;
+
+use std::time::Duration;
+
+use longhaul_agent::{
+    agent::Agent,
+    config::{Config, Fallback},
+    control::Status,
+    session::GatewayState,
+};
+use longhaul_types::{Invite, PublicKey, SecretKey, UnixTime};
+use tempfile::TempDir;
+
+#[allow(unused_imports, reason = "each test file uses a part of it")]
+pub(crate) use client::{Client, Ending, Reply};
+pub(crate) use gateway::TestGateway;
+
+/// Longer than any test may take; a test that waits for it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn device() -> SecretKey {
+    SecretKey::from_bytes([2; 32])
+}
+
+pub(crate) fn gateway_secret() -> SecretKey {
+    SecretKey::from_bytes([1; 32])
+}
+
+/// An agent of the test gateway, with its own state directory.
+pub(crate) struct TestAgent {
+    pub(crate) agent: Agent,
+    pub(crate) dir: TempDir,
+}
+
+impl TestAgent {
+    pub(crate) async fn start(address: &str, fallback: Fallback) -> Self {
+        Self::enrolled(address, gateway_secret().public(), device(), fallback).await
+    }
+
+    pub(crate) async fn enrolled(
+        address: &str,
+        key: PublicKey,
+        device: SecretKey,
+        fallback: Fallback,
+    ) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = Agent::start(config(&dir, address, key, device, fallback))
+            .await
+            .unwrap();
+        Self { agent, dir }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client::connect(self.agent.proxy()).await
+    }
+
+    pub(crate) async fn get(&self, url: &str) -> Reply {
+        let mut client = self.connect().await;
+        client
+            .send(&format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
+            .await;
+        client.reply().await
+    }
+
+    /// Like [`Self::get`], with a fault midway that the gateway has ready.
+    pub(crate) async fn get_released(&self, url: &str, gateway: &TestGateway) -> Reply {
+        let mut client = self.connect().await;
+        client
+            .send(&format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n\r\n"))
+            .await;
+        client.reply_with(|| gateway.release()).await
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.agent.control().status()
+    }
+
+    /// Waits for a state of the session.
+    pub(crate) async fn reach(&self, state: GatewayState) {
+        let mut view = self.agent.control().context.gateway.watch();
+        let reached = view.wait_for(|view| view.state == state);
+        drop(
+            tokio::time::timeout(PATIENCE, reached)
+                .await
+                .expect("the session's state")
+                .unwrap(),
+        );
+    }
+}
+
+pub(crate) fn invite(address: &str, key: PublicKey, device: SecretKey) -> Invite {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let expiry = UnixTime::new(now + Duration::from_secs(24 * 3600));
+    let token = gateway::epoch().mint(&device.public(), [1, 2, 3, 4], expiry);
+    Invite::new(address.to_owned(), key, device, token).unwrap()
+}
+
+pub(crate) fn config(
+    dir: &TempDir,
+    address: &str,
+    key: PublicKey,
+    device: SecretKey,
+    fallback: Fallback,
+) -> Config {
+    Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        control: "127.0.0.1:0".parse().unwrap(),
+        state_dir: dir.path().join("state"),
+        invite: invite(address, key, device),
+        link: None,
+        fallback,
+    }
+}
+
+/// A gateway and an agent whose session is open.
+pub(crate) async fn pair() -> (TestGateway, TestAgent) {
+    let gateway = TestGateway::start();
+    let agent = TestAgent::start(&gateway.address(), Fallback::Never).await;
+    agent.reach(GatewayState::Open).await;
+    (gateway, agent)
+}

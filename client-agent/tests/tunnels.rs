@@ -1,0 +1,69 @@
+//! CONNECT.
+#[cfg(test)]
+mod support;
+
+use support::{Client, TestAgent, pair};
+use tokio::io::AsyncWriteExt;
+
+async fn connect(agent: &TestAgent, target: &str) -> (Client, String) {
+    let mut client = agent.connect().await;
+    client
+        .send(&format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n\r\n"))
+        .await;
+    let head = client.head().await;
+    (client, head)
+}
+
+#[tokio::test]
+async fn bytes_pass_both_ways_and_the_end_passes_too() {
+    let (_gateway, agent) = pair().await;
+    // The second time the host is known to work, and the answer comes before the gateway's.
+    for _ in 0..2 {
+        let (mut client, head) = connect(&agent, "echo.test:443").await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        client.send("hello").await;
+        assert_eq!(client.exactly(5).await, b"hello");
+        let much = "x".repeat(500_000);
+        let (mut reader, mut writer) = client.stream.split();
+        let write = async {
+            writer.write_all(much.as_bytes()).await.unwrap();
+            writer.shutdown().await.unwrap();
+        };
+        let read = async {
+            let mut back = Vec::new();
+            tokio::io::AsyncReadExt::read_to_end(&mut reader, &mut back)
+                .await
+                .unwrap();
+            back
+        };
+        let ((), back) = tokio::join!(write, read);
+        assert!(back == much.as_bytes());
+    }
+    assert_eq!(agent.status().tunnels, 2);
+    assert_eq!(agent.status().failures, 0);
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_first_is_heard() {
+    let (_gateway, agent) = pair().await;
+    for _ in 0..2 {
+        let (mut client, head) = connect(&agent, "speaks-first.test:25").await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert_eq!(client.exactly(11).await, b"220 hello\r\n");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_tunnel_is_told_in_words() {
+    let (_gateway, agent) = pair().await;
+    for (target, status) in [("refuse.test:443", 502), ("no-port.test", 400)] {
+        let mut client = agent.connect().await;
+        client
+            .send(&format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n\r\n"))
+            .await;
+        let reply = client.reply().await;
+        assert_eq!(reply.status, status, "{}", reply.head);
+        assert!(reply.text().contains("Whose fault?"));
+    }
+    assert_eq!(agent.status().tunnels, 0);
+}

@@ -1,0 +1,248 @@
+//! The gateway as a whole: listens, serves sessions, follows the list of devices, shows metrics, shuts down.
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
+use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    task::JoinSet,
+    time::{MissedTickBehavior, interval},
+};
+use tracing::{info, warn};
+
+use crate::{
+    config::Config,
+    devices::{DevicesError, DevicesWatch},
+    metrics::Metrics,
+    metrics_server::{self, LinkLedger},
+    session::{self, Gateway},
+    state::{StateDir, StateError},
+};
+
+/// How often the list of devices is looked at: a revoked device is out within a second.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A gateway that accepts sessions.
+pub struct Server {
+    listener: Listener,
+    gateway: Arc<Gateway>,
+    devices: DevicesWatch,
+    metrics: Option<TcpListener>,
+    ledger: Arc<LinkLedger>,
+}
+
+/// A gateway that cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The list of devices.
+    #[error(transparent)]
+    Devices(#[from] DevicesError),
+    /// A file of `extra-ca` cannot be read.
+    #[error("[fetch] extra-ca: {path} cannot be read: {source}", path = path.display())]
+    ExtraCa {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The UDP socket.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The metrics' TCP socket.
+    #[error("[metrics] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The client for origins.
+    #[error(transparent)]
+    Origin(#[from] OriginConfigError),
+    /// The state directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+impl Server {
+    /// Makes everything ready, so that sessions are accepted when this returns. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub async fn bind(config: &Config) -> Result<Self, ServerError> {
+        let state = StateDir::open(&config.state_dir)?;
+        let keys = state.keys()?;
+        let metrics = match config.metrics.listen {
+            Some(address) => Some(
+                TcpListener::bind(address)
+                    .await
+                    .map_err(|source| ServerError::Metrics { address, source })?,
+            ),
+            None => None,
+        };
+        let own_ports = metrics
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect();
+        let origin = OriginClient::new(origin_config(config)?)?;
+        let mut devices = DevicesWatch::new(state.clone());
+        let admitted = match devices.look() {
+            Some(devices) => devices?.statuses(),
+            None => BTreeMap::new(),
+        };
+        if admitted.is_empty() {
+            warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
+        }
+        let epoch = keys.next_epoch();
+        let listener = listen(ListenConfig {
+            listen: config.listen,
+            secret: keys.secret,
+            epoch: epoch.clone(),
+            reset_secret: *keys.reset.as_bytes(),
+            transport: transport(config),
+            max_sessions: config.limits.sessions,
+            devices: admitted,
+        })?;
+        // After the port is ours: a second gateway that finds it taken must not disturb the epoch of the first.
+        state.keep_epoch(&epoch)?;
+        let gateway = Gateway {
+            origin,
+            metrics: Metrics::default(),
+            tunnel_ports: config.tunnel.ports.clone(),
+            tunnel_idle: config.tunnel.idle_timeout,
+            own_ports,
+            streams_per_session: config.limits.streams_per_session,
+            streams_per_device: config.limits.streams_per_device,
+            coders: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            devices: Mutex::default(),
+        };
+        Ok(Self {
+            listener,
+            gateway: Arc::new(gateway),
+            devices,
+            metrics,
+            ledger: Arc::default(),
+        })
+    }
+
+    /// Where sessions are accepted.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.listener.local_addr()
+    }
+
+    /// Where metrics are served.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Serves sessions until `shutdown` completes, then closes them with "going away".
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        tokio::pin!(shutdown);
+        let mut sessions: JoinSet<()> = JoinSet::new();
+        let metrics = self.metrics.take().map(|listener| {
+            let router = metrics_server::router(Arc::clone(&self.gateway), Arc::clone(&self.ledger));
+            tokio::spawn(async move {
+                if let Err(error) = axum::serve(listener, router).await {
+                    warn!(%error, "metrics are no longer served");
+                }
+            })
+        });
+        let admission = self.listener.admission();
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                incoming = self.listener.accept() => match incoming {
+                    Some(incoming) => self.start(&mut sessions, incoming),
+                    None => break,
+                },
+                _ = look.tick() => match self.devices.look() {
+                    None => {}
+                    Some(Ok(devices)) => {
+                        info!(devices = devices.iter().count(), "the list of devices changed");
+                        admission.set_devices(devices.statuses()).await;
+                    }
+                    Some(Err(error)) => warn!(%error, "the list of devices stays as it was"),
+                },
+                Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
+            }
+        }
+        info!("going away");
+        self.listener.shutdown().await;
+        sessions.shutdown().await;
+        if let Some(metrics) = metrics {
+            metrics.abort();
+        }
+    }
+
+    fn start(&self, sessions: &mut JoinSet<()>, incoming: longhaul_driver::Incoming) {
+        let gateway = Arc::clone(&self.gateway);
+        let session: Session = incoming.session.clone();
+        let ledger = Arc::clone(&self.ledger);
+        sessions.spawn(async move {
+            let entry = ledger.enter(session);
+            session::serve(gateway, incoming).await;
+            drop(entry);
+        });
+    }
+}
+
+fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {
+    let read = |path: &PathBuf| {
+        std::fs::read(path).map_err(|source| ServerError::ExtraCa {
+            path: path.clone(),
+            source,
+        })
+    };
+    Ok(OriginConfig {
+        dns: config.fetch.dns.clone(),
+        extra_ca: config.fetch.extra_ca.iter().map(read).collect::<Result<_, _>>()?,
+        guard: Guard::new(
+            config.guard.allow.iter().copied(),
+            own_addresses(config.listen.ip()),
+        ),
+        resolve: config.fetch.resolve.clone(),
+        timeouts: Timeouts {
+            response_head: config.fetch.response_timeout,
+            body_idle: config.fetch.idle_timeout,
+            ..Timeouts::default()
+        },
+        ..OriginConfig::default()
+    })
+}
+
+/// The addresses of this machine. Other services on it may trust requests that come from itself.
+fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
+    let mut addresses = match if_addrs::get_if_addrs() {
+        Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
+        Err(error) => {
+            warn!(%error, "this machine's addresses are not known, so fetches of its own public address are not refused");
+            Vec::new()
+        }
+    };
+    if !listen.is_unspecified() {
+        addresses.push(listen);
+    }
+    addresses
+}
+
+fn transport(config: &Config) -> TransportConfig {
+    // The control stream, and room for streams that end while new ones open.
+    const SLACK: u64 = 16;
+    TransportConfig {
+        max_streams: config.limits.streams_per_session as u64 + SLACK,
+        ..TransportConfig::gateway()
+    }
+}

@@ -1,0 +1,122 @@
+//! The command line as it was typed. What it means together with the file and the environment is for `config` to say.
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use longhaul_types::PublicKey;
+
+use crate::config::{Keys, Raw, keys};
+
+/// The Longhaul gateway: fetches for agents from the fast network.
+#[derive(Debug, Parser)]
+#[command(name = "longhaul-gateway", version, max_term_width = 120)]
+pub struct CliArgs {
+    /// Settings of the command line.
+    #[command(flatten)]
+    pub settings: SettingArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that override the environment (`LONGHAUL_*`) and the configuration file.
+#[derive(Args, Debug, Default)]
+pub struct SettingArgs {
+    /// Configuration file (TOML) (env: LONGHAUL_CONFIG)
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// UDP address that agents connect to (env: LONGHAUL_LISTEN, default: `[::]:4433`)
+    #[arg(long, value_name = "ADDR:PORT", global = true)]
+    pub listen: Option<String>,
+    /// Directory of keys and devices (env: LONGHAUL_STATE_DIR)
+    #[arg(long, value_name = "DIR", global = true)]
+    pub state_dir: Option<String>,
+    /// Least severe messages to log: error, warn, info, debug or trace, or a tracing filter (env: LONGHAUL_LOG)
+    #[arg(long, value_name = "LEVEL", global = true)]
+    pub log: Option<String>,
+    /// Fetch NAME (or *.NAME) from ADDR instead of asking DNS; may be repeated
+    #[arg(long, value_name = "NAME=ADDR", global = true)]
+    pub resolve: Vec<String>,
+    /// Trust the certificates in FILE (PEM) too; may be repeated
+    #[arg(long, value_name = "FILE", global = true)]
+    pub extra_ca: Vec<String>,
+    /// Ask these name servers: `system`, or addresses separated by commas
+    #[arg(long, value_name = "SERVERS", global = true)]
+    pub dns: Option<String>,
+    /// Let fetches and tunnels connect to this range although it is not public; may be repeated
+    #[arg(long, value_name = "CIDR", global = true)]
+    pub allow: Vec<String>,
+    /// Ports that tunnels may go to, such as 80,443,1024-65535
+    #[arg(long, value_name = "PORTS", global = true)]
+    pub tunnel_ports: Option<String>,
+    /// Serve Prometheus metrics on this loopback address
+    #[arg(long, value_name = "ADDR:PORT", global = true)]
+    pub metrics: Option<String>,
+}
+
+/// What the program is asked to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the gateway until Ctrl-C or SIGTERM
+    Run,
+    /// Check the configuration and print it as it takes effect
+    CheckConfig,
+    /// Manage the devices that may connect
+    Device {
+        /// What to do with them.
+        #[command(subcommand)]
+        action: DeviceCommand,
+    },
+    /// Admit a new device and print the one line that its agent needs. The line holds the device's secret key
+    Invite {
+        /// Name of the device, as `device list` shows it
+        #[arg(long)]
+        name: String,
+        /// Where agents reach this gateway from outside
+        #[arg(long, value_name = "HOST:PORT")]
+        address: String,
+    },
+}
+
+/// What to do with the devices.
+#[derive(Debug, Subcommand)]
+pub enum DeviceCommand {
+    /// List the devices
+    List,
+    /// Admit a device by its public key
+    Add {
+        /// Name of the device
+        #[arg(long)]
+        name: String,
+        /// Its public key, 43 characters of base64url
+        key: PublicKey,
+    },
+    /// Shut a device out; its sessions end within a second
+    Revoke {
+        /// The device's name, id or public key
+        device: String,
+    },
+}
+
+impl SettingArgs {
+    /// The flags that were given, by the key that they override.
+    pub(crate) fn values(&self) -> Vec<(&'static Keys, Raw)> {
+        let text = |value: &Option<String>| value.clone().map(Raw::Text);
+        let list = |values: &[String]| {
+            (!values.is_empty()).then(|| Raw::List(values.iter().cloned().map(Raw::Text).collect()))
+        };
+        [
+            (&keys::LISTEN, text(&self.listen)),
+            (&keys::STATE_DIR, text(&self.state_dir)),
+            (&keys::LOG, text(&self.log)),
+            (&keys::FETCH_RESOLVE, list(&self.resolve)),
+            (&keys::FETCH_EXTRA_CA, list(&self.extra_ca)),
+            (&keys::FETCH_DNS, text(&self.dns)),
+            (&keys::GUARD_ALLOW, list(&self.allow)),
+            (&keys::TUNNEL_PORTS, text(&self.tunnel_ports)),
+            (&keys::METRICS_LISTEN, text(&self.metrics)),
+        ]
+        .into_iter()
+        .filter_map(|(key, raw)| raw.map(|raw| (key, raw)))
+        .collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! The commands of the program.
+mod device;
+mod invite;
+mod run;
+
+use std::io::{self, Write};
+
+use crate::{
+    accept::ServerError,
+    cli::Command,
+    config::{Config, ResolvedSetting},
+    devices::DevicesError,
+    state::StateError,
+};
+
+/// A command that was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The address of the invite.
+    #[error("--address: {0}")]
+    Address(String),
+    /// The list of devices.
+    #[error(transparent)]
+    Devices(#[from] DevicesError),
+    /// What was to be printed could not be.
+    #[error("standard output cannot be written: {0}")]
+    Output(#[from] io::Error),
+    /// The gateway cannot start.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The state directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// Carries out a command; what the user asked for goes to `out`, logs do not.
+///
+/// # Errors
+/// See [`CommandError`].
+pub async fn execute(
+    command: Command,
+    config: &Config,
+    settings: &[ResolvedSetting],
+    out: &mut impl Write,
+) -> Result<(), CommandError> {
+    match command {
+        Command::Run => run::run(config, out).await,
+        Command::CheckConfig => Ok(out.write_all(render_settings(settings).as_bytes())?),
+        Command::Device { action } => device::execute(action, config, out),
+        Command::Invite { name, address } => invite::execute(&name, &address, config, out),
+    }
+}
+
+/// The settings in force as a configuration file, with their sources as comments.
+pub(crate) fn render_settings(settings: &[ResolvedSetting]) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for setting in settings {
+        let (found, key) = setting.key.split_once('.').unwrap_or(("", setting.key));
+        if found != section {
+            text.push_str(&format!("\n[{found}]\n"));
+            section = found;
+        }
+        text.push_str(&format!("{key} = {} # {}\n", setting.value, setting.source));
+    }
+    text
+}

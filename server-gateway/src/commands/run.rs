@@ -1,0 +1,40 @@
+//! `run`: serves until it is told to stop.
+use std::io::Write;
+
+use super::CommandError;
+use crate::{accept::Server, config::Config};
+
+pub(super) async fn run(config: &Config, out: &mut impl Write) -> Result<(), CommandError> {
+    // Before `ready` is printed: whoever reads it may send the signal at once.
+    let stop = stop_signal()?;
+    let server = Server::bind(config).await?;
+    if let Some(address) = server.metrics_addr() {
+        tracing::info!(%address, "metrics are served");
+    }
+    writeln!(out, "ready {}", server.local_addr())?;
+    out.flush()?;
+    server.run(stop).await;
+    Ok(())
+}
+
+/// Completes with Ctrl-C or, where there is one, SIGTERM.
+#[cfg(unix)]
+fn stop_signal() -> Result<impl Future<Output = ()>, CommandError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn stop_signal() -> Result<impl Future<Output = ()>, CommandError> {
+    Ok(async {
+        // Without a handler the default action ends the program all the same.
+        let _unhandled = tokio::signal::ctrl_c().await;
+    })
+}

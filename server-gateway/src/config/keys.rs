@@ -1,0 +1,38 @@
+//! The names of the settings in their three spellings.
+
+/// The spellings of one setting.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// In the file: `section.key`.
+    pub path: &'static str,
+    /// In the environment.
+    pub env: &'static str,
+    /// On the command line; empty where there is none.
+    pub flag: &'static str,
+}
+
+macro_rules! keys {
+    ($($name:ident: $path:literal, $env:literal, $flag:literal;)*) => {
+        $(pub(crate) const $name: Keys = Keys { path: $path, env: $env, flag: $flag };)*
+        /// All settings, in the order in which they are shown.
+        pub(crate) const ALL: &[&Keys] = &[$(&$name),*];
+    };
+}
+
+keys! {
+    LISTEN: "listen", "LONGHAUL_LISTEN", "--listen";
+    STATE_DIR: "state-dir", "LONGHAUL_STATE_DIR", "--state-dir";
+    LOG: "log", "LONGHAUL_LOG", "--log";
+    FETCH_RESOLVE: "fetch.resolve", "LONGHAUL_FETCH_RESOLVE", "--resolve";
+    FETCH_EXTRA_CA: "fetch.extra-ca", "LONGHAUL_FETCH_EXTRA_CA", "--extra-ca";
+    FETCH_DNS: "fetch.dns", "LONGHAUL_FETCH_DNS", "--dns";
+    FETCH_RESPONSE_TIMEOUT: "fetch.response-timeout", "LONGHAUL_FETCH_RESPONSE_TIMEOUT", "";
+    FETCH_IDLE_TIMEOUT: "fetch.idle-timeout", "LONGHAUL_FETCH_IDLE_TIMEOUT", "";
+    GUARD_ALLOW: "guard.allow", "LONGHAUL_GUARD_ALLOW", "--allow";
+    TUNNEL_PORTS: "tunnel.ports", "LONGHAUL_TUNNEL_PORTS", "--tunnel-ports";
+    TUNNEL_IDLE_TIMEOUT: "tunnel.idle-timeout", "LONGHAUL_TUNNEL_IDLE_TIMEOUT", "";
+    METRICS_LISTEN: "metrics.listen", "LONGHAUL_METRICS_LISTEN", "--metrics";
+    LIMITS_SESSIONS: "limits.sessions", "LONGHAUL_LIMITS_SESSIONS", "";
+    LIMITS_STREAMS_PER_SESSION: "limits.streams-per-session", "LONGHAUL_LIMITS_STREAMS_PER_SESSION", "";
+    LIMITS_STREAMS_PER_DEVICE: "limits.streams-per-device", "LONGHAUL_LIMITS_STREAMS_PER_DEVICE", "";
+}

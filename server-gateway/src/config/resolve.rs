@@ -1,0 +1,243 @@
+//! From the layers to the settings in force.
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use longhaul_origin::{Cidr, DnsServers, ResolveMap};
+
+use super::{
+    Config, ConfigErrors, ConfigFile, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig, PortSet, Raw,
+    ResolvedSetting, TunnelConfig, keys,
+    layers::{Layers, list, quoted, text, texts},
+};
+use crate::cli::SettingArgs;
+
+/// The variables of the environment.
+pub type Environment = BTreeMap<String, String>;
+
+/// Resolves the settings, and tells where each of them came from.
+///
+/// # Errors
+/// Everything that is wrong, in all layers.
+pub fn resolve(
+    args: &SettingArgs,
+    environment: &Environment,
+) -> Result<(Config, Vec<ResolvedSetting>), ConfigErrors> {
+    let mut errors = Vec::new();
+    let path = args
+        .config
+        .clone()
+        .or_else(|| environment.get("LONGHAUL_CONFIG").map(PathBuf::from));
+    let file = path.and_then(|path| match ConfigFile::read(&path) {
+        Ok(file) => Some((path, file)),
+        Err(found) => {
+            errors.extend(found);
+            None
+        }
+    });
+    let mut layers = Layers {
+        file,
+        environment,
+        flags: args.values(),
+        settings: Vec::new(),
+        errors,
+    };
+    let config = Config {
+        listen: layers.take(&keys::LISTEN, default_listen, listen, |value| {
+            quoted(&value.to_string())
+        }),
+        state_dir: layers.take(
+            &keys::STATE_DIR,
+            || default_state_dir(environment),
+            |raw| text(raw).map(PathBuf::from),
+            |value| quoted(&value.display().to_string()),
+        ),
+        log: layers.take(
+            &keys::LOG,
+            || "info".to_owned(),
+            |raw| {
+                let filter = text(raw)?;
+                let parsed = filter.parse::<tracing_subscriber::EnvFilter>();
+                parsed
+                    .map(|_| filter.to_owned())
+                    .map_err(|error| format!("`{filter}`: {error}"))
+            },
+            |value| quoted(value),
+        ),
+        fetch: fetch(&mut layers),
+        guard: GuardConfig {
+            allow: allow(&mut layers),
+        },
+        tunnel: tunnel(&mut layers),
+        metrics: MetricsConfig {
+            listen: layers.take(
+                &keys::METRICS_LISTEN,
+                || None,
+                metrics_listen,
+                |value| quoted(&value.map_or_else(|| "off".to_owned(), |address| address.to_string())),
+            ),
+        },
+        limits: LimitsConfig {
+            sessions: layers.count(&keys::LIMITS_SESSIONS, 1000, 1_000_000),
+            streams_per_session: layers.count(&keys::LIMITS_STREAMS_PER_SESSION, 256, 4096),
+            streams_per_device: layers.count(&keys::LIMITS_STREAMS_PER_DEVICE, 512, 65_536),
+        },
+    };
+    if layers.errors.is_empty() {
+        Ok((config, layers.settings))
+    } else {
+        Err(ConfigErrors(layers.errors))
+    }
+}
+
+fn fetch(layers: &mut Layers<'_>) -> FetchConfig {
+    let mut shown = BTreeMap::new();
+    let resolve = layers.take(
+        &keys::FETCH_RESOLVE,
+        ResolveMap::default,
+        |raw| {
+            shown = resolve_entries(raw)?;
+            ResolveMap::parse(&shown).map_err(|error| error.to_string())
+        },
+        |_| String::new(),
+    );
+    if let Some(setting) = layers.settings.last_mut() {
+        let entries: Vec<_> = shown
+            .iter()
+            .map(|(name, address)| format!("{} = {}", quoted(name), quoted(address)))
+            .collect();
+        setting.value = if entries.is_empty() {
+            "{}".to_owned()
+        } else {
+            format!("{{ {} }}", entries.join(", "))
+        };
+    }
+    FetchConfig {
+        resolve,
+        extra_ca: layers.take(
+            &keys::FETCH_EXTRA_CA,
+            Vec::new,
+            |raw| texts(raw).map(|paths| paths.into_iter().map(PathBuf::from).collect()),
+            |paths: &Vec<PathBuf>| list(paths.iter().map(|path| path.display())),
+        ),
+        dns: layers.take(
+            &keys::FETCH_DNS,
+            DnsServers::default,
+            |raw| {
+                let servers = texts(raw)?;
+                let servers = if servers == ["system"] {
+                    Vec::new()
+                } else {
+                    servers
+                };
+                DnsServers::parse(servers).map_err(|error| error.to_string())
+            },
+            |servers| match servers {
+                DnsServers::System => list(["system"]),
+                DnsServers::Explicit(servers) => list(servers),
+            },
+        ),
+        response_timeout: layers.duration(
+            &keys::FETCH_RESPONSE_TIMEOUT,
+            Duration::from_secs(60),
+            Duration::from_secs(1)..=Duration::from_secs(3600),
+        ),
+        idle_timeout: layers.duration(
+            &keys::FETCH_IDLE_TIMEOUT,
+            Duration::from_secs(600),
+            Duration::from_secs(1)..=Duration::from_secs(24 * 3600),
+        ),
+    }
+}
+
+fn tunnel(layers: &mut Layers<'_>) -> TunnelConfig {
+    TunnelConfig {
+        ports: layers.take(
+            &keys::TUNNEL_PORTS,
+            PortSet::all_but_smtp,
+            |raw| PortSet::parse(texts(raw)?).map_err(|error| error.to_string()),
+            |ports| list(ports.texts()),
+        ),
+        idle_timeout: layers.duration(
+            &keys::TUNNEL_IDLE_TIMEOUT,
+            Duration::from_secs(30 * 60),
+            Duration::from_secs(10)..=Duration::from_secs(7 * 24 * 3600),
+        ),
+    }
+}
+
+fn allow(layers: &mut Layers<'_>) -> Vec<Cidr> {
+    layers.take(
+        &keys::GUARD_ALLOW,
+        Vec::new,
+        |raw| {
+            let ranges = texts(raw)?
+                .into_iter()
+                .map(|text| text.parse::<Cidr>().map_err(|error| error.to_string()));
+            ranges.collect()
+        },
+        |ranges: &Vec<Cidr>| list(ranges),
+    )
+}
+
+/// A table in the file, `NAME=ADDR` in the other layers.
+fn resolve_entries(raw: &Raw) -> Result<BTreeMap<String, String>, String> {
+    if let Raw::Table(table) = raw {
+        let entry = |(name, value): (&String, &Raw)| match value {
+            Raw::Text(address) => Ok((name.clone(), address.clone())),
+            Raw::Integer(_) | Raw::List(_) | Raw::Table(_) | Raw::Other(_) => {
+                Err(format!("`{name}`: the address must be a text"))
+            }
+        };
+        return table.iter().map(entry).collect();
+    }
+    let entry = |text: String| match text.split_once('=') {
+        Some((name, address)) => Ok((name.trim().to_owned(), address.trim().to_owned())),
+        None => Err(format!("`{text}` is not NAME=ADDR")),
+    };
+    texts(raw)?.into_iter().map(entry).collect()
+}
+
+fn default_listen() -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 4433)
+}
+
+fn listen(raw: &Raw) -> Result<SocketAddr, String> {
+    let text = text(raw)?;
+    text.parse().map_err(|_| {
+        format!("`{text}` is not ADDR:PORT; write 0.0.0.0:4433 for all IPv4 addresses, [::]:4433 for all addresses")
+    })
+}
+
+fn metrics_listen(raw: &Raw) -> Result<Option<SocketAddr>, String> {
+    let text = text(raw)?;
+    if text == "off" {
+        return Ok(None);
+    }
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| format!("`{text}` is neither ADDR:PORT nor \"off\""))?;
+    if address.ip().is_loopback() {
+        Ok(Some(address))
+    } else {
+        Err(format!(
+            "`{text}` is not a loopback address; metrics have no access control, so use 127.0.0.1 or [::1]"
+        ))
+    }
+}
+
+fn default_state_dir(environment: &Environment) -> PathBuf {
+    let set = |name: &str| environment.get(name).filter(|value| !value.is_empty());
+    if let Some(state) = set("XDG_STATE_HOME") {
+        return PathBuf::from(state).join("longhaul-gateway");
+    }
+    match set("HOME") {
+        Some(home) if home != "/root" && home != "/" => {
+            PathBuf::from(home).join(".local/state/longhaul-gateway")
+        }
+        Some(_) | None => PathBuf::from("/var/lib/longhaul-gateway"),
+    }
+}

@@ -1,0 +1,61 @@
+//! The control streams: `Hello` and `Welcome`, then cancellations.
+use std::{sync::Arc, time::Duration};
+
+use longhaul_driver::SendStream;
+use longhaul_protocol::session::{Hello, Message, VersionRange, Welcome, encode};
+use tokio::time::timeout;
+use tracing::{debug, info};
+
+use crate::{incoming::Incoming, session::SessionContext};
+
+/// Transport errors with which a session is closed (docs/protocol/transport.md section 7.4).
+const ERROR_MALFORMED: u64 = 2;
+pub(crate) const ERROR_INTERNAL: u64 = 5;
+/// How long an agent that speaks no common version has to read so and close the session.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Serves the control streams for the life of the session.
+pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, mut answer: SendStream) {
+    let Ok(Some(Message::Hello(hello))) = incoming.message().await else {
+        let reason = "the control stream begins without hello";
+        return context.session.close(ERROR_MALFORMED, reason);
+    };
+    let version = hello.versions.common(VersionRange::OURS);
+    let software: String = hello
+        .software
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .take(64)
+        .collect();
+    info!(version, software, link = ?context.profile, "hello");
+    let mut wire = Vec::new();
+    // Its size is known when this is compiled.
+    let _fits = encode(&welcome(&hello), &mut wire);
+    if answer.write(wire.into()).await.is_err() {
+        return;
+    }
+    if version.is_none() {
+        // An agent that does not take its leave is shown out.
+        let _left = timeout(FAREWELL, context.session.closed()).await;
+        return context
+            .session
+            .close(ERROR_MALFORMED, "no common session version");
+    }
+    loop {
+        match incoming.message().await {
+            Ok(Some(Message::Cancel(cancel))) => context.cancel(cancel.fetch),
+            Ok(Some(_)) => debug!("a message that has no place on the control stream"),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    // The gateway's control stream stays open as long as the session.
+    context.session.closed().await;
+}
+
+fn welcome(hello: &Hello) -> Message {
+    Message::Welcome(Welcome {
+        version: hello.versions.common(VersionRange::OURS).unwrap_or(0),
+        versions: VersionRange::OURS,
+        software: concat!("longhaul-gateway/", env!("CARGO_PKG_VERSION")).to_owned(),
+    })
+}

@@ -1,0 +1,90 @@
+//! What the agent is told when there is no response.
+use longhaul_origin::{FetchError, TlsDefect};
+use longhaul_protocol::session::FailureReason;
+
+/// Longest detail in characters (docs/protocol/session.md).
+const MAX_DETAIL: usize = 500;
+
+/// A fetch or tunnel without response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) reason: FailureReason,
+    pub(crate) detail: String,
+}
+
+impl Failure {
+    pub(crate) fn new(reason: FailureReason, detail: impl ToString) -> Self {
+        Self {
+            reason,
+            detail: detail.to_string().chars().take(MAX_DETAIL).collect(),
+        }
+    }
+}
+
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        Self::new(reason(&error), &error)
+    }
+}
+
+fn reason(error: &FetchError) -> FailureReason {
+    match error {
+        FetchError::BadUrl(_) => FailureReason::BadUrl,
+        FetchError::ConnectTimeout => FailureReason::ConnectTimeout,
+        FetchError::DnsFailed(_) => FailureReason::DnsFailed,
+        FetchError::DnsNotFound => FailureReason::DnsNotFound,
+        FetchError::GuardRefused(_) => FailureReason::AddressRefused,
+        FetchError::HeaderTooLarge => FailureReason::HeaderTooLarge,
+        FetchError::Overloaded | FetchError::Resources => FailureReason::Overloaded,
+        FetchError::Protocol => FailureReason::MalformedResponse,
+        FetchError::Refused => FailureReason::ConnectionRefused,
+        FetchError::Reset => FailureReason::ConnectionReset,
+        FetchError::ResponseTimeout => FailureReason::ResponseTimeout,
+        FetchError::Tls(TlsDefect::Expired | TlsDefect::NotValidYet) => FailureReason::TlsExpired,
+        FetchError::Tls(TlsDefect::NameMismatch) => FailureReason::TlsNameMismatch,
+        FetchError::Tls(TlsDefect::UnknownIssuer) => FailureReason::TlsUnknownIssuer,
+        FetchError::Tls(_) => FailureReason::TlsOther,
+        FetchError::Unreachable => FailureReason::Unreachable,
+        FetchError::Upload => FailureReason::Malformed,
+        FetchError::Cancelled | _ => FailureReason::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_origin::{BadUrl, DnsFailure};
+
+    use super::*;
+
+    #[test]
+    fn reasons_tell_the_defects_apart() {
+        for (error, expected) in [
+            (FetchError::BadUrl(BadUrl::Scheme), FailureReason::BadUrl),
+            (FetchError::DnsNotFound, FailureReason::DnsNotFound),
+            (
+                FetchError::DnsFailed(DnsFailure::Timeout),
+                FailureReason::DnsFailed,
+            ),
+            (FetchError::Refused, FailureReason::ConnectionRefused),
+            (FetchError::Tls(TlsDefect::NotValidYet), FailureReason::TlsExpired),
+            (
+                FetchError::Tls(TlsDefect::UnknownIssuer),
+                FailureReason::TlsUnknownIssuer,
+            ),
+            (FetchError::Tls(TlsDefect::NotTls), FailureReason::TlsOther),
+            (FetchError::HeaderTooLarge, FailureReason::HeaderTooLarge),
+            (FetchError::Overloaded, FailureReason::Overloaded),
+        ] {
+            let failure = Failure::from(error.clone());
+            assert_eq!(failure.reason, expected, "{error}");
+            assert_eq!(failure.detail, error.to_string());
+        }
+        assert_eq!(
+            Failure::new(FailureReason::Internal, "ä".repeat(600))
+                .detail
+                .chars()
+                .count(),
+            500
+        );
+    }
+}

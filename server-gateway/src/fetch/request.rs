@@ -1,0 +1,293 @@
+//! From a `Fetch` to the request that goes to the origin.
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
+    header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, TE},
+    request::Parts,
+};
+use longhaul_http::{
+    coding, conditional, hop,
+    limits::HeaderLimits,
+    method::{EARLY_DATA, EARLY_DATA_ONE, is_safe_bodyless},
+};
+use longhaul_protocol::session::{
+    FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set,
+};
+
+use super::Failure;
+use crate::session::SessionContext;
+
+/// The gateway's place in `Via`: one Longhaul proxy, the agent, is before it.
+const PROXIES_BEFORE: usize = 1;
+
+/// Whether a request came where an attacker could have repeated it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// In early data.
+    Early,
+    /// After the handshake.
+    Confirmed,
+}
+
+/// A request that may be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    /// The request for the origin, without its body.
+    pub(crate) parts: Parts,
+    /// The browser's own fields.
+    pub(crate) browser: HeaderMap,
+}
+
+/// Checks a fetch and makes the origin's request of it.
+pub(crate) fn outgoing(
+    context: &SessionContext,
+    fetch: &Fetch,
+    arrived: Arrived,
+) -> Result<Outgoing, Failure> {
+    let fields = decode(context, fetch)?;
+    let browser = header_map(&fields)?;
+    prepare(fetch, browser, arrived)
+}
+
+/// Decodes the header set, which from now on may serve as a base.
+fn decode(context: &SessionContext, fetch: &Fetch) -> Result<Vec<HeaderField>, Failure> {
+    let mut sets = context.request_sets();
+    let fields = decode_header_set(&fetch.headers, fetch.id, &sets).map_err(|error| {
+        let reason = match error {
+            HeaderSetError::UnknownBase => FailureReason::UnknownBase,
+            HeaderSetError::BadIndex | HeaderSetError::TooLarge | _ => FailureReason::Malformed,
+        };
+        Failure::new(reason, error)
+    })?;
+    sets.insert(fetch.id, fields.clone());
+    Ok(fields)
+}
+
+fn header_map(fields: &[HeaderField]) -> Result<HeaderMap, Failure> {
+    let malformed = || {
+        Failure::new(
+            FailureReason::Malformed,
+            "the request has a header field that is not valid",
+        )
+    };
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    for (name, value) in fields {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| malformed())?;
+        headers.append(name, HeaderValue::from_bytes(value).map_err(|_| malformed())?);
+    }
+    Ok(headers)
+}
+
+fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Outgoing, Failure> {
+    let method = method(&fetch.method)?;
+    if arrived == Arrived::Early {
+        check_early(fetch, &method, &browser)?;
+    }
+    HeaderLimits::default()
+        .check_target(&fetch.url)
+        .map_err(|error| Failure::new(FailureReason::BadUrl, error))?;
+    let uri: Uri = fetch
+        .url
+        .parse()
+        .map_err(|_| Failure::new(FailureReason::BadUrl, "the request's URL is not valid"))?;
+    if hop::is_loop(&browser, PROXIES_BEFORE) {
+        let detail = "the request has passed this gateway before: it goes in circles";
+        return Err(Failure::new(FailureReason::TargetRefused, detail));
+    }
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    parts.headers = origin_headers(fetch, &method, &browser, arrived);
+    parts.method = method;
+    parts.uri = uri;
+    Ok(Outgoing { parts, browser })
+}
+
+/// docs/protocol/session.md section 3.
+fn check_early(fetch: &Fetch, method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
+    if fetch.has_body || !is_safe_bodyless(method, headers) || headers.contains_key(AUTHORIZATION) {
+        return Err(Failure::new(
+            FailureReason::TooEarly,
+            "this request must wait for the handshake",
+        ));
+    }
+    Ok(())
+}
+
+fn method(method: &SessionMethod) -> Result<Method, Failure> {
+    Ok(match method {
+        SessionMethod::Get => Method::GET,
+        SessionMethod::Head => Method::HEAD,
+        SessionMethod::Post => Method::POST,
+        SessionMethod::Put => Method::PUT,
+        SessionMethod::Delete => Method::DELETE,
+        SessionMethod::Options => Method::OPTIONS,
+        SessionMethod::Patch => Method::PATCH,
+        SessionMethod::Other(token) => Method::from_bytes(token.as_bytes())
+            .map_err(|_| Failure::new(FailureReason::Malformed, "the request's method is not a token"))?,
+    })
+}
+
+fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: Arrived) -> HeaderMap {
+    let mut headers = browser.clone();
+    hop::strip_request(&mut headers);
+    for name in [
+        // Made from the URL.
+        HOST,
+        // Trailers are not relayed.
+        TE,
+        // The agent has answered it.
+        EXPECT,
+        // Made from what really follows.
+        CONTENT_LENGTH,
+    ] {
+        headers.remove(name);
+    }
+    if !fetch.has_body && [Method::POST, Method::PUT, Method::PATCH].contains(method) {
+        // RFC 9110 section 8.6: methods that anticipate content say that there is none.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    conditional::drop_meaningless_ranges(method, &mut headers);
+    coding::set_accept_encoding(&mut headers);
+    if arrived == Arrived::Early {
+        headers.insert(EARLY_DATA, EARLY_DATA_ONE);
+    }
+    hop::append_via(&mut headers, Version::HTTP_11);
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_protocol::session::{FetchKind, HeaderSet};
+
+    use super::*;
+
+    fn fetch(method: SessionMethod, url: &str) -> Fetch {
+        Fetch {
+            id: 1,
+            method,
+            url: url.to_owned(),
+            headers: HeaderSet::default(),
+            kind: FetchKind::Page,
+            has_body: false,
+            held: None,
+            seen: 0,
+            resume: None,
+        }
+    }
+
+    fn fields(list: &[(&str, &str)]) -> HeaderMap {
+        let fields: Vec<_> = list
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), v.as_bytes().to_vec()))
+            .collect();
+        header_map(&fields).unwrap()
+    }
+
+    fn reason(fetch: &Fetch, headers: HeaderMap, arrived: Arrived) -> FailureReason {
+        prepare(fetch, headers, arrived).unwrap_err().reason
+    }
+
+    #[test]
+    fn what_concerns_one_hop_stays_there() {
+        let browser = fields(&[
+            ("connection", "x-mine"),
+            ("x-mine", "1"),
+            ("proxy-authorization", "secret"),
+            ("te", "trailers"),
+            ("expect", "100-continue"),
+            ("host", "other.test"),
+            ("accept-encoding", "br"),
+            ("via", "1.1 longhaul"),
+            ("cookie", "a=1"),
+        ]);
+        let outgoing = prepare(
+            &fetch(SessionMethod::Get, "http://a.test/"),
+            browser,
+            Arrived::Confirmed,
+        )
+        .unwrap();
+        let mut names: Vec<_> = outgoing.parts.headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept-encoding", "cookie", "via"]);
+        assert_eq!(
+            outgoing.parts.headers["accept-encoding"],
+            "gzip, deflate, br, zstd"
+        );
+        assert_eq!(hop::times_through(&outgoing.parts.headers), 2);
+        assert_eq!(outgoing.browser["accept-encoding"], "br");
+    }
+
+    #[test]
+    fn early_data_is_for_safe_requests_without_credentials() {
+        let get = fetch(SessionMethod::Get, "http://a.test/");
+        let outgoing = prepare(&get, fields(&[]), Arrived::Early).unwrap();
+        assert_eq!(outgoing.parts.headers["early-data"], "1");
+        assert!(
+            !prepare(&get, fields(&[]), Arrived::Confirmed)
+                .unwrap()
+                .parts
+                .headers
+                .contains_key("early-data")
+        );
+        let with_body = Fetch {
+            has_body: true,
+            ..get.clone()
+        };
+        for (fetch, headers) in [
+            (&get, fields(&[("authorization", "Basic x")])),
+            (&with_body, fields(&[])),
+            (&fetch(SessionMethod::Post, "http://a.test/"), fields(&[])),
+            (
+                &fetch(SessionMethod::Other("TRACE".to_owned()), "http://a.test/"),
+                fields(&[]),
+            ),
+        ] {
+            assert_eq!(
+                reason(fetch, headers.clone(), Arrived::Early),
+                FailureReason::TooEarly
+            );
+            assert!(prepare(fetch, headers, Arrived::Confirmed).is_ok());
+        }
+    }
+
+    #[test]
+    fn circles_and_nonsense_are_refused() {
+        let circle = fields(&[("via", "1.1 longhaul, 1.1 longhaul")]);
+        let get = fetch(SessionMethod::Get, "http://a.test/");
+        assert_eq!(
+            reason(&get, circle, Arrived::Confirmed),
+            FailureReason::TargetRefused
+        );
+        let no_method = fetch(SessionMethod::Other("GE T".to_owned()), "http://a.test/");
+        assert_eq!(
+            reason(&no_method, fields(&[]), Arrived::Confirmed),
+            FailureReason::Malformed
+        );
+        let no_url = fetch(SessionMethod::Get, "http://a.test/ b");
+        assert_eq!(
+            reason(&no_url, fields(&[]), Arrived::Confirmed),
+            FailureReason::BadUrl
+        );
+        let long = fetch(
+            SessionMethod::Get,
+            &format!("http://a.test/{}", "x".repeat(40_000)),
+        );
+        assert_eq!(
+            reason(&long, fields(&[]), Arrived::Confirmed),
+            FailureReason::BadUrl
+        );
+        assert!(header_map(&[("a b".to_owned(), Vec::new())]).is_err());
+        assert!(header_map(&[("a".to_owned(), b"x\r\ny".to_vec())]).is_err());
+    }
+
+    #[test]
+    fn a_post_without_body_says_so() {
+        let post = fetch(SessionMethod::Post, "http://a.test/");
+        let outgoing = prepare(&post, fields(&[]), Arrived::Confirmed).unwrap();
+        assert_eq!(outgoing.parts.headers["content-length"], "0");
+        let upload = Fetch {
+            has_body: true,
+            ..post
+        };
+        let outgoing = prepare(&upload, fields(&[("content-length", "77")]), Arrived::Confirmed).unwrap();
+        assert!(!outgoing.parts.headers.contains_key("content-length"));
+    }
+}

@@ -1,0 +1,374 @@
+//! The response stream: `Head`, `Body` and windows, sent as the origin delivers them.
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
+use longhaul_origin::{BodyError, OriginBody};
+use longhaul_protocol::session::{Body, BodyCoding, FailureReason, Message, encode};
+use longhaul_types::BitRate;
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::{
+    Failure,
+    head::{BULK_CLASS, HEAD_CLASS},
+};
+use crate::{
+    body::{BodyCoder, CodeError, Progress},
+    metrics::Outcome,
+    session::SessionContext,
+};
+
+/// Coded bytes that are sent together: so much may gather before the stream is opened, too.
+const GATHER: usize = 48 * 1024;
+/// Longest time that bytes of the origin wait for company before they are sent.
+const MAX_HOLD: Duration = Duration::from_millis(50);
+/// An origin that is silent for so long pauses. Below it is the usual spacing of packets on the way from an origin.
+const MAX_PAUSE: Duration = Duration::from_millis(20);
+const MIN_PAUSE: Duration = Duration::from_millis(2);
+/// What a sender could have used the hop for during a pause.
+const PACKET_BITS: u64 = 1200 * 8;
+/// An object that turned out this long goes on as bulk.
+const LONG: u64 = 1024 * 1024;
+
+/// The agent takes no more: it stopped the stream, or the session is lost.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+/// The response stream of one fetch.
+pub(crate) struct Responder {
+    context: Arc<SessionContext>,
+    class: Priority,
+    stream: Option<SendStream>,
+    /// Messages that are to be sent before the windows.
+    messages: Vec<u8>,
+    windows: Vec<u8>,
+    body: BodyState,
+    /// The class that the stream has.
+    at: Priority,
+    sent: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum BodyState {
+    /// The `Body` message is to come, with these values.
+    Announced {
+        length: Option<u64>,
+        offset: u64,
+    },
+    Begun,
+}
+
+impl Responder {
+    /// A response that begins with an encoded `Head`; the body, if there is one, goes in `class`.
+    pub(crate) fn new(
+        context: Arc<SessionContext>,
+        head: Vec<u8>,
+        class: Priority,
+        length: Option<u64>,
+        offset: u64,
+    ) -> Self {
+        Self {
+            context,
+            class,
+            stream: None,
+            messages: head,
+            windows: Vec::new(),
+            body: BodyState::Announced { length, offset },
+            at: HEAD_CLASS,
+            sent: 0,
+        }
+    }
+
+    /// Sends the head and ends the stream.
+    pub(crate) async fn finish_without_body(mut self) -> Result<(), Gone> {
+        self.send(None, End::Finish).await
+    }
+
+    /// Sends what has gathered. A body's coding must be given once there are windows.
+    async fn send(&mut self, coding: Option<BodyCoding>, end: End) -> Result<(), Gone> {
+        let has_windows = !self.windows.is_empty();
+        if has_windows && let (BodyState::Announced { length, offset }, Some(coding)) = (self.body, coding) {
+            // Fixed-size fields: this message cannot be too large.
+            let _fits = encode(
+                &Message::Body(Body {
+                    coding,
+                    length,
+                    offset,
+                }),
+                &mut self.messages,
+            );
+            self.body = BodyState::Begun;
+        }
+        let mut chunk = std::mem::take(&mut self.messages);
+        if self.stream.is_none() && end == End::Open && self.class == BULK_CLASS {
+            // A download's head must not wait behind other downloads.
+            self.open(HEAD_CLASS, std::mem::take(&mut chunk), End::Open)
+                .await?;
+        }
+        chunk.append(&mut self.windows);
+        let class = if has_windows { self.class } else { self.at };
+        let Some(stream) = &mut self.stream else {
+            return self.open(class, chunk, end).await;
+        };
+        if class != self.at {
+            stream.set_priority(class).await.map_err(|_| Gone)?;
+            self.at = class;
+        }
+        self.sent += chunk.len() as u64;
+        if end == End::Finish {
+            stream.announce(self.sent).await.map_err(|_| Gone)?;
+        }
+        stream.write(chunk.into()).await.map_err(|_| Gone)?;
+        if end == End::Finish {
+            stream.finish().await.map_err(|_| Gone)?;
+        }
+        if self.sent > LONG && self.class != HEAD_CLASS {
+            self.class = BULK_CLASS;
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self, class: Priority, first: Vec<u8>, end: End) -> Result<(), Gone> {
+        self.sent = first.len() as u64;
+        let total = (end == End::Finish).then_some(self.sent);
+        let options = OpenOptions {
+            class,
+            early: EarlyData::Allowed,
+            total,
+        };
+        let stream = self.context.session.open(options, first.into(), end).await;
+        self.stream = Some(stream.map_err(|_| Gone)?);
+        self.at = class;
+        Ok(())
+    }
+
+    /// Waits until the agent wants no more of the stream; for ever before it is opened.
+    async fn stopped(&mut self) {
+        match &mut self.stream {
+            Some(stream) => {
+                stream.stopped().await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Why a response broke off.
+enum Broken {
+    Gone(Gone),
+    Origin(BodyError),
+    Coding(CodeError),
+}
+
+impl From<Gone> for Broken {
+    fn from(gone: Gone) -> Self {
+        Self::Gone(gone)
+    }
+}
+
+impl From<CodeError> for Broken {
+    fn from(error: CodeError) -> Self {
+        Self::Coding(error)
+    }
+}
+
+/// Sends a response with its body.
+///
+/// Back-pressure reaches the origin, since nothing more is read while the hop takes nothing. A body that breaks off
+/// ends without its last window, which no agent takes for its end (docs/protocol/body.md section 4); cancelling the
+/// stream could drop the head as well, and the agent would wait for it for ever.
+pub(crate) async fn relay(
+    mut responder: Responder,
+    body: OriginBody,
+    coder: BodyCoder,
+) -> Result<Outcome, Failure> {
+    let mut coding = Coding {
+        coder: Some(coder),
+        context: Arc::clone(&responder.context),
+    };
+    let broken = match relay_body(&mut responder, body, &mut coding).await {
+        Ok(()) => return Ok(Outcome::Complete),
+        Err(broken) => broken,
+    };
+    match broken {
+        Broken::Gone(Gone) => return Ok(Outcome::Cancelled),
+        Broken::Coding(error @ CodeError::Origin(_))
+            if responder.stream.is_none() && coding.decoded() == 0 =>
+        {
+            return Err(Failure::new(FailureReason::MalformedResponse, error));
+        }
+        Broken::Origin(error) => debug!(%error, "the origin broke off"),
+        Broken::Coding(error) => debug!(%error, "a body cannot be coded on"),
+    }
+    let known = coding.coding();
+    if known.is_none() {
+        responder.windows.clear();
+    }
+    match responder.send(known, End::Finish).await {
+        Ok(()) => Ok(Outcome::Truncated),
+        Err(Gone) => Ok(Outcome::Cancelled),
+    }
+}
+
+async fn relay_body(
+    responder: &mut Responder,
+    mut body: OriginBody,
+    coding: &mut Coding,
+) -> Result<(), Broken> {
+    let pause = pause(responder.context.session.stats().send_rate);
+    let mut held_since = Some(Instant::now());
+    loop {
+        let frame = match held_since {
+            Some(since) => {
+                let left = MAX_HOLD.saturating_sub(since.elapsed()).min(pause);
+                match timeout(left, body.frame()).await {
+                    Ok(frame) => frame,
+                    Err(_) => {
+                        coding.flush(responder).await?;
+                        held_since = None;
+                        continue;
+                    }
+                }
+            }
+            None => tokio::select! {
+                frame = body.frame() => frame,
+                () = responder.stopped() => return Err(Gone.into()),
+            },
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                // Trailers are not relayed.
+                if let Ok(data) = frame.into_data() {
+                    held_since.get_or_insert_with(Instant::now);
+                    if coding.push(data, responder).await? {
+                        held_since = None;
+                    }
+                }
+            }
+            Some(Err(error)) => {
+                // What came before is good and the browser may use it.
+                coding.flush(responder).await?;
+                return Err(Broken::Origin(error));
+            }
+            None => return coding.finish(responder).await,
+        }
+    }
+}
+
+/// A pause shorter than this gains nothing: the hop would only have carried a packet meanwhile.
+fn pause(rate: BitRate) -> Duration {
+    if rate.as_bps() == 0 {
+        return MAX_PAUSE;
+    }
+    Duration::from_micros(PACKET_BITS.saturating_mul(1_000_000) / rate.as_bps()).clamp(MIN_PAUSE, MAX_PAUSE)
+}
+
+/// The coder, which visits a thread for computing where its work is long.
+struct Coding {
+    /// There between any two steps.
+    coder: Option<BodyCoder>,
+    context: Arc<SessionContext>,
+}
+
+impl Coding {
+    fn coding(&self) -> Option<BodyCoding> {
+        self.coder.as_ref().and_then(BodyCoder::coding)
+    }
+
+    fn decoded(&self) -> u64 {
+        self.coder.as_ref().map_or(0, BodyCoder::decoded)
+    }
+
+    /// Codes a piece of the body; whether all that was held has been sent.
+    async fn push(&mut self, mut input: Bytes, responder: &mut Responder) -> Result<bool, Broken> {
+        loop {
+            let step = |coder: &mut BodyCoder, input: &mut Bytes, wire: &mut Vec<u8>| coder.step(input, wire);
+            let progress = self.work(&mut input, &mut responder.windows, step).await?;
+            if responder.windows.len() >= GATHER
+                || (responder.stream.is_some() && !responder.windows.is_empty())
+            {
+                responder.send(self.coding(), End::Open).await?;
+            }
+            if progress == Progress::Done {
+                let holds = self.coder.as_ref().is_some_and(BodyCoder::holds);
+                return Ok(!holds && responder.windows.is_empty() && responder.stream.is_some());
+            }
+        }
+    }
+
+    /// Sends all that has come.
+    async fn flush(&mut self, responder: &mut Responder) -> Result<(), Broken> {
+        if self.coder.as_ref().is_some_and(BodyCoder::holds) {
+            let flush = |coder: &mut BodyCoder, _: &mut Bytes, wire: &mut Vec<u8>| coder.flush(wire);
+            self.work(&mut Bytes::new(), &mut responder.windows, flush)
+                .await?;
+        }
+        if responder.stream.is_none() || !responder.windows.is_empty() {
+            responder.send(self.coding(), End::Open).await?;
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, responder: &mut Responder) -> Result<(), Broken> {
+        if let Some(Err(error)) = self.coder.as_ref().map(BodyCoder::check_complete) {
+            if self.decoded() > 0 {
+                self.flush(responder).await?;
+            }
+            return Err(error.into());
+        }
+        let coder = self.coder.take().ok_or(CodeError::Interrupted)?;
+        if let BodyState::Announced { length, .. } = &mut responder.body {
+            *length = Some(coder.decoded());
+        }
+        let _permit = self.context.gateway.coders.acquire().await;
+        let mut wire = std::mem::take(&mut responder.windows);
+        let coded = tokio::task::spawn_blocking(move || (coder.finish(&mut wire), wire)).await;
+        let (coding, wire) = coded.map_err(|_| CodeError::Interrupted)?;
+        responder.windows = wire;
+        responder.send(Some(coding?), End::Finish).await?;
+        Ok(())
+    }
+
+    async fn work<T: Send + 'static>(
+        &mut self,
+        input: &mut Bytes,
+        wire: &mut Vec<u8>,
+        work: impl FnOnce(&mut BodyCoder, &mut Bytes, &mut Vec<u8>) -> Result<T, CodeError> + Send + 'static,
+    ) -> Result<T, CodeError> {
+        let mut coder = self.coder.take().ok_or(CodeError::Interrupted)?;
+        if !coder.is_heavy(input.len()) {
+            let outcome = work(&mut coder, input, wire);
+            self.coder = Some(coder);
+            return outcome;
+        }
+        // As many at a time as there are cores: more would only take turns.
+        let _permit = self.context.gateway.coders.acquire().await;
+        let (mut own_input, mut own_wire) = (std::mem::take(input), std::mem::take(wire));
+        let worked = tokio::task::spawn_blocking(move || {
+            let outcome = work(&mut coder, &mut own_input, &mut own_wire);
+            (coder, own_input, own_wire, outcome)
+        });
+        let (coder, own_input, own_wire, outcome) = worked.await.map_err(|_| CodeError::Interrupted)?;
+        self.coder = Some(coder);
+        (*input, *wire) = (own_input, own_wire);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_follow_the_hop() {
+        assert_eq!(pause(BitRate::kbps(40)), MAX_PAUSE);
+        assert_eq!(pause(BitRate::bps(0)), MAX_PAUSE);
+        assert_eq!(pause(BitRate::kbps(1000)), Duration::from_micros(9600));
+        assert_eq!(pause(BitRate::kbps(100_000)), MIN_PAUSE);
+    }
+}

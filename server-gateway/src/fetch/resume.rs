@@ -1,0 +1,56 @@
+//! Resumed fetches (docs/protocol/session.md section 6): is what the origin has now what the agent has begun to get?
+use http::{HeaderMap, StatusCode, header};
+use longhaul_protocol::session::{FailureReason, Resume, Validator};
+
+use super::Failure;
+
+/// Checks that a response continues the one that is to be resumed.
+pub(crate) fn check(resume: &Resume, status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
+    let field = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &http::HeaderValue| value.to_str().ok())
+    };
+    let same = match &resume.validator {
+        // Weak tags are the same for bodies that differ in bytes (RFC 9110 section 8.8.1).
+        Validator::EntityTag(tag) => !tag.starts_with("W/") && field(header::ETAG) == Some(tag),
+        Validator::LastModified(date) => field(header::LAST_MODIFIED) == Some(date),
+        // The hash of the whole body ends the windows, and the agent compares it with this one.
+        Validator::ContentHash(_) => true,
+    };
+    if same && [StatusCode::OK, StatusCode::PARTIAL_CONTENT].contains(&status) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        FailureReason::Changed,
+        "the resource changed since the response began",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_the_same_strong_validator_goes_on() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ETAG, HeaderValue::from_static("\"a\""));
+        headers.insert(
+            header::LAST_MODIFIED,
+            HeaderValue::from_static("Sun, 06 Nov 1994 08:49:37 GMT"),
+        );
+        let goes_on = |validator, status| check(&Resume { offset: 5, validator }, status, &headers).is_ok();
+        let tag = |text: &str| Validator::EntityTag(text.to_owned());
+        assert!(goes_on(tag("\"a\""), StatusCode::OK));
+        assert!(!goes_on(tag("\"b\""), StatusCode::OK));
+        assert!(!goes_on(tag("W/\"a\""), StatusCode::OK));
+        assert!(!goes_on(tag("\"a\""), StatusCode::NOT_FOUND));
+        assert!(goes_on(
+            Validator::LastModified("Sun, 06 Nov 1994 08:49:37 GMT".to_owned()),
+            StatusCode::OK
+        ));
+        assert!(goes_on(Validator::ContentHash([0; 32]), StatusCode::OK));
+    }
+}

@@ -1,0 +1,26 @@
+//! The Longhaul gateway: takes sessions of agents in and fetches for them from the fast network.
+//!
+//! The way of a request: `accept` takes a session of an admitted device, `session` makes a task of each of its streams,
+//! `fetch` sends the request through [`longhaul_origin`] and answers on a response stream, `body` and `upload` carry the
+//! bodies, `tunnel` the CONNECT tunnels. `config`, `state` and `devices` are what the operator sets and keeps.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod accept;
+mod body;
+pub mod cli;
+pub mod commands;
+pub mod config;
+mod control;
+pub mod devices;
+mod fetch;
+mod incoming;
+mod metrics;
+mod metrics_server;
+mod session;
+pub mod state;
+mod tunnel;
+mod upload;
+
+pub use accept::{Server, ServerError};
+pub use metrics::{LinkBytes, Metrics, Outcome};

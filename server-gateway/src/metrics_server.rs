@@ -1,0 +1,143 @@
+//! `/metrics` for Prometheus, on a loopback address.
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use longhaul_driver::Session;
+
+use crate::{metrics::LinkBytes, session::Gateway};
+
+/// The bytes of all sessions on the hop.
+#[derive(Debug, Default)]
+pub(crate) struct LinkLedger(Mutex<Ledger>);
+
+#[derive(Debug, Default)]
+struct Ledger {
+    next: u64,
+    /// As many as the listener admits at a time.
+    open: BTreeMap<u64, Session>,
+    closed: LinkBytes,
+}
+
+/// A session in the ledger; dropped when it has ended.
+pub(crate) struct Entry {
+    ledger: Arc<LinkLedger>,
+    number: u64,
+}
+
+impl LinkLedger {
+    pub(crate) fn enter(self: &Arc<Self>, session: Session) -> Entry {
+        let mut ledger = self.lock();
+        let number = ledger.next;
+        ledger.next += 1;
+        ledger.open.insert(number, session);
+        drop(ledger);
+        Entry {
+            ledger: Arc::clone(self),
+            number,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> LinkBytes {
+        let ledger = self.lock();
+        ledger.open.values().fold(ledger.closed, add)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut ledger = self.ledger.lock();
+        if let Some(session) = ledger.open.remove(&self.number) {
+            ledger.closed = add(ledger.closed, &session);
+        }
+    }
+}
+
+fn add(sum: LinkBytes, session: &Session) -> LinkBytes {
+    let stats = session.stats();
+    LinkBytes {
+        sent: sum.sent + stats.bytes_sent,
+        received: sum.received + stats.bytes_received,
+    }
+}
+
+#[derive(Clone)]
+struct Source {
+    gateway: Arc<Gateway>,
+    ledger: Arc<LinkLedger>,
+}
+
+pub(crate) fn router(gateway: Arc<Gateway>, ledger: Arc<LinkLedger>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .with_state(Source { gateway, ledger })
+}
+
+async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoResponse {
+    // A page in a browser on this machine must not read it (DNS rebinding), nor a device through this gateway.
+    if !names_loopback(&headers) || headers.contains_key(header::VIA) || headers.contains_key(header::ORIGIN)
+    {
+        return Err(StatusCode::FORBIDDEN);
+    }
+    let origin = source.gateway.origin.stats().snapshot();
+    let text = source.gateway.metrics.render(&origin, source.ledger.bytes());
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+}
+
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok())
+        .unwrap_or_default();
+    let name = host
+        .rsplit_once(':')
+        .map_or(host, |(name, port)| if port.contains(']') { host } else { name });
+    let literal = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost"
+        || literal
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_loopback_hosts_are_served() {
+        let named = |host: &'static str| {
+            names_loopback(&HeaderMap::from_iter([(
+                header::HOST,
+                HeaderValue::from_static(host),
+            )]))
+        };
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9",
+            "[::1]:9",
+            "[::1]",
+            "localhost:9",
+            "localhost",
+        ] {
+            assert!(named(host), "{host}");
+        }
+        for host in ["evil.test", "10.0.0.1:9", "localhost.evil.test", ""] {
+            assert!(!named(host), "{host}");
+        }
+    }
+}

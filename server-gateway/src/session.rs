@@ -1,0 +1,282 @@
+//! One session of a device: its streams become tasks, bounded in number.
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
+use longhaul_origin::OriginClient;
+use longhaul_protocol::session::{HeaderSets, Message};
+use longhaul_types::{DeviceId, LinkProfile, PublicKey};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    task::JoinSet,
+};
+use tracing::{Instrument as _, debug, info, info_span, warn};
+
+use crate::{
+    config::PortSet,
+    control, fetch,
+    incoming::{Incoming, IncomingError},
+    metrics::Metrics,
+    tunnel,
+};
+
+/// Number of the agent's control stream.
+const AGENT_CONTROL: u64 = 0;
+/// Cancellations that overtook their fetch; more of them than a session has streams make no sense.
+const MAX_OVERTAKING: usize = 256;
+
+/// What all sessions share.
+pub(crate) struct Gateway {
+    pub(crate) origin: OriginClient,
+    pub(crate) metrics: Metrics,
+    pub(crate) tunnel_ports: PortSet,
+    pub(crate) tunnel_idle: Duration,
+    /// TCP ports of the gateway itself, which tunnels must not reach.
+    pub(crate) own_ports: Vec<SocketAddr>,
+    pub(crate) streams_per_session: usize,
+    pub(crate) streams_per_device: usize,
+    /// As many permits as there are cores: for coding.
+    pub(crate) coders: Semaphore,
+    /// Streams that each device may have at a time; entries live as long as the device has a session.
+    pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
+}
+
+impl Gateway {
+    fn device_streams(&self, device: PublicKey) -> Arc<Semaphore> {
+        let mut devices = lock(&self.devices);
+        devices.retain(|_, streams| Arc::strong_count(streams) > 1);
+        let streams = devices
+            .entry(device)
+            .or_insert_with(|| Arc::new(Semaphore::new(self.streams_per_device)));
+        Arc::clone(streams)
+    }
+}
+
+/// What the tasks of one session share.
+pub(crate) struct SessionContext {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) session: Session,
+    pub(crate) profile: Option<LinkProfile>,
+    /// docs/protocol/session.md section 6.
+    pub(crate) window_key: [u8; 32],
+    request_sets: Mutex<HeaderSets>,
+    response_sets: Mutex<HeaderSets>,
+    cancels: Mutex<Cancels>,
+}
+
+impl SessionContext {
+    pub(crate) fn request_sets(&self) -> MutexGuard<'_, HeaderSets> {
+        lock(&self.request_sets)
+    }
+
+    pub(crate) fn response_sets(&self) -> MutexGuard<'_, HeaderSets> {
+        lock(&self.response_sets)
+    }
+
+    /// Registers a fetch or tunnel for cancellation; `None` if its number is in use.
+    pub(crate) fn register(&self, id: u64) -> Option<Registration<'_>> {
+        let cancelled = lock(&self.cancels).register(id)?;
+        Some(Registration {
+            context: self,
+            id,
+            cancelled,
+        })
+    }
+
+    /// Cancels a fetch or tunnel, which may not have arrived yet.
+    pub(crate) fn cancel(&self, id: u64) {
+        lock(&self.cancels).cancel(id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the locks guard is whole between any two statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A fetch or tunnel under way.
+pub(crate) struct Registration<'a> {
+    context: &'a SessionContext,
+    id: u64,
+    cancelled: oneshot::Receiver<()>,
+}
+
+impl Registration<'_> {
+    /// Waits until the agent cancels it.
+    pub(crate) async fn cancelled(&mut self) {
+        if (&mut self.cancelled).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        lock(&self.context.cancels).running.remove(&self.id);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Cancels {
+    running: BTreeMap<u64, oneshot::Sender<()>>,
+    /// Cancelled before they arrived, since streams are independent of each other.
+    overtaking: BTreeSet<u64>,
+}
+
+impl Cancels {
+    fn register(&mut self, id: u64) -> Option<oneshot::Receiver<()>> {
+        if self.running.contains_key(&id) {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        if self.overtaking.remove(&id) {
+            // The receiver lives.
+            let _sent = sender.send(());
+        } else {
+            self.running.insert(id, sender);
+        }
+        Some(receiver)
+    }
+
+    fn cancel(&mut self, id: u64) {
+        match self.running.remove(&id) {
+            Some(sender) => {
+                // A fetch that ends at this moment is no loss.
+                let _ended = sender.send(());
+            }
+            // It has ended, or is still on the way.
+            None => {
+                self.overtaking.insert(id);
+                if self.overtaking.len() > MAX_OVERTAKING {
+                    self.overtaking.pop_first();
+                }
+            }
+        }
+    }
+}
+
+/// Serves a session until it ends.
+pub(crate) async fn serve(gateway: Arc<Gateway>, incoming: longhaul_driver::Incoming) {
+    let longhaul_driver::Incoming {
+        session,
+        device,
+        profile,
+    } = incoming;
+    let span = info_span!("session", device = %DeviceId::of(&device));
+    run(gateway, session, device, profile).instrument(span).await;
+}
+
+async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile: Option<LinkProfile>) {
+    let Some(exporter) = session.exporter() else {
+        // The transport has it before it hands a session over; were it otherwise, no window could be checked.
+        warn!("a session came without its keys");
+        return session.close(control::ERROR_INTERNAL, "no keys");
+    };
+    let device_streams = gateway.device_streams(device);
+    let context = Arc::new(SessionContext {
+        window_key: blake3::derive_key("longhaul 1 window", &exporter),
+        gateway,
+        session: session.clone(),
+        profile,
+        request_sets: Mutex::new(HeaderSets::new()),
+        response_sets: Mutex::new(HeaderSets::new()),
+        cancels: Mutex::new(Cancels::default()),
+    });
+    let _open = context.gateway.metrics.session();
+    info!("session open");
+    // Before any response: the gateway's first stream is its control stream.
+    let options = OpenOptions {
+        class: Priority::CONTROL,
+        early: EarlyData::Allowed,
+        total: None,
+    };
+    let Ok(control) = session.open(options, bytes::Bytes::new(), End::Open).await else {
+        return;
+    };
+    let mut control = Some(control);
+    let mut tasks = JoinSet::new();
+    let limit = context.gateway.streams_per_session + 1; // the control stream
+    loop {
+        tokio::select! {
+            stream = session.accept(), if tasks.len() < limit => match stream {
+                Ok(stream) if stream.id().0 == AGENT_CONTROL => {
+                    if let Some(answer) = control.take() {
+                        let task = control::serve(Arc::clone(&context), Incoming::new(stream), answer);
+                        tasks.spawn(task.in_current_span());
+                    }
+                }
+                Ok(stream) => {
+                    let task = serve_stream(Arc::clone(&context), stream, Arc::clone(&device_streams));
+                    tasks.spawn(task.in_current_span());
+                }
+                Err(_) => break,
+            },
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Err(error) = ended && error.is_panic() {
+                    warn!("a request's task ended in a panic");
+                }
+            }
+            _ = session.closed() => break,
+        }
+    }
+    let reason = session.closed().await;
+    info!(%reason, "session closed");
+}
+
+async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: Arc<Semaphore>) {
+    let mut incoming = Incoming::new(stream);
+    let message = match incoming.message().await {
+        Ok(Some(message)) => message,
+        Ok(None) | Err(IncomingError::Broken(_)) => return,
+        Err(IncomingError::Malformed(error)) => {
+            debug!(%error, "a stream begins with no message");
+            return incoming.refuse();
+        }
+    };
+    // A device's limit is above a session's, so it binds only devices with several sessions.
+    let permit: Result<OwnedSemaphorePermit, _> = device.acquire_owned().await;
+    if permit.is_err() {
+        return;
+    }
+    match message {
+        Message::Fetch(fetch) => Box::pin(fetch::serve(context, fetch, incoming)).await,
+        Message::TunnelOpen(open) => Box::pin(tunnel::serve(context, open, incoming)).await,
+        Message::Hello(_)
+        | Message::Welcome(_)
+        | Message::Head(_)
+        | Message::Body(_)
+        | Message::Failed(_)
+        | Message::Cancel(_)
+        | Message::TunnelAccept(_)
+        | Message::TunnelFailed(_)
+        | Message::Notice(_) => {
+            debug!("a stream begins with a message that does not begin one");
+            incoming.refuse();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancellations_reach_what_runs_and_what_comes_late() {
+        let mut cancels = Cancels::default();
+        let mut running = cancels.register(1).unwrap();
+        assert!(cancels.register(1).is_none(), "in use");
+        cancels.cancel(1);
+        assert_eq!(running.try_recv(), Ok(()));
+        cancels.cancel(5);
+        assert_eq!(cancels.register(5).unwrap().try_recv(), Ok(()));
+        for id in 10..10_000 {
+            cancels.cancel(id);
+        }
+        assert_eq!(cancels.overtaking.len(), MAX_OVERTAKING);
+        assert_eq!(cancels.register(9_999).unwrap().try_recv(), Ok(()));
+    }
+}

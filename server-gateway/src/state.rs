@@ -1,0 +1,330 @@
+//! The state directory: the gateway's keys. Made at the first run, readable by its owner only.
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use longhaul_protocol::crypto::token::EpochKeys;
+use longhaul_types::SecretKey;
+
+const GATEWAY_KEY: &str = "gateway.key";
+const EPOCH_KEY: &str = "epoch.key";
+const RESET_KEY: &str = "reset.key";
+
+/// A directory of keys and devices.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+/// The secrets of a gateway.
+#[derive(Clone, Debug)]
+pub struct GatewayKeys {
+    /// Its static key, pinned by its agents.
+    pub secret: SecretKey,
+    /// Makes and checks tokens.
+    pub epoch: EpochKeys,
+    /// Makes reset tags.
+    pub reset: SecretKey,
+}
+
+impl GatewayKeys {
+    /// The token key in the epoch that begins with a start.
+    pub fn next_epoch(&self) -> EpochKeys {
+        EpochKeys {
+            epoch: self.epoch.epoch.wrapping_add(1),
+            key: self.epoch.key,
+        }
+    }
+}
+
+/// A state directory that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// A file or the directory cannot be made or written.
+    #[error("{path} cannot be written: {source}; give this user the right to, or choose another --state-dir", path = path.display())]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("{path} cannot be read: {source}; it must belong to the user that runs the gateway", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A key file does not hold a key.
+    #[error(
+        "{path} does not hold a key; restore it from a backup, or remove it to make a new one{consequence}",
+        path = path.display()
+    )]
+    BadKey {
+        /// The file.
+        path: PathBuf,
+        /// What a new one entails.
+        consequence: &'static str,
+    },
+    /// The system has no randomness.
+    #[error("the system gives no random numbers: {0}")]
+    Random(getrandom::Error),
+}
+
+impl StateDir {
+    /// Opens the directory, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made, or is not a directory.
+    pub fn open(path: &Path) -> Result<Self, StateError> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path).map_err(|source| StateError::Write {
+            path: path.to_owned(),
+            source,
+        })?;
+        warn_if_open_to_others(path);
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
+    /// The path of a file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The keys; those that are not there are made.
+    ///
+    /// # Errors
+    /// A key file cannot be read, written or understood.
+    pub fn keys(&self) -> Result<GatewayKeys, StateError> {
+        let secret = self.key(
+            GATEWAY_KEY,
+            "; every agent then needs a new invite, because agents trust this gateway by that key",
+        )?;
+        let epoch = self.epoch()?;
+        let reset = self.key(RESET_KEY, "; agents with a lost session then notice it later")?;
+        Ok(GatewayKeys { secret, epoch, reset })
+    }
+
+    /// Notes the epoch that a gateway has begun (transport.md section 3.7). A gateway that starts has forgotten which
+    /// stamps it accepted, so earlier tokens must not open early data any more.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_epoch(&self, keys: &EpochKeys) -> Result<(), StateError> {
+        self.replace(EPOCH_KEY, epoch_text(keys).as_bytes())
+    }
+
+    /// Replaces a file at once and whole: readers see the old contents or the new ones.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn replace(&self, name: &str, contents: &[u8]) -> Result<(), StateError> {
+        let temporary = self.temporary(name, contents)?;
+        let path = self.file(name);
+        fs::rename(&temporary, &path).map_err(|source| {
+            // The temporary file is no loss, and the directory may be read-only by now.
+            let _left = fs::remove_file(&temporary);
+            StateError::Write { path, source }
+        })
+    }
+
+    fn key(&self, name: &str, consequence: &'static str) -> Result<SecretKey, StateError> {
+        let text = match self.read(name)? {
+            Some(text) => text,
+            None => self.create(name, &format!("{}\n", random_key()?.to_secret_text()))?,
+        };
+        text.parse().map_err(|_| StateError::BadKey {
+            path: self.file(name),
+            consequence,
+        })
+    }
+
+    fn epoch(&self) -> Result<EpochKeys, StateError> {
+        let text = match self.read(EPOCH_KEY)? {
+            Some(text) => text,
+            None => {
+                let keys = EpochKeys {
+                    epoch: 0,
+                    key: *random_key()?.as_bytes(),
+                };
+                self.create(EPOCH_KEY, &epoch_text(&keys))?
+            }
+        };
+        let parsed = text.trim().split_once(' ').and_then(|(epoch, key)| {
+            let key: SecretKey = key.parse().ok()?;
+            Some(EpochKeys {
+                epoch: epoch.parse().ok()?,
+                key: *key.as_bytes(),
+            })
+        });
+        parsed.ok_or_else(|| StateError::BadKey {
+            path: self.file(EPOCH_KEY),
+            consequence: "; every device's next session then opens without early data",
+        })
+    }
+
+    fn read(&self, name: &str) -> Result<Option<String>, StateError> {
+        let path = self.file(name);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                warn_if_open_to_others(&path);
+                // What is not text is no key either, which the caller then says.
+                Ok(Some(String::from_utf8(bytes).unwrap_or_default()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(StateError::Read { path, source }),
+        }
+    }
+
+    /// Makes a file that is not there yet. If another process was faster, its contents count.
+    fn create(&self, name: &str, contents: &str) -> Result<String, StateError> {
+        let path = self.file(name);
+        let temporary = self.temporary(name, contents.as_bytes())?;
+        let linked = fs::hard_link(&temporary, &path);
+        let _left = fs::remove_file(&temporary);
+        match linked {
+            Ok(()) => Ok(contents.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::read_to_string(&path).map_err(|source| StateError::Read { path, source })
+            }
+            Err(source) => Err(StateError::Write { path, source }),
+        }
+    }
+
+    fn temporary(&self, name: &str, contents: &[u8]) -> Result<PathBuf, StateError> {
+        let mut suffix = [0; 8];
+        getrandom::fill(&mut suffix).map_err(StateError::Random)?;
+        let path = self.file(&format!(".{name}.{:016x}", u64::from_ne_bytes(suffix)));
+        let write = |file: io::Result<File>| {
+            let mut file = file?;
+            file.write_all(contents)?;
+            file.sync_all()
+        };
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match write(options.open(&path)) {
+            Ok(()) => Ok(path),
+            Err(source) => {
+                let _left = fs::remove_file(&path);
+                Err(StateError::Write {
+                    path: self.path.clone(),
+                    source,
+                })
+            }
+        }
+    }
+}
+
+/// A new secret key.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn random_key() -> Result<SecretKey, StateError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(StateError::Random)?;
+    Ok(SecretKey::from_bytes(bytes))
+}
+
+fn epoch_text(keys: &EpochKeys) -> String {
+    format!(
+        "{} {}\n",
+        keys.epoch,
+        SecretKey::from_bytes(keys.key).to_secret_text()
+    )
+}
+
+#[cfg(unix)]
+fn warn_if_open_to_others(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if let Ok(found) = fs::metadata(path)
+        && found.permissions().mode() & 0o077 != 0
+    {
+        tracing::warn!(path = %path.display(), "others than its owner may read this; chmod go-rwx it");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_open_to_others(_path: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_made_once_and_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&home.path().join("a/b")).unwrap();
+        let first = state.keys().unwrap();
+        let again = StateDir::open(&home.path().join("a/b")).unwrap().keys().unwrap();
+        assert_eq!(first.secret.as_bytes(), again.secret.as_bytes());
+        assert_eq!(first.epoch.key, again.epoch.key);
+        assert_eq!(first.reset.as_bytes(), again.reset.as_bytes());
+        assert_ne!(first.secret.as_bytes(), first.reset.as_bytes());
+        let names: Vec<_> = fs::read_dir(home.path().join("a/b"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert_eq!(names.len(), 3, "no temporary file is left: {names:?}");
+    }
+
+    #[test]
+    fn a_start_begins_a_new_epoch_under_the_same_key() {
+        let home = tempfile::tempdir().unwrap();
+        let state = StateDir::open(home.path()).unwrap();
+        let before = state.keys().unwrap();
+        let started = before.next_epoch();
+        assert_eq!(
+            (started.epoch, started.key),
+            (before.epoch.epoch + 1, before.epoch.key)
+        );
+        state.keep_epoch(&started).unwrap();
+        assert_eq!(state.keys().unwrap().epoch.epoch, started.epoch);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_may_look() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&home.path().join("s")).unwrap();
+        state.keys().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&home.path().join("s")), 0o700);
+        for name in [GATEWAY_KEY, EPOCH_KEY, RESET_KEY] {
+            assert_eq!(mode(&state.file(name)), 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_key_is_named_and_never_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let state = StateDir::open(home.path()).unwrap();
+        fs::write(state.file(GATEWAY_KEY), b"\xff nonsense").unwrap();
+        let error = state.keys().unwrap_err();
+        assert!(matches!(&error, StateError::BadKey { path, .. } if path.ends_with(GATEWAY_KEY)));
+        assert!(error.to_string().contains("new invite"), "{error}");
+        assert_eq!(fs::read(state.file(GATEWAY_KEY)).unwrap(), b"\xff nonsense");
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(matches!(
+            StateDir::open(&file.join("state")),
+            Err(StateError::Write { .. })
+        ));
+    }
+}

@@ -1,0 +1,223 @@
+//! Tunnels (CONNECT): bytes both ways between a stream pair and a TCP connection, untouched.
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
+use longhaul_protocol::session::{FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, encode};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
+use tracing::debug;
+
+use crate::{
+    fetch::Failure,
+    incoming::Incoming,
+    metrics::Metrics,
+    session::{Gateway, SessionContext},
+};
+
+/// Tunnels are interactive as often as not (docs/protocol/session.md section 2).
+const CLASS: Priority = Priority::new(3);
+/// Bytes that are read from the host at once.
+const READ: usize = 16 * 1024;
+/// A tunnel that carried this much towards the agent goes on as bulk, so that a download through it leaves the hop to
+/// pages.
+const LONG: u64 = 4 * 1024 * 1024;
+const BULK: Priority = Priority::new(5);
+/// Stream error towards the agent when the host's connection broke.
+const ERROR_HOST: u64 = 3;
+
+/// Serves one tunnel to its end.
+pub(crate) async fn serve(context: Arc<SessionContext>, open: TunnelOpen, incoming: Incoming) {
+    let _open = context.gateway.metrics.tunnel();
+    let Some(mut registration) = context.register(open.id) else {
+        let failure = Failure::new(FailureReason::Malformed, "the tunnel's number is in use");
+        return fail(&context, open.id, failure).await;
+    };
+    tokio::select! {
+        biased;
+        () = registration.cancelled() => {}
+        () = run(&context, open, incoming) => {}
+    }
+}
+
+async fn run(context: &SessionContext, open: TunnelOpen, incoming: Incoming) {
+    let id = open.id;
+    let host = match connect(&context.gateway, &open, &incoming).await {
+        Ok(host) => host,
+        Err(failure) => return fail(context, id, failure).await,
+    };
+    let mut wire = Vec::new();
+    // An id fits any envelope.
+    let _fits = encode(&Message::TunnelAccept(TunnelAccept { id }), &mut wire);
+    let options = OpenOptions {
+        class: CLASS,
+        early: EarlyData::Allowed,
+        total: None,
+    };
+    let Ok(down) = context.session.open(options, wire.into(), End::Open).await else {
+        return;
+    };
+    let metrics = &context.gateway.metrics;
+    let activity = Activity::new();
+    let (read, write) = host.into_split();
+    tokio::select! {
+        _ = async { tokio::join!(upwards(incoming, write, &activity, metrics), downwards(read, down, &activity, metrics)) } => {}
+        () = activity.idle(context.gateway.tunnel_idle) => debug!("tunnel was silent for too long"),
+    }
+}
+
+async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> Result<TcpStream, Failure> {
+    if incoming.was_early() {
+        return Err(Failure::new(
+            FailureReason::TooEarly,
+            "a tunnel must wait for the handshake",
+        ));
+    }
+    if !gateway.tunnel_ports.contains(open.port) {
+        let detail = format!("this gateway opens no tunnels to port {}", open.port);
+        return Err(Failure::new(FailureReason::TargetRefused, detail));
+    }
+    let host = gateway.origin.connect_tcp(&open.host, open.port).await?;
+    // Also where the operator allowed loopback addresses for origins.
+    let is_own = |peer: SocketAddr| {
+        gateway
+            .own_ports
+            .iter()
+            .any(|own| own.port() == peer.port() && reaches(*own, peer))
+    };
+    if host.peer_addr().is_ok_and(is_own) {
+        return Err(Failure::new(
+            FailureReason::AddressRefused,
+            "the address is the gateway's own",
+        ));
+    }
+    Ok(host)
+}
+
+fn reaches(own: SocketAddr, peer: SocketAddr) -> bool {
+    own.ip().is_unspecified() || own.ip().to_canonical() == peer.ip().to_canonical()
+}
+
+/// From the agent to the host. The agent's end of stream closes the host's reading side only.
+async fn upwards(mut incoming: Incoming, mut host: OwnedWriteHalf, activity: &Activity, metrics: &Metrics) {
+    loop {
+        match incoming.bytes().await {
+            Ok(Some(bytes)) => {
+                if host.write_all(&bytes).await.is_err() {
+                    // What is left of the host's answer still comes down.
+                    return;
+                }
+                metrics.tunnel_sent(bytes.len());
+                activity.note();
+            }
+            Ok(None) => {
+                // A host that is gone already needs no farewell.
+                let _gone = host.shutdown().await;
+                return;
+            }
+            Err(_) => {
+                // The agent broke off: so does the host's connection, without a clean end.
+                let _gone = host.as_ref().set_zero_linger();
+                return;
+            }
+        }
+    }
+}
+
+/// From the host to the agent.
+async fn downwards(mut host: OwnedReadHalf, mut down: SendStream, activity: &Activity, metrics: &Metrics) {
+    let mut buffer = BytesMut::new();
+    let mut carried = 0_u64;
+    loop {
+        buffer.reserve(READ);
+        let read: io::Result<usize> = tokio::select! {
+            biased;
+            read = host.read_buf(&mut buffer) => read,
+            _ = down.stopped() => return,
+        };
+        let Ok(count) = read else {
+            return down.cancel(ERROR_HOST);
+        };
+        if count == 0 {
+            // The session may be over by now.
+            let _gone = down.finish().await;
+            return;
+        }
+        metrics.tunnel_received(count);
+        activity.note();
+        if down.write(buffer.split().freeze()).await.is_err() {
+            return;
+        }
+        let before = carried;
+        carried += count as u64;
+        if before < LONG && carried >= LONG && down.set_priority(BULK).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn fail(context: &SessionContext, id: u64, failure: Failure) {
+    let Failure { reason, detail } = failure;
+    context.gateway.metrics.failure(reason);
+    let mut wire = Vec::new();
+    // 500 characters fit any envelope.
+    let _fits = encode(
+        &Message::TunnelFailed(TunnelFailed { id, reason, detail }),
+        &mut wire,
+    );
+    let total = Some(wire.len() as u64);
+    let options = OpenOptions {
+        class: Priority::new(1),
+        early: EarlyData::Allowed,
+        total,
+    };
+    // Without a session there is nobody to tell.
+    let _gone = context.session.open(options, wire.into(), End::Finish).await;
+}
+
+/// When a tunnel last carried something in either direction.
+struct Activity {
+    start: Instant,
+    last_millis: AtomicU64,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            last_millis: AtomicU64::new(0),
+        }
+    }
+
+    fn note(&self) {
+        let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_millis.store(millis, Relaxed);
+    }
+
+    /// Returns when nothing was carried for `limit`.
+    async fn idle(&self, limit: Duration) {
+        loop {
+            let silent = self
+                .start
+                .elapsed()
+                .saturating_sub(Duration::from_millis(self.last_millis.load(Relaxed)));
+            let Some(left) = limit.checked_sub(silent).filter(|left| !left.is_zero()) else {
+                return;
+            };
+            tokio::time::sleep(left).await;
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! An agent as thin as it can be: real sessions, one answer at a time.
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, DecodeError};
+use longhaul_driver::{
+    DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, RecvStream, SendStream,
+    Session, StreamError, TransportConfig, dial,
+};
+use longhaul_protocol::session::{
+    Body, BodyCoding, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello, Message,
+    MessageReader, Method, Preferences, ReadEvent, VersionRange, decode_header_set, encode,
+    encode_header_set,
+};
+use longhaul_types::{SecretKey, UnixTime};
+
+use crate::gateway::Gateway;
+
+pub(crate) struct Agent {
+    pub(crate) session: Session,
+    pub(crate) control: SendStream,
+    next: u64,
+}
+
+/// A stream of the gateway behind its first message.
+pub(crate) struct Answer {
+    pub(crate) message: Message,
+    reader: MessageReader,
+    stream: RecvStream,
+}
+
+/// How a body ended.
+#[derive(Debug, PartialEq)]
+pub(crate) enum BodyEnd {
+    Complete,
+    Broken(DecodeError),
+    Cancelled(StreamError),
+}
+
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<HeaderField>,
+    pub(crate) announced: Option<Body>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) end: BodyEnd,
+    pub(crate) total: Option<u64>,
+}
+
+impl Response {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let field = self.fields.iter().find(|(found, _)| found == name);
+        field.map(|(_, value)| std::str::from_utf8(value).unwrap())
+    }
+}
+
+pub(crate) fn hello() -> Vec<u8> {
+    let mut wire = Vec::new();
+    let hello = Hello {
+        versions: VersionRange::OURS,
+        software: "test/1".to_owned(),
+        link: None,
+        cache_state: 0,
+        preferences: Preferences::default(),
+    };
+    encode(&Message::Hello(hello), &mut wire).unwrap();
+    wire
+}
+
+pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str)]) -> Fetch {
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(n, v)| ((*n).to_owned(), v.as_bytes().to_vec()))
+        .collect();
+    Fetch {
+        id,
+        method,
+        url: url.to_owned(),
+        headers: encode_header_set(&fields, id, 0, &HeaderSets::new()).unwrap(),
+        kind: FetchKind::Page,
+        has_body: false,
+        held: None,
+        seen: 0,
+        resume: None,
+    }
+}
+
+pub(crate) fn wire(message: Message) -> Vec<u8> {
+    let mut wire = Vec::new();
+    encode(&message, &mut wire).unwrap();
+    wire
+}
+
+pub(crate) fn options(early: EarlyData) -> OpenOptions {
+    OpenOptions {
+        class: Priority::new(1),
+        early,
+        total: None,
+    }
+}
+
+/// A token that opens early data.
+pub(crate) fn token(gateway: &Gateway, device: &SecretKey) -> [u8; 32] {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let expiry = UnixTime::new(now) + std::time::Duration::from_secs(86_400);
+    gateway.keys().epoch.mint(&device.public(), [1, 2, 3, 4], expiry)
+}
+
+pub(crate) fn dial_gateway(
+    gateway: &Gateway,
+    device: &SecretKey,
+    token: Option<[u8; 32]>,
+    early: Vec<Vec<u8>>,
+) -> (Session, Vec<SendStream>) {
+    let mut first = vec![FirstStream {
+        options: options(EarlyData::Allowed),
+        bytes: hello().into(),
+        end: End::Open,
+    }];
+    first.extend(early.into_iter().map(|bytes| FirstStream {
+        options: options(EarlyData::Allowed),
+        bytes: bytes.into(),
+        end: End::Finish,
+    }));
+    let config = DialConfig {
+        gateway_key: gateway.keys().secret.public(),
+        remote: gateway.address,
+        secret: device.clone(),
+        token,
+        profile: Some("lan-fast".parse().unwrap()),
+        last_stamp: None,
+        transport: TransportConfig::agent(None),
+    };
+    dial(config, first).unwrap()
+}
+
+impl Agent {
+    /// A session of a new device, open.
+    pub(crate) async fn connect(gateway: &Gateway) -> Self {
+        let device = gateway.admit("test device");
+        Self::connect_as(gateway, &device).await
+    }
+
+    /// A session of a device that has just been admitted: refused until the gateway has noticed it.
+    pub(crate) async fn connect_as(gateway: &Gateway, device: &SecretKey) -> Self {
+        loop {
+            let (session, mut streams) = dial_gateway(gateway, device, None, Vec::new());
+            let mut state = session.state();
+            let settled = state
+                .wait_for(|state| !matches!(state, LinkState::Connecting))
+                .await;
+            if matches!(settled.as_deref(), Ok(LinkState::Open)) {
+                drop(settled);
+                let agent = Self {
+                    session,
+                    control: streams.remove(0),
+                    next: 1,
+                };
+                let welcome = agent.answer().await.message;
+                assert!(matches!(welcome, Message::Welcome(welcome) if welcome.version == 1));
+                return agent;
+            }
+        }
+    }
+
+    pub(crate) fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    pub(crate) async fn send(&self, message: Message) {
+        let bytes = wire(message).into();
+        self.session
+            .open(options(EarlyData::Forbidden), bytes, End::Finish)
+            .await
+            .unwrap();
+    }
+
+    /// The next stream of the gateway.
+    pub(crate) async fn answer(&self) -> Answer {
+        Answer::of(self.session.accept().await.unwrap()).await
+    }
+
+    pub(crate) async fn get(&mut self, url: &str, fields: &[(&str, &str)]) -> Response {
+        self.request(Method::Get, url, fields).await
+    }
+
+    pub(crate) async fn request(&mut self, method: Method, url: &str, fields: &[(&str, &str)]) -> Response {
+        let fetch = fetch_of(self.id(), method, url, fields);
+        self.send(Message::Fetch(fetch)).await;
+        self.answer().await.response(&self.session).await
+    }
+
+    pub(crate) async fn upload(&mut self, method: Method, url: &str, body: &[u8]) -> Response {
+        let fetch = Fetch {
+            has_body: true,
+            ..fetch_of(self.id(), method, url, &[])
+        };
+        let mut bytes = wire(Message::Fetch(fetch));
+        let announced = Body {
+            coding: BodyCoding::Zstd,
+            length: Some(body.len() as u64),
+            offset: 0,
+        };
+        bytes.extend(wire(Message::Body(announced)));
+        let mut stream = self
+            .session
+            .open(options(EarlyData::Forbidden), bytes.into(), End::Open)
+            .await
+            .unwrap();
+        let mut encoder =
+            BodyEncoder::new(window_key(&self.session), Coder::Zstd { level: 3 }, None).unwrap();
+        let mut windows = Vec::new();
+        encoder.push(body, &mut windows).unwrap();
+        encoder.finish(&mut windows).unwrap();
+        stream.write(windows.into()).await.unwrap();
+        stream.finish().await.unwrap();
+        self.answer().await.response(&self.session).await
+    }
+
+    /// The failure that a fetch ends in.
+    pub(crate) async fn failure(&self, fetch: Fetch) -> FailureReason {
+        self.send(Message::Fetch(fetch)).await;
+        self.answer().await.failed().reason
+    }
+
+    pub(crate) async fn get_failure(&mut self, url: &str) -> FailureReason {
+        let fetch = fetch_of(self.id(), Method::Get, url, &[]);
+        self.failure(fetch).await
+    }
+}
+
+pub(crate) fn window_key(session: &Session) -> [u8; 32] {
+    blake3::derive_key("longhaul 1 window", &session.exporter().unwrap())
+}
+
+impl Answer {
+    pub(crate) async fn of(stream: RecvStream) -> Self {
+        let mut answer = Self {
+            message: Message::Notice(notice()),
+            reader: MessageReader::new(),
+            stream,
+        };
+        answer.message = answer.next_message().await.unwrap();
+        answer
+    }
+
+    pub(crate) async fn next_message(&mut self) -> Result<Message, StreamError> {
+        loop {
+            match self.reader.next().unwrap() {
+                ReadEvent::Message(message) => return Ok(message),
+                ReadEvent::Incomplete => {
+                    let bytes = self
+                        .stream
+                        .read()
+                        .await?
+                        .expect("the stream ended within a message");
+                    self.reader.push(&bytes);
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn bytes(&mut self) -> Result<Option<Bytes>, StreamError> {
+        let rest = self.reader.take_rest();
+        if rest.is_empty() {
+            self.stream.read().await
+        } else {
+            Ok(Some(rest))
+        }
+    }
+
+    pub(crate) fn failed(self) -> Failed {
+        match self.message {
+            Message::Failed(failed) => failed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn head(&self) -> Head {
+        match &self.message {
+            Message::Head(head) => head.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn response(mut self, session: &Session) -> Response {
+        let head = self.head();
+        let mut response = Response {
+            status: head.status,
+            fields: decode_header_set(&head.headers, head.fetch, &HeaderSets::new()).unwrap(),
+            announced: None,
+            body: Vec::new(),
+            end: BodyEnd::Complete,
+            total: None,
+        };
+        if !head.has_body {
+            assert_eq!(self.bytes().await, Ok(None));
+            response.total = self.stream.total();
+            return response;
+        }
+        let Message::Body(body) = self.next_message().await.unwrap() else {
+            panic!("no body message")
+        };
+        response.announced = Some(body.clone());
+        let mut decoder = BodyDecoder::new(window_key(session), coding(body.coding), BodyLimits::default());
+        response.end = self.windows(&mut decoder, &mut response.body).await;
+        response.total = self.stream.total();
+        response
+    }
+
+    pub(crate) async fn windows(&mut self, decoder: &mut BodyDecoder, body: &mut Vec<u8>) -> BodyEnd {
+        loop {
+            match self.bytes().await {
+                Err(error) => return BodyEnd::Cancelled(error),
+                Ok(None) => {
+                    return decoder
+                        .finish()
+                        .map_or_else(BodyEnd::Broken, |_| BodyEnd::Complete);
+                }
+                Ok(Some(bytes)) => {
+                    let mut wire = &bytes[..];
+                    loop {
+                        match decoder.next(&mut wire) {
+                            Ok(BodyEvent::Window(window)) => body.extend_from_slice(&window),
+                            Ok(BodyEvent::End(_) | BodyEvent::NeedInput) => break,
+                            Err(error) => return BodyEnd::Broken(error),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn coding(coding: BodyCoding) -> Coding {
+    match coding {
+        BodyCoding::Identity => Coding::Identity,
+        BodyCoding::Zstd => Coding::Zstd,
+        BodyCoding::Brotli => Coding::Brotli,
+    }
+}
+
+fn notice() -> longhaul_protocol::session::Notice {
+    longhaul_protocol::session::Notice { text: String::new() }
+}

@@ -1,0 +1,15 @@
+//! The gateway against real origins, driven by real sessions over loopback.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that cannot go on fails"
+)]
+
+mod agent;
+mod fetches;
+mod gateway;
+mod origin;
+mod sessions;
+mod tunnels;

@@ -1,0 +1,194 @@
+//! Sessions: early data, versions, revocation, shutdown, metrics.
+use http::{Request, Response};
+use hyper::body::Incoming;
+use longhaul_driver::{CloseReason, EarlyData, End, LinkState};
+use longhaul_gateway::devices::Devices;
+use longhaul_protocol::session::{FailureReason, Hello, Message, Method, Preferences, VersionRange};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::{
+    agent::{Agent, Answer, dial_gateway, fetch_of, options, token, wire},
+    gateway::Gateway,
+    origin::{full, serve},
+};
+
+#[tokio::test]
+async fn early_data_is_only_for_what_may_be_replayed() {
+    let gateway = Gateway::start().await;
+    let device = gateway.admit("early bird");
+    // Waits until the gateway knows the device.
+    drop(Agent::connect_as(&gateway, &device).await);
+    let port = serve(|request: Request<Incoming>| async move {
+        assert_eq!(request.method(), http::Method::GET, "a POST must not come here");
+        let early = request
+            .headers()
+            .get("early-data")
+            .map_or("no", |value| value.to_str().unwrap());
+        Response::new(full(early.to_owned()))
+    })
+    .await;
+    let url = format!("http://a.test:{port}/");
+    let get = wire(Message::Fetch(fetch_of(1, Method::Get, &url, &[])));
+    let post = wire(Message::Fetch(fetch_of(2, Method::Post, &url, &[])));
+    let secret = wire(Message::Fetch(fetch_of(
+        3,
+        Method::Get,
+        &url,
+        &[("authorization", "Basic x")],
+    )));
+    let (session, _streams) = dial_gateway(
+        &gateway,
+        &device,
+        Some(token(&gateway, &device)),
+        vec![get, post, secret],
+    );
+    let mut refused = Vec::new();
+    let mut got = None;
+    while refused.len() < 2 || got.is_none() {
+        let answer = Answer::of(session.accept().await.unwrap()).await;
+        match &answer.message {
+            Message::Failed(failed) => refused.push((failed.fetch, failed.reason)),
+            Message::Head(_) => got = Some(answer.response(&session).await.body),
+            Message::Welcome(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    refused.sort_by_key(|(fetch, _)| *fetch);
+    assert_eq!(
+        refused,
+        [(2, FailureReason::TooEarly), (3, FailureReason::TooEarly)]
+    );
+    assert_eq!(got.unwrap(), b"1", "marked as early (RFC 8470)");
+}
+
+#[tokio::test]
+async fn an_agent_of_another_version_is_told_which_ones_there_are() {
+    let gateway = Gateway::start().await;
+    let device = gateway.admit("from the future");
+    drop(Agent::connect_as(&gateway, &device).await);
+    let hello = wire(Message::Hello(Hello {
+        versions: VersionRange { oldest: 7, newest: 9 },
+        software: "future/9".to_owned(),
+        link: None,
+        cache_state: 0,
+        preferences: Preferences::default(),
+    }));
+    let config = longhaul_driver::DialConfig {
+        gateway_key: gateway.keys().secret.public(),
+        remote: gateway.address,
+        secret: device,
+        token: None,
+        profile: None,
+        last_stamp: None,
+        transport: longhaul_driver::TransportConfig::agent(None),
+    };
+    let first = longhaul_driver::FirstStream {
+        options: options(EarlyData::Allowed),
+        bytes: hello.into(),
+        end: End::Open,
+    };
+    let (session, _control) = longhaul_driver::dial(config, vec![first]).unwrap();
+    let answer = Answer::of(session.accept().await.unwrap()).await;
+    let Message::Welcome(welcome) = answer.message else {
+        panic!()
+    };
+    assert_eq!((welcome.version, welcome.versions), (0, VersionRange::OURS));
+}
+
+#[tokio::test]
+async fn a_revoked_device_is_out_at_once() {
+    let gateway = Gateway::start().await;
+    let agent = Agent::connect(&gateway).await;
+    Devices::update(&gateway.state, |devices| {
+        devices.revoke("test device", std::time::SystemTime::now())
+    })
+    .unwrap();
+    let reason = agent.session.closed().await;
+    assert!(
+        matches!(reason, CloseReason::PeerClosed { error: 4, .. }),
+        "{reason:?}"
+    );
+}
+
+#[tokio::test]
+async fn shutdown_closes_sessions_politely() {
+    let gateway = Gateway::start().await;
+    let agent = Agent::connect(&gateway).await;
+    gateway.stop().await;
+    let reason = agent.session.closed().await;
+    assert!(
+        matches!(reason, CloseReason::PeerClosed { error: 1, .. }),
+        "{reason:?}"
+    );
+}
+
+#[tokio::test]
+async fn unknown_devices_are_refused() {
+    let gateway = Gateway::start().await;
+    let stranger = longhaul_gateway::state::random_key().unwrap();
+    let (session, _streams) = dial_gateway(&gateway, &stranger, None, Vec::new());
+    let mut state = session.state();
+    let settled = state
+        .wait_for(|state| !matches!(state, LinkState::Connecting))
+        .await
+        .unwrap()
+        .clone();
+    assert!(
+        matches!(settled, LinkState::Closed(CloseReason::Refused(_))),
+        "{settled:?}"
+    );
+}
+
+async fn scrape(gateway: &Gateway, fields: &str) -> String {
+    let mut connection = TcpStream::connect(gateway.metrics).await.unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nconnection: close\r\n{fields}\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn metrics_count_and_are_for_this_machine_only() {
+    let gateway = Gateway::start().await;
+    let mut agent = Agent::connect(&gateway).await;
+    let port = serve(|_| async { Response::new(full("hello")) }).await;
+    agent.get(&format!("http://a.test:{port}/"), &[]).await;
+    agent.get_failure("http://127.0.0.1/").await;
+    let text = loop {
+        let text = scrape(&gateway, "host: localhost").await;
+        // The fetch is counted when its task ends, just behind the response.
+        if text.contains("longhaul_fetches_total{outcome=\"failed\"} 1") {
+            break text;
+        }
+    };
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name));
+        line.unwrap_or_else(|| panic!("{name} in {text}"))
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    assert_eq!(value("longhaul_fetches_total{outcome=\"complete\"}"), 1);
+    assert_eq!(value("longhaul_failures_total{reason=\"AddressRefused\"}"), 1);
+    assert_eq!(value("longhaul_sessions_open"), 1);
+    assert!(
+        value("longhaul_link_sent_bytes_total") > 100 && value("longhaul_link_received_bytes_total") > 100
+    );
+    assert!(value("longhaul_origin_received_bytes_total") > 5);
+    for fields in [
+        "host: evil.test",
+        "host: localhost\r\nvia: 1.1 longhaul",
+        "host: localhost\r\norigin: http://x",
+    ] {
+        assert!(
+            scrape(&gateway, fields).await.starts_with("HTTP/1.1 403"),
+            "{fields}"
+        );
+    }
+}
