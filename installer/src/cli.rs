@@ -1,0 +1,190 @@
+//! The command line.
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use url::Url;
+
+use crate::demo::{Override, parse_link};
+
+/// Longhaul: web pages over slow, long or lossy last hops.
+#[derive(Debug, Parser)]
+#[command(
+    name = "longhaul",
+    version,
+    about,
+    max_term_width = 110,
+    arg_required_else_help = true
+)]
+pub struct CliArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a gateway and an agent on this machine, to try Longhaul out
+    #[command(after_long_help = DEMO_HELP)]
+    Demo(DemoArgs),
+    /// Make a key pair
+    #[command(after_help = KEYGEN_HELP)]
+    Keygen(KeygenArgs),
+    /// Enrol this device with a gateway
+    #[command(after_help = ENROLL_HELP)]
+    Enroll(EnrollArgs),
+    /// Show the state of the agent that runs on this machine
+    Status(StatusArgs),
+}
+
+/// `longhaul demo`
+#[derive(Args, Debug)]
+pub struct DemoArgs {
+    /// Load one page with its sub-resources, print what it cost, and exit: 0 only if nothing failed
+    #[arg(long, value_name = "URL", num_args = 0..=1, value_parser = parse_url)]
+    pub once: Option<Option<Url>>,
+    /// Print the result of --once as one line of JSON
+    #[arg(long, requires = "once")]
+    pub json: bool,
+    /// Let the gateway find NAME at ADDR instead of asking the DNS; may be repeated
+    ///
+    /// NAME is a host, *.SUFFIX or *, with :PORT where it is to hold for that port only. ADDR is an IP address, with
+    /// :PORT to change the port. The address may be one that the gateway otherwise refuses, such as 127.0.0.1.
+    #[arg(long, value_name = "NAME=ADDR")]
+    pub resolve: Vec<Override>,
+    /// Trust the certificate authorities in this PEM file, too
+    #[arg(long, value_name = "FILE")]
+    pub extra_ca: Option<PathBuf>,
+    /// Replay the pages recorded in this WARC file: every host is answered from it, nothing from the Internet
+    #[arg(long, value_name = "FILE")]
+    pub warc: Option<PathBuf>,
+    /// Tell the agent what the link is like (gprs-3+1, edge, umts-384, lte, geo-sat, ...); it does not slow the link
+    #[arg(long, value_name = "PROFILE", value_parser = parse_link)]
+    pub link: Option<String>,
+}
+
+/// `longhaul keygen`
+#[derive(Args, Debug)]
+pub struct KeygenArgs {
+    /// Write the secret key to this new file, readable by you only; it is never overwritten
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// `longhaul enroll`
+#[derive(Args, Debug)]
+pub struct EnrollArgs {
+    /// The line that the gateway's operator gave you; - reads it from standard input
+    pub line: String,
+    /// Where the agent keeps its state [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR", env = "LONGHAUL_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Give up the enrolment with another gateway
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// `longhaul status`
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Where the agent keeps its state [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR", env = "LONGHAUL_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Print the agent's status.json
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A page's address; most mistakes are a missing scheme.
+fn parse_url(text: &str) -> Result<Url, String> {
+    let complete = || {
+        format!(
+            "write the whole URL, such as http://{}/",
+            text.trim_end_matches('/')
+        )
+    };
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        Ok(url) if text.starts_with(&format!("{}://", url.scheme())) => Err(format!(
+            "`{}` pages cannot be loaded, only http and https",
+            url.scheme()
+        )),
+        Ok(_) | Err(url::ParseError::RelativeUrlWithoutBase) => Err(complete()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+const DEMO_HELP: &str = "\
+Examples:
+  longhaul demo                                    start, then point a browser at the proxy that it names
+  longhaul demo --once                             load the built-in page and say what it cost
+  longhaul demo --once https://example.org/        load a page of the web
+  longhaul demo --once http://shop.test/ --resolve shop.test=127.0.0.1:8080
+                                                   load a page of a server on this machine
+  longhaul demo --once --json --warc page.warc.gz  load a recorded page
+
+Gateway and agent are looked for beside this program; LONGHAUL_BIN_DIR names another directory. Their keys and state
+are in a temporary directory and go with the demonstration. Ctrl-C, SIGTERM and SIGHUP end all of it. SIGKILL cannot
+be handled: it leaves longhaul-gateway and longhaul-agent running, and the directory longhaul-demo-* in TMPDIR.
+
+The result of --once: url, objects, failed, bytes_down and bytes_up (on the hop between agent and gateway, headers
+included), origin_bytes (from the web to the gateway), time_s, ideal_gprs_s and ideal_umts_s (the ideal one-shot
+download of the page, text as by gzip -9, on those links), errors. Scripts are fetched but not run. With --warc,
+objects that the recording does not have are not counted; everything else must arrive as it was recorded.
+
+Exit status: 0 all arrived, 1 something failed, 2 wrong usage.";
+
+const KEYGEN_HELP: &str = "\
+Examples:
+  longhaul keygen --out device.key    secret key to a new file, public key to the terminal
+  longhaul keygen                     both to the terminal
+
+The operator of a gateway admits the device with: longhaul-gateway device add --name NAME PUBLIC-KEY";
+
+const ENROLL_HELP: &str = "\
+Examples:
+  longhaul enroll longhaul1:AbC...    as the gateway's operator sent it (made with: longhaul-gateway invite)
+  longhaul enroll - < invite.txt      from a file, so that the line does not show in the list of processes
+
+The line holds this device's secret key: keep it to yourself.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        CliArgs::command().debug_assert();
+    }
+
+    #[test]
+    fn once_takes_a_url_or_none() {
+        let parse = |line: &str| CliArgs::try_parse_from(line.split(' '));
+        let once = |line: &str| match parse(line).unwrap().command {
+            Command::Demo(demo) => demo.once.map(|url| url.map(String::from)),
+            other @ (Command::Keygen(_) | Command::Enroll(_) | Command::Status(_)) => panic!("{other:?}"),
+        };
+        assert_eq!(once("longhaul demo"), None);
+        assert_eq!(once("longhaul demo --once"), Some(None));
+        assert_eq!(once("longhaul demo --once --json --warc x"), Some(None));
+        assert_eq!(
+            once("longhaul demo --once http://a.test/b --json"),
+            Some(Some("http://a.test/b".to_owned()))
+        );
+        for wrong in [
+            "longhaul demo --json",
+            "longhaul demo --once a.test",
+            "longhaul demo --once a.test:80",
+            "longhaul demo --once ftp://a.test/",
+            "longhaul demo --once http://",
+            "longhaul demo --resolve a.test",
+            "longhaul demo --link carrier-pigeon",
+            "longhaul enroll",
+            "longhaul fly",
+        ] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+}

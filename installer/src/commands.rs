@@ -1,0 +1,182 @@
+//! The commands: library calls, and what is printed.
+use std::{
+    io::{self, Read as _, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use longhaul::{
+    cli::{DemoArgs, EnrollArgs, KeygenArgs, StatusArgs},
+    demo::{Demo, DemoOptions, Finished},
+    enroll::{self, Replace},
+    keygen,
+    status::{self, Format},
+};
+use longhaul_types::{ByteCount, Invite};
+use tokio::signal::unix::{SignalKind, signal};
+use url::Url;
+
+/// An invite has below 600 characters.
+const MAX_LINE: u64 = 64 * 1024;
+
+/// `longhaul demo`
+pub(crate) fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // Set up before anything is started, so that no signal finds the default action.
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let once = args.once.is_some();
+        tokio::select! {
+            done = run_demo(args) => done,
+            _ = interrupt.recv() => Ok(interrupted(once)),
+            _ = terminate.recv() => Ok(interrupted(once)),
+            _ = hangup.recv() => Ok(interrupted(once)),
+        }
+    })
+}
+
+/// A demonstration ends by a signal as a matter of course; a page that was to be loaded was not.
+fn interrupted(once: bool) -> ExitCode {
+    if once {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+async fn run_demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let options = DemoOptions {
+        resolve: args.resolve,
+        extra_ca: args.extra_ca,
+        warc: args.warc,
+        link: args.link,
+    };
+    let mut demo = Demo::start(options).await?;
+    let Some(url) = args.once else {
+        print(&demo.instructions())?;
+        return Err(demo.watch().await.into());
+    };
+    let url = match url {
+        Some(url) => url,
+        None => demo.default_page()?,
+    };
+    let finished = demo.load_once(&url).await?;
+    if args.json {
+        print(&(serde_json::to_string(&finished.report)? + "\n"))?;
+    } else {
+        print(&summary(&url, &finished))?;
+        explain(&finished)?;
+    }
+    Ok(if finished.report.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn summary(url: &Url, finished: &Finished) -> String {
+    let report = &finished.report;
+    format!(
+        "{url}\n  objects      {} ({} failed)\n  on the hop   {} down, {} up\n  from the web {}\n  time         {:.2} s\n  \
+         ideal        {:.1} s on GPRS, {:.1} s on UMTS (one-shot download, text as by gzip -9)\n",
+        report.objects,
+        report.failed,
+        ByteCount::new(report.bytes_down),
+        ByteCount::new(report.bytes_up),
+        ByteCount::new(report.origin_bytes),
+        report.time_s,
+        report.ideal_gprs_s,
+        report.ideal_umts_s,
+    )
+}
+
+fn explain(finished: &Finished) -> io::Result<()> {
+    let mut stderr = io::stderr().lock();
+    if finished.missing > 0 {
+        writeln!(
+            stderr,
+            "{} objects are not in the recording (not counted)",
+            finished.missing
+        )?;
+    }
+    for error in &finished.report.errors {
+        writeln!(stderr, "failed: {}\n        {}", error.url, error.reason)?;
+    }
+    Ok(())
+}
+
+/// `longhaul keygen`
+pub(crate) fn keygen(args: &KeygenArgs) -> anyhow::Result<ExitCode> {
+    let key = keygen::generate()?;
+    match &args.out {
+        Some(path) => keygen::write_secret(&key, path)?,
+        None => print(&format!("secret key: {}\n", key.to_secret_text()))?,
+    }
+    print(&format!("public key: {}\n", key.public()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `longhaul enroll`
+pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
+    let mut line = args.line.clone();
+    if line == "-" {
+        line.clear();
+        io::stdin()
+            .take(MAX_LINE)
+            .read_to_string(&mut line)
+            .context("cannot read the invite from standard input")?;
+    }
+    let invite: Invite = match line.parse() {
+        Ok(invite) => invite,
+        Err(error) => {
+            complain(&anyhow::Error::from(error));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let state_dir = match &args.state_dir {
+        Some(directory) => directory.clone(),
+        None => enroll::default_state_dir()?,
+    };
+    let replace = if args.replace {
+        Replace::Allow
+    } else {
+        Replace::Refuse
+    };
+    let path = enroll::enroll(&invite, &state_dir, replace)?;
+    let state_flag = match &args.state_dir {
+        Some(directory) => format!(" --state-dir {}", directory.display()),
+        None => String::new(),
+    };
+    print(&format!(
+        "This device is enrolled with the gateway at {}.\n  gateway's key  {}\n  device's key   {}\n  kept in        {}\n\n\
+         Next: start the agent with `longhaul-agent run{state_flag}`, and set your browser's HTTP proxy to 127.0.0.1 \
+         port 3128.\n`longhaul status{state_flag}` shows whether the gateway answers.\n",
+        invite.address(),
+        invite.gateway(),
+        invite.device().public(),
+        path.display(),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `longhaul status`
+pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let format = if args.json { Format::Json } else { Format::Text };
+    let status = status::show(args.state_dir.as_deref(), format)?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// The one place where an error of a command is shown.
+pub(crate) fn complain(error: &anyhow::Error) {
+    // Nobody is left to tell if stderr is gone.
+    let _ = writeln!(io::stderr(), "longhaul: {error:#}");
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}

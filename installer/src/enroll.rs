@@ -1,0 +1,165 @@
+//! `longhaul enroll`: keeps the operator's invite where the agent looks for it.
+use std::{
+    fs, io,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use longhaul_types::Invite;
+
+/// The file's name in the state directory. The agent reads it under this name.
+const FILE: &str = "invite";
+
+/// Whether an enrolment with another gateway may be given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// It stays.
+    Refuse,
+    /// The new one takes its place.
+    Allow,
+}
+
+/// An invite that was not kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnrollError {
+    /// The device is enrolled elsewhere.
+    #[error(
+        "this device is enrolled with {address} already ({}); add --replace to give that up", path.display()
+    )]
+    Enrolled {
+        /// The other gateway's address.
+        address: String,
+        /// The file that says so.
+        path: PathBuf,
+    },
+    /// The file is there but is no invite.
+    #[error("{} exists but is damaged; add --replace to overwrite it", .0.display())]
+    Damaged(PathBuf),
+    /// The file cannot be read or written.
+    #[error("{} cannot be {done}: {source}; check its owner, or choose another place with --state-dir", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// `read` or `written`.
+        done: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No default directory.
+    #[error("no home directory is known: say where the agent keeps its state with --state-dir")]
+    NoHome,
+}
+
+/// The agent's state directory: `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
+///
+/// # Errors
+/// Neither variable is set.
+pub fn default_state_dir() -> Result<PathBuf, EnrollError> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    // The XDG base directory specification has relative paths ignored.
+    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
+    state
+        .map(|state| state.join("longhaul-agent"))
+        .ok_or(EnrollError::NoHome)
+}
+
+/// Writes the invite to the state directory, which is made if needed, and returns the file's path.
+///
+/// A new invite of the same gateway takes the place of the old one.
+///
+/// # Errors
+/// Another gateway's invite is there and may not be replaced, or a file cannot be read or written.
+pub fn enroll(invite: &Invite, state_dir: &Path, replace: Replace) -> Result<PathBuf, EnrollError> {
+    let path = state_dir.join(FILE);
+    if replace == Replace::Refuse {
+        check_present(invite, &path)?;
+    }
+    let fail = |source| EnrollError::File {
+        path: path.clone(),
+        done: "written",
+        source,
+    };
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(state_dir).map_err(fail)?;
+    // Temporary files are made with mode 0600, and renaming is atomic.
+    let mut file = tempfile::NamedTempFile::new_in(state_dir).map_err(fail)?;
+    let line = invite.to_line();
+    let written = writeln!(file, "{line}").and_then(|()| file.as_file().sync_all());
+    written.map_err(fail)?;
+    file.persist(&path).map_err(|error| fail(error.error))?;
+    Ok(path)
+}
+
+fn check_present(invite: &Invite, path: &Path) -> Result<(), EnrollError> {
+    match fs::read_to_string(path) {
+        Ok(line) => match line.parse::<Invite>() {
+            Ok(present) if present.gateway() == invite.gateway() => Ok(()),
+            Ok(present) => Err(EnrollError::Enrolled {
+                address: present.address().to_owned(),
+                path: path.to_owned(),
+            }),
+            Err(_) => Err(EnrollError::Damaged(path.to_owned())),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(EnrollError::File {
+            path: path.to_owned(),
+            done: "read",
+            source,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::SecretKey;
+
+    use super::*;
+
+    fn invite(gateway: u8, device: u8) -> Invite {
+        let gateway = SecretKey::from_bytes([gateway; 32]).public();
+        Invite::new(
+            "gw.test:4433".to_owned(),
+            gateway,
+            SecretKey::from_bytes([device; 32]),
+            [3; 32],
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn another_gateway_is_replaced_only_on_demand() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("deep/state");
+        let path = enroll(&invite(1, 1), &state, Replace::Refuse).unwrap();
+        enroll(&invite(1, 2), &state, Replace::Refuse).unwrap();
+        let kept: Invite = fs::read_to_string(&path).unwrap().parse().unwrap();
+        assert_eq!(kept.to_line(), invite(1, 2).to_line());
+        assert!(matches!(
+            enroll(&invite(9, 2), &state, Replace::Refuse),
+            Err(EnrollError::Enrolled { .. })
+        ));
+        enroll(&invite(9, 2), &state, Replace::Allow).unwrap();
+        fs::write(&path, "longhaul1:xx").unwrap();
+        assert!(matches!(
+            enroll(&invite(9, 2), &state, Replace::Refuse),
+            Err(EnrollError::Damaged(_))
+        ));
+        assert_eq!(
+            fs::read_dir(&state).unwrap().count(),
+            1,
+            "no temporary file stays"
+        );
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            enroll(&invite(9, 2), &state, Replace::Allow).unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&path), mode(&state)), (0o600, 0o700));
+        }
+    }
+}

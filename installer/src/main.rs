@@ -1,0 +1,29 @@
+//! The command `longhaul`.
+#![forbid(unsafe_code)]
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use longhaul::cli::{CliArgs, Command};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let args = CliArgs::parse();
+    let filter = EnvFilter::try_from_env("LONGHAUL_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let done = match args.command {
+        Command::Demo(demo) => commands::demo(demo),
+        Command::Keygen(keygen) => commands::keygen(&keygen),
+        Command::Enroll(enroll) => commands::enroll(&enroll),
+        Command::Status(status) => commands::status(&status),
+    };
+    done.unwrap_or_else(|error| {
+        commands::complain(&error);
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,227 @@
+//! The local origin: one HTTP server that is every host of a recording, and the host of the built-in site.
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+use url::Url;
+
+use crate::{
+    page::{Expectation, Oracle, decode},
+    site::Site,
+    tls::{TestAuthority, TlsError},
+    warc::Recording,
+};
+
+/// Connections served at a time. The gateway opens six a host, and recorded pages have up to 40 hosts.
+const MAX_CONNECTIONS: usize = 1024;
+/// Header lines of a request.
+const MAX_HEADERS: usize = 256;
+
+/// What the origin answers from.
+#[derive(Debug)]
+pub struct Content {
+    site: Site,
+    recording: Option<Recording>,
+}
+
+/// An origin that cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OriginError {
+    /// No port could be had.
+    #[error("cannot listen on this machine: {0}")]
+    Listen(#[from] io::Error),
+    /// Its certificates could not be made.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A running origin; it ends when dropped.
+#[derive(Debug)]
+pub struct Origin {
+    http: SocketAddr,
+    https: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+impl Content {
+    /// The built-in site, and the recording if there is one.
+    pub fn new(recording: Option<Recording>) -> Self {
+        Self {
+            site: Site::paint(),
+            recording,
+        }
+    }
+
+    /// The recording.
+    pub fn recording(&self) -> Option<&Recording> {
+        self.recording.as_ref()
+    }
+
+    fn answer(
+        &self,
+        method: &Method,
+        url: &Url,
+        if_none_match: Option<&HeaderValue>,
+    ) -> Response<Full<Bytes>> {
+        if url.host_str() == Some(Site::HOST) {
+            return self.site.answer(method, url.path(), if_none_match);
+        }
+        let exchange = self
+            .recording
+            .as_ref()
+            .and_then(|recording| recording.answer(method, url));
+        let Some(exchange) = exchange else {
+            return empty(StatusCode::NOT_FOUND);
+        };
+        let mut response = Response::new(Full::new(exchange.response.body.clone()));
+        *response.status_mut() = exchange.response.status;
+        *response.headers_mut() = exchange.response.headers.clone();
+        response
+    }
+}
+
+impl Oracle for Content {
+    fn expect(&self, url: &Url) -> Expectation {
+        if url.host_str() == Some(Site::HOST) {
+            return self.site.expect(url.path());
+        }
+        let Some(recording) = &self.recording else {
+            return Expectation::Unknown;
+        };
+        let Some(exchange) = recording.answer(&Method::GET, url) else {
+            return Expectation::Missing;
+        };
+        let encodings = exchange.response.headers.get_all(header::CONTENT_ENCODING).iter();
+        let encodings: Vec<_> = encodings.filter_map(|value| value.to_str().ok()).collect();
+        // A body that was recorded damaged cannot be compared.
+        let body = decode(&encodings.join(","), &exchange.response.body).ok();
+        Expectation::Answer {
+            status: exchange.response.status,
+            body: body.map(Bytes::from),
+        }
+    }
+}
+
+impl Origin {
+    /// Serves `content` over http and https on two ports of the loopback interface.
+    ///
+    /// # Errors
+    /// No port can be had, or the certificates cannot be made.
+    pub async fn start(content: Arc<Content>, authority: &TestAuthority) -> Result<Self, OriginError> {
+        let http = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let https = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let mut origin = Self {
+            http: http.local_addr()?,
+            https: https.local_addr()?,
+            _tasks: JoinSet::new(),
+        };
+        let acceptor = TlsAcceptor::from(authority.server()?);
+        origin._tasks.spawn(accept(http, Arc::clone(&content), None));
+        origin._tasks.spawn(accept(https, content, Some(acceptor)));
+        Ok(origin)
+    }
+
+    /// Where it serves http.
+    pub fn http(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Where it serves https.
+    pub fn https(&self) -> SocketAddr {
+        self.https
+    }
+}
+
+async fn accept(listener: TcpListener, content: Arc<Content>, tls: Option<TlsAcceptor>) {
+    let turns = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else {
+            return;
+        };
+        // An accept error is that of one connection, or passes when descriptors are free again.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let (content, tls) = (Arc::clone(&content), tls.clone());
+        connections.spawn(async move {
+            let _turn = turn;
+            serve_connection(stream, content, tls).await;
+        });
+    }
+}
+
+async fn serve_connection(stream: TcpStream, content: Arc<Content>, tls: Option<TlsAcceptor>) {
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => serve(stream, content, "http").await,
+        Some(tls) => {
+            if let Ok(stream) = tls.accept(stream).await {
+                serve(stream, content, "https").await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, content: Arc<Content>, scheme: &'static str) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response = respond(&content, &request, scheme);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut server = http1::Builder::new();
+    server
+        .max_headers(MAX_HEADERS)
+        .timer(hyper_util::rt::TokioTimer::new());
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "a connection of the local origin broke");
+    }
+}
+
+fn respond(content: &Content, request: &Request<Incoming>, scheme: &str) -> Response<Full<Bytes>> {
+    let host = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let host = request
+        .uri()
+        .authority()
+        .map(http::uri::Authority::as_str)
+        .or(host)
+        .unwrap_or_default();
+    let target = request
+        .uri()
+        .path_and_query()
+        .map_or("/", http::uri::PathAndQuery::as_str);
+    let Ok(url) = Url::parse(&format!("{scheme}://{host}{target}")) else {
+        return empty(StatusCode::BAD_REQUEST);
+    };
+    content.answer(
+        request.method(),
+        &url,
+        request.headers().get(header::IF_NONE_MATCH),
+    )
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,401 @@
+//! The page loader: a page with everything that its markup and style sheets name.
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use longhaul_types::ByteCount;
+use tokio::task::{JoinError, JoinSet};
+use url::Url;
+
+use super::{
+    Client, Destination, Reference, Request, Response, content, cookies::CookieJar, css,
+    headers::request_headers, html, ideal,
+};
+
+/// Objects of one page. The largest real pages have several hundred.
+const MAX_OBJECTS: usize = 2000;
+/// Redirects in a row, as the Fetch standard's 20 halved: a page that needs more is broken.
+const MAX_REDIRECTS: usize = 10;
+/// Frames in frames.
+const MAX_FRAME_DEPTH: usize = 3;
+
+/// What is known beforehand of the answer to a URL.
+#[derive(Clone, Debug)]
+pub enum Expectation {
+    /// Nothing: any status below 400 is right.
+    Unknown,
+    /// That the origin does not have it.
+    Missing,
+    /// The origin's answer.
+    Answer {
+        /// Its status.
+        status: StatusCode,
+        /// Its body without content coding; `None` if that cannot be told.
+        body: Option<Bytes>,
+    },
+}
+
+/// Someone who knows the origin's answers, so that what arrives can be checked.
+pub trait Oracle: Send + Sync {
+    /// What the origin answers to a `GET` of `url`.
+    fn expect(&self, url: &Url) -> Expectation;
+}
+
+/// One object of a page.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// The URL that the page names.
+    pub url: Url,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of an object.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It arrived whole and as the origin sent it (images may be re-coded).
+    Loaded {
+        /// Media type.
+        media_type: String,
+        /// The body without content coding.
+        body: Bytes,
+    },
+    /// The origin does not have it, and that was known.
+    Missing,
+    /// It did not arrive, or not right.
+    Failed(String),
+}
+
+/// A loaded page.
+#[derive(Clone, Debug)]
+pub struct PageLoad {
+    /// The page's URL as asked for.
+    pub url: Url,
+    /// The page itself and its sub-resources.
+    pub objects: Vec<Object>,
+    /// From the first request to the end of the last object.
+    pub time: Duration,
+}
+
+impl PageLoad {
+    /// Objects that failed, with the reason.
+    pub fn failures(&self) -> impl Iterator<Item = (&Url, &str)> {
+        self.objects.iter().filter_map(|object| match &object.outcome {
+            Outcome::Failed(reason) => Some((&object.url, reason.as_str())),
+            Outcome::Loaded { .. } | Outcome::Missing => None,
+        })
+    }
+
+    /// Objects that are known to be missing at the origin.
+    pub fn missing(&self) -> usize {
+        self.objects
+            .iter()
+            .filter(|object| matches!(object.outcome, Outcome::Missing))
+            .count()
+    }
+
+    /// The page's size as the ideal protocol transfers it: text as by `gzip -9`, other bodies as they are.
+    pub fn ideal_size(&self) -> ByteCount {
+        let sizes = self.objects.iter().map(|object| match &object.outcome {
+            Outcome::Loaded { media_type, body } => ideal::transfer_size(media_type, body),
+            Outcome::Missing | Outcome::Failed(_) => 0,
+        });
+        ByteCount::new(sizes.sum())
+    }
+}
+
+/// Loads pages. Every load is that of a fresh browser, with no cookies and nothing cached; connections are kept.
+#[derive(Clone)]
+pub struct Loader {
+    client: Arc<Client>,
+    oracle: Option<Arc<dyn Oracle>>,
+}
+
+impl Loader {
+    /// A loader that fetches with `client`, and checks answers if there is an `oracle`.
+    pub fn new(client: Client, oracle: Option<Arc<dyn Oracle>>) -> Self {
+        Self {
+            client: Arc::new(client),
+            oracle,
+        }
+    }
+
+    /// Loads the page at `url`; `progress` is called with the objects done and known whenever one is done.
+    ///
+    /// The page itself counts as failed if the origin does not have it.
+    pub async fn load(&self, url: &Url, progress: impl Fn(usize, usize)) -> PageLoad {
+        let started = Instant::now();
+        let mut page = url.clone();
+        page.set_fragment(None);
+        let visit = Visit {
+            loader: self.clone(),
+            page: Arc::new(page.clone()),
+            cookies: Arc::default(),
+        };
+        let mut seen = BTreeSet::from([page.to_string()]);
+        let mut tasks = JoinSet::new();
+        let main = Reference {
+            url: page,
+            destination: Destination::Document,
+        };
+        tasks.spawn(visit.clone().object(main, None, 0));
+        let mut objects = Vec::new();
+        while let Some(done) = tasks.join_next().await {
+            // A task that panicked would be lost from the count.
+            let Visited {
+                object,
+                at,
+                found,
+                depth,
+            } = done.unwrap_or_else(|error| Visited::failed(url, &error));
+            for reference in found {
+                if seen.len() < MAX_OBJECTS && seen.insert(reference.url.to_string()) {
+                    tasks.spawn(visit.clone().object(reference, Some(at.clone()), depth));
+                }
+            }
+            objects.push(object);
+            progress(objects.len(), seen.len());
+        }
+        PageLoad {
+            url: url.clone(),
+            objects,
+            time: started.elapsed(),
+        }
+    }
+}
+
+/// One load of one page.
+#[derive(Clone)]
+struct Visit {
+    loader: Loader,
+    page: Arc<Url>,
+    cookies: Arc<CookieJar>,
+}
+
+/// An object, and what it loads in turn.
+struct Visited {
+    object: Object,
+    /// Where it was found in the end.
+    at: Url,
+    found: Vec<Reference>,
+    /// Frames around what it loads.
+    depth: usize,
+}
+
+impl Visited {
+    fn failed(url: &Url, error: &JoinError) -> Self {
+        Self {
+            object: Object {
+                url: url.clone(),
+                outcome: Outcome::Failed(error.to_string()),
+            },
+            at: url.clone(),
+            found: Vec::new(),
+            depth: 0,
+        }
+    }
+}
+
+impl Visit {
+    async fn object(self, reference: Reference, referrer: Option<Url>, depth: usize) -> Visited {
+        let Reference { url, destination } = reference;
+        let depth = depth + usize::from(destination == Destination::Frame);
+        let mut visited = Visited {
+            at: url.clone(),
+            object: Object {
+                url: url.clone(),
+                outcome: Outcome::Missing,
+            },
+            found: Vec::new(),
+            depth,
+        };
+        match self.fetch(&url, destination, referrer.as_ref()).await {
+            Ok(Fetched::Missing) if destination == Destination::Document => {
+                let reason = "the recording does not have the page itself";
+                visited.object.outcome = Outcome::Failed(reason.to_owned());
+            }
+            Ok(Fetched::Missing) => {}
+            Ok(Fetched::Whole { at, headers, body }) => {
+                visited.found = discover(destination, &at, &headers, &body, depth);
+                visited.at = at;
+                let media_type = media_type(&headers);
+                visited.object.outcome = Outcome::Loaded { media_type, body };
+            }
+            Err(reason) => visited.object.outcome = Outcome::Failed(reason),
+        }
+        visited
+    }
+
+    /// Fetches, following redirects, and checks every answer.
+    async fn fetch(
+        &self,
+        url: &Url,
+        destination: Destination,
+        referrer: Option<&Url>,
+    ) -> Result<Fetched, String> {
+        let mut at = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let cookie = self.cookies.field(&at, &self.page);
+            let request = Request {
+                headers: request_headers(&at, destination, referrer, cookie.as_deref()),
+                url: at.clone(),
+            };
+            let response = self.loader.client.get(&request).await;
+            let expectation = self.expect(&at);
+            let response = match response {
+                Ok(response) => response,
+                // What the recording does not have need not be reachable at all.
+                Err(_) if matches!(expectation, Expectation::Missing) => return Ok(Fetched::Missing),
+                Err(error) => return Err(error.to_string()),
+            };
+            if matches!(expectation, Expectation::Missing) && !response.status.is_success() {
+                return Ok(Fetched::Missing);
+            }
+            self.cookies.store(&at, &response.headers);
+            if let Some(target) = redirect_target(&at, &response) {
+                check_status(&expectation, &response)?;
+                at = target?;
+                continue;
+            }
+            let encoding = joined(&response.headers, &header::CONTENT_ENCODING);
+            let body = content::decode(&encoding, &response.body).map_err(|error| error.to_string())?;
+            check_status(&expectation, &response)?;
+            check_body(&expectation, &response.headers, &body)?;
+            return Ok(Fetched::Whole {
+                at,
+                headers: Box::new(response.headers),
+                body: Bytes::from(body),
+            });
+        }
+        Err(format!("more than {MAX_REDIRECTS} redirects in a row"))
+    }
+
+    fn expect(&self, url: &Url) -> Expectation {
+        let oracle = self.loader.oracle.as_ref();
+        oracle.map_or(Expectation::Unknown, |oracle| oracle.expect(url))
+    }
+}
+
+enum Fetched {
+    Missing,
+    Whole {
+        at: Url,
+        headers: Box<HeaderMap>,
+        body: Bytes,
+    },
+}
+
+fn check_status(expectation: &Expectation, response: &Response) -> Result<(), String> {
+    let status = response.status;
+    let detail = || {
+        let named = response
+            .headers
+            .get("proxy-status")
+            .and_then(|value| value.to_str().ok());
+        named.map(|named| format!(" ({named})")).unwrap_or_default()
+    };
+    match expectation {
+        Expectation::Answer { status: recorded, .. } if *recorded == status => Ok(()),
+        Expectation::Answer { status: recorded, .. } => Err(format!(
+            "status {status}{} where the origin sends {recorded}",
+            detail()
+        )),
+        Expectation::Missing => Err(format!("status {status}, but the origin does not have it")),
+        Expectation::Unknown if status.is_client_error() || status.is_server_error() => {
+            Err(format!("status {status}{}", detail()))
+        }
+        Expectation::Unknown => Ok(()),
+    }
+}
+
+/// Everything but an image must be the origin's bytes; an image may be another coding of the same picture.
+fn check_body(expectation: &Expectation, headers: &HeaderMap, body: &[u8]) -> Result<(), String> {
+    let Expectation::Answer {
+        body: Some(recorded), ..
+    } = expectation
+    else {
+        return Ok(());
+    };
+    let media_type = media_type(headers);
+    let raster = media_type.starts_with("image/") && media_type != "image/svg+xml";
+    if recorded == body || (raster && !body.is_empty()) {
+        return Ok(());
+    }
+    Err(format!(
+        "the body of {} bytes differs from the {} bytes that the origin sends",
+        body.len(),
+        recorded.len()
+    ))
+}
+
+fn redirect_target(at: &Url, response: &Response) -> Option<Result<Url, String>> {
+    if !matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = response.headers.get(header::LOCATION)?;
+    let location = String::from_utf8_lossy(location.as_bytes());
+    let target = at
+        .join(&location)
+        .ok()
+        .filter(|target| matches!(target.scheme(), "http" | "https"));
+    Some(target.ok_or_else(|| "redirects to something that is no http or https URL".to_owned()))
+}
+
+fn discover(
+    destination: Destination,
+    at: &Url,
+    headers: &HeaderMap,
+    body: &[u8],
+    depth: usize,
+) -> Vec<Reference> {
+    match destination {
+        Destination::Document | Destination::Frame => {
+            let html = matches!(
+                media_type(headers).as_str(),
+                "text/html" | "application/xhtml+xml" | ""
+            );
+            if html && depth <= MAX_FRAME_DEPTH {
+                html::discover(body, at, charset(headers).as_deref())
+            } else {
+                Vec::new()
+            }
+        }
+        Destination::Style => css::discover(&String::from_utf8_lossy(body), at),
+        Destination::InactiveStyle
+        | Destination::Script
+        | Destination::Image
+        | Destination::Font
+        | Destination::Other => Vec::new(),
+    }
+}
+
+fn media_type(headers: &HeaderMap) -> String {
+    let value = joined(headers, &header::CONTENT_TYPE);
+    value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}
+
+fn charset(headers: &HeaderMap) -> Option<String> {
+    let value = joined(headers, &header::CONTENT_TYPE).to_ascii_lowercase();
+    let charset = value
+        .split(';')
+        .skip(1)
+        .find_map(|parameter| parameter.trim().strip_prefix("charset="))?;
+    Some(charset.trim_matches(['"', '\'', ' ']).to_owned())
+}
+
+fn joined(headers: &HeaderMap, name: &header::HeaderName) -> String {
+    let values = headers
+        .get_all(name)
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()));
+    values.collect::<Vec<_>>().join(", ")
+}
