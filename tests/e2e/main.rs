@@ -1,0 +1,20 @@
+//! End-to-end tests: separate agent and gateway processes, real origins, a real browser.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
+)]
+
+mod bodies;
+mod browser;
+mod connections;
+mod content;
+mod contracts;
+mod hostile;
+mod http;
+mod mistakes;
+mod outage;
+mod pair;
+mod recorded;
+mod uploads;

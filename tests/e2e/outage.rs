@@ -1,0 +1,179 @@
+//! Outages of the hop: they suspend, they do not fail.
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use http::Request;
+use hyper::body::Incoming;
+use longhaul_tests::{
+    chromium::Chromium,
+    client::{Ending, ask, get},
+    origin::Origin,
+    relay::{Direction, Passage, Relay},
+};
+use longhaul_types::BitRate;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::{
+    content::{noise, ok},
+    pair::{LIMIT, Link, Pair, Setup},
+};
+
+const SIZE: usize = 2_000_000;
+/// The link dies when this much of both downloads is through.
+const BEFORE: u64 = 1_000_000;
+const OUTAGE: Duration = Duration::from_secs(40);
+/// Downloads the file as a web application does, and sums it up: crypto.subtle is for secure origins only.
+const DOWNLOAD: &str = "fetch('/file').then(answer => answer.arrayBuffer()).then(buffer => {
+    let sum = 7; const bytes = new Uint8Array(buffer);
+    for (const byte of bytes) sum = (Math.imul(sum, 31) + byte) >>> 0;
+    return bytes.length + ' ' + sum;
+})";
+
+fn sum(bytes: &[u8]) -> String {
+    let sum = bytes.iter().fold(7_u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(*byte))
+    });
+    format!("{} {sum}", bytes.len())
+}
+
+async fn origin() -> Result<Origin> {
+    Origin::start(
+        None,
+        |_| {},
+        |request: Request<Incoming>| async move {
+            match request.uri().path() {
+                "/file" => ok("application/octet-stream", noise(SIZE, 20)),
+                _ => ok(
+                    "text/html",
+                    "<!doctype html><title>Files</title><link rel=icon href=data:,><p>A file",
+                ),
+            }
+        },
+    )
+    .await
+}
+
+/// Blocks the hop for its time, and returns the agent's status of its last seconds.
+async fn outage(pair: &Pair, relay: &Relay) -> Result<Value> {
+    relay.has_passed(Direction::Down, BEFORE, LIMIT).await?;
+    relay.set(Direction::Down, Passage::Blocked);
+    relay.set(Direction::Up, Passage::Blocked);
+    let began = Instant::now();
+    let stalled = pair.status_until(|status| status["state"] == "stalled").await?;
+    println!(
+        "the agent noticed the outage after {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    ensure!(
+        began.elapsed() < OUTAGE,
+        "noticed only after {:?}",
+        began.elapsed()
+    );
+    // Nothing ends the wait but the time of the outage itself.
+    let ended = timeout(
+        OUTAGE.saturating_sub(began.elapsed()),
+        std::future::pending::<()>(),
+    )
+    .await;
+    ensure!(ended.is_err());
+    let last = pair.status().await?;
+    relay.set(Direction::Down, Passage::Open);
+    relay.set(Direction::Up, Passage::Open);
+    ensure!(
+        last["state"] == "stalled",
+        "after {OUTAGE:?} the state is {last:#}"
+    );
+    Ok(stalled)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn downloads_go_on_after_forty_seconds_without_a_link() -> Result<()> {
+    let origin = origin().await?;
+    let setup = Setup::resolving(&[("files.test", origin.address())]);
+    let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(3000)))).await?;
+    let mut browser = Chromium::start(pair.proxy(), &[]).await?;
+    // Noise does not compress: each of the two downloads takes its whole size from the link.
+    let in_browser = browser.evaluate("http://files.test/", DOWNLOAD, 3 * LIMIT);
+    let raw = ask(pair.proxy(), get("http://files.test/file", &[]));
+    let began = Instant::now();
+    let (summed, response, stalled) = tokio::try_join!(in_browser, raw, outage(&pair, pair.relay()))?;
+    println!(
+        "both downloads took {:.1} s, {OUTAGE:?} of them the outage",
+        began.elapsed().as_secs_f64()
+    );
+    assert_eq!((response.status, response.ending), (200, Ending::Whole));
+    assert!(
+        response.body == noise(SIZE, 20),
+        "{} bytes, not the file",
+        response.body.len()
+    );
+    assert_eq!(summed.as_str().context("a sum")?, sum(&noise(SIZE, 20)));
+    assert_eq!(stalled["state"], "stalled");
+
+    let status = pair.status().await?;
+    println!(
+        "state {}, sessions {}, repeated {}",
+        status["state"], status["sessions"], status["repeated"]
+    );
+    assert_eq!(status["state"], "open", "{status:#}");
+    assert_eq!(
+        status["sessions"], 1,
+        "the session outlives the outage: {status:#}"
+    );
+    assert_eq!(status["failures"], 0, "{status:#}");
+    let fetched = origin.seen().iter().filter(|seen| seen.path == "/file").count();
+    assert_eq!(fetched, 2, "nothing was fetched again");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_made_in_an_outage_is_answered_after_it() -> Result<()> {
+    let origin = origin().await?;
+    let setup = Setup::resolving(&[("files.test", origin.address())]);
+    let pair = Pair::start(setup.over(Link::Relayed)).await?;
+    assert_eq!(pair.get("http://files.test/").await?.status, 200);
+    let relay = pair.relay();
+    relay.set(Direction::Down, Passage::Blocked);
+    relay.set(Direction::Up, Passage::Blocked);
+    let request = ask(pair.proxy(), get("http://files.test/file", &[]));
+    let back = async {
+        pair.status_until(|status| status["state"] == "stalled").await?;
+        relay.set(Direction::Down, Passage::Open);
+        relay.set(Direction::Up, Passage::Open);
+        Ok(())
+    };
+    let began = Instant::now();
+    let (response, ()) = tokio::try_join!(request, back)?;
+    println!(
+        "answered {:.1} s after it was made",
+        began.elapsed().as_secs_f64()
+    );
+    assert_eq!((response.status, response.ending), (200, Ending::Whole));
+    assert!(response.body == noise(SIZE, 20));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_pair_is_nearly_silent() -> Result<()> {
+    const WATCHED: Duration = Duration::from_secs(20);
+    let origin = origin().await?;
+    let setup = Setup::resolving(&[("files.test", origin.address())]);
+    let pair = Pair::start(setup.over(Link::Relayed)).await?;
+    assert_eq!(pair.get("http://files.test/file").await?.status, 200);
+    let relay = pair.relay();
+    // The last acknowledgements of the download pass first.
+    let settled = timeout(Duration::from_secs(1), std::future::pending::<()>()).await;
+    ensure!(settled.is_err());
+    let before = (relay.passed(Direction::Down), relay.passed(Direction::Up));
+    let watched = timeout(WATCHED, std::future::pending::<()>()).await;
+    ensure!(watched.is_err());
+    let down = relay.passed(Direction::Down) - before.0;
+    let up = relay.passed(Direction::Up) - before.1;
+    println!("idle for {WATCHED:?}: {down} bytes down, {up} bytes up");
+    assert!(
+        down + up < 2000,
+        "{down} bytes down, {up} bytes up in {WATCHED:?} without any work"
+    );
+    Ok(())
+}

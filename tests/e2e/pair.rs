@@ -1,0 +1,265 @@
+//! A gateway and an agent as separate processes, enrolled with each other.
+use std::{ffi::OsString, net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use longhaul_tests::{
+    client::{RawResponse, ask, get},
+    process::{Running, run},
+    relay::Relay,
+};
+use longhaul_types::BitRate;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    net::UdpSocket,
+    time::{interval, timeout},
+};
+
+/// Commands that end by themselves take less.
+pub(crate) const COMMAND: Duration = Duration::from_secs(30);
+/// Longest wait for one event. The machine may be busy.
+pub(crate) const LIMIT: Duration = Duration::from_secs(40);
+/// How often a status is looked at while a test waits for a change.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The hop between agent and gateway.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Link {
+    /// Loopback itself.
+    #[default]
+    Direct,
+    /// Through a relay, as fast as it can.
+    Relayed,
+    /// Through a relay with this rate in both directions.
+    Paced(BitRate),
+}
+
+/// What a pair is started with.
+#[derive(Debug, Default)]
+pub(crate) struct Setup {
+    /// Lines of the gateway's configuration file.
+    pub(crate) gateway_config: String,
+    /// Further arguments of the agent.
+    pub(crate) agent_arguments: Vec<String>,
+    /// The hop.
+    pub(crate) link: Link,
+}
+
+impl Setup {
+    /// A gateway that finds these names at these addresses. Without a gateway the agent waits: no test may reach an
+    /// origin by another way than the one that it is about.
+    pub(crate) fn resolving(names: &[(&str, SocketAddr)]) -> Self {
+        let lines: Vec<String> = names
+            .iter()
+            .map(|(name, address)| format!("\"{name}\" = \"{address}\""))
+            .collect();
+        Self {
+            gateway_config: format!("[fetch.resolve]\n{}\n", lines.join("\n")),
+            agent_arguments: vec!["--fallback-after".to_owned(), "never".to_owned()],
+            link: Link::Direct,
+        }
+    }
+
+    /// The same over another hop.
+    pub(crate) fn over(self, link: Link) -> Self {
+        Self { link, ..self }
+    }
+}
+
+/// A running pair.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    gateway: Option<Running>,
+    gateway_address: SocketAddr,
+    agent: Running,
+    relay: Option<Relay>,
+    spare: String,
+    folder: TempDir,
+}
+
+impl Pair {
+    /// Starts both; the agent knows the gateway from an invite. A second device is admitted for tests that need one.
+    pub(crate) async fn start(setup: Setup) -> Result<Self> {
+        let folder = folder()?;
+        std::fs::write(folder.path().join("gateway.toml"), &setup.gateway_config)?;
+        // The devices are admitted before the gateway runs, so that it knows them from its start.
+        let gateway_address = free_udp_port().await?;
+        let relay = match setup.link {
+            Link::Direct => None,
+            Link::Relayed => Some(Relay::start(gateway_address, None).await?),
+            Link::Paced(rate) => Some(Relay::start(gateway_address, Some(rate)).await?),
+        };
+        let known_as = relay.as_ref().map_or(gateway_address, Relay::address).to_string();
+        let line = invite(folder.path(), "test", &known_as).await?;
+        let spare = invite(folder.path(), "spare", &known_as).await?;
+        let gateway = start_gateway(folder.path(), &gateway_address.to_string()).await?;
+        let agent = start_agent(folder.path(), &line, &setup.agent_arguments).await?;
+        Ok(Self {
+            gateway: Some(gateway),
+            gateway_address,
+            agent,
+            relay,
+            spare,
+            folder,
+        })
+    }
+
+    /// Starts an agent of the second device, with its state in a folder of this name.
+    pub(crate) async fn second_agent(&self, name: &str) -> Result<Running> {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir(&folder)?;
+        start_agent(
+            &folder,
+            &self.spare,
+            &["--fallback-after".to_owned(), "never".to_owned()],
+        )
+        .await
+    }
+
+    /// The gateway.
+    pub(crate) fn gateway(&self) -> &Running {
+        self.gateway.as_ref().expect("not killed")
+    }
+
+    /// Where browsers connect.
+    pub(crate) const fn proxy(&self) -> SocketAddr {
+        self.agent.address()
+    }
+
+    /// The hop's relay.
+    pub(crate) fn relay(&self) -> &Relay {
+        self.relay.as_ref().expect("a pair with a relay")
+    }
+
+    /// The hop's relay, for those who share it; it lives as long as they keep it.
+    pub(crate) fn take_relay(&mut self) -> Result<Relay> {
+        self.relay.take().context("a pair with a relay")
+    }
+
+    /// The folder with the state directories `gateway` and `agent`.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Kills the gateway as `kill -9` does.
+    pub(crate) async fn kill_gateway(&mut self) -> Result<()> {
+        self.gateway.take().context("a running gateway")?.kill().await
+    }
+
+    /// Starts the gateway again, with the same port and state.
+    pub(crate) async fn start_gateway(&mut self) -> Result<()> {
+        let address = self.gateway_address.to_string();
+        self.gateway = Some(start_gateway(self.folder.path(), &address).await?);
+        Ok(())
+    }
+
+    /// The agent's status page's address.
+    pub(crate) fn control(&self) -> Result<SocketAddr> {
+        control(self.folder.path())
+    }
+
+    /// What the agent says about itself.
+    pub(crate) async fn status(&self) -> Result<Value> {
+        status(self.control()?).await
+    }
+
+    /// Waits until the agent's status fulfils a condition.
+    pub(crate) async fn status_until(&self, reached: impl Fn(&Value) -> bool) -> Result<Value> {
+        status_until(self.control()?, reached).await
+    }
+
+    /// A GET through the agent.
+    pub(crate) async fn get(&self, url: &str) -> Result<RawResponse> {
+        ask(self.proxy(), get(url, &[])).await
+    }
+}
+
+/// An address that no program uses now. Another one could take it before we do, but ports come from a large range.
+pub(crate) async fn free_udp_port() -> Result<SocketAddr> {
+    Ok(UdpSocket::bind(("127.0.0.1", 0)).await?.local_addr()?)
+}
+
+/// A folder for a test's state.
+pub(crate) fn folder() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("longhaul-e2e-").tempdir()?)
+}
+
+/// Starts the gateway of a test folder.
+pub(crate) async fn start_gateway(folder: &Path, listen: &str) -> Result<Running> {
+    let mut arguments: Vec<OsString> = ["run", "--listen", listen, "--config"]
+        .map(OsString::from)
+        .to_vec();
+    arguments.push(folder.join("gateway.toml").into_os_string());
+    arguments.extend(["--state-dir".into(), folder.join("gateway").into_os_string()]);
+    Running::start("longhaul-gateway", &arguments).await
+}
+
+/// Makes an invite to the gateway of a test folder.
+pub(crate) async fn invite(folder: &Path, name: &str, address: &str) -> Result<String> {
+    let state = folder.join("gateway").display().to_string();
+    let arguments = [
+        "invite",
+        "--state-dir",
+        &state,
+        "--name",
+        name,
+        "--address",
+        address,
+    ];
+    let made = run("longhaul-gateway", &arguments, COMMAND).await?;
+    ensure!(made.code == Some(0), "invite: {}", made.stderr);
+    ensure!(made.stdout.lines().count() == 1, "one line: {}", made.stdout);
+    Ok(made.stdout.trim().to_owned())
+}
+
+/// Starts the agent of a test folder.
+pub(crate) async fn start_agent(folder: &Path, line: &str, more: &[String]) -> Result<Running> {
+    let mut arguments: Vec<OsString> = [
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--control",
+        "127.0.0.1:0",
+        "--invite",
+        line,
+    ]
+    .map(OsString::from)
+    .to_vec();
+    arguments.extend(["--state-dir".into(), folder.join("agent").into_os_string()]);
+    arguments.extend(more.iter().map(OsString::from));
+    Running::start("longhaul-agent", &arguments).await
+}
+
+/// Where the agent of a test folder serves its status page.
+pub(crate) fn control(folder: &Path) -> Result<SocketAddr> {
+    let about = std::fs::read_to_string(folder.join("agent/agent.json")).context("agent.json")?;
+    let about: Value = serde_json::from_str(&about)?;
+    Ok(about["control"].as_str().context("control address")?.parse()?)
+}
+
+/// What an agent says about itself.
+pub(crate) async fn status(control: SocketAddr) -> Result<Value> {
+    let request = format!("GET /status.json HTTP/1.1\r\nHost: {control}\r\nConnection: close\r\n\r\n");
+    let response = ask(control, request).await?;
+    ensure!(response.status == 200, "{response:?}");
+    Ok(serde_json::from_slice(&response.body)?)
+}
+
+/// Waits until an agent's status fulfils a condition.
+pub(crate) async fn status_until(control: SocketAddr, reached: impl Fn(&Value) -> bool) -> Result<Value> {
+    let mut last = Value::Null;
+    let mut looks = interval(LOOK);
+    let wait = async {
+        loop {
+            looks.tick().await;
+            last = status(control).await?;
+            if reached(&last) {
+                return Ok(last.clone());
+            }
+        }
+    };
+    match timeout(LIMIT, wait).await {
+        Ok(result) => result,
+        Err(_) => anyhow::bail!("the status stays {last:#}"),
+    }
+}

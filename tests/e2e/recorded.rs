@@ -1,0 +1,78 @@
+//! Pages through `longhaul demo --once`: its own, and recorded ones.
+use std::time::Duration;
+
+use anyhow::Result;
+use longhaul_tests::process::{corpus, run};
+
+use crate::contracts::report;
+
+const DEMO: Duration = Duration::from_secs(180);
+
+#[tokio::test]
+async fn the_demo_loads_its_own_page() -> Result<()> {
+    let demo = run("longhaul", &["demo", "--once", "--json"], DEMO).await?;
+    assert_eq!(demo.code, Some(0), "{}\n{}", demo.stdout, demo.stderr);
+    let report = report(&demo.stdout);
+    println!("{report}");
+    assert_eq!(
+        (
+            report["failed"].as_u64(),
+            report["errors"].as_array().map(Vec::len)
+        ),
+        (Some(0), Some(0)),
+        "{report}"
+    );
+    assert!(report["objects"].as_u64() > Some(5), "{report}");
+    for key in ["bytes_down", "bytes_up", "origin_bytes"] {
+        assert!(report[key].as_u64() > Some(0), "{key} in {report}");
+    }
+    for key in ["time_s", "ideal_gprs_s", "ideal_umts_s"] {
+        assert!(report[key].as_f64() > Some(0.0), "{key} in {report}");
+    }
+    let plain = run("longhaul", &["demo", "--once"], DEMO).await?;
+    println!("{}", plain.stdout);
+    assert_eq!(plain.code, Some(0), "{}", plain.stderr);
+    assert!(plain.stdout.contains("objects"), "{}", plain.stdout);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_demo_loads_recorded_pages() -> Result<()> {
+    let Some(corpus) = corpus() else {
+        println!("SKIPPED: the recorded sites are not here; set LONGHAUL_CORPUS to their folder");
+        return Ok(());
+    };
+    for (file, url) in [
+        ("wikipedia-portal.warc.gz", Some("https://www.wikipedia.org/")),
+        (
+            "wikimedia-sopa.warc.gz",
+            Some("http://wikimediafoundation.org/wiki/SOPA/Blackoutpage"),
+        ),
+        ("heise.v1.warc.gz", None),
+        ("reddit.warc.gz", None),
+    ] {
+        let warc = corpus.join(file).display().to_string();
+        let mut arguments = vec!["demo", "--once"];
+        arguments.extend(url);
+        arguments.extend(["--warc", &warc, "--json"]);
+        let demo = run("longhaul", &arguments, DEMO).await?;
+        assert_eq!(demo.code, Some(0), "{file}: {}\n{}", demo.stdout, demo.stderr);
+        let report = report(&demo.stdout);
+        println!("{file}: {report}");
+        assert_eq!(report["failed"], 0, "{file}: {report}");
+        if let Some(url) = url {
+            assert_eq!(report["url"], url);
+        }
+        assert!(report["objects"].as_u64() >= Some(4), "{file}: {report}");
+    }
+    let missing = corpus.join("no-such.warc.gz").display().to_string();
+    let demo = run(
+        "longhaul",
+        &["demo", "--once", "--warc", &missing, "--json"],
+        DEMO,
+    )
+    .await?;
+    assert_eq!((demo.code, demo.stdout.as_str()), (Some(1), ""));
+    assert!(demo.stderr.contains("no-such.warc.gz"), "{}", demo.stderr);
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Bodies: windows of the hop (docs/protocol/body.md) and content codings of origins.
+use longhaul_codec::{
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, OriginCoding, Undo, UndoLimits,
+};
+
+const KEY: [u8; 32] = [7; 32];
+
+/// The first byte picks the coding; the rest are windows. Cut in two, they decode alike.
+pub(crate) fn body_windows(bytes: &[u8]) {
+    let Some((&first, wire)) = bytes.split_first() else {
+        return;
+    };
+    let Ok(coding) = Coding::try_from(first % 3) else {
+        return;
+    };
+    let cut = wire.len() / 2;
+    assert_eq!(
+        decode(coding, &[wire]),
+        decode(coding, &[&wire[..cut], &wire[cut..]]),
+        "the cut changed the body"
+    );
+}
+
+fn decode(coding: Coding, parts: &[&[u8]]) -> (Vec<u8>, bool) {
+    let mut decoder = BodyDecoder::new(KEY, coding, BodyLimits::default());
+    let mut body = Vec::new();
+    for part in parts {
+        let mut input = *part;
+        loop {
+            match decoder.next(&mut input) {
+                Ok(BodyEvent::Window(window)) => body.extend_from_slice(&window),
+                Ok(BodyEvent::NeedInput) => break,
+                Ok(BodyEvent::End(_)) => return (body, true),
+                Err(_) => return (body, false),
+            }
+        }
+    }
+    (body, decoder.finish().is_ok())
+}
+
+pub(crate) fn body_seeds() -> Vec<Vec<u8>> {
+    let coders = [
+        Coder::Identity,
+        Coder::Zstd { level: 3 },
+        Coder::Brotli { quality: 5 },
+    ];
+    let seed = |(number, coder): (usize, Coder)| {
+        let mut wire = vec![u8::try_from(number).unwrap_or_default()];
+        let mut encoder = BodyEncoder::new(KEY, coder, None).expect("a coder");
+        encoder
+            .push(&b"one window, then another ".repeat(40), &mut wire)
+            .expect("codes");
+        encoder.flush(&mut wire).expect("codes");
+        encoder.push(b"the end", &mut wire).expect("codes");
+        encoder.finish(&mut wire).expect("codes");
+        wire
+    };
+    coders.into_iter().enumerate().map(seed).collect()
+}
+
+const STACKS: &[&[&str]] = &[
+    &["gzip"],
+    &["deflate"],
+    &["br"],
+    &["zstd"],
+    &["gzip", "br"],
+    &["identity"],
+];
+
+/// The first byte picks the codings; the rest is a coded body. Output stays within its limit.
+pub(crate) fn content_codings(bytes: &[u8]) {
+    let Some((&first, mut coded)) = bytes.split_first() else {
+        return;
+    };
+    let stack = STACKS[usize::from(first) % STACKS.len()];
+    let codings: Vec<OriginCoding> = stack.iter().filter_map(|name| name.parse().ok()).collect();
+    let limits = UndoLimits {
+        max_output: longhaul_types::ByteCount::mib(1),
+        ..UndoLimits::default()
+    };
+    let Ok(mut undo) = Undo::new(&codings, limits) else {
+        return;
+    };
+    let mut total = 0;
+    loop {
+        let mut out = Vec::new();
+        let Ok(step) = undo.push(coded, &mut out) else {
+            return;
+        };
+        total += out.len();
+        assert!(out.len() <= Undo::MAX_STEP, "one step gave {} bytes", out.len());
+        assert!(
+            total <= (1 << 20) + Undo::MAX_STEP,
+            "the limit did not hold: {total} bytes"
+        );
+        coded = &coded[step.consumed..];
+        if !step.more {
+            break;
+        }
+    }
+    let _incomplete = undo.finish();
+}
+
+pub(crate) fn coding_seeds() -> Vec<Vec<u8>> {
+    // Empty streams of each coding: gzip, zlib, brotli, zstd.
+    vec![
+        vec![
+            0, 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ],
+        vec![1, 0x78, 0x9c, 3, 0, 0, 0, 0, 1],
+        vec![2, 0x06],
+        vec![3, 0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x00],
+        b"\x05plain".to_vec(),
+    ]
+}

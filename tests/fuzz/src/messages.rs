@@ -1,0 +1,147 @@
+//! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
+use longhaul_protocol::session::{
+    Body, BodyCoding, Cancel, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello,
+    Message, MessageReader, Method, Notice, Preferences, ReadEvent, TunnelOpen, VersionRange,
+    decode_header_set, encode, encode_header_set,
+};
+
+/// A stream of messages reads or fails, alike however it is cut; what decoded survives a round trip.
+pub(crate) fn session_messages(bytes: &[u8]) {
+    let whole = read(&[bytes]);
+    let cut = bytes.len() / 2;
+    assert_eq!(
+        whole,
+        read(&[&bytes[..cut], &bytes[cut..]]),
+        "the cut changed what was read"
+    );
+    for message in whole {
+        let mut wire = Vec::new();
+        encode(&message, &mut wire).expect("what was decoded fits");
+        assert_eq!(read(&[&wire]), [message]);
+    }
+}
+
+fn read(parts: &[&[u8]]) -> Vec<Message> {
+    let mut reader = MessageReader::new();
+    let mut found = Vec::new();
+    for part in parts {
+        reader.push(part);
+        while let Ok(ReadEvent::Message(message)) = reader.next() {
+            found.push(message);
+        }
+    }
+    found
+}
+
+fn fields() -> Vec<HeaderField> {
+    [("accept", "*/*"), ("cookie", "a=b"), ("x-own", "1")]
+        .map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()))
+        .to_vec()
+}
+
+fn messages() -> Vec<Message> {
+    let sets = HeaderSets::new();
+    let headers = encode_header_set(&fields(), 1, 0, &sets).expect("a small set");
+    vec![
+        Message::Hello(Hello {
+            versions: VersionRange::OURS,
+            software: "fuzz".to_owned(),
+            link: None,
+            cache_state: 0,
+            preferences: Preferences::default(),
+        }),
+        Message::Fetch(Fetch {
+            id: 1,
+            method: Method::Get,
+            url: "http://site.test/".to_owned(),
+            headers: headers.clone(),
+            kind: FetchKind::Page,
+            has_body: false,
+            held: None,
+            seen: 0,
+            resume: None,
+        }),
+        Message::Head(Head {
+            fetch: 1,
+            status: 200,
+            headers,
+            has_body: true,
+            content_hash: Some([1; 32]),
+        }),
+        Message::Body(Body {
+            coding: BodyCoding::Brotli,
+            length: Some(10),
+            offset: 0,
+        }),
+        Message::Failed(Failed {
+            fetch: 1,
+            reason: FailureReason::DnsNotFound,
+            detail: "no".to_owned(),
+        }),
+        Message::Cancel(Cancel { fetch: 1 }),
+        Message::TunnelOpen(TunnelOpen {
+            id: 2,
+            host: "site.test".to_owned(),
+            port: 443,
+        }),
+        Message::Notice(Notice {
+            text: "maintenance".to_owned(),
+        }),
+    ]
+}
+
+pub(crate) fn message_seeds() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut seeds: Vec<Vec<u8>> = Vec::new();
+    for message in messages() {
+        let mut wire = Vec::new();
+        encode(&message, &mut wire).expect("a small message");
+        all.extend_from_slice(&wire);
+        seeds.push(wire);
+    }
+    seeds.push(all);
+    seeds
+}
+
+/// A header set of any message decodes against known and unknown bases, or fails.
+pub(crate) fn header_set(bytes: &[u8]) {
+    let mut sets = HeaderSets::new();
+    sets.insert(1, fields());
+    for message in read(&[bytes]) {
+        let (id, set) = match message {
+            Message::Fetch(fetch) => (fetch.id, fetch.headers),
+            Message::Head(head) => (head.fetch, head.headers),
+            Message::Hello(_)
+            | Message::Welcome(_)
+            | Message::Body(_)
+            | Message::Failed(_)
+            | Message::Cancel(_)
+            | Message::TunnelOpen(_)
+            | Message::TunnelAccept(_)
+            | Message::TunnelFailed(_)
+            | Message::Notice(_) => continue,
+        };
+        for known in [&sets, &HeaderSets::new()] {
+            if let Ok(fields) = decode_header_set(&set, id, known) {
+                let again = encode_header_set(&fields, id, 1, &sets).expect("what was decoded fits");
+                assert_eq!(decode_header_set(&again, id, &sets).as_ref(), Ok(&fields));
+            }
+        }
+    }
+}
+
+pub(crate) fn header_seeds() -> Vec<Vec<u8>> {
+    let mut sets = HeaderSets::new();
+    sets.insert(1, fields());
+    let headers = encode_header_set(&fields(), 2, 1, &sets).expect("a small set");
+    let head = Message::Head(Head {
+        fetch: 2,
+        status: 200,
+        headers,
+        has_body: false,
+        content_hash: None,
+    });
+    let mut wire = Vec::new();
+    encode(&head, &mut wire).expect("a small message");
+    vec![wire]
+}

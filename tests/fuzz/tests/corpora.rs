@@ -1,0 +1,71 @@
+//! Every harness over its seeds, its committed corpus and random mutations of both.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use longhaul_fuzz::{HARNESSES, Harness};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+
+/// Mutated inputs a harness; a real fuzzer goes on from here.
+const MUTATIONS: usize = 4_000;
+const SEED: u64 = 0x10a9_4a01;
+
+fn corpus(harness: &Harness) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(harness.name);
+    let mut inputs = (harness.seeds)();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    inputs.extend(files.iter().filter_map(|file| std::fs::read(file).ok()));
+    inputs
+}
+
+fn below(rng: &mut ChaCha8Rng, limit: usize) -> usize {
+    usize::try_from(rng.next_u64() % (limit.max(1) as u64)).unwrap_or_default()
+}
+
+fn mutate(rng: &mut ChaCha8Rng, inputs: &[Vec<u8>]) -> Vec<u8> {
+    let mut input = inputs[below(rng, inputs.len())].clone();
+    for _ in 0..1 + below(rng, 4) {
+        let at = below(rng, input.len());
+        match below(rng, 5) {
+            0 if !input.is_empty() => input[at] = rng.next_u64().to_le_bytes()[0],
+            1 if !input.is_empty() => input[at] ^= 1 << below(rng, 8),
+            2 => input.truncate(at),
+            3 => {
+                let other = &inputs[below(rng, inputs.len())];
+                input.extend_from_slice(&other[below(rng, other.len())..]);
+            }
+            _ => input.insert(at, rng.next_u64().to_le_bytes()[0]),
+        }
+    }
+    input
+}
+
+#[test]
+fn no_harness_finds_a_defect() {
+    for harness in HARNESSES {
+        let inputs = corpus(harness);
+        assert!(!inputs.is_empty(), "{} has nothing to start from", harness.name);
+        for input in &inputs {
+            (harness.run)(input);
+        }
+        let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+        for round in 0..MUTATIONS {
+            let input = mutate(&mut rng, &inputs);
+            let found = std::panic::catch_unwind(|| (harness.run)(&input));
+            assert!(
+                found.is_ok(),
+                "{} round {round} of seed {SEED:#x}: {input:02x?}",
+                harness.name
+            );
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What the tests print: tables, and the trace of one run.
+use std::{fmt::Write as _, time::Duration};
+
+use longhaul_types::Timestamp;
+
+/// A table that is printed when it is complete, so that tests in parallel do not mix theirs.
+pub(crate) struct Table {
+    text: String,
+}
+
+impl Table {
+    pub(crate) fn new(title: &str, columns: &[&str]) -> Self {
+        let mut table = Self {
+            text: format!("\n## {title}\n"),
+        };
+        table.row(columns);
+        table.row(&vec!["---"; columns.len()]);
+        table
+    }
+
+    pub(crate) fn row(&mut self, cells: &[impl AsRef<str>]) {
+        self.text.push('|');
+        for cell in cells {
+            let _ = write!(self.text, " {} |", cell.as_ref());
+        }
+        self.text.push('\n');
+    }
+
+    #[expect(clippy::print_stdout, reason = "the table is what `--nocapture` is for")]
+    pub(crate) fn print(self) {
+        println!("{}", self.text);
+    }
+}
+
+/// A time in ms.
+pub(crate) fn ms(time: Duration) -> String {
+    format!("{:.1}", time.as_secs_f64() * 1e3)
+}
+
+/// A share in percent.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+/// The middle and the largest of these.
+pub(crate) fn median_and_worst(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let median = values.get(values.len() / 2).copied().unwrap_or_default();
+    (median, values.last().copied().unwrap_or_default())
+}
+
+/// A line of the trace of one run (`LONGHAUL_SIM_TRACE=1`).
+#[expect(clippy::print_stdout, reason = "asked for by the environment")]
+pub(crate) fn trace(now: Timestamp, what: &str, datagram: &[u8]) {
+    let head: String = datagram
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    println!(
+        "{:>12.6} {what} {} B {head}",
+        (now - Timestamp::ZERO).as_secs_f64(),
+        datagram.len()
+    );
+}
+
+/// Measurements held against the design's bars. A bar that is missed is told; what lies beyond the limit, which is the state reached
+/// so far with a margin, fails the test.
+#[derive(Default)]
+pub(crate) struct Bars {
+    missed: Vec<String>,
+    failed: Vec<String>,
+}
+
+impl Bars {
+    /// `value` is to be at most `bar`.
+    pub(crate) fn at_most(&mut self, what: &str, value: f64, bar: f64, limit: f64) {
+        if value > bar {
+            let text = format!("{what}: {value:.3}, bar {bar:.3}, limit {limit:.3}");
+            self.missed.push(text.clone());
+            if value > limit {
+                self.failed.push(text);
+            }
+        }
+    }
+
+    /// `value` is to be at least `bar`.
+    pub(crate) fn at_least(&mut self, what: &str, value: f64, bar: f64, limit: f64) {
+        if value < bar {
+            let text = format!("{what}: {value:.3}, bar {bar:.3}, limit {limit:.3}");
+            self.missed.push(text.clone());
+            if value < limit {
+                self.failed.push(text);
+            }
+        }
+    }
+
+    /// A time is to be within `bar`; the limit is `slack` times that.
+    pub(crate) fn within(&mut self, what: &str, time: Duration, bar: Duration, slack: f64) {
+        let (value, bar) = (time.as_secs_f64() * 1e3, bar.as_secs_f64() * 1e3);
+        self.at_most(&format!("{what}, ms"), value, bar, bar * slack);
+    }
+
+    /// Tells of missed bars.
+    ///
+    /// # Panics
+    /// A value lies beyond its limit.
+    #[expect(clippy::print_stdout, reason = "the bars are what `--nocapture` is for")]
+    pub(crate) fn settle(self, name: &str) {
+        if !self.missed.is_empty() {
+            println!("{name}, bars not met:\n  {}", self.missed.join("\n  "));
+        }
+        assert!(self.failed.is_empty(), "{name}: {:#?}", self.failed);
+    }
+}

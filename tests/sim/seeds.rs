@@ -1,0 +1,76 @@
+//! Runs of a condition under many seeds, in parallel, with a failure's seed and how to repeat it.
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+/// Seeds of a condition unless `LONGHAUL_SIM_SEEDS` says otherwise.
+const DEFAULT_SEEDS: u64 = 50;
+
+fn from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+    )
+}
+
+/// Runs `run` under each seed and returns the results in the order of the seeds.
+///
+/// # Panics
+/// A run panicked: with the condition, the smallest such seed and how to repeat it.
+pub(crate) fn for_each<R: Send>(condition: &str, run: impl Fn(u64) -> R + Sync) -> Vec<R> {
+    for_some(condition, u64::MAX, run)
+}
+
+/// As [`for_each`], with at most `most` seeds: for runs that take long.
+pub(crate) fn for_some<R: Send>(condition: &str, most: u64, run: impl Fn(u64) -> R + Sync) -> Vec<R> {
+    if let Some(seed) = from_environment("LONGHAUL_SIM_SEED") {
+        return vec![run_one(condition, seed, &run)];
+    }
+    let seeds = from_environment("LONGHAUL_SIM_SEEDS")
+        .unwrap_or(DEFAULT_SEEDS)
+        .min(most);
+    let next = AtomicU64::new(0);
+    let results = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return;
+            }
+            let result = catch_unwind(AssertUnwindSafe(|| run_one(condition, seed, &run)));
+            if result.is_err() {
+                next.store(seeds, Ordering::Relaxed);
+            }
+            results.lock().expect("no run panics here").push((seed, result));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let mut results = results.into_inner().expect("no run panics here");
+    results.sort_by_key(|(seed, _)| *seed);
+    results
+        .into_iter()
+        .map(|(_, result)| result.unwrap_or_else(|panic| resume_unwind(panic)))
+        .collect()
+}
+
+fn run_one<R>(condition: &str, seed: u64, run: &(impl Fn(u64) -> R + Sync)) -> R {
+    let result = catch_unwind(AssertUnwindSafe(|| run(seed)));
+    result.unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("a panic without a message");
+        panic!("{condition} fails with seed {seed}: {message}\n  repeat: LONGHAUL_SIM_SEED={seed} cargo test --test sim {condition}");
+    })
+}

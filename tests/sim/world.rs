@@ -1,0 +1,368 @@
+//! An agent's and a gateway's endpoint at the two ends of a modelled hop, in virtual time.
+mod traffic;
+
+use std::{net::SocketAddr, rc::Rc, time::Duration};
+
+use longhaul_netem::{ClientAddress, Hop, HopConfig};
+use longhaul_protocol::{
+    connection::TransportConfig,
+    crypto::{EpochKeys, ResetKey},
+    endpoint::{AgentEndpointConfig, ConnectTo, DeviceStatus, Endpoint, GatewayEndpointConfig},
+};
+use longhaul_types::{LinkProfile, SecretKey, Timestamp, UnixTime};
+
+pub(crate) use traffic::client_socket;
+
+use crate::{
+    amplification::Amplification,
+    application::{Application, User},
+    datagram::{Datagram, Fate, TraceHash},
+    plan::Exchange,
+    random::Random,
+    side::{Bounds, Side},
+};
+
+/// The wall clock at the simulation's zero.
+const UNIX_AT_ZERO: UnixTime = UnixTime::new(Duration::from_secs(1_800_000_000));
+/// Turns at one instant after which something spins.
+const MAX_TURNS: u32 = 20_000;
+/// Every side that is not done has a timer at most this far away.
+const LONGEST_TIMER: Duration = Duration::from_secs(60);
+/// The application's class of stream keys.
+const PURPOSE_KEYS: u64 = 1;
+
+/// First byte of a RESET (transport.md section 1).
+const RESET: u8 = 0x04;
+
+/// What a run is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) hop: HopConfig,
+    /// What the agent knows of the hop.
+    pub(crate) profile: Option<LinkProfile>,
+    pub(crate) plan: Vec<Exchange>,
+    pub(crate) token: GivenToken,
+    pub(crate) moves: Moves,
+    pub(crate) seed: u64,
+}
+
+/// Whether the agent is told that it has a new address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moves {
+    /// A new network: the system tells.
+    Told,
+    /// A NAT forgot: nobody tells.
+    Silent,
+}
+
+/// Whether the agent has a token, and so early data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenToken {
+    Valid,
+    /// Of an older epoch of the gateway: the address counts as validated, early data is rejected.
+    OldEpoch,
+    None,
+}
+
+/// A datagram that an endpoint sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: Timestamp,
+    pub(crate) from: User,
+    /// With IP and UDP headers.
+    pub(crate) len: u64,
+}
+
+/// Sees each datagram before it goes on the link and says what becomes of it. Counts from 0 for each side.
+pub(crate) type Censor = Box<dyn FnMut(User, usize, &[u8]) -> Fate>;
+
+/// Datagrams out of nowhere.
+pub(crate) trait Attacker {
+    /// When the next ones come.
+    fn next(&self) -> Option<Timestamp>;
+    /// What comes now: to whom, from where, what.
+    fn strike(&mut self, now: Timestamp) -> Vec<(User, SocketAddr, Vec<u8>)>;
+    /// Shows the attacker a datagram on the wire.
+    fn overhear(&mut self, now: Timestamp, from: User, datagram: &[u8]);
+}
+
+/// The whole system.
+pub(crate) struct World {
+    pub(crate) now: Timestamp,
+    pub(crate) hop: Hop<Datagram>,
+    pub(crate) agent: Side,
+    pub(crate) gateway: Side,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) hash: TraceHash,
+    pub(crate) censor: Option<Censor>,
+    pub(crate) attacker: Option<Box<dyn Attacker>>,
+    /// Datagrams that the attacker sent.
+    pub(crate) injected: u64,
+    /// Of the agent, of the gateway.
+    bounds: [Bounds; 2],
+    gateway_address: SocketAddr,
+    address: ClientAddress,
+    amplification: Amplification,
+    moves: Moves,
+    turns: u32,
+    /// Turns in all.
+    steps: u64,
+    trace: bool,
+}
+
+impl World {
+    /// The gateway's address.
+    pub(crate) const GATEWAY: ([u8; 4], u16) = ([198, 51, 100, 1], 443);
+
+    /// Both endpoints, the session created and the exchanges of time zero written, not yet started.
+    pub(crate) fn new(setting: Setting) -> Self {
+        Self::with_transport(setting, |_| {})
+    }
+
+    /// As [`World::new`], with the transport configured by the test.
+    pub(crate) fn with_transport(setting: Setting, configure: impl Fn(&mut TransportConfig)) -> Self {
+        let mut keys = Random::new(setting.seed, PURPOSE_KEYS);
+        let plan: Rc<[Exchange]> = setting.plan.into();
+        let salt = setting.seed.wrapping_mul(0x1234_5678_9abc_def1);
+        let device = SecretKey::from_bytes(keys.key());
+        let gateway_secret = SecretKey::from_bytes(keys.key());
+        let epoch = EpochKeys {
+            epoch: 5,
+            key: keys.key(),
+        };
+        let old_epoch = EpochKeys {
+            epoch: 4,
+            key: epoch.key,
+        };
+        let expiry = UNIX_AT_ZERO + Duration::from_secs(1_000_000);
+        let token = match setting.token {
+            GivenToken::Valid => Some(epoch.mint(&device.public(), [1, 2, 3, 4], expiry)),
+            GivenToken::OldEpoch => Some(old_epoch.mint(&device.public(), [1, 2, 3, 4], expiry)),
+            GivenToken::None => None,
+        };
+        let mut agent_transport = TransportConfig::agent(setting.profile);
+        configure(&mut agent_transport);
+        let mut gateway_transport = TransportConfig::gateway();
+        configure(&mut gateway_transport);
+        let bounds = [Bounds::of(&agent_transport), Bounds::of(&gateway_transport)];
+        let agent_config = AgentEndpointConfig {
+            secret: device.clone(),
+            transport: agent_transport,
+        };
+        let mut agent = Endpoint::agent(agent_config, UNIX_AT_ZERO, keys.key());
+        let gateway_config = GatewayEndpointConfig {
+            secret: gateway_secret.clone(),
+            epoch,
+            reset_key: ResetKey::new(keys.key()),
+            transport: gateway_transport,
+            max_sessions: 4,
+        };
+        let mut gateway = Endpoint::gateway(gateway_config, UNIX_AT_ZERO, keys.key());
+        let devices = [(device.public(), DeviceStatus::Admitted)].into();
+        gateway.set_devices(Timestamp::ZERO, devices);
+        let gateway_address = SocketAddr::from(Self::GATEWAY);
+        let to = ConnectTo {
+            gateway: gateway_secret.public(),
+            remote: gateway_address,
+            token,
+            profile: setting.profile,
+            last_stamp: None,
+        };
+        let handle = agent.connect(Timestamp::ZERO, to).expect("the first session");
+        let mut agent = Side::new(agent, Application::new(User::Agent, plan.clone(), salt));
+        agent.handle = Some(handle);
+        let round_trip = setting.hop.up.delay + setting.hop.down.delay;
+        let validated = (setting.token != GivenToken::None).then(ClientAddress::default);
+        let mut world = Self {
+            amplification: Amplification::new(round_trip, validated),
+            now: Timestamp::ZERO,
+            hop: Hop::new(setting.hop, setting.seed),
+            agent,
+            gateway: Side::new(gateway, Application::new(User::Gateway, plan, salt)),
+            sent: Vec::new(),
+            hash: TraceHash::default(),
+            censor: None,
+            attacker: None,
+            injected: 0,
+            bounds,
+            gateway_address,
+            address: ClientAddress::default(),
+            moves: setting.moves,
+            turns: 0,
+            steps: 0,
+            trace: std::env::var_os("LONGHAUL_SIM_TRACE").is_some(),
+        };
+        world.agent.use_connection(Timestamp::ZERO, &mut world.hash);
+        world.agent.endpoint.start(handle);
+        world
+    }
+
+    /// Runs until `until` holds or there is nothing left to happen before `limit`; says whether it held.
+    pub(crate) fn run(&mut self, limit: Timestamp, mut until: impl FnMut(&Self) -> bool) -> bool {
+        loop {
+            self.turn();
+            if until(self) {
+                return true;
+            }
+            let Some(next) = self.next_event().filter(|next| *next <= limit) else {
+                self.now = self.now.max(limit);
+                return false;
+            };
+            if next > self.now {
+                self.now = next;
+                self.turns = 0;
+            }
+        }
+    }
+
+    /// Runs until all exchanges are done.
+    ///
+    /// # Panics
+    /// They are not by `limit`, or a side forgot to set a timer.
+    pub(crate) fn run_to_completion(&mut self, limit: Timestamp) {
+        let done = self.run(limit, |world| {
+            let done = world.is_done();
+            if !done {
+                world.check_timers();
+            }
+            done
+        });
+        assert!(done, "not done by {:?}: {}", limit, self.describe());
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.agent.application.is_done() && self.gateway.application.is_done()
+    }
+
+    /// The state of both sides, for a failure's message.
+    pub(crate) fn describe(&mut self) -> String {
+        let mut text = format!("at {:?}", self.now - Timestamp::ZERO);
+        for side in [&mut self.agent, &mut self.gateway] {
+            let stats = side.stats();
+            let events: Vec<_> = side.events.iter().rev().take(4).collect();
+            text += &format!(
+                "\n  {}\n    {stats:?}\n    {:?}\n    last events {events:?}",
+                side.application.describe(),
+                side.endpoint.counters()
+            );
+        }
+        text
+    }
+
+    /// The agent closes; both sides must fall silent.
+    pub(crate) fn close(&mut self) {
+        let handle = self.agent.handle.expect("the agent has a session");
+        let now = self.now;
+        if let Some(connection) = self.agent.endpoint.connection(handle) {
+            connection.close(now, 0, "done");
+        }
+        self.run(now + Duration::from_secs(600), |_| false);
+        assert!(self.agent.closed.is_some(), "the agent closed and got no event");
+        assert!(
+            self.agent.sent_after_close <= 4,
+            "{} datagrams after CLOSE",
+            self.agent.sent_after_close
+        );
+        assert_eq!(self.gateway.sent_after_close, 0, "the gateway answered a CLOSE");
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let mut next: Option<Timestamp> = None;
+        let mut consider = |at: Option<Timestamp>| next = next.into_iter().chain(at).min();
+        consider(self.hop.next_event());
+        consider(self.attacker.as_ref().and_then(|attacker| attacker.next()));
+        for side in [&self.agent, &self.gateway] {
+            consider(side.endpoint.poll_timeout());
+            if side.handle.is_some() && side.closed.is_none() {
+                consider(side.application.next_action());
+            }
+        }
+        next
+    }
+
+    /// Lets everything happen that is due now.
+    fn turn(&mut self) {
+        self.turns += 1;
+        assert!(
+            self.turns < MAX_TURNS,
+            "spinning: agent's timer {:?}, gateway's {:?}, hop {:?}; {}",
+            self.agent.endpoint.poll_timeout(),
+            self.gateway.endpoint.poll_timeout(),
+            self.hop.next_event(),
+            self.describe()
+        );
+        self.deliver();
+        let now = self.now;
+        for user in [User::Agent, User::Gateway] {
+            let hash = &mut self.hash;
+            let side = match user {
+                User::Agent => &mut self.agent,
+                User::Gateway => &mut self.gateway,
+            };
+            if side.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+                side.endpoint.handle_timeout(now);
+            }
+            side.use_connection(now, hash);
+            self.transmit(user);
+        }
+        self.watch_memory();
+        self.mind_address();
+    }
+
+    /// Where the system tells its programs of a new network, the agent's driver tells the transport.
+    fn mind_address(&mut self) {
+        let address = self.hop.client_address(self.now);
+        if std::mem::replace(&mut self.address, address) != address && self.moves == Moves::Told {
+            self.notice_new_network();
+        }
+    }
+
+    /// A side that waits for something has a timer: else a lost datagram is the end.
+    fn check_timers(&self) {
+        for (side, name) in [(&self.agent, "agent"), (&self.gateway, "gateway")] {
+            if side.handle.is_none() || side.application.is_done() {
+                continue;
+            }
+            let own = side.application.next_action();
+            let next = side.endpoint.poll_timeout().into_iter().chain(own).min();
+            // A gateway that has only bytes to receive may wait for the agent, who has the keepalive.
+            if name == "agent" {
+                assert!(
+                    next.is_some_and(|at| at - self.now <= LONGEST_TIMER),
+                    "the {name}'s next timer is {next:?} at {:?}",
+                    self.now
+                );
+            }
+        }
+    }
+
+    /// The streams of a side hold no more than they are configured to.
+    fn watch_memory(&mut self) {
+        /// Asking a session for its counters wakes it up: rarely enough that its own timers are tested.
+        const EVERY: u64 = 61;
+        self.steps += 1;
+        if !self.steps.is_multiple_of(EVERY) {
+            return;
+        }
+        let bounds = self.bounds;
+        for (side, bounds) in [(&mut self.agent, bounds[0]), (&mut self.gateway, bounds[1])] {
+            let Some(stats) = side.stats() else { continue };
+            assert!(
+                stats.receive_buffered <= bounds.received,
+                "{} received and not read",
+                stats.receive_buffered
+            );
+            assert!(
+                stats.send_buffered <= bounds.to_send,
+                "{} to be sent",
+                stats.send_buffered
+            );
+        }
+    }
+
+    fn note(&self, what: &str, datagram: &[u8]) {
+        if self.trace {
+            crate::report::trace(self.now, what, datagram);
+        }
+    }
+}

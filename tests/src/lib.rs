@@ -1,0 +1,13 @@
+//! The testbed: real processes, real origins and a real browser for Longhaul's end-to-end tests.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod authority;
+pub mod chromium;
+pub mod client;
+pub mod devtools;
+pub mod origin;
+pub mod process;
+pub mod raw_origin;
+pub mod relay;
+pub mod sockets;

@@ -1,0 +1,277 @@
+//! Longhaul's own programs, started as a user would and stopped for certain.
+use std::{
+    ffi::OsStr,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    process::{Child, Command},
+    sync::watch,
+    time::timeout,
+};
+
+/// How long a program may take to say that it is ready. The machine may be busy building.
+const START: Duration = Duration::from_secs(60);
+/// Log text kept of one program.
+const MAX_LOG: usize = 4 << 20;
+
+/// Where the programs of this build lie: `LONGHAUL_BIN_DIR`, else the folder above the running test's.
+///
+/// # Errors
+/// The running program's own path is unknown.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let folder = match std::env::var_os("LONGHAUL_BIN_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let own = std::env::current_exe().context("own path")?;
+            let deps = own.parent().context("a program lies in a folder")?;
+            deps.parent().context("test programs lie in deps/")?.to_path_buf()
+        }
+    };
+    let path = folder.join(name);
+    if !path.exists() {
+        bail!(
+            "{} does not exist: run `cargo build --workspace --bins` first",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// A program's command without the settings that the tester's own environment may hold.
+///
+/// # Errors
+/// The program is not built.
+pub fn command(name: &str) -> Result<Command> {
+    let mut command = Command::new(program(name)?);
+    for (variable, _) in std::env::vars_os() {
+        let text = variable.to_string_lossy();
+        if text.starts_with("LONGHAUL_") && text != "LONGHAUL_BIN_DIR" {
+            command.env_remove(variable);
+        }
+    }
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    Ok(command)
+}
+
+/// What a program has written to standard error so far.
+#[derive(Clone, Debug)]
+pub struct Log {
+    text: Arc<Mutex<String>>,
+    lines: watch::Receiver<usize>,
+}
+
+impl Log {
+    fn follow(source: impl AsyncRead + Send + Unpin + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let (sender, lines) = watch::channel(0);
+        let kept = Arc::clone(&text);
+        tokio::spawn(async move {
+            let mut source = BufReader::new(source);
+            let mut line = Vec::new();
+            while source
+                .read_until(b'\n', &mut line)
+                .await
+                .is_ok_and(|read| read > 0)
+            {
+                let mut text = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if text.len() < MAX_LOG {
+                    text.push_str(&String::from_utf8_lossy(&line));
+                }
+                drop(text);
+                line.clear();
+                sender.send_modify(|lines| *lines += 1);
+            }
+        });
+        Self { text, lines }
+    }
+
+    /// All of it.
+    pub fn text(&self) -> String {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until it contains a text, and returns all of it.
+    ///
+    /// # Errors
+    /// The program ends without it, or it does not come within `limit`.
+    pub async fn contains(&self, wanted: &str, limit: Duration) -> Result<String> {
+        let mut lines = self.lines.clone();
+        let wait = async {
+            loop {
+                lines.mark_unchanged();
+                let text = self.text();
+                if text.contains(wanted) {
+                    return Ok(text);
+                }
+                if lines.changed().await.is_err() && !self.text().contains(wanted) {
+                    bail!("the log ended without `{wanted}`:\n{}", self.text());
+                }
+            }
+        };
+        timeout(limit, wait)
+            .await
+            .with_context(|| format!("no `{wanted}` in the log:\n{}", self.text()))?
+    }
+
+    /// Waits for its end, which is that of the program.
+    async fn end(&self) {
+        let mut lines = self.lines.clone();
+        while lines.changed().await.is_ok() {}
+    }
+}
+
+/// A program that has printed `ready ADDR`; killed when dropped. If a test fails, its log is shown.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    child: Child,
+    pid: u32,
+    address: SocketAddr,
+    log: Log,
+}
+
+impl Running {
+    /// Starts a program and waits until it is ready.
+    ///
+    /// # Errors
+    /// It cannot be started, ends, or does not become ready; its log is in the error.
+    pub async fn start<A: AsRef<OsStr>>(name: &str, arguments: &[A]) -> Result<Self> {
+        let mut child = command(name)?
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start {name}"))?;
+        let log = Log::follow(child.stderr.take().context("stderr is piped")?);
+        let stdout = child.stdout.take().context("stdout is piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let line = timeout(START, lines.next_line()).await;
+        let line = line.with_context(|| format!("{name} is not ready:\n{}", log.text()))??;
+        let Some(line) = line else {
+            log.end().await;
+            bail!("{name} ended before it was ready:\n{}", log.text());
+        };
+        let address = line
+            .strip_prefix("ready ")
+            .with_context(|| format!("{name} printed `{line}`"))?;
+        let address = address.parse().with_context(|| format!("address in `{line}`"))?;
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let pid = child.id().with_context(|| format!("{name} ended"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            pid,
+            address,
+            log,
+        })
+    }
+
+    /// Where it accepts work.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its standard error so far.
+    pub const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Its process.
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Kills it at once, as `kill -9` does.
+    ///
+    /// # Errors
+    /// The process cannot be killed.
+    pub async fn kill(mut self) -> Result<()> {
+        self.child.kill().await.context("kill")
+    }
+
+    /// Asks it to end with a signal (`TERM`, `INT`) and waits for it.
+    ///
+    /// # Errors
+    /// The signal cannot be sent, or the program does not end within `limit`.
+    pub async fn end(mut self, signal: &str, limit: Duration) -> Result<ExitStatus> {
+        let sent = Command::new("kill")
+            .arg(format!("-{signal}"))
+            .arg(self.pid().to_string())
+            .status()
+            .await?;
+        ensure!(sent.success(), "kill -{signal}: {sent}");
+        let ended = timeout(limit, self.child.wait()).await;
+        Ok(ended.with_context(|| format!("{} does not end:\n{}", self.name, self.log.text()))??)
+    }
+}
+
+impl Drop for Running {
+    #[expect(
+        clippy::print_stderr,
+        reason = "the test harness shows it with the failed test"
+    )]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of {} ---\n{}", self.name, self.log.text());
+        }
+    }
+}
+
+/// What a command that ends by itself printed.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// It cannot be started, or takes longer than `limit`.
+pub async fn run<A: AsRef<OsStr>>(name: &str, arguments: &[A], limit: Duration) -> Result<Finished> {
+    run_with(name, arguments, &[], limit).await
+}
+
+/// Runs a program with variables of the environment to its end.
+///
+/// # Errors
+/// It cannot be started, or takes longer than `limit`.
+pub async fn run_with<A: AsRef<OsStr>>(
+    name: &str,
+    arguments: &[A],
+    variables: &[(&str, &str)],
+    limit: Duration,
+) -> Result<Finished> {
+    let output = command(name)?
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .output();
+    let output = timeout(limit, output)
+        .await
+        .with_context(|| format!("{name} takes too long"))??;
+    Ok(Finished {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// The recorded sites, if they are there: `LONGHAUL_CORPUS`, else `../shared/corpus` beside the workspace.
+pub fn corpus() -> Option<PathBuf> {
+    let folder = std::env::var_os("LONGHAUL_CORPUS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus"),
+        PathBuf::from,
+    );
+    folder.is_dir().then_some(folder)
+}

@@ -1,0 +1,80 @@
+//! Rules on documents: what code cites exists.
+use crate::sources::{files, root};
+
+/// `docs/protocol/NAME.md section N.M` in a comment names a heading of that file.
+#[test]
+fn cited_sections_exist() {
+    for (path, text) in files(".rs") {
+        if path.starts_with("tests/tidy") {
+            continue;
+        }
+        for (at, _) in text.match_indices("docs/protocol/") {
+            let cited = &text[at + "docs/protocol/".len()..];
+            let Some((name, rest)) = cited.split_once(".md section ") else {
+                continue;
+            };
+            if name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+                continue;
+            }
+            let number: String = rest
+                .chars()
+                .take_while(|c| c.is_ascii_digit() || *c == '.')
+                .collect();
+            let number = number.trim_end_matches('.');
+            let document = root().join("docs/protocol").join(format!("{name}.md"));
+            let document = std::fs::read_to_string(&document)
+                .unwrap_or_else(|error| panic!("{path} cites {}: {error}", document.display()));
+            let exists = document.lines().any(|line| {
+                line.starts_with('#') && line.trim_start_matches('#').trim().split(' ').next() == Some(number)
+            });
+            assert!(
+                exists,
+                "{path} cites docs/protocol/{name}.md section {number}, which does not exist"
+            );
+        }
+    }
+}
+
+/// Every decision is numbered once and says what was decided.
+#[test]
+fn decisions_are_numbered() {
+    let mut numbers = Vec::new();
+    for (path, text) in files(".md") {
+        let Some(name) = path.strip_prefix("docs/decisions/") else {
+            continue;
+        };
+        let number = name.split('-').next().unwrap_or_default().to_owned();
+        assert!(
+            number.len() == 4 && number.chars().all(|c| c.is_ascii_digit()),
+            "{path}: NNNN-title.md"
+        );
+        assert!(text.starts_with("# "), "{path} starts with its title");
+        numbers.push(number);
+    }
+    numbers.sort();
+    let before = numbers.len();
+    numbers.dedup();
+    assert_eq!(before, numbers.len(), "two decisions share a number");
+}
+
+/// Relative links in documents lead somewhere.
+#[test]
+fn links_lead_somewhere() {
+    for (path, text) in files(".md") {
+        let folder = root().join(&path);
+        let folder = folder.parent().expect("a file lies in a folder");
+        for (at, _) in text.match_indices("](") {
+            let target: String = text[at + 2..]
+                .chars()
+                .take_while(|c| *c != ')' && *c != '#')
+                .collect();
+            if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            assert!(
+                folder.join(&target).exists(),
+                "{path} links to {target}, which does not exist"
+            );
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Rules on source files.
+use std::path::{Path, PathBuf};
+
+/// A file that grows beyond this is split by concern.
+const MAX_LINES: usize = 700;
+/// Names that say nothing about what they hold.
+const EMPTY_NAMES: &[&str] = &[
+    "utils", "util", "common", "helpers", "helper", "manager", "misc", "handy",
+];
+/// Folders whose code is handed time and randomness.
+const PURE_FOLDERS: &[&str] = &[
+    "protocol/src",
+    "protocol/types",
+    "cache/codec",
+    "cache/http",
+    "tests/netem",
+];
+
+/// The workspace's folder.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent()
+        .expect("the tests live in the workspace")
+        .to_path_buf()
+}
+
+/// Every file with this ending, `target` folders left out, as (path from the root, text).
+pub(crate) fn files(ending: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![root()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if path.is_dir() {
+                if name != "target" && !name.starts_with('.') {
+                    open.push(path);
+                }
+            } else if name.ends_with(ending) {
+                let text = std::fs::read_to_string(&path).expect("a readable file");
+                let short = path
+                    .strip_prefix(root())
+                    .expect("below the root")
+                    .to_string_lossy()
+                    .into_owned();
+                found.push((short, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn files_stay_small() {
+    for (path, text) in files(".rs") {
+        let lines = text.lines().count();
+        assert!(
+            lines <= MAX_LINES,
+            "{path} has {lines} lines: split it by concern"
+        );
+    }
+}
+
+#[test]
+fn names_say_what_is_inside() {
+    for (path, _) in files(".rs") {
+        let empty = Path::new(&path)
+            .components()
+            .map(|part| {
+                part.as_os_str()
+                    .to_string_lossy()
+                    .trim_end_matches(".rs")
+                    .to_owned()
+            })
+            .find(|part| EMPTY_NAMES.contains(&part.as_str()));
+        assert_eq!(empty, None, "{path}");
+    }
+}
+
+#[test]
+fn every_crate_forbids_unsafe_code() {
+    for (path, text) in files(".rs") {
+        let is_root =
+            path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") || path.contains("/src/bin/");
+        assert!(
+            !is_root || text.contains("#![forbid(unsafe_code)]"),
+            "{path} lacks #![forbid(unsafe_code)]"
+        );
+    }
+}
+
+#[test]
+fn pure_folders_read_no_clock_and_no_randomness() {
+    let forbidden = [
+        "Instant::now",
+        "SystemTime::now",
+        "getrandom",
+        "std::net::UdpSocket",
+        "std::fs::",
+    ];
+    for (path, text) in files(".rs") {
+        let pure = PURE_FOLDERS.iter().any(|folder| path.starts_with(folder));
+        let tests = path.contains("/tests/") || path.ends_with("tests.rs");
+        if !pure || tests {
+            continue;
+        }
+        for word in forbidden {
+            assert!(!text.contains(word), "{path} uses {word}");
+        }
+    }
+}
+
+#[test]
+fn noise_and_bincode_stay_in_their_place() {
+    for (path, text) in files(".rs") {
+        if path.starts_with("tests/tidy") {
+            continue;
+        }
+        assert!(
+            !text.contains("snow::") || path.starts_with("protocol/src/crypto/"),
+            "{path} uses snow"
+        );
+        let encodes = text.contains("bincode::encode") || text.contains("bincode::decode");
+        assert!(
+            !encodes || path.starts_with("protocol/src/session/"),
+            "{path} uses bincode"
+        );
+    }
+}
+
+#[test]
+fn tests_wait_for_events_not_for_time() {
+    for (path, text) in files(".rs") {
+        let test_file = path.contains("/tests/") || path.ends_with("tests.rs") || path.starts_with("tests/");
+        if test_file && !path.starts_with("tests/tidy") {
+            assert!(!text.contains("sleep("), "{path} sleeps");
+            assert!(!text.contains("#[ignore"), "{path} ignores a test");
+        }
+    }
+}
