@@ -1,0 +1,37 @@
+# The README's commands. Each installs what it needs and nothing else.
+CARGO ?= cargo
+SEEDS ?= 50
+
+.PHONY: demo test check bins sim fuzz tools
+
+demo: tools-build
+	$(CARGO) build --release --locked --bins
+	target/release/longhaul demo
+
+test: tools check
+	$(CARGO) build --locked --workspace --bins
+	LONGHAUL_SIM_SEEDS=$(SEEDS) $(CARGO) test --locked --workspace --all-targets
+
+check: tools-build
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+
+# The simulation with many seeds a condition.
+sim: tools-build
+	LONGHAUL_REPLAYS=1000000 $(CARGO) test --locked --release -p longhaul-protocol --lib replays_are_never_accepted
+	LONGHAUL_SIM_SEEDS=1000 $(CARGO) test --locked --release -p longhaul-tests --test sim -- --nocapture
+
+# Every fuzz target for MINUTES minutes, under cargo-fuzz on the nightly toolchain.
+MINUTES ?= 1
+fuzz: tools-build
+	tests/fuzz/run.sh $(MINUTES)
+
+# A C compiler (ring, zstd) and the toolchain that rust-toolchain.toml names.
+.PHONY: tools-build
+tools-build:
+	@scripts/install-tools.sh build
+
+# What the end-to-end tests drive: a real browser.
+tools: tools-build
+	@scripts/install-tools.sh test

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Installs what building (`build`) or testing (`test`) needs and is missing. Knows Debian and its relatives; elsewhere it says what to install.
+set -eu
+
+missing=""
+need() { # command, package
+    command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+
+case "${1:-}" in
+build)
+    need cc gcc
+    need cargo rustup
+    ;;
+test)
+    need chromium chromium
+    ;;
+*)
+    echo "usage: $0 build|test" >&2
+    exit 2
+    ;;
+esac
+
+[ -n "$missing" ] || exit 0
+
+case "$missing" in
+*rustup*)
+    echo "The Rust toolchain is missing: install rustup, then run this again." >&2
+    exit 1
+    ;;
+esac
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "Please install:$missing" >&2
+    exit 1
+fi
+as_root=""
+[ "$(id -u)" -eq 0 ] || as_root="sudo"
+echo "Installing:$missing" >&2
+$as_root apt-get update -qq
+# shellcheck disable=SC2086 # the list is meant to be split
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
