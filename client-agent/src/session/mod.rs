@@ -159,23 +159,21 @@ impl Gateway {
     pub async fn hopeless(&self, started: Instant) {
         let mut view = self.view.clone();
         loop {
-            let (refused, answered) = {
+            let until = {
                 let view = view.borrow_and_update();
-                (
-                    view.why.as_ref().is_some_and(DownReason::is_final),
-                    view.has_answered,
-                )
-            };
-            if refused {
-                return;
-            }
-            let patience = if answered {
-                PATIENCE_OUTAGE
-            } else {
-                PATIENCE_UNKNOWN
+                let refused = view.why.as_ref().is_some_and(DownReason::is_final);
+                let patience = if view.has_answered {
+                    PATIENCE_OUTAGE
+                } else {
+                    PATIENCE_UNKNOWN
+                };
+                match view.silent_since {
+                    Some(since) if refused => since + PATIENCE_REFUSED,
+                    Some(_) | None => started + patience,
+                }
             };
             tokio::select! {
-                () = sleep_until(started + patience) => return,
+                () = sleep_until(until) => return,
                 changed = view.changed() => if changed.is_err() {
                     std::future::pending::<()>().await;
                 },
@@ -197,6 +195,9 @@ impl Gateway {
 /// How long a request waits for a gateway that answered before, when it cannot go around it. Longer than the outages
 /// that moving through cells and tunnels brings, shorter than browsers wait for a head (5 min).
 const PATIENCE_OUTAGE: Duration = Duration::from_secs(120);
+/// For how long a refusal may be an error: a gateway that runs takes a second to hear of a device that was just admitted,
+/// and the keeper tries again 0.5, 1 and 2 s after a refusal.
+const PATIENCE_REFUSED: Duration = Duration::from_secs(3);
 /// How long a request waits for a gateway that has not answered since the start.
 const PATIENCE_UNKNOWN: Duration = Duration::from_secs(20);
 /// How long the end of a session may take.

@@ -331,7 +331,7 @@ async fn failures_say_what_is_wrong() {
 
 #[tokio::test]
 async fn an_unknown_base_is_told() {
-    let (_gateway, mut agent) = setup().await;
+    let (_gateway, agent) = setup().await;
     let fields = vec![("x-field".to_owned(), b"value".to_vec())];
     let mut sets = HeaderSets::new();
     sets.insert(1, fields.clone());
