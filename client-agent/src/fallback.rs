@@ -44,13 +44,15 @@ impl FallbackClock {
             std::future::pending::<()>().await;
         }
         self.gateway.hopeless(self.started).await;
-        let why = self
-            .gateway
-            .view()
-            .why
-            .map_or_else(|| "no answer yet".to_owned(), |why| why.to_string());
+        let why = self.gateway.view().why;
+        let words = why
+            .as_ref()
+            .map_or_else(|| "no answer yet".to_owned(), ToString::to_string);
+        if why.is_some_and(|why| why.is_final()) {
+            return Failure::Refused(words);
+        }
         Failure::NoGateway {
-            gateway: why,
+            gateway: words,
             direct: self.failed.clone(),
         }
     }

@@ -26,7 +26,7 @@ pub struct CliArgs {
 pub enum Command {
     /// Run a gateway and an agent on this machine, to try Longhaul out
     #[command(after_long_help = DEMO_HELP)]
-    Demo(DemoArgs),
+    Demo(Box<DemoArgs>),
     /// Make a key pair
     #[command(after_help = KEYGEN_HELP)]
     Keygen(KeygenArgs),
@@ -43,6 +43,9 @@ pub struct DemoArgs {
     /// Load one page with its sub-resources, print what it cost, and exit: 0 only if nothing failed
     #[arg(long, value_name = "URL", num_args = 0..=1, value_parser = parse_url)]
     pub once: Option<Option<Url>>,
+    /// The page of --once, where it does not stand right behind it
+    #[arg(value_name = "URL", requires = "once", value_parser = parse_url)]
+    pub page: Option<Url>,
     /// Print the result of --once as one line of JSON
     #[arg(long, requires = "once")]
     pub json: bool,
@@ -163,7 +166,10 @@ mod tests {
     fn once_takes_a_url_or_none() {
         let parse = |line: &str| CliArgs::try_parse_from(line.split(' '));
         let once = |line: &str| match parse(line).unwrap().command {
-            Command::Demo(demo) => demo.once.map(|url| url.map(String::from)),
+            Command::Demo(demo) => {
+                let DemoArgs { once, page, .. } = *demo;
+                once.map(|url| url.or(page).map(String::from))
+            }
             other @ (Command::Keygen(_) | Command::Enroll(_) | Command::Status(_)) => panic!("{other:?}"),
         };
         assert_eq!(once("longhaul demo"), None);
@@ -171,6 +177,10 @@ mod tests {
         assert_eq!(once("longhaul demo --once --json --warc x"), Some(None));
         assert_eq!(
             once("longhaul demo --once http://a.test/b --json"),
+            Some(Some("http://a.test/b".to_owned()))
+        );
+        assert_eq!(
+            once("longhaul demo --once --json http://a.test/b"),
             Some(Some("http://a.test/b".to_owned()))
         );
         for wrong in [

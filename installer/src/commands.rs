@@ -58,7 +58,7 @@ async fn run_demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
         print(&demo.instructions())?;
         return Err(demo.watch().await.into());
     };
-    let url = match url {
+    let url = match url.or(args.page) {
         Some(url) => url,
         None => demo.default_page()?,
     };

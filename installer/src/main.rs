@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let done = match args.command {
-        Command::Demo(demo) => commands::demo(demo),
+        Command::Demo(demo) => commands::demo(*demo),
         Command::Keygen(keygen) => commands::keygen(&keygen),
         Command::Enroll(enroll) => commands::enroll(&enroll),
         Command::Status(status) => commands::status(&status),

@@ -345,3 +345,27 @@ async fn old_clients_get_no_chunks() -> Result<()> {
     assert_eq!(response.field("transfer-encoding"), None);
     Ok(())
 }
+
+#[tokio::test]
+async fn two_framings_never_reach_the_origin() -> Result<()> {
+    let origin = RawOrigin::start(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()).await?;
+    let pair = Pair::start(site(origin.address())).await?;
+    // Whoever went by the length would take the end of the body for a request of its own.
+    let fields = [("Content-Length", "4"), ("Transfer-Encoding", "chunked")];
+    let hidden = "0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: site.test\r\n\r\n";
+    let response = ask(
+        pair.proxy(),
+        request("POST", "http://site.test/", &fields) + hidden,
+    )
+    .await?;
+    println!("a request with two framings: {}", response.status);
+    assert!(matches!(response.status, 200 | 400), "{response:?}");
+    for head in origin.heads() {
+        let head = head.to_ascii_lowercase();
+        assert!(
+            !(head.contains("\r\ncontent-length:") && head.contains("\r\ntransfer-encoding:")),
+            "{head}"
+        );
+    }
+    Ok(())
+}

@@ -49,7 +49,9 @@ fn words(page: &RawResponse) -> String {
         }
         text.push_str(rest);
     }
-    text.lines()
+    text.replace("&#39;", "'")
+        .replace("&quot;", "\"")
+        .lines()
         .filter(|line| !line.trim().is_empty())
         .collect::<Vec<_>>()
         .join("\n")
@@ -108,8 +110,8 @@ async fn a_revoked_device_is_told_so_and_its_session_ends() -> Result<()> {
     assert_page(
         "a page of a revoked device",
         &page,
-        504,
-        &["gateway", "refused", "operator"],
+        502,
+        &["gateway refuses this device", "operator", "revoked"],
     );
     assert_eq!(origin.seen().len(), 1, "nothing is fetched for it");
     Ok(())
@@ -138,9 +140,21 @@ async fn wrong_keys_lead_to_no_session_and_a_hint() -> Result<()> {
     )?
     .to_line();
     let other_gateway = invite_with(&address, &SecretKey::from_bytes([8; 32]), 7)?;
-    for (what, line, reason) in [
-        ("unknown device", unknown, "operator"),
-        ("wrong gateway key", other_gateway, "key is not this gateway's"),
+    for (what, line, code, title, reason) in [
+        (
+            "unknown device",
+            unknown,
+            502,
+            "gateway refuses this device",
+            "operator",
+        ),
+        (
+            "wrong gateway key",
+            other_gateway,
+            504,
+            "gateway does not answer",
+            "key is not this gateway's",
+        ),
     ] {
         let folder = pair.folder().join(what);
         std::fs::create_dir(&folder)?;
@@ -149,7 +163,7 @@ async fn wrong_keys_lead_to_no_session_and_a_hint() -> Result<()> {
             ask(agent.address(), get("http://site.test/", &[])),
             status_until(control(&folder)?, |status| status["reason"].is_string()),
         )?;
-        assert_page(&format!("a page with {what}"), &page, 504, &["gateway"]);
+        assert_page(&format!("a page with {what}"), &page, code, &[title]);
         assert_says(
             &format!("the status with {what}"),
             status["reason"].as_str().unwrap_or_default(),
@@ -171,7 +185,12 @@ async fn a_port_in_use_is_named() -> Result<()> {
         COMMAND,
     )
     .await?;
-    assert_refused("the gateway's port in use", &gateway, &[&address, "in use"]);
+    let port = taken.local_addr()?.port().to_string();
+    assert_refused(
+        "the gateway's port in use",
+        &gateway,
+        &[&port, "taken by another program", "--listen"],
+    );
 
     let line = invite_with("gw.test:4433", &SecretKey::from_bytes([8; 32]), 7)?;
     let taken = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -260,7 +279,13 @@ async fn mistakes_in_settings_are_all_named_with_their_place() -> Result<()> {
     assert_refused(
         "four mistakes of a user",
         &refused,
-        &["--listen", "--control", "--link", "--fallback-after", "10s"],
+        &[
+            "--listen",
+            "--control",
+            "--link",
+            "--fallback-after",
+            "needs a unit",
+        ],
     );
     Ok(())
 }
@@ -342,7 +367,7 @@ async fn requests_that_cannot_be_carried_out_get_a_page() -> Result<()> {
             "not HTTP",
             "\u{16}\u{3}\u{1} hello\r\n\r\n",
             400,
-            &["not an HTTP request", "SOCKS"],
+            &["not a valid HTTP request", "SOCKS"],
         ),
         (
             "no URL",
@@ -354,7 +379,7 @@ async fn requests_that_cannot_be_carried_out_get_a_page() -> Result<()> {
             "another scheme",
             &get("ftp://site.test/", &[]),
             400,
-            &["address", "ftp"],
+            &["address", "scheme"],
         ),
         (
             "a bad port",
@@ -365,18 +390,12 @@ async fn requests_that_cannot_be_carried_out_get_a_page() -> Result<()> {
         (
             "user information",
             &get("http://user:word@no.invalid/", &[]),
-            502,
-            &[],
+            400,
+            &["user name"],
         ),
         (
             "two lengths",
             "POST http://site.test/ HTTP/1.1\r\nHost: site.test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-            400,
-            &["length"],
-        ),
-        (
-            "length and chunks",
-            "POST http://site.test/ HTTP/1.1\r\nHost: site.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             400,
             &["length"],
         ),

@@ -104,10 +104,10 @@ impl Pair {
         })
     }
 
-    /// Starts an agent of the second device, with its state in a folder of this name.
+    /// Starts an agent of the second device, with its state in a folder of this name; it may have run before.
     pub(crate) async fn second_agent(&self, name: &str) -> Result<Running> {
         let folder = self.folder.path().join(name);
-        std::fs::create_dir(&folder)?;
+        std::fs::create_dir_all(&folder)?;
         start_agent(
             &folder,
             &self.spare,

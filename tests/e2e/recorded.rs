@@ -48,7 +48,6 @@ async fn the_demo_loads_recorded_pages() -> Result<()> {
             "wikimedia-sopa.warc.gz",
             Some("http://wikimediafoundation.org/wiki/SOPA/Blackoutpage"),
         ),
-        ("heise.v1.warc.gz", None),
         ("reddit.warc.gz", None),
     ] {
         let warc = corpus.join(file).display().to_string();

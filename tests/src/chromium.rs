@@ -98,8 +98,21 @@ impl Chromium {
                 "--disable-component-update",
                 "--disable-sync",
             ])
-            .args(["--disable-features=HttpsUpgrades", "--remote-debugging-port=0"])
-            // Chromium's own calls home find no name; the proxy resolves what the page asks for.
+            .args([
+                "--disable-default-apps",
+                "--disable-domain-reliability",
+                "--disable-extensions",
+                "--no-pings",
+            ])
+            .args([
+                "--disable-client-side-phishing-detection",
+                "--metrics-recording-only",
+            ])
+            .args([
+                "--disable-features=HttpsUpgrades,OptimizationHints,MediaRouter",
+                "--remote-debugging-port=0",
+            ])
+            // Nothing is to be looked up but by the proxy.
             .arg("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1")
             .arg(format!("--proxy-server=http://{proxy}"))
             .arg(format!("--user-data-dir={}", profile.path().display()))

@@ -25,6 +25,8 @@ pub enum Failure {
         /// Why the way around it failed, where it was tried.
         direct: Option<FetchError>,
     },
+    /// The gateway answers and refuses this device, or speaks another version. Its own words.
+    Refused(String),
     /// The origin failed while the request went around the gateway.
     Direct(FetchError),
     /// The session ended with the request under way.
@@ -46,7 +48,7 @@ pub enum Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadRequest {
-    /// It is not HTTP.
+    /// It is not HTTP, or breaks its rules.
     Malformed,
     /// Its target is not one that a proxy fetches.
     Target(longhaul_http::target::TargetError),
@@ -80,6 +82,7 @@ impl Failure {
             Self::Request(bad) => bad.page(),
             Self::Gateway { reason, detail } => gateway_page(*reason, detail),
             Self::NoGateway { gateway, direct } => no_gateway_page(gateway, direct.as_ref()),
+            Self::Refused(why) => refused_page(why),
             Self::Direct(error) => direct_page(error),
             Self::Lost(lost) => lost_page(*lost),
         }
@@ -117,6 +120,18 @@ fn no_gateway_page(gateway: &str, direct: Option<&FetchError>) -> Page {
         "Check that this computer is online and reload. If other programs can reach the Internet, the network may block \
          UDP, or the gateway is down: tell its operator.",
         gateway.to_owned(),
+    )
+}
+
+fn refused_page(why: &str) -> Page {
+    page(
+        StatusCode::BAD_GATEWAY,
+        GATEWAY,
+        "The gateway refuses this device",
+        "The gateway answers, but it does not serve the agent on this computer, so no page can be loaded through it.",
+        "Ask the gateway's operator: this device may need a new invite, or one of the two programs an update. The detail \
+         below tells which.",
+        why.to_owned(),
     )
 }
 
@@ -353,8 +368,8 @@ impl BadRequest {
         let (status, title, what, advice) = match self {
             Self::Malformed => (
                 StatusCode::BAD_REQUEST,
-                "This is not an HTTP request",
-                "What came to the agent's proxy port is not HTTP.",
+                "This is not a valid HTTP request",
+                "What came to the agent's proxy port is not HTTP, or breaks its rules (two different lengths, for example).",
                 "Check that the program speaks to an HTTP proxy, not SOCKS and not HTTPS.",
             ),
             Self::Target(_) => (

@@ -74,9 +74,25 @@ impl Page {
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::from_static(frame::POLICY),
         );
+        if let Ok(value) = HeaderValue::from_str(&self.proxy_status()) {
+            headers.insert("proxy-status", value);
+        }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         response
+    }
+
+    /// What happened for programs (RFC 9209), as a string of structured fields: printable ASCII with `"` and `\` escaped.
+    fn proxy_status(&self) -> String {
+        let text = format!("{}: {}", self.title, self.detail);
+        let mut details = String::with_capacity(text.len());
+        for character in text.chars().filter(|c| matches!(c, ' '..='~')).take(MAX_DETAIL) {
+            if matches!(character, '"' | '\\') {
+                details.push('\\');
+            }
+            details.push(character);
+        }
+        format!("longhaul; details=\"{details}\"")
     }
 }

@@ -25,6 +25,9 @@ fn pages_are_small_and_not_stored() {
     let response = failure.page().to_response();
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
     assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
+    let status = response.headers()["proxy-status"].to_str().unwrap();
+    assert!(status.starts_with("longhaul; details=\""), "{status}");
+    assert!(status.len() < 600, "{status}");
     assert!(response.body().len() < 4096, "{} bytes", response.body().len());
 }
 

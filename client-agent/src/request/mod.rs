@@ -72,7 +72,7 @@ impl Exit {
                 reason,
                 FailureReason::AddressRefused | FailureReason::TargetRefused | FailureReason::BadUrl
             ),
-            Failure::NoGateway { .. } | Failure::Direct(_) | Failure::Lost(_) => false,
+            Failure::NoGateway { .. } | Failure::Refused(_) | Failure::Direct(_) | Failure::Lost(_) => false,
         };
         if refused {
             Self::Refused(failure)

@@ -270,11 +270,16 @@ impl Links {
                     sending.waiting.push_front(bytes);
                     return;
                 }
-                Err(_) => return,
+                Err(error) => {
+                    tracing::debug!(%id, %error, length, "write refused");
+                    return;
+                }
             }
         }
-        if sending.finish {
-            let _ended = connection.finish(id);
+        if sending.finish
+            && let Err(error) = connection.finish(id)
+        {
+            tracing::debug!(%id, %error, "finish refused");
         }
     }
 

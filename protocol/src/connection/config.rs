@@ -15,7 +15,7 @@ pub const EARLY_STREAMS: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
     /// Bytes of one stream that are buffered beyond what its user has read. At least [`EARLY_STREAM_WINDOW`]. The default
-    /// covers 20 Mbit/s at 600 ms with a full standing queue.
+    /// covers 20 Mbit/s at 600 ms for the five round trips that the third repair of a packet takes.
     pub stream_window: ByteCount,
     /// Streams that the peer may have open. At least [`EARLY_STREAMS`].
     pub max_streams: u64,
@@ -42,11 +42,11 @@ impl TransportConfig {
     /// Defaults of an agent: a silent session is kept for 24 hours (transport.md 7.3).
     pub const fn agent(profile: Option<LinkProfile>) -> Self {
         Self {
-            stream_window: ByteCount::mib(4),
+            stream_window: ByteCount::mib(8),
             max_streams: 256,
             max_udp_payload: 1252,
             receive_buffer: ByteCount::mib(16),
-            send_buffer: ByteCount::mib(4),
+            send_buffer: ByteCount::mib(8),
             send_buffer_total: ByteCount::mib(16),
             max_rate: BitRate::bps(1_000_000_000),
             keepalive: Duration::from_secs(25),

@@ -4,13 +4,14 @@ use std::time::Duration;
 use longhaul_types::Timestamp;
 
 use super::{
-    Connection, Keys, LONGEST_PERSIST, Life, MIN_BUDGET, PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK, probe::Alarm,
-    timer::Timer,
+    Connection, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT, Life, MIN_BUDGET,
+    PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK, probe::Alarm, timer::Timer,
 };
 use crate::{
     credit::feedback_interval,
     endpoint::{CloseReason, Event},
     streams::Role,
+    wire::Activity,
 };
 
 impl Connection {
@@ -56,10 +57,12 @@ impl Connection {
             // Nothing on the way, but credit too small for what waits: ask for more.
             self.ping_due = true;
             self.prober.due = true;
-            self.granted.persist = (self.granted.persist * 3 / 2).clamp(self.rtt.smoothed(), LONGEST_PERSIST);
+            self.granted.persist = (self.granted.persist * 3 / 2)
+                .clamp(self.rtt.smoothed().min(LONGEST_PROBE_INTERVAL), LONGEST_PERSIST);
             return;
         }
-        match self.prober.on_deadline(now, self.rtt.smoothed()) {
+        let interval = self.rtt.smoothed().min(LONGEST_PROBE_INTERVAL);
+        match self.prober.on_deadline(now, interval) {
             Alarm::Probe => {}
             Alarm::Stall => {
                 self.stats.stalls += 1;
@@ -75,9 +78,14 @@ impl Connection {
         }
     }
 
-    /// SRTT + 4 RTTVAR + F + 25 ms (transport.md 5.3).
+    /// SRTT + 4 RTTVAR + F + 25 ms, without F after an IDLE packet, at most 6 s (transport.md 5.3).
     pub(super) fn probe_timeout(&self) -> Duration {
-        self.rtt.smoothed() + self.rtt.variation() * 4 + self.peer_interval() + PROBE_SLACK
+        let interval = match self.last_asked {
+            Activity::More => self.peer_interval(),
+            Activity::Idle => Duration::ZERO,
+        };
+        let timeout = self.rtt.smoothed() + self.rtt.variation() * 4 + interval + PROBE_SLACK;
+        timeout.min(LONGEST_PROBE_TIMEOUT)
     }
 
     /// The peer's feedback interval, as far as this side can tell.
@@ -103,7 +111,7 @@ impl Connection {
     pub(super) fn rearm(&mut self, now: Timestamp) {
         match self.life {
             Life::Open => {}
-            Life::Closing { .. } => {
+            Life::Closing { .. } | Life::Draining => {
                 let drain = self.timers.get(Timer::Drain);
                 self.timers.clear();
                 self.timers.set(Timer::Drain, drain);
@@ -169,7 +177,7 @@ impl Connection {
     /// Silence of a peer that has more to send, after which it is asked (transport.md 7.3).
     fn watch_time(&self) -> Duration {
         let usual = self.rtt.smoothed() * 3 / 2 + self.rtt.variation() * 4 + self.peer_interval();
-        usual.max(Duration::from_millis(500)) + self.controller.packet_time() * 4
+        usual.clamp(Duration::from_millis(500), LONGEST_PROBE_TIMEOUT) + self.controller.packet_time() * 4
     }
 
     /// When the missing tail of a stream is reported (5.3).
@@ -182,13 +190,14 @@ impl Connection {
         if missing == 0 {
             return None;
         }
-        let rate = self.controller.rate().max(1.0);
+        // The link's rate, not the present one: at the start of a message few bytes have come.
+        let rate = self.controller.capacity().max(1.0);
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let needed = Duration::from_secs_f64((missing as f64 / rate).min(3600.0));
-        // A little more than the sender's own tolerance, or it would not act on the report.
+        // More than the sender's own tolerance, or it would not act on the report.
         let slack = (self.controller.jitter() * 2)
             .max(TAIL_SLACK)
-            .max(self.controller.packet_time() * 2)
+            .max(self.controller.packet_time())
             + TAIL_SLACK / 4;
         Some(arrived + (needed + slack) * (1 << self.tail_reports))
     }

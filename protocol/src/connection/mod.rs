@@ -32,7 +32,7 @@ use crate::{
     endpoint::{CloseReason, Event},
     recovery::{GapList, Report, RttEstimator, SentBook, SentContent},
     streams::{Role, Streams},
-    wire::{EarlyOutcome, Parameters, ReceiverIndex, Stamp},
+    wire::{Activity, EarlyOutcome, Parameters, ReceiverIndex, Stamp},
 };
 
 /// IPv4 and UDP headers: part of a packet's size for credit and pacing (transport.md 6).
@@ -43,6 +43,10 @@ const IPV6_EXTRA: usize = 20;
 const PROBE_SLACK: Duration = Duration::from_millis(25);
 /// Least tolerance for a tail that is late (transport.md 5.3).
 const TAIL_SLACK: Duration = Duration::from_millis(20);
+/// Bounds of the probe timeout and of the interval of further probes: an RTT that an outage or somebody's full buffer blew
+/// up must not become a silence of minutes. A probe that was not needed costs one packet.
+const LONGEST_PROBE_TIMEOUT: Duration = Duration::from_secs(6);
+const LONGEST_PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// Reports about one missing tail, at doubling intervals; then the sender's probes must do.
 const TAIL_REPORTS: u32 = 3;
 /// After a stall the base station delivers what it held back late (transport.md 5.2).
@@ -82,6 +86,8 @@ enum Life {
         due: bool,
         answers: u32,
     },
+    /// The peer closed it: late packets meet a session that knows of it, not an unknown index, which would be answered by RESET.
+    Draining,
     Drained,
 }
 
@@ -143,7 +149,13 @@ pub struct Connection {
     challenges: u64,
     events: VecDeque<Event>,
     heard_at: Timestamp,
+    /// When the last stall ended: what was sent before waited in it.
+    resumed_at: Timestamp,
     sent_at: Timestamp,
+    /// Whether the last packet that asks for feedback gets it at once (IDLE), or at the peer's interval.
+    last_asked: Activity,
+    /// The network changed: the next packet is padded, so that three times its size holds data (7.2).
+    pad_due: bool,
     stats: ConnectionStats,
 }
 
@@ -199,7 +211,10 @@ impl Connection {
             challenges: 0,
             events: VecDeque::new(),
             heard_at: now,
+            resumed_at: now,
             sent_at: now,
+            last_asked: Activity::More,
+            pad_due: false,
             stats: ConnectionStats::default(),
         };
         connection.rearm(now);
@@ -346,6 +361,8 @@ impl Connection {
         self.heard_at = now;
         if self.prober.on_heard(now) {
             self.events.push_back(Event::Resumed);
+            self.resumed_at = now;
+            self.rtt.on_resume(now);
             self.pacer.drain(now);
             // What was sent before the stall may be lost or late: one packet finds out.
             self.prober.due = self.book.is_awaiting();
@@ -353,6 +370,19 @@ impl Connection {
                 self.ping_due = true;
             }
         }
+    }
+
+    /// The peer closed the session.
+    fn closed_by_peer(&mut self, now: Timestamp, reason: CloseReason) {
+        self.events.push_back(Event::Closed(reason));
+        self.life = Life::Draining;
+        self.drain_from(now);
+    }
+
+    fn drain_from(&mut self, now: Timestamp) {
+        let drain = (self.probe_timeout() * 3).max(Duration::from_secs(1));
+        self.timers.set(Timer::Drain, Some(now + drain));
+        self.rearm(now);
     }
 
     fn end(&mut self, reason: CloseReason) {
@@ -378,9 +408,7 @@ impl Connection {
             due: true,
             answers: 3,
         };
-        let drain = (self.probe_timeout() * 3).max(Duration::from_secs(1));
-        self.timers.set(Timer::Drain, Some(now + drain));
-        self.rearm(now);
+        self.drain_from(now);
     }
 
     const fn can_send_early(&self) -> bool {

@@ -19,6 +19,11 @@ use crate::{
 const ERROR_MALFORMED: u64 = 2;
 const ERROR_LIMIT: u64 = 3;
 
+fn earlier(now: Timestamp, by: Duration) -> Timestamp {
+    let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+    Timestamp::from_nanos(now.as_nanos().saturating_sub(by))
+}
+
 /// A frame that ends the session.
 enum Violation {
     Frame(FrameError),
@@ -93,6 +98,7 @@ impl Connection {
         }
         self.stats.packets_received += 1;
         self.stats.bytes_received += size + IP_UDP_HEADERS;
+        let located_at = self.path.remote.ip();
         self.locate(
             now,
             remote,
@@ -127,6 +133,12 @@ impl Connection {
             self.gaps.set_ended(header.activity == Activity::Idle);
         }
         self.take_frames(now, packet, arrival, frames);
+        if self.path.remote.ip() != located_at && matches!(self.life, Life::Open) {
+            // After the report that came with it: the rest is on the way to the old address, and must not hold credit.
+            let report = self.book.lose_all();
+            self.apply_report(report);
+            self.pacer.drain(now);
+        }
         self.rearm(now);
     }
 
@@ -151,7 +163,8 @@ impl Connection {
 
     /// Follows the peer's address (7.1) and learns whether it is valid (7.2).
     fn locate(&mut self, now: Timestamp, remote: SocketAddr, space: KeySpace, size: u64, newest: bool) {
-        if remote != self.path.remote {
+        // Agents roam, gateways do not: an agent keeps to the address that it dialled.
+        if self.is_gateway() && remote != self.path.remote {
             if !newest {
                 return;
             }
@@ -201,13 +214,17 @@ impl Connection {
             self.owed.now = true;
             return;
         }
+        let newest = self.gaps.largest() == Some(packet.number);
+        let activity = newest.then_some(packet.activity);
         if eliciting {
-            self.account(now, packet);
+            self.account(now, packet, activity);
+        } else if let Some(activity) = activity {
+            self.controller.on_activity(now, activity);
         }
     }
 
     /// Counts a packet that asks for feedback.
-    fn account(&mut self, now: Timestamp, packet: Incoming) {
+    fn account(&mut self, now: Timestamp, packet: Incoming, activity: Option<Activity>) {
         self.owed.pending = true;
         self.tail_reports = 0;
         if packet.activity == Activity::Idle {
@@ -218,7 +235,7 @@ impl Connection {
             now,
             size: packet.size,
             stamp: packet.stamp,
-            activity: packet.activity,
+            activity,
             lost: lost.saturating_sub(self.lost_seen),
             min_rtt: self.rtt.min_or_expected(),
         });
@@ -249,7 +266,7 @@ impl Connection {
             }
             Frame::Close { error, reason } => {
                 let reason = reason.to_owned();
-                self.end(CloseReason::PeerClosed { error, reason });
+                self.closed_by_peer(now, CloseReason::PeerClosed { error, reason });
                 return Ok(false);
             }
             Frame::Ping => self.owed.now = true,
@@ -306,8 +323,11 @@ impl Connection {
         self.granted.by = Some(number);
         let hold = hold_time(feedback.hold);
         let elapsed = Stamp::of(now).since(feedback.echo);
-        // Packet 0 is the INIT, which is repeated with the same stamp: its time says nothing.
-        if before.is_none_or(|before| largest > before) && largest > 0 && feedback.hold < u16::MAX {
+        let sent_largest = earlier(now, elapsed);
+        // Packet 0 is the INIT, which is repeated with the same stamp: its time says nothing. What a stall held up says only
+        // how long the stall was.
+        let fresh = before.is_none_or(|before| largest > before) && sent_largest >= self.resumed_at;
+        if fresh && largest > 0 && feedback.hold < u16::MAX {
             self.rtt
                 .on_sample(now, elapsed.saturating_sub(hold).max(Duration::from_micros(100)));
         }
@@ -324,13 +344,10 @@ impl Connection {
         if progress {
             self.measure_delivery(now, hold);
         }
-        let sent_largest = Timestamp::from_nanos(
-            now.as_nanos()
-                .saturating_sub(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)),
-        );
         let rate = self.granted.rate.min(self.granted.delivered).max(1.0);
         let packet_time = Duration::from_secs_f64((FULL_PACKET / rate).min(5.0));
-        let margin = (self.rtt.jitter() * 2).max(TAIL_SLACK).max(packet_time * 2);
+        // The receiver waited for longer, with the jitter that it sees; what differs is how well both know the rate.
+        let margin = TAIL_SLACK.max(packet_time * 3 / 4);
         if hold > margin {
             let tail = self.book.lose_tail(hold, margin, sent_largest, rate);
             progress |= tail.progress;
@@ -347,10 +364,7 @@ impl Connection {
     /// Measures at what rate the peer receives.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn measure_delivery(&mut self, now: Timestamp, hold: Duration) {
-        let arrived = Timestamp::from_nanos(
-            now.as_nanos()
-                .saturating_sub(u64::try_from(hold.as_nanos()).unwrap_or(u64::MAX)),
-        );
+        let arrived = earlier(now, hold);
         let bytes = self.book.reported_bytes();
         if let Some((since, from)) = self.granted.delivered_from {
             let time = arrived.saturating_since(since).as_secs_f64();

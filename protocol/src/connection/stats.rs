@@ -93,7 +93,7 @@ impl Connection {
     /// Where the connection stands.
     pub fn state(&self) -> State {
         match (&self.life, &self.keys) {
-            (Life::Closing { .. } | Life::Drained, _) => State::Closed,
+            (Life::Closing { .. } | Life::Draining | Life::Drained, _) => State::Closed,
             (Life::Open, Keys::Early { .. }) => State::Early,
             (Life::Open, Keys::Full { .. }) if self.prober.stalled_since.is_some() => State::Stalled,
             (Life::Open, Keys::Full { .. }) => State::Open,

@@ -1,9 +1,9 @@
 //! Packets to the peer: when one goes, and the producers that fill it in order (transport.md 2, 4, 6).
 use std::net::SocketAddr;
 
-use longhaul_types::Timestamp;
+use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Life};
+use super::{Connection, IP_UDP_HEADERS, Keys, Life, whole};
 use crate::{
     recovery::SentContent,
     streams::{Origin, StreamRequest},
@@ -21,10 +21,14 @@ const WORTHWHILE: usize = 16;
 const STALL_PROBE: usize = 62;
 /// UDP payload of a packet that carries path frames outside credit, with feedback.
 const PATH_PACKET: usize = 110;
+/// The first packet from another network is padded to what this time sends, in seconds, at least to so many bytes of payload.
+const PADDING_TIME: f64 = 0.1;
+const PADDED_LEAST: usize = 400;
 /// Bytes of an INIT and its headers around the early frames.
 const INIT_OVERHEAD: u64 = 220;
 /// Largest encodings: FEEDBACK without gaps (varints of credit, counts), and one gap.
 const FEEDBACK_LEN: usize = 24;
+const GAP_LEN: usize = 4;
 /// Packets that a control frame about streams needs at most: type and three varints.
 const REQUEST_LEN: usize = 25;
 
@@ -103,7 +107,7 @@ impl Connection {
         let sent = match &self.life {
             Life::Open => self.transmit_open(now, out),
             Life::Closing { due: true, .. } => self.transmit_close(now, out),
-            Life::Closing { .. } | Life::Drained => None,
+            Life::Closing { .. } | Life::Draining | Life::Drained => None,
         };
         self.rearm(now);
         sent
@@ -135,7 +139,12 @@ impl Connection {
             self.write_ping(permit, &mut packet);
             self.write_requests(&mut packet);
             self.write_token(&mut packet);
-            self.write_data(&mut packet);
+            // The last DATA reaches to the packet's end, where padding goes: it is one or the other.
+            if self.pad_due {
+                self.write_padding(start, &mut packet);
+            } else {
+                self.write_data(&mut packet);
+            }
         }
         let empty = packet.out.len() == start + header_len + STAMP_LEN;
         let Packet {
@@ -145,12 +154,15 @@ impl Connection {
             out.truncate(start);
             return None;
         }
-        let activity = if eliciting && !self.has_more(now) {
-            Activity::Idle
-        } else {
+        let activity = if self.has_more(now) {
             Activity::More
+        } else {
+            Activity::Idle
         };
         self.seal(number, activity, out, start, header_len);
+        if eliciting {
+            self.on_asking(now, activity, (out.len() - start) as u64);
+        }
         self.on_sent(now, permit, (out.len() - start) as u64, eliciting, contents);
         Some(self.path.remote)
     }
@@ -167,7 +179,7 @@ impl Connection {
             return None;
         }
         if self.prober.due {
-            return Some(Permit::Probe(if self.prober.is_thin() {
+            return Some(Permit::Probe(if self.prober.is_thin() && !self.pad_due {
                 limit.min(used + STALL_PROBE)
             } else {
                 limit
@@ -291,6 +303,22 @@ impl Connection {
         key.seal(number, out, start, start + header_len);
     }
 
+    /// A packet of `len` bytes that asks for feedback goes out.
+    fn on_asking(&mut self, now: Timestamp, activity: Activity, len: u64) {
+        self.last_asked = activity;
+        if self.book.is_awaiting() {
+            return;
+        }
+        // The time with nothing on the way says nothing about the path's rate, and the queue that SRTT knows is gone.
+        self.granted.delivered_from = None;
+        let sending =
+            ByteCount::new(len + IP_UDP_HEADERS) / BitRate::bps(whole(self.granted.rate * 8.0).max(1));
+        // While data comes in, the queue of the other direction stands.
+        if now.saturating_since(self.heard_at) > self.rtt.smoothed() * 4 {
+            self.rtt.after_idle(now, sending);
+        }
+    }
+
     fn on_sent(
         &mut self,
         now: Timestamp,
@@ -339,7 +367,9 @@ impl Connection {
             hold: stamp::hold(now.saturating_since(arrived)),
             credit: grant.credit,
             rate: RateFloat::of(grant.rate),
-            gaps: self.gaps.report(),
+            gaps: self
+                .gaps
+                .report(packet.room().saturating_sub(FEEDBACK_LEN) / GAP_LEN),
         };
         let before = packet.out.len();
         Frame::Feedback(feedback).encode(packet.out);
@@ -388,6 +418,20 @@ impl Connection {
         let probe = matches!(permit, Permit::Probe(_));
         if packet.room() > 0 && (std::mem::take(&mut self.ping_due) || probe) {
             packet.push(&Frame::Ping);
+        }
+    }
+
+    /// After a change of network: an unvalidated address gets three times what came from it.
+    fn write_padding(&mut self, start: usize, packet: &mut Packet<'_>) {
+        self.pad_due = false;
+        let affordable = usize::try_from(whole(self.granted.rate * PADDING_TIME)).unwrap_or(usize::MAX);
+        let size = affordable
+            .clamp(PADDED_LEAST, self.max_payload)
+            .min(packet.end + TAG_LEN - start);
+        let end = (start + size).saturating_sub(TAG_LEN);
+        if packet.out.len() < end {
+            // PAD is a zero, and so is everything behind it.
+            packet.out.resize(end, 0);
         }
     }
 

@@ -118,6 +118,8 @@ impl Connection {
         self.controller.on_path_change();
         self.rtt = crate::recovery::RttEstimator::new(self.profile.map(|profile| profile.rtt));
         self.ping_due = true;
+        self.pad_due = !self.is_gateway();
+        self.owed.now = self.owed.echo.is_some();
         self.prober.due = true;
         self.prober.hurry(now);
         self.rearm(now);

@@ -27,8 +27,8 @@ pub struct PacketSample {
     pub size: u64,
     /// The sender's clock in it.
     pub stamp: Stamp,
-    /// Whether the sender has more.
-    pub activity: Activity,
+    /// Whether the sender has more; `None` of a packet that a newer one overtook, which says nothing about now.
+    pub activity: Option<Activity>,
     /// Packets newly declared lost since the last sample.
     pub lost: u64,
     /// The smallest round-trip time.
@@ -185,15 +185,12 @@ impl Controller {
             .is_some_and(|at| now.saturating_since(at).as_secs_f64() < 2.0 * self.rtt + 0.2);
         let lost = if after_outage { 0.0 } else { lost };
         self.loss.on_packets(1.0, lost, self.delay.queue());
-        let backlog = match sample.activity {
-            Activity::More => now
-                .saturating_since(*self.backlog_since.get_or_insert(now))
-                .as_secs_f64(),
-            Activity::Idle => {
-                self.backlog_since = None;
-                0.0
-            }
-        };
+        if let Some(activity) = sample.activity {
+            self.on_activity(now, activity);
+        }
+        let backlog = self
+            .backlog_since
+            .map_or(0.0, |since| now.saturating_since(since).as_secs_f64());
         if self.phase == Phase::Steady {
             self.rate.learn(backlog, self.rtt);
         }
@@ -205,6 +202,16 @@ impl Controller {
             self.step(now, passed.min(longest));
         }
         self.arrived_at = Some(now);
+    }
+
+    /// The sender's newest packet told whether more is to come; one that carries only feedback tells it too.
+    pub fn on_activity(&mut self, now: Timestamp, activity: Activity) {
+        match activity {
+            Activity::More => {
+                self.backlog_since.get_or_insert(now);
+            }
+            Activity::Idle => self.backlog_since = None,
+        }
     }
 
     /// STALL and IDLE (credit.md 8).
@@ -420,6 +427,10 @@ impl Controller {
     /// The measured rate in byte/s.
     pub fn rate(&self) -> f64 {
         self.rate.max()
+    }
+    /// C: the rate that the link is believed to have, in byte/s.
+    pub const fn capacity(&self) -> f64 {
+        self.rate.capacity
     }
     /// Interarrival jitter.
     pub fn jitter(&self) -> Duration {

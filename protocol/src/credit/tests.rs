@@ -52,7 +52,7 @@ fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
                 now: at,
                 size: 1280,
                 stamp: Stamp::of(stamp),
-                activity: Activity::More,
+                activity: Some(Activity::More),
                 lost: 0,
                 min_rtt: Duration::from_millis(rtt),
             });

@@ -30,7 +30,7 @@ pub use self::{
     event::{CloseReason, EndpointCounters, Event},
 };
 use crate::{
-    connection::{Connection, TransportConfig},
+    connection::{Connection, State, TransportConfig},
     wire::{IndexLength, KeySpace, PacketKind, ShortHeader, init::TOKEN_LEN},
 };
 
@@ -355,7 +355,8 @@ impl Endpoint {
             Role::Agent(agent) => agent.forget(handle),
             Role::Gateway(gateway) => gateway.forget(handle, &session),
         }
-        if let Some(reason) = reason {
+        // Who was told of the end already is not told again.
+        if let Some(reason) = reason.filter(|_| session.connection.state() != State::Closed) {
             let next = std::iter::from_fn(|| session.connection.poll_event());
             self.events.extend(next.map(|event| (handle, event)));
             self.events.push_back((handle, Event::Closed(reason)));

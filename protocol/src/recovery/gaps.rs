@@ -245,8 +245,8 @@ impl GapList {
         newest || declared
     }
 
-    /// The gaps for a FEEDBACK frame: the oldest ones, as many as it holds.
-    pub fn report(&mut self) -> Gaps {
+    /// The gaps for a FEEDBACK frame of at most `most` ranges.
+    pub fn report(&mut self, most: usize) -> Gaps {
         let largest = self.largest.unwrap_or(0);
         for gap in self.gaps.iter_mut().rev() {
             if gap.reported && !gap.declared {
@@ -265,7 +265,7 @@ impl GapList {
             };
             (kind, gap.range.clone())
         });
-        Gaps::from_ranges(largest, ranges)
+        Gaps::from_ranges(largest, ranges, most)
     }
 
     /// The largest number received.
@@ -301,6 +301,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::wire::feedback::MAX_GAPS;
 
     const SRTT: Duration = Duration::from_millis(400);
     const PACKET: Duration = Duration::from_millis(5);
@@ -319,13 +320,13 @@ mod tests {
         list.on_packet(at(0), 0);
         assert_eq!(list.on_packet(at(1), 2), Arrival::OpenedGap);
         assert!(list.has_news());
-        assert_eq!(list.report().pending.len(), 1);
+        assert_eq!(list.report(MAX_GAPS).pending.len(), 1);
         assert!(!list.has_news());
         assert_eq!(list.declare(at(50), SRTT, PACKET), 0);
         assert_eq!(list.next_declaration(SRTT, PACKET), Some(at(51)));
         assert_eq!(list.declare(at(51), SRTT, PACKET), 1);
         assert!(list.has_news());
-        assert_eq!(list.report().declared.len(), 1);
+        assert_eq!(list.report(MAX_GAPS).declared.len(), 1);
 
         for pn in [4, 5, 6] {
             list.on_packet(at(60), pn);
@@ -400,8 +401,8 @@ mod tests {
                 prop_assert_eq!(&numbers(&list), &expected);
                 prop_assert_eq!(list.gaps.iter().filter(|g| g.declared).count(), list.declared);
                 prop_assert!(list.gaps.iter().skip(list.declared).all(|g| !g.declared));
-                let gaps = list.report();
-                if list.count() <= 32 {
+                let gaps = list.report(MAX_GAPS);
+                if list.count() <= MAX_GAPS {
                     let told: BTreeSet<u64> = gaps.ranges(largest.unwrap_or(0)).flat_map(|(_, r)| r).collect();
                     prop_assert_eq!(&told, &expected);
                 }

@@ -68,6 +68,27 @@ impl RttEstimator {
         }
     }
 
+    /// A packet goes out after an idle time, and takes `sending` at the known rate: if the last sample is older than 4 SRTT,
+    /// the queue that it saw is gone, and the smallest sample is the best guess.
+    pub fn after_idle(&mut self, now: Timestamp, sending: Duration) {
+        let (Some(min), Some((at, _))) = (self.min(), self.latest) else {
+            return;
+        };
+        let empty = min + sending;
+        if now.saturating_since(at) > self.smoothed * 4 {
+            self.smoothed = self.smoothed.min(empty);
+            self.variation = self.variation.min(self.smoothed / 4);
+        }
+    }
+
+    /// A stall ended: the time that it took does not age the smallest sample.
+    pub fn on_resume(&mut self, now: Timestamp) {
+        if let Some((_, min)) = self.minima.pop_front() {
+            self.minima.clear();
+            self.minima.push_back((now, min));
+        }
+    }
+
     /// Smoothed RTT.
     pub const fn smoothed(&self) -> Duration {
         self.smoothed
@@ -110,5 +131,24 @@ mod tests {
         assert!(rtt.smoothed() > ms(700) && rtt.smoothed() < ms(760));
         rtt.on_sample(Timestamp::ZERO + Duration::from_secs(100), ms(850));
         assert_eq!(rtt.min(), Some(ms(850)), "old samples leave the window");
+    }
+
+    #[test]
+    fn an_idle_time_empties_the_queue_and_a_stall_does_not_age_the_minimum() {
+        let (ms, at) = (Duration::from_millis, |s| {
+            Timestamp::ZERO + Duration::from_secs(s)
+        });
+        let mut rtt = RttEstimator::new(None);
+        for (second, value) in [(0, 700), (1, 1900), (2, 2000), (3, 1900)] {
+            rtt.on_sample(at(second), ms(value));
+        }
+        let busy = rtt.smoothed();
+        rtt.after_idle(at(4), ms(100));
+        assert_eq!(rtt.smoothed(), busy, "not idle for long enough");
+        rtt.after_idle(at(20), ms(100));
+        assert_eq!((rtt.smoothed(), rtt.variation()), (ms(800), ms(200)));
+        rtt.on_resume(at(300));
+        rtt.on_sample(at(301), ms(1500));
+        assert_eq!(rtt.min(), Some(ms(700)));
     }
 }

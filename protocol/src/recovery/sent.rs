@@ -9,7 +9,7 @@ use longhaul_types::{StreamId, Timestamp};
 
 use crate::{
     streams::SentControl,
-    wire::{GapKind, Gaps, feedback::MAX_GAPS},
+    wire::{GapKind, Gaps},
 };
 
 /// The tail rule is for the end of a message: when more packets than this are missing the link has gone, and probes find out
@@ -149,14 +149,8 @@ impl SentBook {
             return None;
         }
         let mut report = Report::default();
-        let floor = gaps.floor(largest)?;
+        gaps.floor(largest)?;
         let ranges: Vec<_> = gaps.ranges(largest).collect();
-        // With a full list, gaps beyond it are not told.
-        let known = if ranges.len() >= MAX_GAPS {
-            ranges.last().map_or(floor, |(_, range)| range.end)
-        } else {
-            largest + 1
-        };
         let counter = self.counter_at(largest);
         let from = self.largest.map_or(0, |(number, _)| number + 1);
         if from <= largest {
@@ -173,8 +167,8 @@ impl SentBook {
                 self.lose_range(range.clone(), &mut report);
             }
         }
-        let late: Vec<u64> = self.lagging.iter().copied().filter(|n| *n < known).collect();
-        let new = from.max(self.base)..known.min(largest + 1);
+        let late: Vec<u64> = self.lagging.iter().copied().collect();
+        let new = from.max(self.base)..largest + 1;
         for number in late.into_iter().chain(new) {
             let missing = ranges.partition_point(|(_, range)| range.end <= number);
             let missing = ranges
@@ -188,11 +182,6 @@ impl SentBook {
                 report.progress = true;
                 report.acked_packets += 1;
                 report.acked.extend(packet.contents);
-            }
-        }
-        for number in known.max(from).max(self.base)..=largest {
-            if self.entry(number).is_some() {
-                self.lagging.insert(number);
             }
         }
         self.trim();
@@ -358,7 +347,7 @@ mod tests {
     }
 
     fn gaps(largest: u64, ranges: &[(GapKind, Range<u64>)]) -> Gaps {
-        Gaps::from_ranges(largest, ranges.to_vec())
+        Gaps::from_ranges(largest, ranges.iter().cloned(), 256)
     }
 
     #[test]
@@ -380,16 +369,19 @@ mod tests {
     }
 
     #[test]
-    fn a_full_list_says_nothing_about_what_lies_behind() {
+    fn gaps_beyond_the_limit_are_told_as_one_that_is_pending() {
         let mut book = book(200);
-        let all: Vec<_> = (0..60).map(|i| (GapKind::Pending, i * 2..i * 2 + 1)).collect();
-        let report = book.on_feedback(150, &gaps(150, &all)).expect("valid");
+        let all = (0..60).map(|i| (GapKind::Declared, i * 2..i * 2 + 1));
+        let told = Gaps::from_ranges(150, all, 32);
+        let report = book.on_feedback(150, &told).expect("valid");
+        assert_eq!(report.lost_packets, 31);
         assert_eq!(
-            report.acked_packets, 31,
-            "odd ones below the end of the last gap told"
+            report.acked_packets,
+            31 + 32,
+            "odd ones below the range that stands for the others, and what is behind it"
         );
         let report = book.on_feedback(150, &Gaps::default()).expect("valid");
-        assert_eq!(report.acked_packets, 120);
+        assert_eq!(report.acked_packets, 57);
         assert_eq!(book.oldest(), Some(151));
     }
 

@@ -8,8 +8,9 @@ use super::{
     varint,
 };
 
-/// The most gaps in one frame: at 2 to 4 bytes each they fit any packet beside the data.
-pub const MAX_GAPS: usize = 32;
+/// The most gaps in one frame. A gap is repeated until FORWARD covers it, a round trip after its declaration: 20 Mbit/s over a
+/// geostationary link with 10 % loss have 135 of them, in 2 to 4 bytes each.
+pub const MAX_GAPS: usize = 256;
 
 /// A run of missing packet numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,16 +71,26 @@ impl Gaps {
         })
     }
 
-    /// Gaps from ranges of packet numbers below `largest` in ascending order, of which the first `declared` are lost. The oldest
-    /// [`MAX_GAPS`] are taken; the floor is the start of the first.
-    pub fn from_ranges(largest: u64, ranges: impl IntoIterator<Item = (GapKind, Range<u64>)>) -> Self {
+    /// Gaps from ranges of packet numbers below `largest` in ascending order, of which the first `declared` are lost; the floor is the
+    /// start of the first. Of more than `most` ranges, at most [`MAX_GAPS`], the newest are told as one pending range, which also
+    /// covers what was received among them: that is acknowledged later.
+    pub fn from_ranges(
+        largest: u64,
+        ranges: impl DoubleEndedIterator<Item = (GapKind, Range<u64>)>,
+        most: usize,
+    ) -> Self {
+        let most = most.clamp(1, MAX_GAPS);
+        let mut ranges = ranges.filter(|(_, range)| !range.is_empty());
+        let mut told: Vec<_> = ranges.by_ref().take(most - 1).collect();
+        if let Some((kind, range)) = ranges.next() {
+            told.push(match ranges.next_back() {
+                Some((_, last)) => (GapKind::Pending, range.start..last.end),
+                None => (kind, range),
+            });
+        }
         let mut gaps = Self::default();
         let mut position = None;
-        for (kind, range) in ranges
-            .into_iter()
-            .filter(|(_, range)| !range.is_empty())
-            .take(MAX_GAPS)
-        {
+        for (kind, range) in told {
             let from = *position.get_or_insert_with(|| {
                 gaps.floor_distance = largest.saturating_sub(range.start);
                 range.start

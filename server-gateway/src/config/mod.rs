@@ -99,7 +99,7 @@ pub struct LimitsConfig {
     /// `streams-per-session`: fetches and tunnels of one session at a time; further ones wait. Default 256: Chromium
     /// opens at most 225 connections through a proxy. Each takes at most about 0.5 MiB.
     pub streams_per_session: usize,
-    /// `streams-per-device`: the same for all sessions of one device; further ones are refused. Default 512: the old
+    /// `streams-per-device`: the same for all sessions of one device; further ones wait. Default 512: the old
     /// session of a device that comes back may linger beside its new one.
     pub streams_per_device: usize,
 }

@@ -390,3 +390,70 @@ fn urgent_data_waits_for_one_packet_and_the_queue() {
     println!("{took:?}, queue {:?}", pair.agent.stats().queue_delay);
     assert!(took <= Duration::from_millis(130 + 300 + 90), "{took:?}");
 }
+
+#[test]
+fn an_agent_keeps_to_the_address_that_it_dialled() {
+    let (up, down) = hop("umts-384");
+    let mut pair = Pair::new(Some("umts-384"), up, down, 1);
+    let dialled = pair.agent.path.remote;
+    let mut datagram = Vec::new();
+    pair.gateway.ping(pair.now);
+    assert!(pair.gateway.poll_transmit(pair.now, &mut datagram).is_some());
+    let (header, header_len) = ShortHeader::parse(&datagram, IndexLength::Agent).expect("short");
+    let elsewhere = SocketAddr::from(([203, 0, 113, 5], 7));
+    pair.agent
+        .handle_short(pair.now, elsewhere, header, header_len, &mut datagram);
+    assert_eq!(pair.agent.stats().packets_received, 1, "it authenticates");
+    assert_eq!(pair.agent.path.remote, dialled);
+}
+
+#[test]
+fn an_idle_session_is_silent_although_packets_overtook_each_other() {
+    for seed in 0..20 {
+        let (mut up, mut down) = hop("lte");
+        (up.reorder, down.reorder) = (0.3, 0.3);
+        let mut pair = Pair::new(Some("lte"), up, down, seed);
+        let mut users = (User::default(), User::default());
+        fetch(
+            &mut pair,
+            &mut users,
+            &[3_000, 40_000, 9_000],
+            Duration::from_secs(60),
+        );
+        pair.run_for(Duration::from_secs(30));
+        let sent = |pair: &Pair| pair.agent.stats().packets_sent + pair.gateway.stats().packets_sent;
+        let before = sent(&pair);
+        pair.run_for(Duration::from_secs(120));
+        let idle = sent(&pair) - before;
+        assert!(idle <= 12, "seed {seed}: {idle} packets in two idle minutes");
+    }
+}
+
+#[test]
+fn the_first_packet_from_another_network_holds_three_times_data() {
+    let (up, down) = hop("gprs-3+1");
+    let mut pair = Pair::new(Some("gprs-3+1"), up, down, 1);
+    let mut users = (User::default(), User::default());
+    fetch(&mut pair, &mut users, &[3_000], Duration::from_secs(60));
+    // What waits to be sent stays out of the padded packet: its last DATA would reach over the padding.
+    users.0.send(pair.now, &mut pair.agent, 1, body(100, 7));
+    pair.agent.network_changed(pair.now);
+    let mut datagram = Vec::new();
+    assert!(pair.agent.poll_transmit(pair.now, &mut datagram).is_some());
+    assert_eq!(datagram.len(), 400);
+    pair.run_for(Duration::from_secs(20));
+    assert!(users.1.pull(pair.now, &mut pair.gateway).len() == 1);
+    assert!(users.1.received.values().any(|got| *got == body(100, 7)));
+}
+
+#[test]
+fn who_was_closed_stays_to_meet_late_packets() {
+    let (up, down) = hop("umts-384");
+    let mut pair = Pair::new(Some("umts-384"), up, down, 1);
+    pair.agent.close(pair.now, 0, "done");
+    pair.run_for(Duration::from_millis(500));
+    assert_eq!(pair.gateway.state(), State::Closed);
+    assert!(!pair.gateway.is_drained());
+    pair.run_for(Duration::from_secs(20));
+    assert!(pair.gateway.is_drained() && pair.agent.is_drained());
+}
