@@ -158,9 +158,9 @@ async fn a_device_that_the_gateway_does_not_know_is_told_so() {
     let agent = TestAgent::enrolled(&gateway.address(), key, stranger, Fallback::Never).await;
     agent.reach(GatewayState::Down).await;
     let reply = agent.get("http://site.test/").await;
-    assert_eq!(reply.status, 504);
+    assert_eq!(reply.status, 502);
     assert!(
-        reply.text().contains("refused by the gateway"),
+        reply.text().contains("The gateway refuses this device"),
         "{}",
         reply.text()
     );
