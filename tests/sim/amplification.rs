@@ -36,6 +36,11 @@ impl Amplification {
         self.addresses.entry(from).or_default().received += bytes;
     }
 
+    /// The gateway accepted an INIT from an address; a token validates it, wherever the agent was when it first tried.
+    pub(crate) fn accepted(&mut self, from: ClientAddress) {
+        self.validated = self.validated.map(|_| from);
+    }
+
     /// Notes a datagram to an address.
     ///
     /// # Panics

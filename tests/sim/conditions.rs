@@ -120,8 +120,9 @@ fn watch_idle(world: &mut World) {
     let before = world.sent.len();
     world.run(settled + IDLE, |_| false);
     let sent = world.sent.len() - before;
-    // A PING and its answer each time; a lost one is repeated.
-    assert!(sent <= 40, "{sent} datagrams in {IDLE:?} of an idle session");
+    // A PING and its answer each time; what is lost is repeated, at 20 % loss both ways several times (44 datagrams in the
+    // worst of 1,000 seeds). A PING that never ends makes hundreds.
+    assert!(sent <= 60, "{sent} datagrams in {IDLE:?} of an idle session");
     assert!(
         world.agent.closed.is_none() && world.gateway.closed.is_none(),
         "an idle session closed"

@@ -42,9 +42,12 @@ impl World {
                 self.amplification
                     .received(arrival.from, arrival.delivery.packet.payload.len() as u64);
                 let from = client_socket(arrival.from);
-                self.gateway
-                    .endpoint
-                    .handle_datagram(now, from, &mut arrival.delivery.packet.payload);
+                let gateway = &mut self.gateway.endpoint;
+                let accepted = gateway.counters().accepted;
+                gateway.handle_datagram(now, from, &mut arrival.delivery.packet.payload);
+                if gateway.counters().accepted > accepted {
+                    self.amplification.accepted(arrival.from);
+                }
             }
         }
         let Some(attacker) = &mut self.attacker else {
