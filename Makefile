@@ -11,6 +11,7 @@ demo: tools-build
 test: tools check
 	$(CARGO) build --locked --workspace --bins
 	LONGHAUL_SIM_SEEDS=$(SEEDS) $(CARGO) test --locked --workspace --all-targets
+	$(CARGO) test --locked --workspace --doc
 
 check: tools-build
 	$(CARGO) fmt --all -- --check
