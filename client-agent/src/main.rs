@@ -49,11 +49,13 @@ fn start_logs(environment: &Environment) {
 
 async fn run(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
     let config = config::load(flags, environment)?;
+    // Before `ready` is printed: whoever reads it may send the signal at once.
+    let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be handled")?;
     let mut terminate = signal(SignalKind::terminate()).context("signals cannot be handled")?;
     let agent = Agent::start(config).await?;
     say(&format!("ready {}\n", agent.proxy()))?;
     tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.context("signals cannot be handled")?,
+        _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     agent.stop().await;

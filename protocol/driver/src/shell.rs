@@ -274,6 +274,10 @@ impl Shell {
             Event::Accepted { .. } | Event::Moved => {}
             Event::Connected { early } => {
                 debug!(?early, "session open");
+                // Whoever sees the session open may ask for its exporter secret at once.
+                if let Some(connection) = self.endpoint.connection(handle) {
+                    links.publish(connection);
+                }
                 links.set_state(LinkState::Open);
             }
             Event::Stalled => links.set_state(LinkState::Stalled),

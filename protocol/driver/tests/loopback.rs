@@ -235,3 +235,14 @@ async fn shutdown_says_going_away() {
         .await;
     assert!(lost.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_session_has_its_exporter() {
+    let listener = listening(here(), &[device_secret().public()]).unwrap();
+    for _ in 0..20 {
+        let (agent, _) = dial(dialling(listener.local_addr()), Vec::new()).unwrap();
+        let mut state = agent.state();
+        state.wait_for(|state| *state == LinkState::Open).await.unwrap();
+        assert!(agent.exporter().is_some());
+    }
+}
