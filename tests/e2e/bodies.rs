@@ -253,7 +253,12 @@ async fn a_broken_body_is_never_taken_for_a_whole_one() -> Result<()> {
         client
             .send(get(&format!("http://site.test/{path}"), &[ACCEPT]))
             .await?;
-        let response = client.response().await?;
+        let response = match client.response().await {
+            Ok(response) => response,
+            // The agent breaks the connection hard, which may overtake the little that came before: no clean end either.
+            Err(error) if error.to_string().contains("ended before a response") => continue,
+            Err(error) => return Err(error),
+        };
         println!(
             "{path}: {} with {} bytes, {:?}",
             response.status,

@@ -5,13 +5,13 @@ cd "$(dirname "$0")/targets"
 minutes=${1:-1}
 [ $# -eq 0 ] || shift
 command -v cargo-fuzz >/dev/null 2>&1 || cargo install --locked cargo-fuzz
-[ $# -gt 0 ] || set -- body_windows content_codings frames header_set invite link_trace packets proxy_target session_messages
+[ $# -gt 0 ] || set -- body_windows content_codings datagrams frames header_set invite link_trace packets proxy_target session_messages warc
 for harness in "$@"; do
     echo "== $harness: $minutes min"
     mkdir -p "../corpus/$harness"
-    # A throw-away corpus takes what the fuzzer adds; the committed one is only read.
+    # A throw-away corpus takes the seeds and what the fuzzer adds; the committed one is only read.
     work=$(mktemp -d)
-    LONGHAUL_HARNESS=$harness cargo +nightly fuzz run --fuzz-dir . harness "$work" "../corpus/$harness" -- \
+    LONGHAUL_HARNESS=$harness LONGHAUL_SEEDS=$work cargo +nightly fuzz run --fuzz-dir . harness "$work" "../corpus/$harness" -- \
         -max_total_time=$((minutes * 60)) -max_len=8192 -timeout=10 -rss_limit_mb=2048
     rm -rf "$work"
 done

@@ -96,7 +96,7 @@ impl Parameters {
         }
         let known = down > 0 && up > 0 && rtt > 0;
         Ok(Self {
-            stream_window: ByteCount::new(window.saturating_mul(1024)),
+            stream_window: ByteCount::kib(window.min(u64::MAX / 1024)),
             max_streams,
             max_udp_payload,
             profile: known.then(|| LinkProfile {

@@ -6,9 +6,11 @@
 #![expect(clippy::expect_used, reason = "a harness reports a defect by panicking")]
 
 mod content;
+mod datagrams;
 mod input;
 mod messages;
 mod packets;
+mod recordings;
 
 /// A harness and valid inputs to start from.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +34,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "content_codings",
         run: content::content_codings,
         seeds: content::coding_seeds,
+    },
+    Harness {
+        name: "datagrams",
+        run: datagrams::datagrams,
+        seeds: datagrams::datagram_seeds,
     },
     Harness {
         name: "frames",
@@ -68,16 +75,38 @@ pub const HARNESSES: &[Harness] = &[
         run: messages::session_messages,
         seeds: messages::message_seeds,
     },
+    Harness {
+        name: "warc",
+        run: recordings::warc,
+        seeds: recordings::warc_seeds,
+    },
 ];
+
+fn named(name: &str) -> &'static Harness {
+    let Some(harness) = HARNESSES.iter().find(|harness| harness.name == name) else {
+        panic!("no harness `{name}`")
+    };
+    harness
+}
 
 /// Runs the harness of this name.
 ///
 /// # Panics
 /// There is none, or the harness found a defect.
 pub fn run(name: &str, bytes: &[u8]) {
-    let harness = HARNESSES.iter().find(|harness| harness.name == name);
-    let Some(harness) = harness else {
-        panic!("no harness `{name}`")
-    };
-    (harness.run)(bytes);
+    (named(name).run)(bytes);
+}
+
+/// Writes the seeds of the harness of this name into `folder`, for a fuzzer that takes its first inputs from there.
+///
+/// # Errors
+/// A file cannot be written.
+///
+/// # Panics
+/// There is no such harness.
+pub fn write_seeds(name: &str, folder: &std::path::Path) -> std::io::Result<()> {
+    for (number, seed) in (named(name).seeds)().iter().enumerate() {
+        std::fs::write(folder.join(format!("seed-{number}")), seed)?;
+    }
+    Ok(())
 }

@@ -1,4 +1,5 @@
-//! Runs the harness that `LONGHAUL_HARNESS` names: one program for all, so that it is built once.
+//! Runs the harness that `LONGHAUL_HARNESS` names: one program for all, so that it is built once. Its seeds go into
+//! the folder `LONGHAUL_SEEDS`, if that is set.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -7,7 +8,16 @@ use libfuzzer_sys::fuzz_target;
 
 static NAME: OnceLock<String> = OnceLock::new();
 
-fuzz_target!(|bytes: &[u8]| {
-    let name = NAME.get_or_init(|| std::env::var("LONGHAUL_HARNESS").expect("LONGHAUL_HARNESS names a harness"));
-    longhaul_fuzz::run(name, bytes);
-});
+fn name() -> &'static str {
+    NAME.get_or_init(|| std::env::var("LONGHAUL_HARNESS").expect("LONGHAUL_HARNESS names a harness"))
+}
+
+fuzz_target!(
+    init: {
+        // Before libfuzzer reads its corpus.
+        if let Some(folder) = std::env::var_os("LONGHAUL_SEEDS") {
+            longhaul_fuzz::write_seeds(name(), folder.as_ref()).expect("LONGHAUL_SEEDS is a folder to write to");
+        }
+    },
+    |bytes: &[u8]| longhaul_fuzz::run(name(), bytes)
+);
