@@ -162,6 +162,11 @@ fn lost_page(lost: Lost) -> Page {
 }
 
 fn gateway_page(reason: FailureReason, detail: &str) -> Page {
+    page_of(reason, format!("{reason:?}: {detail}"))
+}
+
+/// The words of a reason, with a detail.
+fn page_of(reason: FailureReason, detail: String) -> Page {
     let Words {
         status,
         whose,
@@ -169,14 +174,7 @@ fn gateway_page(reason: FailureReason, detail: &str) -> Page {
         what,
         advice,
     } = words(reason);
-    page(
-        status,
-        whose,
-        title,
-        what,
-        advice,
-        format!("{reason:?}: {detail}"),
-    )
+    page(status, whose, title, what, advice, detail)
 }
 
 fn direct_page(error: &FetchError) -> Page {
@@ -198,19 +196,8 @@ fn direct_page(error: &FetchError) -> Page {
             return BadRequest::Overloaded.page();
         }
     };
-    let Words {
-        status,
-        whose,
-        title,
-        what,
-        advice,
-    } = words(reason);
-    page(
-        status,
-        whose,
-        title,
-        what,
-        advice,
+    page_of(
+        reason,
         format!("loaded without the gateway, which does not answer: {error}"),
     )
 }
