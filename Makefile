@@ -2,10 +2,10 @@
 CARGO ?= cargo
 SEEDS ?= 50
 
-.PHONY: demo test check bins sim fuzz tools
+.PHONY: demo test check sim fuzz bench bench-full bench-build
 
 demo: tools-build
-	$(CARGO) build --release --locked --bins
+	$(CARGO) build --release --locked -p longhaul -p longhaul-agent -p longhaul-gateway
 	target/release/longhaul demo
 
 test: tools check
@@ -22,6 +22,17 @@ check: tools-build
 sim: tools-build
 	LONGHAUL_REPLAYS=1000000 $(CARGO) test --locked --release -p longhaul-protocol --lib replays_are_never_accepted
 	LONGHAUL_SIM_SEEDS=1000 $(CARGO) test --locked --release -p longhaul-tests --test sim -- --nocapture
+
+# The distance to the ideal: BENCH_OUT gets the results and a report. `bench` is short, `bench-full` takes about an hour and a half.
+BENCH_OUT ?= target/bench
+bench: bench-build
+	scripts/bench.sh short $(BENCH_OUT)
+
+bench-full: bench-build
+	scripts/bench.sh full $(BENCH_OUT)
+
+bench-build: tools
+	$(CARGO) build --release --locked -p longhaul-bench -p longhaul-agent -p longhaul-gateway
 
 # Every fuzz target for MINUTES minutes, under cargo-fuzz on the nightly toolchain.
 MINUTES ?= 1

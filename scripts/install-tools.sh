@@ -13,7 +13,11 @@ build)
     need cargo rustup
     ;;
 test)
+    # A browser to drive, network namespaces, and a proxy to compare with.
     need chromium chromium
+    need ip iproute2
+    need unshare util-linux
+    PATH="$PATH:/usr/sbin:/sbin" need squid squid
     ;;
 *)
     echo "usage: $0 build|test" >&2
@@ -37,6 +41,13 @@ fi
 as_root=""
 [ "$(id -u)" -eq 0 ] || as_root="sudo"
 echo "Installing:$missing" >&2
+# Squid is wanted as a program to start in a test, not as a service on this machine's port 3128.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
+    $as_root chmod 755 "$policy"
+    trap '$as_root rm -f "$policy"' EXIT
+fi
 $as_root apt-get update -qq
 # shellcheck disable=SC2086 # the list is meant to be split
 DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null

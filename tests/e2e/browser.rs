@@ -10,9 +10,10 @@ use bytes::Bytes;
 use http::{Request, Response, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use longhaul_chromium::{Browser, BrowserOptions, LoadOptions, Loaded};
+use longhaul_loader::Outcome;
 use longhaul_tests::{
     authority::TestAuthority,
-    chromium::{Chromium, Load, Outcome},
     origin::{AnswerBody, Origin},
     sockets,
 };
@@ -69,15 +70,16 @@ impl Callers {
     }
 }
 
-fn assert_whole(load: &Load, site: &str) {
+fn assert_whole(loaded: &Loaded, site: &str) {
+    let objects = &loaded.load.objects;
     for object in OBJECTS {
         let url = format!("{site}/{object}");
-        match load.requests.get(&url) {
-            Some(Outcome::Loaded { status: 200, .. }) => {}
-            other => panic!("{url}: {other:?}\nall: {:#?}", load.requests),
-        }
+        let object = objects.iter().find(|object| object.url.as_str() == url);
+        let whole =
+            object.is_some_and(|object| object.outcome == Outcome::Delivered && object.status == Some(200));
+        assert!(whole, "{url}: {object:?}\nall: {objects:#?}");
     }
-    assert!(load.text.contains("said by the script"), "{}", load.text);
+    assert!(loaded.text.contains("said by the script"), "{}", loaded.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,14 +99,19 @@ async fn a_browser_loads_pages_over_http_and_https() -> Result<()> {
 
     // The browser, not the gateway, verifies an https site that goes through the tunnel: it knows the test's authority
     // by the hash of its key, and no other.
-    let trusted = format!("--ignore-certificate-errors-spki-list={}", authority.pin());
-    let mut browser = Chromium::start(pair.proxy(), &[&trusted]).await?;
+    let mut options = BrowserOptions::behind(pair.proxy());
+    options.trust_spki = vec![authority.pin().to_owned()];
+    let mut browser = Browser::start(&options).await?;
     assert_whole(
-        &browser.load("http://site.test/", LOAD).await?,
+        &browser
+            .load("http://site.test/", &LoadOptions::within(LOAD))
+            .await?,
         "http://site.test",
     );
     assert_whole(
-        &browser.load("https://secure.test/", LOAD).await?,
+        &browser
+            .load("https://secure.test/", &LoadOptions::within(LOAD))
+            .await?,
         "https://secure.test",
     );
 
@@ -122,9 +129,9 @@ async fn a_browser_loads_pages_over_http_and_https() -> Result<()> {
     );
     assert!(secure.seen().len() >= OBJECTS.len());
 
-    let mut stranger = Chromium::start(pair.proxy(), &[]).await?;
+    let mut stranger = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
     let refused = stranger
-        .load("https://secure.test/", LOAD)
+        .load("https://secure.test/", &LoadOptions::within(LOAD))
         .await
         .expect_err("nobody vouches for this site");
     assert!(
@@ -164,7 +171,7 @@ async fn a_browser_posts_forms_and_shows_error_pages() -> Result<()> {
     )
     .await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
-    let mut browser = Chromium::start(pair.proxy(), &[]).await?;
+    let mut browser = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
     let post =
         "fetch('/order', { method: 'POST', body: 'eggs=12&caf\u{e9}=1' }).then(answer => answer.text())";
     let posted = browser.evaluate("http://site.test/", post, LOAD).await?;
@@ -174,7 +181,9 @@ async fn a_browser_posts_forms_and_shows_error_pages() -> Result<()> {
             .is_some_and(|text| text.ends_with("<p>POST eggs=12&caf\u{e9}=1")),
         "{posted}"
     );
-    let failed = browser.load("http://no-such-name.invalid/", LOAD).await?;
+    let failed = browser
+        .load("http://no-such-name.invalid/", &LoadOptions::within(LOAD))
+        .await?;
     assert!(
         failed.text.contains("Whose fault?"),
         "the agent's page, not the browser's: {}",

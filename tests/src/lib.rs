@@ -3,9 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod authority;
-pub mod chromium;
 pub mod client;
-pub mod devtools;
 pub mod origin;
 pub mod process;
 pub mod raw_origin;

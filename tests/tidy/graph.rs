@@ -42,7 +42,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("longhaul-netem", &["longhaul-types"]),
 ];
 /// Test code: nothing but other test code imports these, netem also as a dev-dependency of the protocol.
-const TEST_CRATES: &[&str] = &["longhaul-fuzz", "longhaul-netem", "longhaul-tests"];
+const TEST_CRATES: &[&str] = &[
+    "longhaul-bench",
+    "longhaul-bulk",
+    "longhaul-chromium",
+    "longhaul-fuzz",
+    "longhaul-hosting",
+    "longhaul-loader",
+    "longhaul-netem",
+    "longhaul-pages",
+    "longhaul-report",
+    "longhaul-tests",
+    "longhaul-world",
+];
 /// Crates without I/O, clock or runtime: none of `RUNTIME` may be below them.
 const PURE: &[&str] = &[
     "longhaul-types",

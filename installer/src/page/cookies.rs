@@ -15,7 +15,7 @@ const MAX_LENGTH: usize = 4096;
 
 /// A jar that lives for one page load.
 #[derive(Debug, Default)]
-pub(super) struct CookieJar {
+pub struct CookieJar {
     cookies: Mutex<Vec<Cookie>>,
 }
 
@@ -34,7 +34,7 @@ struct Cookie {
 
 impl CookieJar {
     /// Takes in the `Set-Cookie` fields of a response from `url`.
-    pub(super) fn store(&self, url: &Url, headers: &HeaderMap) {
+    pub fn store(&self, url: &Url, headers: &HeaderMap) {
         let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
         for field in headers.get_all(header::SET_COOKIE) {
             let text = String::from_utf8_lossy(field.as_bytes());
@@ -51,7 +51,7 @@ impl CookieJar {
     }
 
     /// The `Cookie` field of a request to `url` that belongs to the page at `page`; `None` if there is no cookie for it.
-    pub(super) fn field(&self, url: &Url, page: &Url) -> Option<String> {
+    pub fn field(&self, url: &Url, page: &Url) -> Option<String> {
         let host = url.host_str()?;
         let same_site = site(host) == site(page.host_str()?);
         let cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,86 +1,23 @@
 //! What a page loads, from its markup.
-use std::{cell::RefCell, rc::Rc};
-
-use encoding_rs::Encoding;
-use lol_html::{
-    AsciiCompatibleEncoding, HtmlRewriter, MemorySettings, Settings, element, end_tag,
-    html_content::{Element, TextChunk},
-    text,
-};
+use lol_html::send::Element;
 use url::Url;
 
-use super::{Destination, Reference, css, media, srcset};
+use super::{Destination, Reference, css, discovery, media, srcset};
 
-/// Memory of the parser; a tag that does not fit ends discovery. Pages carry inline images of a few MiB in attributes.
-const MAX_PARSER_MEMORY: usize = 16 * 1024 * 1024;
 /// Inline styles of one page that are looked through.
 const MAX_STYLE: usize = 4 * 1024 * 1024;
 /// `srcdoc` frames within one another that are looked through.
 const MAX_SRCDOC: usize = 3;
 
-/// The sub-resources of the HTML document `html` at `url`, in document order.
-///
-/// `charset` is the one of the `Content-Type` header; without it the document's own declaration counts. What stands in
-/// comments, `noscript` and `template` is left out, as a browser with scripts leaves it out. Lazy images are in:
-/// without layout it cannot be told which are near the viewport.
-pub fn discover(html: &[u8], url: &Url, charset: Option<&str>) -> Vec<Reference> {
-    discover_nested(html, url, charset, 0)
-}
-
-fn discover_nested(html: &[u8], url: &Url, charset: Option<&str>, depth: usize) -> Vec<Reference> {
-    let page = Rc::new(RefCell::new(Page::new(url.clone(), depth)));
-    let on_element = {
-        let page = Rc::clone(&page);
-        element!("*", move |element: &mut Element<'_, '_>| {
-            let opened = page.borrow_mut().element(element);
-            if let (Some(opened), Some(handlers)) = (opened, element.end_tag_handlers()) {
-                let page = Rc::clone(&page);
-                handlers.push(end_tag!(move |_| {
-                    page.borrow_mut().close(opened);
-                    Ok(())
-                }));
-            }
-            Ok(())
-        })
-    };
-    let on_style = {
-        let page = Rc::clone(&page);
-        text!("style", move |chunk: &mut TextChunk<'_>| {
-            page.borrow_mut()
-                .style_text(chunk.as_str(), chunk.last_in_text_node());
-            Ok(())
-        })
-    };
-    let encoding = charset
-        .and_then(|charset| Encoding::for_label(charset.as_bytes()))
-        .and_then(AsciiCompatibleEncoding::new);
-    let settings = Settings::new()
-        .append_element_content_handler(on_element)
-        .append_element_content_handler(on_style)
-        .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MAX_PARSER_MEMORY))
-        .with_strict(false)
-        .with_adjust_charset_on_meta_tag(encoding.is_none())
-        .with_encoding(encoding.unwrap_or_else(AsciiCompatibleEncoding::utf_8));
-    let mut parser = HtmlRewriter::new(settings, |_: &[u8]| {});
-    // A page that the parser gives up on keeps what was found before.
-    if parser.write(html).is_ok() {
-        let _ = parser.end();
-    }
-    let mut page = page.borrow_mut();
-    page.flush_style();
-    let icon = page.icon.take();
-    page.found.extend(icon);
-    std::mem::take(&mut page.found)
-}
-
 /// An element whose end matters.
 #[derive(Clone, Copy)]
-enum Opened {
+pub(super) enum Opened {
     Picture,
     Template,
 }
 
-struct Page {
+/// What is known of a document as far as it was read.
+pub(super) struct Page {
     base: Url,
     base_set: bool,
     depth: usize,
@@ -95,7 +32,7 @@ struct Page {
 }
 
 impl Page {
-    fn new(url: Url, depth: usize) -> Self {
+    pub(super) fn new(url: Url, depth: usize) -> Self {
         Self {
             base: url,
             base_set: false,
@@ -109,7 +46,7 @@ impl Page {
         }
     }
 
-    fn element(&mut self, element: &Element<'_, '_>) -> Option<Opened> {
+    pub(super) fn element(&mut self, element: &Element<'_, '_>) -> Option<Opened> {
         let tag = element.tag_name();
         let attribute = |name: &str| element.get_attribute(name).map(|value| unescape(&value));
         if tag == "template" {
@@ -169,7 +106,7 @@ impl Page {
         None
     }
 
-    fn close(&mut self, opened: Opened) {
+    pub(super) fn close(&mut self, opened: Opened) {
         match opened {
             Opened::Picture => {
                 self.pictures.pop();
@@ -249,7 +186,8 @@ impl Page {
     fn frame(&mut self, srcdoc: Option<String>, src: Option<String>) {
         match srcdoc {
             Some(srcdoc) if self.depth < MAX_SRCDOC => {
-                let inner = discover_nested(srcdoc.as_bytes(), &self.base, Some("utf-8"), self.depth + 1);
+                let inner =
+                    discovery::discover_nested(srcdoc.as_bytes(), &self.base, Some("utf-8"), self.depth + 1);
                 self.found.extend(inner);
             }
             Some(_) => {}
@@ -257,13 +195,26 @@ impl Page {
         }
     }
 
-    fn style_text(&mut self, text: &str, last: bool) {
+    pub(super) fn style_text(&mut self, text: &str, last: bool) {
         if self.templates == 0 && self.style.len() + text.len() <= MAX_STYLE {
             self.style.push_str(text);
         }
         if last {
             self.flush_style();
         }
+    }
+
+    /// What was found since the last call.
+    pub(super) fn take_found(&mut self) -> Vec<Reference> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// What was found since the last call, with what only the document's end decides.
+    pub(super) fn finish(&mut self) -> Vec<Reference> {
+        self.flush_style();
+        let icon = self.icon.take();
+        self.found.extend(icon);
+        self.take_found()
     }
 
     fn flush_style(&mut self) {
@@ -346,7 +297,7 @@ mod tests {
 
     fn found(html: &str) -> Vec<String> {
         let url = Url::parse("http://a.test/dir/page").unwrap();
-        let found = discover(html.as_bytes(), &url, None).into_iter();
+        let found = discovery::discover(html.as_bytes(), &url, None).into_iter();
         found
             .map(|reference| format!("{:?} {}", reference.destination, reference.url))
             .collect()
@@ -425,7 +376,7 @@ mod tests {
             let _ = found(html);
         }
         let url = Url::parse("http://a.test/").unwrap();
-        let _ = discover(&[0xff, b'<', 0xfe, 0x00, b'i', b'>'], &url, Some("utf-16"));
+        let _ = discovery::discover(&[0xff, b'<', 0xfe, 0x00, b'i', b'>'], &url, Some("utf-16"));
         assert_eq!(
             unescape("a?b&c=1&amp;d&#47;&#x2f;&bogus;&#xffffffff;é&"),
             "a?b&c=1&d//&bogus;&#xffffffff;é&"

@@ -12,8 +12,8 @@ use tokio::task::{JoinError, JoinSet};
 use url::Url;
 
 use super::{
-    Client, Destination, Reference, Request, Response, content, cookies::CookieJar, css,
-    headers::request_headers, html, ideal,
+    Client, Destination, Reference, Request, Response, content, cookies::CookieJar, css, discovery,
+    headers::request_headers, ideal,
 };
 
 /// Objects of one page. The largest real pages have several hundred.
@@ -359,7 +359,7 @@ fn discover(
                 "text/html" | "application/xhtml+xml" | ""
             );
             if html && depth <= MAX_FRAME_DEPTH {
-                html::discover(body, at, charset(headers).as_deref())
+                discovery::discover(body, at, charset(headers).as_deref())
             } else {
                 Vec::new()
             }

@@ -6,6 +6,7 @@ mod client;
 mod content;
 mod cookies;
 mod css;
+mod discovery;
 mod headers;
 mod html;
 mod ideal;
@@ -15,7 +16,8 @@ mod srcset;
 
 pub use client::{Client, FetchError, Request, Response, Route, TrustError, client_trust};
 pub use content::{DecodeError, decode};
-pub use html::discover as discover_html;
+pub use cookies::CookieJar;
+pub use discovery::{Discovery, discover as discover_html};
 pub use ideal::ideal_time;
 pub use load::{Expectation, Loader, Object, Oracle, Outcome, PageLoad};
 

@@ -31,6 +31,11 @@ impl AddressChanges {
         Self(times)
     }
 
+    /// The times of the changes, in order.
+    pub fn times(&self) -> impl Iterator<Item = Timestamp> {
+        self.0.iter().copied()
+    }
+
     /// The client's address at `now`; a change takes effect at its very time.
     pub fn address(&self, now: Timestamp) -> ClientAddress {
         let changes = self.0.partition_point(|change| *change <= now);

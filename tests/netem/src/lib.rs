@@ -7,7 +7,8 @@
 //! * [`Link`] is one direction. [`Link::enqueue`] hands it a packet, [`Link::poll_deliver`] takes out what has arrived,
 //!   [`Link::next_event`] says when to call again.
 //! * [`Hop`] is both directions between a client and a gateway, with the client's address changes.
-//! * [`Profile`] names the twelve links of the benchmark.
+//! * [`Profile`] names the twelve links of the benchmark; [`LinkDefinition`] is any link with a name, and
+//!   [`parse_links`] reads users' own from TOML.
 //!
 //! # What happens to a packet, in this order
 //! 1. On arrival: a packet above the MTU, one that the policer refuses or one that the queue has no room for is
@@ -48,6 +49,7 @@ mod arq;
 mod busy;
 mod codel;
 mod config;
+mod definition;
 mod flight;
 mod hash;
 mod histogram;
@@ -66,6 +68,9 @@ mod trace;
 pub use arq::Arq;
 pub use codel::Codel;
 pub use config::{Capacity, LinkConfig, Reordering};
+pub use definition::{
+    LinkDefinition, LinkFileError, LinkMistake, MAX_LINKS, Mistake, NotExpressible, parse_links,
+};
 pub use histogram::DelayHistogram;
 pub use hop::{AddressChanges, Addressed, ClientAddress, FromClient, Hop, HopConfig, Side};
 pub use link::{Delivery, Link, MAX_IN_FLIGHT};

@@ -78,6 +78,22 @@ impl OutageSchedule {
         Ok(schedule)
     }
 
+    /// The outages, in order of their starts.
+    pub fn outages(&self) -> impl Iterator<Item = Outage> {
+        let of = |windows: &[Window], behaviour| {
+            let outage = move |window: &Window| Outage {
+                start: window.start,
+                length: window.end - window.start,
+                behaviour,
+            };
+            windows.iter().map(outage).collect::<Vec<_>>()
+        };
+        let mut outages = of(&self.holds, WhileOut::Hold);
+        outages.extend(of(&self.drops, WhileOut::Drop));
+        outages.sort_by_key(|outage| outage.start);
+        outages.into_iter()
+    }
+
     /// The first time from `at` on at which the link is not held.
     pub(crate) fn resumes(&self, at: Timestamp) -> Timestamp {
         ending_after(&self.holds, at)

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 mod conservation;
+mod definition;
 mod hop;
 mod impairment;
 mod loss;

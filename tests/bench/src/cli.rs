@@ -1,0 +1,219 @@
+//! The command line.
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use longhaul_types::parse_duration;
+
+use crate::{loader::Loader, state::State};
+
+/// Measures how close a page load comes to the ideal one-shot download, and how far ahead of other ways.
+///
+/// Pages are loaded by real programs over real kernels. The link between them is emulated: its rate, delay, queue and
+/// losses are the profile's. Making such networks needs root or unprivileged user namespaces.
+#[derive(Debug, Parser)]
+#[command(name = "longhaul-bench", version, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Loads pages over links through systems, side by side, and compares each load with the ideal protocol
+    Pages(Box<PagesArgs>),
+    /// Measures bulk transfers, bundles, outages and fairness of the transport beside kernel TCP and QUIC
+    Transport(TransportArgs),
+    /// Makes one self-contained HTML report of results files
+    Report(ReportArgs),
+    /// Lists links, pages and systems
+    List(ListArgs),
+    /// One load in a network of its own: the command starts itself so
+    #[command(hide = true)]
+    Worker,
+}
+
+/// `pages`.
+#[derive(Clone, Debug, Args)]
+pub struct PagesArgs {
+    /// Links: names of profiles, or `trace:FILE` for FILE.down and FILE.up
+    #[arg(long, required = true, value_delimiter = ',')]
+    pub link: Vec<String>,
+    /// A TOML file with links of your own
+    #[arg(long, value_name = "FILE")]
+    pub links_file: Option<PathBuf>,
+    /// `reference` for all reference pages, names of them, a folder of WARC files, or FOLDER:NAME for one of them
+    #[arg(long, required = true, value_delimiter = ',')]
+    pub pages: Vec<String>,
+    /// The browser
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Loader::Model])]
+    pub loader: Vec<Loader>,
+    /// The systems: see `longhaul-bench list`
+    #[arg(long, value_delimiter = ',', default_value = "direct,longhaul")]
+    pub system: Vec<String>,
+    /// What is held when a load begins
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [State::Cold])]
+    pub state: Vec<State>,
+    /// Image quality that Longhaul is asked for
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ImageLevel::Original])]
+    pub image_level: Vec<ImageLevel>,
+    /// Repetitions of each load
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// Loads side by side, each in a network of its own [default: 8 below 1 Mbit/s with model and 4 with chromium; 1 above 10 Mbit/s; else 2]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: Option<u32>,
+    /// Where the results go; an older file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub json: PathBuf,
+    /// Keeps the rows that FILE has, and measures only those that are missing
+    #[arg(long)]
+    pub resume: bool,
+    /// Seed of the links' draws and of the order of loads
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Whether rows keep their waterfall and curves
+    #[arg(long, value_enum, default_value_t = DetailRows::First)]
+    pub detail: DetailRows,
+    /// Longest load [default: 12 times the ideal and two minutes, at most an hour]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub limit: Option<Duration>,
+    /// The Internet behind the gateway.
+    #[command(flatten)]
+    pub internet: InternetArgs,
+    /// How origins behave.
+    #[command(flatten)]
+    pub origin: OriginArgs,
+}
+
+/// The network between gateway and origins.
+#[derive(Clone, Debug, Args)]
+pub struct InternetArgs {
+    /// Loss between gateway and origins, percent of packets each way
+    #[arg(long, value_delimiter = ',', default_values_t = [0.0], value_name = "PERCENT")]
+    pub internet_loss: Vec<f64>,
+    /// One-way delay between gateway and origins
+    #[arg(long, value_parser = parse_duration, default_value = "20ms", value_name = "TIME")]
+    pub internet_delay: Duration,
+    /// Congestion control of kernel TCP at all three places: cubic, bbr, reno [default: the kernel's]
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
+}
+
+/// How origins behave.
+#[derive(Clone, Debug, Args)]
+pub struct OriginArgs {
+    /// Time that an origin takes to think before each answer
+    #[arg(long, value_parser = parse_duration, default_value = "0ms", value_name = "TIME")]
+    pub think_time: Duration,
+    /// An origin closes a connection after so many answers, unannounced
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub close_after: Option<u32>,
+    /// An origin closes a connection after each answer, as HTTP/1.0 did
+    #[arg(long)]
+    pub no_keep_alive: bool,
+    /// An origin closes a connection that has been idle for so long
+    #[arg(long, value_parser = parse_duration, default_value = "60s", value_name = "TIME")]
+    pub keep_alive_timeout: Duration,
+}
+
+/// `transport`.
+#[derive(Clone, Debug, Args)]
+pub struct TransportArgs {
+    /// Links: names of profiles, or `trace:FILE` for FILE.down and FILE.up
+    #[arg(long, required = true, value_delimiter = ',')]
+    pub link: Vec<String>,
+    /// A TOML file with links of your own
+    #[arg(long, value_name = "FILE")]
+    pub links_file: Option<PathBuf>,
+    /// What to run beside Longhaul: cubic, bbr, quinn
+    #[arg(long, value_delimiter = ',', default_value = "cubic,bbr,quinn")]
+    pub against: Vec<String>,
+    /// Experiments [default: all that suit the link]
+    #[arg(long, value_delimiter = ',')]
+    pub experiment: Vec<String>,
+    /// Where the results go; an older file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub json: PathBuf,
+    /// Seed of the links' draws
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Experiments side by side [default: 4 below 1 Mbit/s, else 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: Option<u32>,
+}
+
+/// `report`.
+#[derive(Clone, Debug, Args)]
+pub struct ReportArgs {
+    /// Results files
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where the report goes
+    #[arg(long, value_name = "FILE.html")]
+    pub out: PathBuf,
+}
+
+/// `list`.
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    /// A TOML file with links of your own
+    #[arg(long, value_name = "FILE")]
+    pub links_file: Option<PathBuf>,
+    /// A folder of WARC files to list, too
+    #[arg(long, value_name = "FOLDER")]
+    pub pages: Option<PathBuf>,
+}
+
+/// Image quality, from untouched to none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageLevel {
+    /// As the origin sends them.
+    Original,
+    /// SSIMULACRA2 of 75.
+    High,
+    /// SSIMULACRA2 of 60.
+    Medium,
+    /// SSIMULACRA2 of 40.
+    Low,
+    /// No images.
+    Text,
+}
+
+impl ImageLevel {
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Original => "original",
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// Which rows keep the course of their load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DetailRows {
+    /// All: about 20 kB a row.
+    All,
+    /// The first run of each load.
+    First,
+    /// None.
+    None,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,193 @@
+//! The command `longhaul-bench`: how close a page load comes to the ideal one-shot download (docs/BENCHMARKING.md).
+//!
+//! The command plans loads and starts a worker process for each ([`run`]). A [`worker`] builds a world of three network
+//! namespaces, starts origins and the system under comparison in it, loads the page and answers with a row.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod cli;
+pub mod environment;
+pub mod job;
+pub mod link;
+pub mod loader;
+pub mod pages;
+pub mod run;
+pub mod select;
+pub mod state;
+pub mod system;
+pub mod transport;
+pub mod worker;
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::Parser;
+use cli::{Cli, Command};
+
+/// Exit code of a run that Ctrl-C ended, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// Why the command fails.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A link.
+    #[error(transparent)]
+    Link(#[from] link::LinkError),
+    /// A page.
+    #[error(transparent)]
+    Select(#[from] select::SelectError),
+    /// A system.
+    #[error(transparent)]
+    System(#[from] system::UnknownSystem),
+    /// A system of the transport's comparison.
+    #[error("{0}")]
+    Transport(String),
+    /// A loss beyond reason.
+    #[error("--internet-loss {0}: a percentage from 0 to below 100 is expected")]
+    Loss(f64),
+    /// A combination that makes no sense.
+    #[error("--system {system} cannot be loaded by --loader {loader}: {reason}")]
+    Refused {
+        /// The system.
+        system: system::System,
+        /// The browser.
+        loader: loader::Loader,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A program is missing.
+    #[error(transparent)]
+    Program(#[from] worker::programs::ProgramError),
+    /// The machine allows no worlds.
+    #[error(transparent)]
+    Sandbox(#[from] longhaul_world::sandbox::SandboxError),
+    /// A worker that is none.
+    #[error(transparent)]
+    Enter(#[from] longhaul_world::sandbox::EnterError),
+    /// The results file.
+    #[error(transparent)]
+    Store(#[from] run::StoreError),
+    /// A worker met something that all others would meet.
+    #[error("{0}")]
+    Worker(String),
+    /// The worker's own command was called by hand.
+    #[error("`worker` is for longhaul-bench itself: {0}")]
+    WorkerInput(io::Error),
+    /// A report that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Report {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// No event loop.
+    #[error("cannot start: {0}")]
+    Runtime(io::Error),
+    /// Ctrl-C. What is there is kept.
+    #[error("interrupted")]
+    Interrupted,
+    /// Some loads have no row.
+    #[error("{} loads gave no result:\n  {}", .0.len(), .0.join("\n  "))]
+    Incomplete(Vec<String>),
+}
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run_command(&cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(CommandError::Interrupted) => ExitCode::from(INTERRUPTED),
+        Err(error) => {
+            say(&format!("longhaul-bench: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_command(command: &Command) -> Result<(), CommandError> {
+    // The worker's threads are counted: each namespace has its own, so the worker makes its own runtime.
+    if matches!(command, Command::Worker) {
+        return worker::work();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CommandError::Runtime)?;
+    match command {
+        Command::Pages(args) => runtime.block_on(pages::pages(args)),
+        Command::Transport(args) => runtime.block_on(transport::transport(args)),
+        Command::Report(args) => report(args),
+        Command::List(args) => list(args),
+        Command::Worker => Ok(()),
+    }
+}
+
+fn report(args: &cli::ReportArgs) -> Result<(), CommandError> {
+    let named = args
+        .files
+        .iter()
+        .map(|path| Ok((path.display().to_string(), run::load_results(path)?)));
+    let results = named.collect::<Result<Vec<_>, run::StoreError>>()?;
+    let html = longhaul_report::html(&results);
+    fs::write(&args.out, html).map_err(|source| CommandError::Report {
+        path: args.out.clone(),
+        source,
+    })?;
+    say(&format!("report in {}", args.out.display()));
+    Ok(())
+}
+
+fn list(args: &cli::ListArgs) -> Result<(), CommandError> {
+    print("links\n");
+    for link in link::known(args.links_file.as_deref())? {
+        print(&format!("  {link}\n"));
+    }
+    print("reference pages (objects, bytes, hosts)\n");
+    for name in longhaul_pages::reference::names() {
+        if let Some(page) = longhaul_pages::reference::named(name) {
+            print(&format!("  {}\n", described(&page)));
+        }
+    }
+    if let Some(folder) = &args.pages {
+        print(&format!(
+            "recorded pages in {} (answers, bytes, hosts)\n",
+            folder.display()
+        ));
+        let pages = longhaul_pages::recorded::folder(folder).map_err(select::SelectError::from)?;
+        for page in pages {
+            let note = if page.html_only() { "  HTML only" } else { "" };
+            print(&format!("  {}{note}\n", described(&page)));
+        }
+    }
+    print("systems\n");
+    for system in system::System::ALL {
+        print(&format!("  {system}\n"));
+    }
+    Ok(())
+}
+
+fn described(page: &longhaul_pages::Page) -> String {
+    let facts = page.facts();
+    format!(
+        "{:<18} {:>4} {:>9} {:>3}",
+        page.name(),
+        facts.objects,
+        facts.bytes,
+        facts.hosts
+    )
+}
+
+/// Prints results. A reader that has gone (`| head`) is no error.
+fn print(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Says something to the user, beside the results.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

@@ -1,0 +1,292 @@
+//! `longhaul-bench pages`: which loads, and what becomes of them.
+mod attempt;
+mod complete;
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use longhaul_report::Row;
+use longhaul_world::sandbox::Sandbox;
+
+use crate::{
+    CommandError,
+    cli::{DetailRows, PagesArgs},
+    environment::environment,
+    job::{Internet, LoadJob, OriginBehaviour, PageChoice},
+    link::{Link, LinkChoice},
+    loader::Loader,
+    run::{self, LoadKey, Progress, Store},
+    select,
+    system::System,
+    worker::{programs, row},
+};
+
+/// Runs the command.
+///
+/// # Errors
+/// What is asked for does not exist or does not fit together, the machine lacks what it needs, or the results
+/// cannot be written.
+pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
+    let run = Run::prepare(args)?;
+    let mut store = Store::open(&args.json, environment(args.seed, &run.bin_dir), args.resume)?;
+    let mut jobs = run.jobs(args);
+    let all = jobs.len();
+    jobs.retain(|job| !store.has(&LoadKey::of(&row::begun(job))));
+    if jobs.len() < all {
+        crate::say(&format!(
+            "{} of {all} loads are in {} already",
+            all - jobs.len(),
+            args.json.display()
+        ));
+    }
+    let interrupted = {
+        let work = measure(&run, jobs, args, &mut store);
+        tokio::select! {
+            done = work => Some(done?),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    };
+    let results = store.finish()?;
+    let Some(problems) = interrupted else {
+        let kept = results.rows.len();
+        let file = args.json.display();
+        crate::say(&format!(
+            "interrupted: {file} has {kept} of {all} loads; go on with --resume"
+        ));
+        return Err(CommandError::Interrupted);
+    };
+    crate::print(&longhaul_report::text_summary(&results));
+    crate::say(&format!("{} rows in {}", results.rows.len(), args.json.display()));
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Incomplete(problems))
+}
+
+/// What a run needs, looked up once.
+struct Run {
+    links: Vec<(LinkChoice, Link)>,
+    pages: Vec<PageChoice>,
+    systems: Vec<System>,
+    bin_dir: PathBuf,
+    sandbox: Sandbox,
+}
+
+impl Run {
+    fn prepare(args: &PagesArgs) -> Result<Self, CommandError> {
+        let links = args.link.iter().map(|name| {
+            let choice = LinkChoice::new(name, args.links_file.as_deref());
+            let link = choice.resolve()?;
+            Ok((choice, link))
+        });
+        let links = links.collect::<Result<Vec<_>, CommandError>>()?;
+        let pages = select::pages(&args.pages)?;
+        let systems = args
+            .system
+            .iter()
+            .map(|name| Ok(name.parse()?))
+            .collect::<Result<Vec<System>, CommandError>>()?;
+        for loss in &args.internet.internet_loss {
+            if !(0.0..100.0).contains(loss) {
+                return Err(CommandError::Loss(*loss));
+            }
+        }
+        for system in &systems {
+            for loader in &args.loader {
+                if let Some(reason) = system.refuses(*loader) {
+                    return Err(CommandError::Refused {
+                        system: *system,
+                        loader: *loader,
+                        reason,
+                    });
+                }
+            }
+        }
+        let bin_dir = programs::bin_dir()?;
+        require_programs(args, &systems, &bin_dir)?;
+        let mut sandbox = Sandbox::probe()?.keep(&bin_dir);
+        let of_links = links.iter().filter_map(|(choice, _)| choice.path());
+        for path in of_links.chain(pages.iter().filter_map(PageChoice::path)) {
+            sandbox = sandbox.keep(path);
+        }
+        Ok(Self {
+            links,
+            pages,
+            systems,
+            bin_dir,
+            sandbox,
+        })
+    }
+
+    /// All loads: links one after the other from the slowest, the rest shuffled.
+    fn jobs(&self, args: &PagesArgs) -> Vec<LoadJob> {
+        let mut jobs = Vec::new();
+        for (choice, link) in &self.links {
+            let mut of_link = Vec::new();
+            for loader in &args.loader {
+                let mut of_loader = Vec::new();
+                for run in 1..=args.runs {
+                    for page in &self.pages {
+                        self.add_loads(args, choice, *loader, page, run, &mut of_loader);
+                    }
+                }
+                run::shuffle(&mut of_loader, args.seed);
+                of_link.push(of_loader);
+            }
+            jobs.push((link.rate_down, of_link));
+        }
+        jobs.sort_by_key(|(rate, _)| rate.as_bps());
+        jobs.into_iter()
+            .flat_map(|(_, of_link)| of_link.into_iter().flatten())
+            .collect()
+    }
+
+    fn add_loads(
+        &self,
+        args: &PagesArgs,
+        link: &LinkChoice,
+        loader: Loader,
+        page: &PageChoice,
+        run: u32,
+        jobs: &mut Vec<LoadJob>,
+    ) {
+        for system in &self.systems {
+            for state in &args.state {
+                for level in &args.image_level {
+                    for loss in &args.internet.internet_loss {
+                        jobs.push(LoadJob {
+                            page: page.clone(),
+                            link: link.clone(),
+                            system: *system,
+                            state: *state,
+                            loader,
+                            image_level: *level,
+                            run,
+                            seed: run::load_seed(args.seed, page.name(), link.name(), run),
+                            internet: Internet {
+                                loss: loss / 100.0,
+                                delay: args.internet.internet_delay,
+                                congestion: args.internet.congestion.clone(),
+                            },
+                            origin: OriginBehaviour {
+                                think_time: args.origin.think_time,
+                                close_after: args.origin.close_after,
+                                keep_alive: !args.origin.no_keep_alive,
+                                keep_alive_timeout: args.origin.keep_alive_timeout,
+                            },
+                            detail: match args.detail {
+                                DetailRows::All => true,
+                                DetailRows::First => run == 1,
+                                DetailRows::None => false,
+                            },
+                            limit: args.limit,
+                            bin_dir: self.bin_dir.clone(),
+                            expected: None,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Loads that gave no row, and why.
+pub type Problems = Vec<String>;
+
+async fn measure(
+    run: &Run,
+    mut jobs: Vec<LoadJob>,
+    args: &PagesArgs,
+    store: &mut Store,
+) -> Result<Problems, CommandError> {
+    let mut problems = Vec::new();
+    let references = complete::references(run, &jobs, args, &mut problems).await?;
+    jobs.retain_mut(|job| {
+        job.expected = references.get(&(job.page.clone(), job.loader)).cloned();
+        job.expected.is_some()
+    });
+    let weights: BTreeMap<_, _> = run
+        .links
+        .iter()
+        .map(|(choice, link)| (choice.name().to_owned(), link.rate_down))
+        .collect();
+    let mut progress = Progress::new(jobs.len());
+    let weighted = jobs.into_iter().map(|job| {
+        let rate = weights.get(job.link.name()).copied().unwrap_or_default();
+        (run::weight(rate, job.loader, args.jobs), job)
+    });
+    let (mut stop, sandbox) = (None, &run.sandbox);
+    run::side_by_side(
+        weighted.collect(),
+        |job| attempt::attempt(sandbox, job),
+        |(job, ended)| {
+            let what = describe(&job);
+            match ended {
+                Ok(Some((row, _))) => {
+                    progress.step(&format!("{what}: {:.2} s{}", row.time_s, failures(&row)));
+                    if let Err(error) = store.add(row) {
+                        stop = Some(error.into());
+                        return ControlFlow::Break(());
+                    }
+                }
+                Ok(None) => {}
+                Err(attempt::Problem::Fatal(reason)) => {
+                    stop = Some(CommandError::Worker(reason));
+                    return ControlFlow::Break(());
+                }
+                Err(attempt::Problem::Load(reason)) => {
+                    progress.step(&what);
+                    progress.say(&format!("{what}: {reason}"));
+                    problems.push(format!("{what}: {reason}"));
+                }
+            }
+            ControlFlow::Continue(())
+        },
+    )
+    .await;
+    match stop {
+        Some(error) => Err(error),
+        None => Ok(problems),
+    }
+}
+
+fn failures(row: &Row) -> String {
+    if row.failed == 0 {
+        return String::new();
+    }
+    format!(", {} of {} objects failed", row.failed, row.objects + row.failed)
+}
+
+fn describe(job: &LoadJob) -> String {
+    let LoadJob {
+        page,
+        link,
+        system,
+        state,
+        loader,
+        run,
+        ..
+    } = job;
+    format!("{} {} {loader} {system} {state} #{run}", link.name(), page.name())
+}
+
+/// Everything that the run starts must be there before the first load.
+fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Result<(), CommandError> {
+    if systems.contains(&System::Longhaul) {
+        programs::ours(bin_dir, "longhaul-agent")?;
+        programs::ours(bin_dir, "longhaul-gateway")?;
+    }
+    if systems
+        .iter()
+        .any(|system| matches!(system, System::Squid | System::SquidCache))
+    {
+        programs::installed("squid")?;
+    }
+    if args.loader.contains(&Loader::Chromium) {
+        programs::installed("chromium")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Workers side by side: each job in a process, a network and a file system of its own.
+use std::{io, process::Stdio, time::Duration};
+
+use longhaul_world::sandbox::Sandbox;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::job::{Job, Reply};
+
+/// Longest answer of a worker: a row with the details of 3,000 objects has about 1 MB.
+const MAX_REPLY: u64 = 64 * 1024 * 1024;
+/// The end of a worker's log that is kept for the message of its failure.
+const MAX_LOG: usize = 4 * 1024;
+/// What a worker may take beyond its load's own limit: to build its world, start the programs and load once before.
+const GRACE: Duration = Duration::from_secs(4 * 3600);
+
+/// A job that has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// A path that it needs cannot be named.
+    #[error("a path with a colon in it cannot be used here: {0}")]
+    Path(#[from] std::env::JoinPathsError),
+    /// The worker cannot be started or spoken to.
+    #[error("cannot run a worker: {0}")]
+    Start(#[from] io::Error),
+    /// It ended without an answer.
+    #[error("the worker ended without an answer; it said: {0}")]
+    Ended(String),
+    /// It answered something else.
+    #[error("the worker's answer is not understood: {0}")]
+    Answer(#[from] serde_json::Error),
+    /// It takes too long.
+    #[error("the worker does not end")]
+    Stuck,
+}
+
+/// Runs a job in a worker of its own and waits for the answer. Dropped, it kills the worker and all it started.
+///
+/// # Errors
+/// There is no answer.
+pub async fn run(sandbox: &Sandbox, job: &Job) -> Result<Reply, WorkerError> {
+    let program = std::env::current_exe()?;
+    let mut command = Command::from(sandbox.command(program, ["worker"])?);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = command.spawn()?;
+    timeout(GRACE, converse(&mut child, job))
+        .await
+        .map_err(|_| WorkerError::Stuck)?
+}
+
+/// Sends the job and waits for the answer. The worker's standard input stays open meanwhile: its end is what tells
+/// a worker that this process is gone.
+async fn converse(child: &mut Child, job: &Job) -> Result<Reply, WorkerError> {
+    let (Some(mut input), Some(output), Some(errors)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(io::Error::other("no pipes").into());
+    };
+    let log = tokio::spawn(tail(errors));
+    let mut line = serde_json::to_string(job)?;
+    line.push('\n');
+    // A worker that cannot begin has closed its input; its log says why.
+    let sent = input.write_all(line.as_bytes()).await;
+    let mut answer = String::new();
+    BufReader::new(output.take(MAX_REPLY))
+        .read_line(&mut answer)
+        .await?;
+    drop(input);
+    child.wait().await?;
+    if answer.trim().is_empty() {
+        let log = log.await.unwrap_or_default();
+        let said = if log.trim().is_empty() {
+            "nothing".to_owned()
+        } else {
+            log.trim().to_owned()
+        };
+        sent.map_err(|_| WorkerError::Ended(said.clone()))?;
+        return Err(WorkerError::Ended(said));
+    }
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// Reads a worker's log to its end and keeps the last of it.
+async fn tail(mut errors: impl tokio::io::AsyncRead + Unpin) -> String {
+    let mut kept = Vec::new();
+    let mut chunk = [0; 4096];
+    while let Ok(read @ 1..) = errors.read(&mut chunk).await {
+        kept.extend_from_slice(&chunk[..read]);
+        let excess = kept.len().saturating_sub(MAX_LOG);
+        kept.drain(..excess);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}

@@ -1,0 +1,49 @@
+//! What is known and held when a load begins.
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The state of sessions and caches at the beginning of a load.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// No session yet, all caches empty.
+    First,
+    /// Session open, all caches empty.
+    Cold,
+    /// The page was loaded before and has not changed; the browser's own cache is empty.
+    Revisit,
+    /// The page was loaded before and has changed since; the browser's own cache is empty.
+    NextEdition,
+    /// Another page of the site was loaded before; the browser's own cache is empty.
+    Sibling,
+    /// The page was loaded before, has not changed, and the browser has its cache.
+    Warm,
+}
+
+impl State {
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Cold => "cold",
+            Self::Revisit => "revisit",
+            Self::NextEdition => "next-edition",
+            Self::Sibling => "sibling",
+            Self::Warm => "warm",
+        }
+    }
+
+    /// Whether another load comes before the measured one.
+    pub fn has_earlier_load(self) -> bool {
+        !matches!(self, Self::First | Self::Cold)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}

@@ -1,0 +1,122 @@
+//! What stands between the browser and the origins.
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::loader::Loader;
+
+/// A system under comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// No proxy. The scripted browser: HTTP/1.1 with two persistent connections a host, identity coding, which is the
+    /// papers' baseline. Chromium: HTTP/1.1 with its own six.
+    Direct,
+    /// No proxy, six connections a host.
+    Direct6,
+    /// No proxy, two connections a host, requests pipelined.
+    DirectPipelined,
+    /// No proxy, HTTP/1.0: a connection an object.
+    DirectHttp10,
+    /// No proxy, HTTP/2 over TLS.
+    DirectH2,
+    /// A proxy in the gateway's place that ends TCP and knows nothing of HTTP.
+    TcpProxy,
+    /// Squid in the gateway's place, its cache off.
+    Squid,
+    /// Squid in the gateway's place with its cache in memory.
+    SquidCache,
+    /// Longhaul's agent and gateway.
+    Longhaul,
+}
+
+impl System {
+    /// All that this version can run.
+    pub const ALL: [Self; 9] = [
+        Self::Direct,
+        Self::Direct6,
+        Self::DirectPipelined,
+        Self::DirectHttp10,
+        Self::DirectH2,
+        Self::TcpProxy,
+        Self::Squid,
+        Self::SquidCache,
+        Self::Longhaul,
+    ];
+
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Direct6 => "direct-6",
+            Self::DirectPipelined => "direct-pipelined",
+            Self::DirectHttp10 => "direct-http10",
+            Self::DirectH2 => "direct-h2",
+            Self::TcpProxy => "tcp-proxy",
+            Self::Squid => "squid",
+            Self::SquidCache => "squid-cache",
+            Self::Longhaul => "longhaul",
+        }
+    }
+
+    /// Why this loader cannot load pages with this system, if it cannot.
+    pub fn refuses(self, loader: Loader) -> Option<&'static str> {
+        match (self, loader) {
+            (Self::DirectH2, Loader::Model) => Some("the scripted browser speaks no HTTP/2"),
+            (Self::Direct6 | Self::DirectPipelined | Self::DirectHttp10, Loader::Chromium) => {
+                Some("Chromium keeps its own rules for connections; use `direct`")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether pages are served over https although they are recorded or generated as http.
+    pub fn needs_tls(self) -> bool {
+        self == Self::DirectH2
+    }
+
+    /// Whether the browser is told of a proxy.
+    pub fn is_explicit_proxy(self) -> bool {
+        matches!(self, Self::Squid | Self::SquidCache | Self::Longhaul)
+    }
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// A name that is no system.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownSystem {
+    /// Planned, and not there.
+    #[error("`{0}` is not in this version")]
+    NotYet(String),
+    /// It has no push to turn off.
+    #[error("`longhaul-nopush` is `longhaul` in this version, which pushes nothing")]
+    NoPush,
+    /// Never heard of.
+    #[error("`{0}` is no system; there are: {known}", known = names())]
+    Unknown(String),
+}
+
+fn names() -> String {
+    System::ALL.map(System::name).join(", ")
+}
+
+impl FromStr for System {
+    type Err = UnknownSystem;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSystem> {
+        match name {
+            "longhaul-nopush" => return Err(UnknownSystem::NoPush),
+            "longhaul-quic" | "longhaul-tls" | "clientless" | "tcp-wwan" => {
+                return Err(UnknownSystem::NotYet(name.to_owned()));
+            }
+            _ => {}
+        }
+        let found = Self::ALL.into_iter().find(|system| system.name() == name);
+        found.ok_or_else(|| UnknownSystem::Unknown(name.to_owned()))
+    }
+}

@@ -1,0 +1,340 @@
+//! The world of a load: the hop, the Internet, origins and their names, and what stands in the gateway's place.
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Response, StatusCode, request};
+use longhaul_hosting::{
+    Announcement, CloseAfter, Compression, Content, Destination, HostAddresses, Hosting, HostingOptions,
+    Http2, KeepAlive, Listen, NameServer, Scheme, SplittingProxy, TestAuthority,
+};
+use longhaul_netem::{Capacity, HopConfig, LinkConfig, Loss, Probability};
+use longhaul_pages::Page;
+use longhaul_types::{BitRate, ByteCount};
+use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
+
+use super::{
+    pair::{Pair, PairPlan},
+    service::Service,
+    squid::{self, Caching},
+};
+use crate::{
+    job::{Internet, LoadJob, OriginBehaviour},
+    link::Link,
+    system::System,
+};
+
+/// The Internet is never the bottleneck: ten times the fastest profile.
+const INTERNET_RATE: BitRate = BitRate::bps(1_000_000_000);
+/// 30 ms at that rate.
+const INTERNET_QUEUE: ByteCount = ByteCount::kb(4_000);
+/// How long a name's address may be kept by proxies and browsers.
+const TTL: Duration = Duration::from_secs(300);
+const SQUID_PORT: u16 = 3128;
+
+/// What a load needs, running.
+pub(super) struct Network {
+    pub(super) world: World,
+    pub(super) content: Arc<Site>,
+    pub(super) authority: Arc<TestAuthority>,
+    pub(super) names: NameServer,
+    pub(super) between: Between,
+    _hosting: Hosting,
+}
+
+/// What stands between browser and origins.
+pub(super) enum Between {
+    /// Nothing but routers.
+    Nothing,
+    /// A proxy that splits connections.
+    Splitting(#[expect(dead_code, reason = "it runs while it is held")] SplittingProxy),
+    /// Squid.
+    Squid(Service),
+    /// Longhaul.
+    Pair(Box<Pair>),
+}
+
+/// A world that cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NetworkError {
+    /// No namespaces or TUN devices.
+    #[error(transparent)]
+    World(#[from] longhaul_world::WorldError),
+    /// The way to a proxy that splits connections.
+    #[error(transparent)]
+    Divert(#[from] longhaul_world::IpError),
+    /// Origins.
+    #[error(transparent)]
+    Hosting(#[from] longhaul_hosting::HostingError),
+    /// Their certificates.
+    #[error(transparent)]
+    Authority(#[from] longhaul_hosting::AuthorityError),
+    /// Their names.
+    #[error(transparent)]
+    Names(#[from] longhaul_hosting::NameServerError),
+    /// Their addresses.
+    #[error(transparent)]
+    Addresses(#[from] longhaul_hosting::TooManyHosts),
+    /// The splitting proxy.
+    #[error(transparent)]
+    Splitting(#[from] longhaul_hosting::SplittingProxyError),
+    /// Squid.
+    #[error(transparent)]
+    Squid(#[from] squid::SquidError),
+    /// Longhaul.
+    #[error(transparent)]
+    Pair(#[from] super::pair::PairError),
+    /// The emulator failed.
+    #[error("the emulated links did not work as they should, so nothing was measured: {0}")]
+    Emulator(String),
+    /// Temporary files.
+    #[error("cannot write temporary files: {0}")]
+    Temporary(#[from] io::Error),
+}
+
+/// The pages' hosts as they are now; a later edition may take the place of an earlier one.
+#[derive(Debug)]
+pub(super) struct Site {
+    page: Mutex<Page>,
+}
+
+impl Site {
+    fn page(&self) -> Page {
+        self.page.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Hosts that the page names and that do not exist here.
+    pub(super) fn blocked_hosts(&self) -> BTreeSet<String> {
+        self.page().blocked_hosts().iter().cloned().collect()
+    }
+
+    /// From now on the hosts answer as in this edition.
+    pub(super) fn show(&self, page: Page) {
+        page.prepare();
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+    }
+}
+
+impl Content for Site {
+    fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
+        let url = url::Url::parse(&request.uri.to_string()).ok();
+        let answer = url.and_then(|url| self.page().answer(&request.method, &url));
+        let Some(answer) = answer else {
+            let mut missing = Response::new(Bytes::new());
+            *missing.status_mut() = StatusCode::NOT_FOUND;
+            return missing;
+        };
+        let mut response = Response::new(answer.body);
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        response
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        let page = self.page();
+        let mut hosts = page.hosts();
+        hosts.extend(page.next_edition().map(|next| next.hosts()).unwrap_or_default());
+        let mut names: Vec<_> = hosts.iter().map(|host| name_of(host).to_owned()).collect();
+        names.sort();
+        names.dedup();
+        let blocked = page.blocked_hosts();
+        names.retain(|name| !blocked.contains(name));
+        names
+    }
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+impl Network {
+    /// Builds the world of `job` and starts everything in it.
+    pub(super) async fn build(
+        job: &LoadJob,
+        link: &Link,
+        page: Page,
+        temporary: &Path,
+    ) -> Result<Self, NetworkError> {
+        let world = World::build(WorldConfig {
+            hop: link.hop.clone(),
+            internet: internet(&job.internet),
+            seed: job.seed,
+            congestion: job.internet.congestion.clone(),
+        })?;
+        page.prepare();
+        let content = Arc::new(Site {
+            page: Mutex::new(page),
+        });
+        let authority = Arc::new(TestAuthority::new()?);
+        let hosts = content.hosts();
+        let addresses = HostAddresses::assign(hosts)?;
+        let names = world
+            .origins()
+            .run(move || async move { NameServer::start((DNS_SERVER, 53).into(), &addresses, TTL).await })
+            .await?;
+        let hosting = host(&world, &content, &authority, job).await?;
+        let between = between(&world, job, link, &authority, temporary).await?;
+        Ok(Self {
+            world,
+            content,
+            authority,
+            names,
+            between,
+            _hosting: hosting,
+        })
+    }
+
+    /// The proxy that the browser is to use.
+    pub(super) fn proxy(&self) -> Option<SocketAddr> {
+        match &self.between {
+            Between::Nothing | Between::Splitting(_) => None,
+            Between::Squid(_) => Some((GATEWAY_ON_HOP, SQUID_PORT).into()),
+            Between::Pair(_) => Some(super::pair::PROXY),
+        }
+    }
+
+    /// That the emulator did what the model says, and nothing else took a packet.
+    ///
+    /// # Errors
+    /// It did not: what was measured is this machine.
+    pub(super) fn sound(&self) -> Result<(), NetworkError> {
+        for link in [self.world.hop(), self.world.internet()] {
+            let driver = link.snapshot().driver;
+            if let Some(fault) = driver.fault {
+                return Err(NetworkError::Emulator(fault));
+            }
+            if driver.write_failures.packets > 0 {
+                let count = driver.write_failures.packets;
+                return Err(NetworkError::Emulator(format!(
+                    "{count} packets could not be given to the kernel"
+                )));
+            }
+        }
+        match self.world.kernel_drops()? {
+            0 => Ok(()),
+            count => Err(NetworkError::Emulator(format!(
+                "the kernel dropped {count} packets before the link"
+            ))),
+        }
+    }
+
+    /// Processor time that agent and gateway (or another proxy) have used so far.
+    pub(super) fn cpu(&self) -> (Duration, Duration) {
+        match &self.between {
+            Between::Nothing | Between::Splitting(_) => (Duration::ZERO, Duration::ZERO),
+            Between::Squid(squid) => (Duration::ZERO, squid.cpu()),
+            Between::Pair(pair) => (pair.agent.cpu(), pair.gateway.cpu()),
+        }
+    }
+}
+
+async fn host(
+    world: &World,
+    content: &Arc<Site>,
+    authority: &Arc<TestAuthority>,
+    job: &LoadJob,
+) -> Result<Hosting, NetworkError> {
+    let options = hosting_options(&job.origin, job.system);
+    let content: Arc<dyn Content> = Arc::<Site>::clone(content);
+    let authority = Arc::clone(authority);
+    let all = Ipv4Addr::UNSPECIFIED;
+    let listen = Listen {
+        plain: vec![(all, 80).into()],
+        tls: vec![(all, 443).into()],
+    };
+    let started = world
+        .origins()
+        .run(move || async move { Hosting::start(content, &listen, &authority, options).await });
+    Ok(started.await?)
+}
+
+fn hosting_options(origin: &OriginBehaviour, system: System) -> HostingOptions {
+    HostingOptions {
+        think_time: origin.think_time,
+        close_after: origin.close_after.map(|responses| CloseAfter {
+            responses,
+            announcement: Announcement::Silent,
+        }),
+        keep_alive: if origin.keep_alive {
+            KeepAlive::On
+        } else {
+            KeepAlive::Off
+        },
+        keep_alive_timeout: origin.keep_alive_timeout,
+        // HTTP/2 is a system of its own; the others compare HTTP/1.1. A gateway may use what it likes.
+        http2: if matches!(system, System::DirectH2 | System::Longhaul) {
+            Http2::On
+        } else {
+            Http2::Off
+        },
+        // For those that accept it: the scripted browser asks for identity, as the papers' browsers did.
+        compression: Compression::Gzip,
+        ..HostingOptions::default()
+    }
+}
+
+/// The network between gateway and origins.
+pub(super) fn internet(internet: &Internet) -> HopConfig {
+    let mut one_way = LinkConfig::new(Capacity::Rate(INTERNET_RATE), internet.delay, INTERNET_QUEUE);
+    if internet.loss > 0.0 {
+        one_way.loss = Loss::Random(Probability::new(internet.loss).unwrap_or(Probability::ZERO));
+    }
+    HopConfig::new(one_way.clone(), one_way)
+}
+
+async fn between(
+    world: &World,
+    job: &LoadJob,
+    link: &Link,
+    authority: &TestAuthority,
+    temporary: &Path,
+) -> Result<Between, NetworkError> {
+    let caching = match job.system {
+        System::Direct
+        | System::Direct6
+        | System::DirectPipelined
+        | System::DirectHttp10
+        | System::DirectH2 => return Ok(Between::Nothing),
+        System::TcpProxy => {
+            world.divert_tcp_to_gateway()?;
+            let all = Ipv4Addr::UNSPECIFIED;
+            let listen = [(all, 80).into(), (all, 443).into()];
+            let started = world
+                .gateway()
+                .run(move || async move { SplittingProxy::start(&listen, Destination::AsDialled).await })
+                .await?;
+            return Ok(Between::Splitting(started));
+        }
+        System::Longhaul => {
+            let ca: PathBuf = temporary.join("authority.pem");
+            fs::write(&ca, authority.pem())?;
+            let plan = PairPlan {
+                bin_dir: job.bin_dir.clone(),
+                temporary: temporary.to_owned(),
+                ca,
+                link: link.agent_profile.clone(),
+                image_level: job.image_level,
+            };
+            let pair = Pair::start(world.gateway(), world.client(), plan).await?;
+            return Ok(Between::Pair(Box::new(pair)));
+        }
+        System::Squid => Caching::Off,
+        System::SquidCache => Caching::Memory,
+    };
+    let address = (GATEWAY_ON_HOP, SQUID_PORT).into();
+    let temporary = temporary.to_owned();
+    let started = world
+        .gateway()
+        .run(move || async move { squid::start(address, caching, &temporary).await });
+    Ok(Between::Squid(started.await?))
+}

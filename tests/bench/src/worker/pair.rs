@@ -1,0 +1,204 @@
+//! Longhaul's agent and gateway, as their users run them.
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use longhaul_world::Namespace;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    process::Command,
+    time::{interval, timeout},
+};
+
+use super::{
+    programs::{self, ProgramError},
+    service::{Service, ServiceError},
+};
+use crate::cli::ImageLevel;
+
+/// Where the agent listens, in the client's namespace.
+pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
+const CONTROL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3129));
+/// Where the gateway listens, on its side of the hop.
+const GATEWAY: &str = "10.78.0.1:4433";
+/// The pages' hosts, which are private addresses.
+const ORIGINS: &str = "10.79.0.0/16";
+/// A session over the slowest link opens within two round trips of 3 s.
+const OPEN: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(50);
+/// A status page is about 2 kB.
+const MAX_STATUS: u64 = 1024 * 1024;
+
+/// A running pair.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// The agent, in the client's namespace.
+    pub(super) agent: Service,
+    /// The gateway, in its own.
+    pub(super) gateway: Service,
+}
+
+/// A pair that does not start.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PairError {
+    /// A program is missing.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A program does not run.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// Its folder cannot be made.
+    #[error("cannot set up Longhaul: {0}")]
+    Set(#[from] io::Error),
+    /// There is no invite.
+    #[error("longhaul-gateway made no invite: {0}")]
+    Invite(String),
+    /// The session does not open.
+    #[error("the agent has no session after {seconds} s; its status: {0}", seconds = OPEN.as_secs())]
+    NoSession(String),
+}
+
+/// How the pair is set up.
+#[derive(Clone, Debug)]
+pub(super) struct PairPlan {
+    /// Where the programs are.
+    pub(super) bin_dir: PathBuf,
+    /// For state and logs.
+    pub(super) temporary: PathBuf,
+    /// The test authority's certificate.
+    pub(super) ca: PathBuf,
+    /// The link profile that a user of this link would name.
+    pub(super) link: Option<String>,
+    /// Image quality.
+    pub(super) image_level: ImageLevel,
+}
+
+impl Pair {
+    /// Starts the gateway, then the agent.
+    ///
+    /// # Errors
+    /// A program is missing or does not start.
+    pub(super) async fn start(
+        gateway: &Namespace,
+        client: &Namespace,
+        plan: PairPlan,
+    ) -> Result<Self, PairError> {
+        let in_gateway = plan.clone();
+        let (gateway, invite) = gateway
+            .run(move || async move { start_gateway(&in_gateway).await })
+            .await?;
+        let agent = client
+            .run(move || async move { start_agent(&plan, &invite).await })
+            .await?;
+        Ok(Self { agent, gateway })
+    }
+}
+
+async fn start_gateway(plan: &PairPlan) -> Result<(Service, String), PairError> {
+    let program = programs::ours(&plan.bin_dir, "longhaul-gateway")?;
+    let state = private_folder(&plan.temporary, "gateway")?;
+    let command = |verb: &str| {
+        let mut command = clean(&program);
+        command.arg(verb).arg("--state-dir").arg(&state);
+        command
+    };
+    let mut invite = command("invite");
+    let printed = invite
+        .args(["--name", "bench", "--address", GATEWAY])
+        .output()
+        .await?;
+    if !printed.status.success() {
+        let said = String::from_utf8_lossy(&printed.stderr).trim().to_owned();
+        return Err(PairError::Invite(said));
+    }
+    let printed = String::from_utf8_lossy(&printed.stdout);
+    let line = printed
+        .lines()
+        .find(|line| line.trim().parse::<longhaul_types::Invite>().is_ok());
+    let line = line
+        .ok_or_else(|| PairError::Invite("it printed none".to_owned()))?
+        .trim()
+        .to_owned();
+    let mut run = command("run");
+    run.args(["--listen", GATEWAY, "--allow", ORIGINS])
+        .arg("--extra-ca")
+        .arg(&plan.ca);
+    let (gateway, _) =
+        Service::start_ready("longhaul-gateway", run, plan.temporary.join("gateway.log")).await?;
+    Ok((gateway, line))
+}
+
+async fn start_agent(plan: &PairPlan, invite: &str) -> Result<Service, PairError> {
+    let program = programs::ours(&plan.bin_dir, "longhaul-agent")?;
+    let state = private_folder(&plan.temporary, "agent")?;
+    let mut run = clean(&program);
+    run.arg("run").arg("--listen").arg(PROXY.to_string());
+    run.arg("--control").arg(CONTROL.to_string());
+    run.args(["--fallback-after", "never"])
+        .arg("--state-dir")
+        .arg(state);
+    if let Some(link) = &plan.link {
+        run.args(["--link", link]);
+    }
+    if plan.image_level != ImageLevel::Original {
+        run.args(["--image-level", plan.image_level.name()]);
+    }
+    run.env("LONGHAUL_INVITE", invite);
+    let (agent, _) = Service::start_ready("longhaul-agent", run, plan.temporary.join("agent.log")).await?;
+    Ok(agent)
+}
+
+/// Waits until the agent has its session. Call it on the thread of the client's namespace.
+///
+/// # Errors
+/// There is none in time.
+pub(super) async fn session_open() -> Result<(), PairError> {
+    let (mut last, mut looks) = (String::new(), interval(LOOK));
+    let opened = timeout(OPEN, async {
+        loop {
+            looks.tick().await;
+            if let Some(status) = status().await {
+                if status["session"].is_object() {
+                    return;
+                }
+                last = format!("{} {}", status["state"], status["reason"]);
+            }
+        }
+    });
+    match opened.await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(PairError::NoSession(last)),
+    }
+}
+
+/// The agent's `/status.json`.
+async fn status() -> Option<serde_json::Value> {
+    let mut stream = TcpStream::connect(CONTROL).await.ok()?;
+    let request = format!("GET /status.json HTTP/1.0\r\nHost: {CONTROL}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.take(MAX_STATUS).read_to_string(&mut answer).await.ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    serde_json::from_str(body).ok()
+}
+
+/// A command that settings in this process's environment do not reach.
+fn clean(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    let ours = std::env::vars_os().map(|(name, _)| name);
+    for name in ours.filter(|name| name.to_string_lossy().starts_with("LONGHAUL_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn private_folder(parent: &Path, name: &str) -> io::Result<PathBuf> {
+    let path = parent.join(name);
+    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(path)
+}

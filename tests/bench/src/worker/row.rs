@@ -1,0 +1,328 @@
+//! A load's row: counters before and after, put beside the ideal.
+use std::{collections::BTreeSet, time::Duration};
+
+use longhaul_loader::{ObjectClass, ObjectLoad, Outcome, PageLoad};
+use longhaul_netem::DelayHistogram;
+use longhaul_pages::{IdealSizes, Page, ideal_sizes};
+use longhaul_report::{Detail, DetailObject, Row, Sample};
+use longhaul_types::Timestamp;
+use longhaul_world::{LinkSample, Snapshot};
+use url::Url;
+
+use super::network::{Between, Network};
+use crate::{job::LoadJob, link::Link};
+
+/// Reasons of failures that a row keeps.
+const MAX_ERRORS: usize = 8;
+/// Longest URL of a waterfall.
+const MAX_URL: usize = 96;
+/// Objects of a waterfall; more cannot be told apart on a page.
+const MAX_OBJECTS: usize = 400;
+/// Points of a curve.
+const MAX_SAMPLES: usize = 240;
+
+/// The counters at the beginning of a load.
+pub(super) struct Start {
+    hop: Snapshot,
+    internet: Snapshot,
+    cpu: (Duration, Duration),
+    questions: u64,
+}
+
+impl Start {
+    pub(super) fn take(network: &Network) -> Self {
+        let _ = network.world.hop().take_queueing_delays();
+        let _ = network.world.hop().take_lateness();
+        let _ = network.world.hop().take_samples();
+        Self {
+            hop: network.world.hop().snapshot(),
+            internet: network.world.internet().snapshot(),
+            cpu: network.cpu(),
+            questions: network.names.questions().total(),
+        }
+    }
+}
+
+/// A load that has ended, well or not.
+pub(super) struct Measured<'a> {
+    pub(super) start: Start,
+    /// When the browser was told to navigate.
+    pub(super) began: Timestamp,
+    pub(super) ended: Timestamp,
+    /// When the browser gave up there is a reason, and what had been loaded until then, if anything.
+    pub(super) loaded: Result<PageLoad, (String, Option<PageLoad>)>,
+    pub(super) page: &'a Page,
+    pub(super) link: &'a Link,
+    pub(super) network: &'a Network,
+}
+
+/// The row of a job before it is done: what names it.
+pub(crate) fn begun(job: &LoadJob) -> Row {
+    Row {
+        page: job.page.name().to_owned(),
+        link: job.link.name().to_owned(),
+        system: job.system.name().to_owned(),
+        state: job.state.name().to_owned(),
+        loader: job.loader.name().to_owned(),
+        image_level: job.image_level.name().to_owned(),
+        run: job.run,
+        internet_loss: job.internet.loss,
+        conditions: conditions(job),
+        ..Row::default()
+    }
+}
+
+/// What else is unusual about a load.
+fn conditions(job: &LoadJob) -> String {
+    let mut said = Vec::new();
+    if !job.origin.think_time.is_zero() {
+        said.push(format!("origins think {} ms", job.origin.think_time.as_millis()));
+    }
+    if let Some(count) = job.origin.close_after {
+        said.push(format!("origins close after {count} answers"));
+    }
+    if !job.origin.keep_alive {
+        said.push("origins keep no connection".to_owned());
+    }
+    if job.internet.delay != Duration::from_millis(20) {
+        said.push(format!("Internet {} ms one way", job.internet.delay.as_millis()));
+    }
+    if let Some(name) = &job.internet.congestion {
+        said.push(format!("kernel TCP with {name}"));
+    }
+    said.join(", ")
+}
+
+/// Time of the ideal protocol for `bytes`: one round trip over hop and Internet, then the bytes at the hop's raw rate
+/// (Chakravorty, Banerjee and others: section 6.3 of the PEP comparison). No name look-up is charged, for a user of a proxy has none.
+pub(super) fn ideal(link: &Link, job: &LoadJob, bytes: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "sizes of pages are far below 2^53")]
+    let (bits, rate) = (bytes as f64 * 8.0, link.rate_down.as_bps().max(1) as f64);
+    rtt(link, job).as_secs_f64() + bits / rate
+}
+
+fn rtt(link: &Link, job: &LoadJob) -> Duration {
+    link.rtt + job.internet.delay * 2
+}
+
+impl Measured<'_> {
+    pub(super) fn row(self, job: &LoadJob) -> (Row, BTreeSet<String>) {
+        let (load, error) = match self.loaded {
+            Ok(load) => (Some(load), None),
+            Err((error, load)) => (load, Some(error)),
+        };
+        let elapsed = self.ended - self.began;
+        let objects = load.as_ref().map_or(&[][..], |load| &load.objects);
+        let delivered = always_delivered(objects);
+        let sizes = ideal_sizes(self.page, delivered_urls(objects));
+        let mut row = begun(job);
+        row.time_s = match (&load, &error) {
+            (Some(load), None) => load.time,
+            _ => elapsed,
+        }
+        .as_secs_f64();
+        tally(&mut row, objects, job.expected.as_ref());
+        if let Some(error) = &error {
+            row.failed = row.failed.max(1);
+            row.errors.insert(0, error.clone());
+        }
+        if let Some(load) = &load {
+            row.first_paint_s = load.first_paint.map(|time| time.as_secs_f64());
+            row.largest_paint_s = load.largest_paint.map(|time| time.as_secs_f64());
+            row.connections = load.connections;
+            row.pipelining_factor = load.pipelining_factor;
+            row.bytes_image_delivered = image_bytes(objects);
+        }
+        ideals(&mut row, &sizes, self.link, job);
+        let end = self.began + Duration::from_secs_f64(row.time_s);
+        counters(&mut row, self.network, &self.start);
+        row.hop_idle_while_missing = idle_share(self.network, self.link, job, self.began, end);
+        if job.detail {
+            let samples = self.network.world.hop().take_samples();
+            row.detail = Some(Detail {
+                objects: objects.iter().take(MAX_OBJECTS).map(detail_object).collect(),
+                samples: course(&samples, self.began, end),
+            });
+        }
+        (row, delivered)
+    }
+}
+
+fn arrived(object: &ObjectLoad) -> bool {
+    object.outcome == Outcome::Delivered
+}
+
+fn delivered_urls(objects: &[ObjectLoad]) -> impl Iterator<Item = &Url> {
+    objects
+        .iter()
+        .filter(|object| arrived(object))
+        .map(|object| &object.url)
+}
+
+/// What arrived each time that it was asked for. Scripts may ask for a URL twice and let the first answer go.
+fn always_delivered(objects: &[ObjectLoad]) -> BTreeSet<String> {
+    let others = objects.iter().filter(|object| !arrived(object));
+    let others: BTreeSet<_> = others.map(|object| plain(&object.url)).collect();
+    let arrived = delivered_urls(objects).map(plain);
+    arrived.filter(|url| !others.contains(url)).collect()
+}
+
+/// A URL without its scheme: a page may be loaded over https by one system and over http by another.
+fn plain(url: &Url) -> String {
+    url.as_str()
+        .split_once("://")
+        .map_or(url.as_str(), |(_, rest)| rest)
+        .to_owned()
+}
+
+/// Counts what arrived, what does not exist, and what this system lost: an object that a direct load got.
+fn tally(row: &mut Row, objects: &[ObjectLoad], expected: Option<&BTreeSet<String>>) {
+    for object in objects {
+        let known = expected.is_none_or(|expected| expected.contains(&plain(&object.url)));
+        let reason = match &object.outcome {
+            Outcome::Delivered => {
+                row.objects += 1;
+                continue;
+            }
+            Outcome::Unfinished => continue,
+            Outcome::Missing if known && expected.is_some() => object
+                .status
+                .map_or_else(|| "no such name".to_owned(), |status| format!("status {status}")),
+            Outcome::Failed(reason) if known => reason.clone(),
+            Outcome::Missing | Outcome::Failed(_) => {
+                row.missing += 1;
+                continue;
+            }
+        };
+        row.failed += 1;
+        if row.errors.len() < MAX_ERRORS {
+            row.errors
+                .push(format!("{}: {reason}", shortened(object.url.as_str())));
+        }
+    }
+}
+
+fn image_bytes(objects: &[ObjectLoad]) -> u64 {
+    let images = objects
+        .iter()
+        .filter(|object| arrived(object) && object.class == ObjectClass::Image);
+    images.map(|object| object.body_bytes).sum()
+}
+
+fn ideals(row: &mut Row, sizes: &IdealSizes, link: &Link, job: &LoadJob) {
+    row.ideal_raw_s = ideal(link, job, sizes.raw);
+    row.ideal_gzip_s = ideal(link, job, sizes.gzip());
+    row.ideal_lossy_s = ideal(link, job, sizes.lossy(row.bytes_image_delivered));
+    row.bytes_gzip_text = sizes.text_gzip;
+    row.link_down_bps = link.rate_down.as_bps();
+    row.link_rtt_s = link.rtt.as_secs_f64();
+}
+
+fn counters(row: &mut Row, network: &Network, start: &Start) {
+    let hop = network.world.hop();
+    let (now, internet) = (hop.snapshot(), network.world.internet().snapshot());
+    row.bytes_down = now
+        .down
+        .sent
+        .bytes
+        .bytes()
+        .saturating_sub(start.hop.down.sent.bytes.bytes());
+    row.bytes_up = now
+        .up
+        .sent
+        .bytes
+        .bytes()
+        .saturating_sub(start.hop.up.sent.bytes.bytes());
+    let from_origins = internet.down.sent.bytes.bytes();
+    row.origin_bytes = from_origins.saturating_sub(start.internet.down.sent.bytes.bytes());
+    if !matches!(network.between, Between::Squid(_) | Between::Pair(_)) {
+        row.dns_lookups = network.names.questions().total().saturating_sub(start.questions);
+    }
+    let (queueing, _): (DelayHistogram, _) = hop.take_queueing_delays();
+    row.queue_p95_s = queueing.percentile(95).as_secs_f64();
+    row.emulator_lateness_s = hop.take_lateness().percentile(99).as_secs_f64();
+    let (agent, gateway) = network.cpu();
+    row.cpu_agent_s = agent.saturating_sub(start.cpu.0).as_secs_f64();
+    row.cpu_gateway_s = gateway.saturating_sub(start.cpu.1).as_secs_f64();
+}
+
+/// The share of idle time in the span in which an ideal sender would have kept the hop busy: it begins when the request
+/// has come and the origin has answered, and its last byte leaves one propagation delay before it arrives.
+fn idle_share(network: &Network, link: &Link, job: &LoadJob, began: Timestamp, end: Timestamp) -> f64 {
+    let back = |at: Timestamp| Timestamp::from_nanos(at.as_nanos().saturating_sub(nanos(link.rtt / 2)));
+    let (from, to) = (back(began + rtt(link, job)), back(end));
+    let span = to.saturating_since(from);
+    if span.is_zero() {
+        return 0.0;
+    }
+    let busy = network.world.hop().busy_down(from, to).unwrap_or_default();
+    1.0 - (busy.as_secs_f64() / span.as_secs_f64()).min(1.0)
+}
+
+fn detail_object(object: &ObjectLoad) -> DetailObject {
+    let seconds = |time: Option<Duration>| time.map(|time| rounded(time.as_secs_f64()));
+    DetailObject {
+        url: shortened(object.url.as_str()),
+        class: name(&object.class),
+        outcome: match &object.outcome {
+            Outcome::Failed(_) => "failed".to_owned(),
+            Outcome::Delivered | Outcome::Missing | Outcome::Unfinished => name(&object.outcome),
+        },
+        bytes: object.body_bytes,
+        discovered: rounded(object.discovered.as_secs_f64()),
+        sent: seconds(object.sent),
+        first_byte: seconds(object.first_byte),
+        ended: seconds(object.ended),
+    }
+}
+
+/// The name that a variant has in JSON.
+fn name(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+pub(super) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// To the microsecond, which keeps files small.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}
+
+fn shortened(url: &str) -> String {
+    if url.chars().count() <= MAX_URL {
+        return url.to_owned();
+    }
+    let kept: String = url.chars().take(MAX_URL - 1).collect();
+    format!("{kept}…")
+}
+
+/// The curve of a load: samples thinned out, counters turned into rates.
+fn course(samples: &[LinkSample], start: Timestamp, end: Timestamp) -> Vec<Sample> {
+    let within: Vec<_> = samples
+        .iter()
+        .filter(|sample| sample.at >= start && sample.at <= end)
+        .collect();
+    let step = within.len().div_ceil(MAX_SAMPLES).max(1);
+    let kept: Vec<_> = within.iter().step_by(step).collect();
+    let pairs = kept.windows(2);
+    pairs
+        .filter_map(|pair| {
+            let [before, after] = pair else { return None };
+            let seconds = (after.at - before.at).as_secs_f64().max(1e-9);
+            #[expect(clippy::cast_precision_loss, reason = "bytes of one load")]
+            let rate =
+                |later: u64, earlier: u64| (later.saturating_sub(earlier) as f64 * 8.0 / seconds).round();
+            Some(Sample {
+                at: rounded((after.at - start).as_secs_f64()),
+                down_bps: rate(after.down_bytes_sent.bytes(), before.down_bytes_sent.bytes()),
+                up_bps: rate(after.up_bytes_sent.bytes(), before.up_bytes_sent.bytes()),
+                queue_bytes: after.down_queued.bytes(),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,108 @@
+//! Squid in the gateway's place.
+use std::{
+    fs, io,
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use tokio::process::Command;
+
+use super::{
+    programs::{self, ProgramError},
+    service::{Service, ServiceError},
+};
+
+/// Whether Squid keeps what it fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caching {
+    /// Nothing is kept.
+    Off,
+    /// In memory.
+    Memory,
+}
+
+/// A Squid that does not start.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SquidError {
+    /// It is not installed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// Its configuration cannot be written.
+    #[error("cannot set up squid: {0}")]
+    Set(#[from] io::Error),
+    /// It does not run.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+/// Starts Squid on `address`. Call it on the thread of the gateway's namespace.
+///
+/// # Errors
+/// It is not installed, or does not start.
+pub(super) async fn start(
+    address: SocketAddr,
+    caching: Caching,
+    temporary: &Path,
+) -> Result<Service, SquidError> {
+    let program = programs::installed("squid")?;
+    let folder = temporary.join("squid");
+    fs::create_dir(&folder)?;
+    // Squid gives up root and then writes its log as another user.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
+    let config = folder.join("squid.conf");
+    fs::write(&config, configuration(address, caching, &folder))?;
+    let mut command = Command::new(program);
+    command
+        .arg("-N")
+        .arg("-f")
+        .arg(&config)
+        .stdout(std::process::Stdio::null());
+    let mut service = Service::spawn("squid", command, folder.join("stderr"))?;
+    service.wait_for_port(address).await?;
+    Ok(service)
+}
+
+/// Debian's defaults as far as they matter; persistent connections both ways are Squid's own default.
+fn configuration(address: SocketAddr, caching: Caching, folder: &Path) -> String {
+    let cache = match caching {
+        Caching::Off => "cache deny all",
+        Caching::Memory => "cache_mem 256 MB\nmaximum_object_size_in_memory 16 MB",
+    };
+    let log: PathBuf = folder.join("cache.log");
+    let user = if may_change_user() {
+        ""
+    } else {
+        "cache_effective_user root\ncache_effective_group root"
+    };
+    format!(
+        "http_port {address}\n\
+         {cache}\n\
+         {user}\n\
+         acl SSL_ports port 1-65535\n\
+         http_access allow all\n\
+         pid_filename none\n\
+         access_log none\n\
+         cache_log {}\n\
+         cache_store_log none\n\
+         netdb_filename none\n\
+         pinger_enable off\n\
+         shutdown_lifetime 0 seconds\n\
+         visible_hostname squid.test\n\
+         coredump_dir {}\n\
+         # The tables that hold connections are sized by this; the default takes gigabytes where the limit is high.\n\
+         max_filedescriptors 4096\n",
+        log.display(),
+        folder.display(),
+    )
+}
+
+/// Whether there is another user to change to: in a user namespace that maps root alone there is none.
+fn may_change_user() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let length = map
+        .split_whitespace()
+        .nth(2)
+        .and_then(|length| length.parse::<u64>().ok());
+    length.is_none_or(|length| length > 1)
+}

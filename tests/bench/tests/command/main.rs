@@ -1,0 +1,69 @@
+//! The command as its users run it: real worlds, real programs, real mistakes.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
+)]
+
+mod mistakes;
+mod pages;
+mod survival;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+/// The command under test.
+const BENCH: &str = env!("CARGO_BIN_EXE_longhaul-bench");
+
+/// The command, with settings of this machine's user out of the way.
+fn bench(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BENCH);
+    command.args(arguments).env_remove("LONGHAUL_BIN_DIR");
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().expect("longhaul-bench runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("a results file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> PathBuf {
+    folder.path().join(name)
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Whether this machine lets us build worlds; says so loudly if not.
+fn worlds() -> bool {
+    match longhaul_world::sandbox::Sandbox::probe() {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            false
+        }
+    }
+}
+
+/// Whether the agent and the gateway have been built beside the command; says so loudly if not.
+fn programs() -> bool {
+    let built = Path::new(BENCH).with_file_name("longhaul-gateway").exists();
+    if !built {
+        eprintln!("SKIPPED: longhaul-gateway is not beside {BENCH}; `make test` builds it first");
+    }
+    built
+}

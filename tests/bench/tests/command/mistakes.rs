@@ -1,0 +1,166 @@
+//! What the command says when something is wrong.
+use std::fs;
+
+use super::{bench, folder, path, run, said, worlds};
+
+/// Runs `pages` with these options, expects failure and gives what was said.
+fn refused(options: &[&str]) -> String {
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let mut command = bench(&["pages", "--runs", "1", "--json"]);
+    let output = run(command.arg(&results).args(options));
+    assert!(!output.status.success(), "{options:?} succeeded");
+    assert!(
+        output.stdout.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    said(&output)
+}
+
+#[test]
+fn unknown_names_are_answered_with_known_ones() {
+    let link = refused(&["--link", "gprs", "--pages", "static"]);
+    assert!(
+        link.contains("`gprs` is no link") && link.contains("gprs-3+1"),
+        "{link}"
+    );
+    let page = refused(&["--link", "lte", "--pages", "statik"]);
+    assert!(
+        page.contains("`statik`") && page.contains("fortunecity"),
+        "{page}"
+    );
+    let system = refused(&["--link", "lte", "--pages", "static", "--system", "squit"]);
+    assert!(
+        system.contains("`squit`") && system.contains("squid-cache"),
+        "{system}"
+    );
+    let later = refused(&["--link", "lte", "--pages", "static", "--system", "clientless"]);
+    assert!(later.contains("not in this version"), "{later}");
+}
+
+#[test]
+fn combinations_without_sense_are_refused() {
+    let h2 = refused(&["--link", "lte", "--pages", "static", "--system", "direct-h2"]);
+    assert!(h2.contains("direct-h2") && h2.contains("no HTTP/2"), "{h2}");
+    let loss = refused(&["--link", "lte", "--pages", "static", "--internet-loss", "100"]);
+    assert!(loss.contains("--internet-loss 100"), "{loss}");
+}
+
+#[test]
+fn bad_links_files_name_the_mistake() {
+    let folder = folder();
+    let file = path(&folder, "links.toml");
+    fs::write(
+        &file,
+        "[link.a]\nrate = \"fast\"\ndelay = \"10 ms\"\nqueue = \"10 kB\"\nspeed = 3\n",
+    )
+    .expect("written");
+    let file = file.display().to_string();
+    let text = refused(&["--link", "a", "--links-file", &file, "--pages", "static"]);
+    for part in ["links.toml", "rate", "fast", "speed"] {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+    let missing = refused(&[
+        "--link",
+        "a",
+        "--links-file",
+        "/nowhere/links.toml",
+        "--pages",
+        "static",
+    ]);
+    assert!(missing.contains("/nowhere/links.toml"), "{missing}");
+}
+
+#[test]
+fn bad_recordings_name_the_file() {
+    let folder = folder();
+    fs::write(
+        path(&folder, "broken.warc"),
+        "WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 99\r\n\r\nshort",
+    )
+    .expect("written");
+    let place = folder.path().display().to_string();
+    let text = refused(&["--link", "lte", "--pages", &place]);
+    assert!(text.contains("broken.warc"), "{text}");
+    let empty = super::folder();
+    let text = refused(&["--link", "lte", "--pages", &empty.path().display().to_string()]);
+    assert!(text.contains("WARC") || text.contains("warc"), "{text}");
+}
+
+#[test]
+fn missing_programs_are_named_with_what_to_do() {
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let mut command = bench(&["pages", "--link", "lte", "--pages", "static", "--json"]);
+    command.arg(&results).env("LONGHAUL_BIN_DIR", folder.path());
+    let text = said(&run(&mut command));
+    assert!(
+        text.contains("`longhaul-agent` is not in") && text.contains("LONGHAUL_BIN_DIR"),
+        "{text}"
+    );
+
+    let mut command = bench(&[
+        "pages", "--link", "lte", "--pages", "static", "--system", "direct",
+    ]);
+    command.args(["--loader", "chromium", "--json"]).arg(&results);
+    let text = said(&run(command.env("PATH", folder.path())));
+    assert!(text.contains("`chromium` is not installed"), "{text}");
+    assert!(!results.exists());
+}
+
+#[test]
+fn a_results_file_that_cannot_be_written_is_said_first() {
+    let text = {
+        let mut command = bench(&[
+            "pages", "--link", "lte", "--pages", "static", "--system", "direct",
+        ]);
+        said(&run(command.args(["--json", "/nowhere/results.json"])))
+    };
+    if worlds() {
+        assert!(text.contains("/nowhere/results.json"), "{text}");
+    }
+}
+
+/// In a user namespace that may make no further namespaces, as in many containers.
+#[test]
+fn missing_privileges_are_said_with_what_to_do() {
+    if !worlds() {
+        return;
+    }
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let script = format!(
+        "for kind in user mnt net pid; do echo 0 > /proc/sys/user/max_${{kind}}_namespaces; done; \
+         exec {} pages --link lte --pages static --system direct --json {}",
+        super::BENCH,
+        results.display()
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
+        .output()
+        .expect("unshare runs");
+    let text = said(&output);
+    assert!(!output.status.success());
+    assert!(
+        text.contains("namespaces") && text.contains("run as root"),
+        "{text}"
+    );
+    assert!(!results.exists());
+}
+
+#[test]
+fn reports_say_which_file_is_none() {
+    let folder = folder();
+    let file = path(&folder, "other.json");
+    fs::write(&file, "{}").expect("written");
+    let out = path(&folder, "report.html");
+    let mut command = bench(&["report"]);
+    let output = run(command.arg(&file).arg("--out").arg(&out));
+    assert!(
+        !output.status.success() && said(&output).contains("other.json"),
+        "{}",
+        said(&output)
+    );
+    assert!(!out.exists());
+}

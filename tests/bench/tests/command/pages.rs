@@ -1,0 +1,208 @@
+//! Page loads through the whole command.
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{bench, folder, json, path, programs, run, said, worlds};
+
+/// The fields that a row must have, with what they are: `s` text, `i` whole number, `n` number or null.
+const FIELDS: &[(&str, char)] = &[
+    ("page", 's'),
+    ("link", 's'),
+    ("system", 's'),
+    ("state", 's'),
+    ("loader", 's'),
+    ("image_level", 's'),
+    ("run", 'i'),
+    ("time_s", 'n'),
+    ("ideal_raw_s", 'n'),
+    ("ideal_gzip_s", 'n'),
+    ("ideal_lossy_s", 'n'),
+    ("bytes_down", 'i'),
+    ("bytes_up", 'i'),
+    ("origin_bytes", 'i'),
+    ("bytes_gzip_text", 'i'),
+    ("bytes_image_delivered", 'i'),
+    ("link_down_bps", 'i'),
+    ("link_rtt_s", 'n'),
+    ("objects", 'i'),
+    ("failed", 'i'),
+    ("missing", 'i'),
+    ("connections", 'i'),
+    ("dns_lookups", 'i'),
+    ("pipelining_factor", 'n'),
+    ("hop_idle_while_missing", 'n'),
+    ("queue_p95_s", 'n'),
+    ("push_wasted_bytes", 'i'),
+    ("cpu_agent_s", 'n'),
+    ("cpu_gateway_s", 'n'),
+];
+
+fn rows(results: &Value) -> &Vec<Value> {
+    results["rows"].as_array().expect("rows")
+}
+
+fn find<'a>(results: &'a Value, system: &str, loader: &str) -> &'a Value {
+    let row = rows(results)
+        .iter()
+        .find(|row| row["system"] == system && row["loader"] == loader);
+    row.unwrap_or_else(|| panic!("no row of {system} with {loader}"))
+}
+
+fn number(row: &Value, field: &str) -> f64 {
+    row[field]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{field} is no number: {row}"))
+}
+
+#[test]
+fn every_system_loads_a_page_whole() {
+    if !worlds() || !programs() {
+        return;
+    }
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let mut command = bench(&[
+        "pages", "--link", "umts-384", "--pages", "mail", "--loader", "model", "--runs", "1",
+    ]);
+    command.args([
+        "--system",
+        "direct,direct-6,direct-pipelined,direct-http10,tcp-proxy,squid,squid-cache,longhaul",
+    ]);
+    let output = run(command.arg("--json").arg(&results));
+    assert!(output.status.success(), "{}", said(&output));
+    let results = json(&results);
+    assert_eq!(rows(&results).len(), 8);
+    for row in rows(&results) {
+        assert_eq!(
+            (row["failed"].as_u64(), row["missing"].as_u64()),
+            (Some(0), Some(0)),
+            "{row}"
+        );
+        assert_eq!(row["objects"].as_u64(), Some(11), "{row}");
+        for (field, kind) in FIELDS {
+            let value = &row[*field];
+            let right = match kind {
+                's' => value.is_string(),
+                'i' => value.is_u64(),
+                _ => value.is_number() || value.is_null(),
+            };
+            assert!(right, "{field} is {value}");
+        }
+        // No system can beat the ideal for what it sent unless it codes better than gzip; none of these does so by much.
+        assert!(number(row, "time_s") > 0.9 * number(row, "ideal_gzip_s"), "{row}");
+        let ideal_bits = (number(row, "ideal_gzip_s") - 0.3) * 384_000.0;
+        assert!(number(row, "bytes_down") * 8.0 > 0.9 * ideal_bits, "{row}");
+        assert!(
+            (0.0..=1.0).contains(&number(row, "hop_idle_while_missing")),
+            "{row}"
+        );
+    }
+    let (direct, http10) = (
+        find(&results, "direct", "model"),
+        find(&results, "direct-http10", "model"),
+    );
+    assert!(number(http10, "connections") > number(direct, "connections"));
+    assert_eq!(number(direct, "pipelining_factor"), 1.0);
+    assert!(number(find(&results, "direct-pipelined", "model"), "pipelining_factor") > 1.0);
+    assert_eq!(direct["dns_lookups"].as_u64(), Some(4), "one for each host");
+    let longhaul = find(&results, "longhaul", "model");
+    assert_eq!(longhaul["dns_lookups"].as_u64(), Some(0));
+    assert!(number(longhaul, "cpu_agent_s") > 0.0 && number(longhaul, "cpu_gateway_s") > 0.0);
+    let environment = &results["environment"];
+    for field in ["cpu", "kernel", "date"] {
+        assert!(
+            environment[field].as_str().is_some_and(|text| !text.is_empty()),
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn chromium_loads_the_same_page_with_every_system() {
+    if !worlds() || !programs() {
+        return;
+    }
+    let folder = folder();
+    let (results, report) = (path(&folder, "results.json"), path(&folder, "report.html"));
+    let mut command = bench(&[
+        "pages",
+        "--link",
+        "lte",
+        "--pages",
+        "altavista",
+        "--loader",
+        "chromium",
+        "--runs",
+        "1",
+    ]);
+    command.args(["--system", "direct,direct-h2,squid,longhaul", "--detail", "all"]);
+    let output = run(command.arg("--json").arg(&results));
+    assert!(output.status.success(), "{}", said(&output));
+    let found = json(&results);
+    assert_eq!(rows(&found).len(), 4);
+    for row in rows(&found) {
+        assert_eq!(
+            (row["failed"].as_u64(), row["objects"].as_u64()),
+            (Some(0), Some(4)),
+            "{row}"
+        );
+        assert!(
+            number(row, "first_paint_s") <= number(row, "time_s") + 1.0,
+            "{row}"
+        );
+        assert_eq!(row["detail"]["objects"].as_array().map(Vec::len), Some(4));
+    }
+    let output = run(bench(&["report"]).arg(&results).arg("--out").arg(&report));
+    assert!(output.status.success(), "{}", said(&output));
+    let html = std::fs::read_to_string(&report).expect("a report");
+    assert!(html.contains("altavista") && html.contains("</html>"));
+    // One file that needs nothing else.
+    assert!(!html.contains("src=\"http") && !html.contains("<script src"));
+}
+
+#[test]
+fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
+    if !worlds() {
+        return;
+    }
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let mut command = bench(&[
+        "pages",
+        "--link",
+        "edge",
+        "--pages",
+        "altavista",
+        "--system",
+        "direct",
+        "--runs",
+        "1",
+    ]);
+    command
+        .args(["--state", "cold,revisit,warm,next-edition,sibling", "--json"])
+        .arg(&results);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", said(&output));
+    let results = json(&results);
+    let of = |state: &str| {
+        rows(&results)
+            .iter()
+            .find(|row| row["state"] == state)
+            .expect("a row of each state")
+            .clone()
+    };
+    let (cold, revisit, warm) = (of("cold"), of("revisit"), of("warm"));
+    let states: BTreeSet<_> = rows(&results)
+        .iter()
+        .map(|row| row["state"].to_string())
+        .collect();
+    assert_eq!(states.len(), 5);
+    // Without a cache of its own, a browser without Longhaul loads everything again.
+    assert!(number(&revisit, "bytes_down") > 0.9 * number(&cold, "bytes_down"));
+    assert!(
+        number(&warm, "bytes_down") < 0.7 * number(&cold, "bytes_down"),
+        "{warm}"
+    );
+    assert_eq!(warm["objects"], cold["objects"]);
+}

@@ -1,0 +1,137 @@
+//! The client half of a transport.
+use std::{
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use longhaul_types::LinkProfile;
+
+use crate::{
+    error::TransferError,
+    exchange::{Order, Request},
+    longhaul::LonghaulClient,
+    progress::Progress,
+    quic::QuicClient,
+    server::{Access, Credentials},
+    tcp::TcpClient,
+};
+
+/// A handshake that takes longer has failed: ten round trips of the slowest link with its queues full.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A client; clones are the same one.
+#[derive(Clone)]
+pub struct Client {
+    half: Arc<Half>,
+    tags: Arc<AtomicU64>,
+}
+
+enum Half {
+    Tcp(TcpClient),
+    Quic(QuicClient),
+    Longhaul(Box<LonghaulClient>),
+}
+
+impl Client {
+    /// A client that knows the server and has no connection. Systems that can send a request with their first packet are given what
+    /// they need for it: Longhaul a token, QUIC a session ticket, for which it connects once and closes again.
+    ///
+    /// `number` tells clients of one server apart, 0 first. `profile` is what is known of the link, for systems that take it.
+    ///
+    /// # Errors
+    /// The server does not answer, or does not know that many clients.
+    pub async fn prepare(
+        access: &Access,
+        number: usize,
+        profile: Option<LinkProfile>,
+    ) -> Result<Self, TransferError> {
+        let half = match &access.credentials {
+            Credentials::None => Half::Tcp(TcpClient::new(access.address)),
+            Credentials::Certificate(certificate) => {
+                let prepare = QuicClient::prepare(access.address, certificate);
+                Half::Quic(limited(prepare, "the first QUIC connection").await?)
+            }
+            Credentials::Enrolment(enrolment) => Half::Longhaul(Box::new(LonghaulClient::prepare(
+                access.address,
+                enrolment,
+                number,
+                profile,
+            )?)),
+        };
+        Ok(Self {
+            half: Arc::new(half),
+            tags: Arc::new(AtomicU64::new(1)),
+        })
+    }
+
+    /// Opens a connection and waits for its handshake.
+    ///
+    /// # Errors
+    /// The server does not answer within a minute.
+    pub async fn open(&self) -> Result<(), TransferError> {
+        let open = async {
+            match &*self.half {
+                Half::Tcp(client) => client.open().await,
+                Half::Quic(client) => client.open().await,
+                Half::Longhaul(client) => client.open().await,
+            }
+        };
+        limited(open, "the handshake").await
+    }
+
+    /// Sends a request and receives its response, opening a connection if none is free. It ends when the response is complete or
+    /// when `progress` is stopped. Several can run at a time.
+    ///
+    /// # Errors
+    /// The connection broke, or the bytes are wrong.
+    pub async fn fetch(&self, order: Order, progress: &Progress) -> Result<(), TransferError> {
+        let request = Request {
+            tag: self.tags.fetch_add(1, Ordering::Relaxed),
+            order: Order {
+                length: order.length.with_tag(),
+                ..order
+            },
+        };
+        progress.ask();
+        let outcome = match &*self.half {
+            Half::Tcp(client) => client.fetch(request, progress).await,
+            Half::Quic(client) => client.fetch(request, progress).await,
+            Half::Longhaul(client) => client.fetch(request, progress).await,
+        };
+        progress.end();
+        outcome
+    }
+
+    /// Closes what is open.
+    pub async fn close(&self) {
+        match &*self.half {
+            Half::Tcp(client) => client.close(),
+            Half::Quic(client) => client.close().await,
+            Half::Longhaul(client) => client.close().await,
+        }
+    }
+
+    /// When the session noticed that nothing gets through, in systems that tell.
+    pub fn stalls(&self) -> Vec<Instant> {
+        match &*self.half {
+            Half::Longhaul(client) => client
+                .stalls
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+            Half::Tcp(_) | Half::Quic(_) => Vec::new(),
+        }
+    }
+}
+
+async fn limited<T>(
+    work: impl Future<Output = Result<T, TransferError>>,
+    what: &'static str,
+) -> Result<T, TransferError> {
+    tokio::time::timeout(HANDSHAKE_LIMIT, work)
+        .await
+        .map_err(|_| TransferError::TimedOut(what))?
+}

@@ -1,0 +1,61 @@
+//! Bulk transfers of Longhaul, the kernel's TCP and QUIC over an emulated hop.
+//!
+//! Each [`System`] has a [`Server`] and a [`Client`] that exchange the same requests and responses on real sockets; every byte that arrives
+//! is compared with what it must be. [`measure`] makes one [`Experiment`] of a link in a fresh world, [`bars`] sets its figures against
+//! the limits of the transport.
+//!
+//! ```no_run
+//! use longhaul_bulk::{System, bars, experiments_for, measure};
+//! use longhaul_netem::{LinkDefinition, Profile};
+//! use longhaul_world::{World, WorldConfig};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let link = LinkDefinition::from(Profile::named("umts-384")?);
+//! for experiment in experiments_for(&link) {
+//!     // In a process of its own, so that nothing is left of the experiment before.
+//!     let world = World::build(WorldConfig {
+//!         hop: experiment.hop(&link),
+//!         internet: Profile::named("lan-fast")?.into(),
+//!         seed: 1,
+//!         congestion: None,
+//!     })?;
+//!     let measured = measure(&world, &link, System::Longhaul, experiment).await?;
+//!     println!("{experiment}: {:?}", bars(&link, &measured));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod bars;
+mod bulk;
+mod bundle;
+mod client;
+mod error;
+mod exchange;
+mod experiment;
+mod flows;
+mod kernel;
+mod longhaul;
+mod measure;
+mod measured;
+mod outage;
+mod priority;
+mod progress;
+mod quic;
+mod server;
+mod stage;
+mod system;
+mod tcp;
+
+pub use bars::bars;
+pub use client::Client;
+pub use error::{ServeError, TransferError};
+pub use exchange::{Length, Order, REQUEST, WrongBytes};
+pub use experiment::{Buffer, Experiment, Rival, SessionBefore, experiments_for};
+pub use measure::{BulkError, measure};
+pub use measured::{Bulk, Bundle, Cpu, Measured, OutageEnd, Outcome, Priority, TwoFlows};
+pub use progress::{Arrival, Progress};
+pub use server::{Access, SenderCounters, Server};
+pub use system::{System, UnknownSystem};

@@ -1,0 +1,204 @@
+//! Longhaul's session: the product's protocol and driver, told the link's profile as the agent is.
+mod client;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use longhaul_driver::{
+    DeviceStatus, EarlyData, End, EpochKeys, LinkState, ListenConfig, Listener, OpenOptions, Priority,
+    RecvStream, Session, StreamError, TransportConfig,
+};
+use longhaul_types::{ByteCount, LinkProfile, PublicKey, SecretKey, UnixTime};
+use tokio::task::JoinSet;
+
+pub(crate) use client::LonghaulClient;
+
+use crate::{
+    error::{ServeError, TransferError},
+    exchange::{Body, Length, Order, REQUEST, Request},
+};
+
+/// Devices that the server admits: an experiment has at most two clients.
+const DEVICES: usize = 4;
+/// How long the tokens are good for: longer than any experiment.
+const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// The least send buffer of a response.
+const LEAST_SEND_BUFFER: ByteCount = ByteCount::kib(64);
+/// Stalls that are noted of one session; an outage makes one or two.
+const MOST_STALLS: usize = 1000;
+
+/// What a device was given at enrolment.
+#[derive(Clone)]
+pub(crate) struct Device {
+    secret: SecretKey,
+    token: [u8; 32],
+}
+
+/// What clients of a server need.
+#[derive(Clone)]
+pub(crate) struct Enrolment {
+    gateway: PublicKey,
+    devices: Vec<Device>,
+}
+
+/// When a session noticed that nothing gets through.
+pub(crate) type Stalls = Arc<Mutex<Vec<Instant>>>;
+
+/// The sessions that a server accepted.
+#[derive(Clone, Default)]
+pub(crate) struct Accepted {
+    pub(crate) sessions: Arc<Mutex<Vec<Session>>>,
+    pub(crate) stalls: Stalls,
+}
+
+fn random() -> Result<[u8; 32], getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Data of a response that a gateway holds until it is acknowledged: sixteen times what is under way, so that it never limits. Not more, as
+/// the driver renews a sender's counters when half of a full buffer has gone.
+fn send_buffer(profile: LinkProfile) -> ByteCount {
+    let under_way = (profile.down * profile.rtt).bytes();
+    let most = TransportConfig::gateway().send_buffer.bytes();
+    ByteCount::new(
+        under_way
+            .saturating_mul(16)
+            .clamp(LEAST_SEND_BUFFER.bytes(), most),
+    )
+}
+
+/// Listens as a gateway does, with devices enrolled for this run.
+pub(crate) fn listen(
+    address: SocketAddr,
+    profile: Option<LinkProfile>,
+) -> Result<(Listener, Enrolment), ServeError> {
+    let mut transport = TransportConfig::gateway();
+    if let Some(profile) = profile {
+        transport.send_buffer = send_buffer(profile);
+    }
+    let secret = SecretKey::from_bytes(random()?);
+    let epoch = EpochKeys {
+        epoch: 1,
+        key: random()?,
+    };
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let mut devices = Vec::with_capacity(DEVICES);
+    for _ in 0..DEVICES {
+        let secret = SecretKey::from_bytes(random()?);
+        let [a, b, c, d, ..] = random()?;
+        let token = epoch.mint(&secret.public(), [a, b, c, d], UnixTime::new(now + TOKEN_LIFE));
+        devices.push(Device { secret, token });
+    }
+    let enrolment = Enrolment {
+        gateway: secret.public(),
+        devices,
+    };
+    let admitted: BTreeMap<_, _> = enrolment
+        .devices
+        .iter()
+        .map(|device| (device.secret.public(), DeviceStatus::Admitted))
+        .collect();
+    let listener = longhaul_driver::listen(ListenConfig {
+        listen: address,
+        secret,
+        epoch,
+        reset_secret: random()?,
+        transport,
+        max_sessions: DEVICES * 2,
+        devices: admitted,
+    })?;
+    Ok((listener, enrolment))
+}
+
+/// Accepts for ever; dropped, it ends all sessions.
+pub(crate) async fn serve(mut listener: Listener, accepted: Accepted) {
+    let mut tasks = JoinSet::new();
+    while let Some(incoming) = listener.accept().await {
+        let session = incoming.session;
+        // The listener's limit of sessions bounds this, as an experiment opens few.
+        accepted
+            .sessions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(session.clone());
+        tasks.spawn(note_stalls(session.clone(), accepted.stalls.clone()));
+        tasks.spawn(answer_all(session));
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+async fn answer_all(session: Session) {
+    let mut tasks = JoinSet::new();
+    while let Ok(request) = session.accept().await {
+        let session = session.clone();
+        tasks.spawn(async move {
+            if let Err(error) = answer(session, request).await {
+                tracing::debug!(%error, "response ended");
+            }
+        });
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+async fn answer(session: Session, mut stream: RecvStream) -> Result<(), TransferError> {
+    let mut request = Vec::with_capacity(REQUEST);
+    while let Some(bytes) = stream.read().await? {
+        if request.len() + bytes.len() > REQUEST {
+            break;
+        }
+        request.extend_from_slice(&bytes);
+    }
+    let Some(request) = Request::decode(&request) else {
+        return Err(StreamError::Finished.into());
+    };
+    let mut body = Body::of(request).peekable();
+    let first = body.next().unwrap_or_default();
+    let end = if body.peek().is_none() {
+        End::Finish
+    } else {
+        End::Open
+    };
+    let mut response = session.open(options_of(request.order), first, end).await?;
+    for piece in body {
+        response.write(piece).await?;
+    }
+    Ok(response.finish().await?)
+}
+
+fn options_of(order: Order) -> OpenOptions {
+    OpenOptions {
+        class: Priority::new(order.class),
+        early: EarlyData::Allowed,
+        total: match order.length {
+            Length::Bytes(bytes) => Some(bytes),
+            Length::Endless => None,
+        },
+    }
+}
+
+async fn note_stalls(session: Session, stalls: Stalls) {
+    let mut state = session.state();
+    // The session must end when its users have gone, so this task keeps no handle.
+    drop(session);
+    while state.changed().await.is_ok() {
+        let state = state.borrow_and_update().clone();
+        match state {
+            LinkState::Stalled => {
+                let mut stalls = stalls.lock().unwrap_or_else(PoisonError::into_inner);
+                if stalls.len() < MOST_STALLS {
+                    stalls.push(Instant::now());
+                }
+            }
+            LinkState::Closed(_) => return,
+            LinkState::Connecting | LinkState::Open => {}
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! One experiment in one world.
+use std::time::Duration;
+
+use longhaul_netem::LinkDefinition;
+use longhaul_report::Series;
+use longhaul_types::Timestamp;
+use longhaul_world::World;
+
+use crate::{
+    bulk, bundle,
+    error::{ServeError, TransferError},
+    experiment::Experiment,
+    flows,
+    measured::{Cpu, Measured, Outcome},
+    outage, priority,
+    stage::Stage,
+    system::System,
+};
+
+/// A world older than this is no fresh one: scripted outages would come at the wrong time.
+const FRESH: Timestamp = Timestamp::from_nanos(5_000_000_000);
+/// The emulator's own error beyond which a run measures the machine.
+const LATENESS_FLOOR: Duration = Duration::from_millis(5);
+
+/// An experiment that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BulkError {
+    /// The server could not be started.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// A client failed.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// The world was used before.
+    #[error("this world is {0:?} old; an experiment wants one that was just built")]
+    OldWorld(Duration),
+    /// It did not end.
+    #[error("no result after {0:?}: {1} hangs")]
+    Hung(Duration, System),
+}
+
+/// Makes an experiment in a fresh world whose hop is [`Experiment::hop`] of the same link. Runs on any tokio runtime with time enabled.
+///
+/// What goes wrong with a transfer once the server runs is no error but part of the result ([`Measured::errors`]): a system that does
+/// not finish is a finding.
+///
+/// # Errors
+/// The server could not be started, or the world is not fresh.
+pub async fn measure(
+    world: &World,
+    link: &LinkDefinition,
+    system: System,
+    experiment: Experiment,
+) -> Result<Measured, BulkError> {
+    let age = world.hop().now();
+    if age > FRESH {
+        return Err(BulkError::OldWorld(age - Timestamp::ZERO));
+    }
+    let stage = Stage::set(world, link, system).await?;
+    let mut series = Vec::new();
+    let mut errors = Vec::new();
+    let before = stage.cpu();
+    let limit = experiment.limit(link);
+    let run = run(&stage, experiment, &mut series, &mut errors);
+    let outcome = match tokio::time::timeout(limit, run).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(BulkError::Hung(limit, system)),
+    };
+    let outcome = match outcome {
+        Ok(outcome) => Some(outcome),
+        Err(error) => {
+            errors.push(error.to_string());
+            None
+        }
+    };
+    let lateness = world.hop().take_lateness().percentile(99);
+    if lateness > LATENESS_FLOOR.max(link.rtt() / 20) {
+        errors.push(format!(
+            "the emulator was late by {lateness:?} (p99): this machine is overloaded, run fewer experiments side by side"
+        ));
+    }
+    if let Some(fault) = world.hop().snapshot().driver.fault {
+        errors.push(format!("the emulated link stopped: {fault}"));
+    }
+    Ok(Measured {
+        link: link.name.clone(),
+        system,
+        experiment,
+        outcome,
+        series,
+        cpu: before.zip(stage.cpu()).map(|(before, after)| Cpu {
+            client_s: after.client_s - before.client_s,
+            server_s: after.server_s - before.server_s,
+        }),
+        lateness_p99_s: lateness.as_secs_f64(),
+        errors,
+    })
+}
+
+async fn run(
+    stage: &Stage<'_>,
+    experiment: Experiment,
+    series: &mut Vec<Series>,
+    errors: &mut Vec<String>,
+) -> Result<Outcome, BulkError> {
+    Ok(match experiment {
+        Experiment::Bulk { length, .. } => bulk::run(stage, length, series).await?,
+        Experiment::Bundle { bytes, session } => bundle::run(stage, bytes, session).await?,
+        Experiment::Outage { length } => outage::run(stage, length, series, errors).await?,
+        Experiment::TwoFlows { rival, length, .. } => flows::run(stage, rival, length, series).await?,
+        Experiment::Priority { length } => priority::run(stage, length).await?,
+    })
+}

@@ -1,0 +1,86 @@
+//! Small messages beside a download.
+use std::time::Duration;
+
+use crate::{
+    bulk::Window,
+    client::Client,
+    error::TransferError,
+    exchange::Order,
+    measured::{Outcome, Priority},
+    stage::Stage,
+};
+
+/// Length of a message.
+pub(crate) const MESSAGE: u64 = 2000;
+/// A message that takes longer has failed: four times what the deepest queue of the profiles holds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Messages on the idle link.
+const ALONE: usize = 3;
+/// The download has found its rate by then.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Messages are at least this far apart.
+const APART: Duration = Duration::from_millis(500);
+/// Most messages.
+const MOST: usize = 500;
+
+pub(crate) async fn run(stage: &Stage<'_>, length: Duration) -> Result<Outcome, TransferError> {
+    let client = stage.open_client(0).await?;
+    let mut alone = Vec::with_capacity(ALONE);
+    for _ in 0..ALONE {
+        alone.push(message(stage, &client).await?);
+        stage.until(stage.hop().now() + APART).await;
+    }
+    alone.sort_by(f64::total_cmp);
+    let download = stage.start(&client, Order::endless());
+    stage
+        .until(stage.hop().now() + stage.link.rtt() * 2 + SETTLE)
+        .await;
+    // Kernel TCP needs a second connection, which the first message opens.
+    message(stage, &client).await?;
+    let window = Window::open(stage);
+    let end = stage.hop().now() + length;
+    let mut times = Vec::new();
+    while stage.hop().now() < end && times.len() < MOST {
+        times.push(message(stage, &client).await?);
+        stage.until(stage.hop().now() + APART.max(stage.link.rtt())).await;
+    }
+    let link = window.close(stage, &download.progress);
+    download.stop().await?;
+    stage.close(&client).await;
+    times.sort_by(f64::total_cmp);
+    Ok(Outcome::Priority(Priority {
+        alone_s: percentile(&alone, 50),
+        p50_s: percentile(&times, 50),
+        p95_s: percentile(&times, 95),
+        messages: u32::try_from(times.len()).unwrap_or(u32::MAX),
+        utilisation: link.utilisation,
+    }))
+}
+
+/// From asking to the last byte.
+async fn message(stage: &Stage<'_>, client: &Client) -> Result<f64, TransferError> {
+    let progress = stage.fetch(client, Order::urgent(MESSAGE), PATIENCE).await?;
+    let ended = progress.last().map(|last| last.at);
+    let took = progress.asked().zip(ended).map(|(asked, ended)| ended - asked);
+    Ok(took.ok_or(TransferError::TimedOut("a message"))?.as_secs_f64())
+}
+
+/// Nearest rank; zero of nothing.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentile_is_the_nearest_rank() {
+        let times = [1.0, 2.0, 3.0, 4.0];
+        let of = |percent| percentile(&times, percent).to_bits();
+        assert_eq!(of(50), 2.0_f64.to_bits());
+        assert_eq!(of(95), 4.0_f64.to_bits());
+        assert_eq!(percentile(&[], 95).to_bits(), 0.0_f64.to_bits());
+    }
+}

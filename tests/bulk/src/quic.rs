@@ -1,0 +1,205 @@
+//! QUIC by quinn, with its defaults: one bidirectional stream a request.
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use quinn::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
+use rustls::RootCertStore;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::task::JoinSet;
+
+use crate::{
+    error::{ServeError, TransferError},
+    exchange::{Body, Checker, Length, REQUEST, Request},
+    progress::Progress,
+};
+
+/// Name in the throw-away certificate.
+const NAME: &str = "gateway.invalid";
+/// Most bytes taken from a stream at once.
+const READ: usize = 64 * 1024;
+/// Connections whose counters are kept: an experiment opens two or three.
+const MOST_CONNECTIONS: usize = 64;
+
+/// Connections that a server accepted.
+pub(crate) type Connections = Arc<Mutex<Vec<Connection>>>;
+
+/// Listens with a certificate made for this run.
+pub(crate) fn listen(address: SocketAddr) -> Result<(Endpoint, CertificateDer<'static>), ServeError> {
+    let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
+    let certificate = made.cert.der().clone();
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let config = ServerConfig::with_single_cert(vec![certificate.clone()], key)?;
+    let endpoint =
+        Endpoint::server(config, address).map_err(|source| ServeError::Socket { address, source })?;
+    Ok((endpoint, certificate))
+}
+
+/// Accepts for ever; dropped, it ends all connections.
+pub(crate) async fn serve(endpoint: Endpoint, accepted: Connections) {
+    let mut tasks = JoinSet::new();
+    while let Some(incoming) = endpoint.accept().await {
+        let Ok(connecting) = incoming.accept() else {
+            continue;
+        };
+        // A server may always answer before the handshake is complete: it takes the request that came as 0-RTT data.
+        let Ok((connection, _)) = connecting.into_0rtt() else {
+            continue;
+        };
+        let mut kept = accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MOST_CONNECTIONS {
+            kept.push(connection.clone());
+        }
+        drop(kept);
+        tasks.spawn(answer_all(connection));
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+async fn answer_all(connection: Connection) {
+    let mut tasks = JoinSet::new();
+    while let Ok((send, receive)) = connection.accept_bi().await {
+        tasks.spawn(async move {
+            if let Err(error) = answer(send, receive).await {
+                tracing::debug!(%error, "stream ended");
+            }
+        });
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<(), TransferError> {
+    let quic = |error: &dyn std::fmt::Display| TransferError::Quic(error.to_string());
+    let mut request = [0; REQUEST];
+    receive
+        .read_exact(&mut request)
+        .await
+        .map_err(|error| quic(&error))?;
+    let Some(request) = Request::decode(&request) else {
+        return Err(TransferError::Quic("not a request".to_owned()));
+    };
+    // Quinn sends streams of a higher number first; its default is 0.
+    send.set_priority(3 - i32::from(request.order.class))
+        .map_err(|error| quic(&error))?;
+    for piece in Body::of(request) {
+        send.write_chunk(piece).await.map_err(|error| quic(&error))?;
+    }
+    send.finish().map_err(|error| quic(&error))
+}
+
+/// The client's connection.
+#[derive(Debug)]
+pub(crate) struct QuicClient {
+    endpoint: Endpoint,
+    server: SocketAddr,
+    connection: tokio::sync::Mutex<Option<Connection>>,
+}
+
+impl QuicClient {
+    /// A client that has a session ticket of the server, as it would from an earlier visit, and no connection.
+    pub(crate) async fn prepare(
+        server: SocketAddr,
+        certificate: &CertificateDer<'static>,
+    ) -> Result<Self, TransferError> {
+        let local: SocketAddr = match server {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let mut endpoint = Endpoint::client(local).map_err(TransferError::socket("opening a UDP socket"))?;
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone())?;
+        let config = ClientConfig::with_root_certificates(Arc::new(roots))
+            .map_err(|error| TransferError::Quic(error.to_string()))?;
+        endpoint.set_default_client_config(config);
+        let client = Self {
+            endpoint,
+            server,
+            connection: tokio::sync::Mutex::new(None),
+        };
+        client.open().await?;
+        // The ticket comes behind the handshake and ahead of this response.
+        let request = Request {
+            tag: u64::MAX,
+            order: crate::exchange::Order::bytes(100),
+        };
+        client.fetch(request, &Progress::new()).await?;
+        client.close().await;
+        Ok(client)
+    }
+
+    fn dial(&self) -> Result<quinn::Connecting, TransferError> {
+        self.endpoint
+            .connect(self.server, NAME)
+            .map_err(|error| TransferError::Quic(error.to_string()))
+    }
+
+    /// Opens the connection and waits for its handshake.
+    pub(crate) async fn open(&self) -> Result<(), TransferError> {
+        let connection = self.dial()?.await?;
+        *self.connection.lock().await = Some(connection);
+        Ok(())
+    }
+
+    /// The connection; a new one sends what follows as 0-RTT data.
+    async fn connected(&self) -> Result<Connection, TransferError> {
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = &*connection {
+            return Ok(connection.clone());
+        }
+        let new = match self.dial()?.into_0rtt() {
+            Ok((connection, _accepted)) => connection,
+            Err(connecting) => connecting.await?,
+        };
+        *connection = Some(new.clone());
+        Ok(new)
+    }
+
+    pub(crate) async fn fetch(&self, request: Request, progress: &Progress) -> Result<(), TransferError> {
+        let connection = self.connected().await?;
+        let (mut send, mut receive) = connection.open_bi().await?;
+        send.write_chunk(request.encode())
+            .await
+            .map_err(|error| TransferError::Quic(error.to_string()))?;
+        send.finish()
+            .map_err(|error| TransferError::Quic(error.to_string()))?;
+        let mut checker = Checker::new(request.tag);
+        loop {
+            let chunk = tokio::select! {
+                chunk = receive.read_chunk(READ, true) => chunk.map_err(of_read)?,
+                () = progress.stopped() => {
+                    // A stream that ended by itself needs no stop.
+                    let _ended = receive.stop(VarInt::from_u32(0));
+                    return Ok(());
+                }
+            };
+            let Some(chunk) = chunk else { break };
+            checker.take(&chunk.bytes)?;
+            progress.arrive(Instant::now(), checker.received());
+        }
+        match request.order.length {
+            Length::Bytes(asked) if asked != checker.received() => Err(TransferError::Short {
+                received: checker.received(),
+                asked,
+            }),
+            Length::Bytes(_) | Length::Endless => Ok(()),
+        }
+    }
+
+    /// Closes the connection and waits until the peer has been told.
+    pub(crate) async fn close(&self) {
+        if let Some(connection) = self.connection.lock().await.take() {
+            connection.close(VarInt::from_u32(0), b"");
+            self.endpoint.wait_idle().await;
+        }
+    }
+}
+
+fn of_read(error: quinn::ReadError) -> TransferError {
+    if let quinn::ReadError::ConnectionLost(lost) = error {
+        TransferError::QuicConnection(lost)
+    } else {
+        TransferError::Quic(error.to_string())
+    }
+}

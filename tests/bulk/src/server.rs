@@ -1,0 +1,213 @@
+//! The server half of a transport.
+use std::{
+    net::SocketAddr,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
+
+use longhaul_types::LinkProfile;
+use rustls_pki_types::CertificateDer;
+use tokio::task::JoinHandle;
+
+use crate::{
+    error::ServeError,
+    longhaul::{self, Accepted, Enrolment},
+    quic::{self, Connections},
+    system::System,
+    tcp,
+};
+
+/// What a client needs to reach a server. It can be handed to another thread.
+#[derive(Clone)]
+pub struct Access {
+    pub(crate) system: System,
+    pub(crate) address: SocketAddr,
+    pub(crate) credentials: Credentials,
+}
+
+#[derive(Clone)]
+pub(crate) enum Credentials {
+    None,
+    Certificate(CertificateDer<'static>),
+    Enrolment(Enrolment),
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Access({} at {})", self.system, self.address)
+    }
+}
+
+impl Access {
+    /// The same server under another address, as another namespace sees it.
+    #[must_use]
+    pub fn at(mut self, address: SocketAddr) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// Where the server listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// What the sending side counted, where the system tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Stream bytes that were sent again.
+    pub retransmitted_bytes: Option<u64>,
+    /// Packets that the sender took for lost.
+    pub lost_packets: Option<u64>,
+    /// Packets sent.
+    pub sent_packets: Option<u64>,
+    /// Smoothed round-trip time of the newest connection.
+    pub srtt: Option<Duration>,
+}
+
+/// A server that answers requests until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    access: Access,
+    counting: Counting,
+    task: JoinHandle<()>,
+}
+
+enum Counting {
+    Nothing,
+    Quic(Connections),
+    Longhaul(Accepted),
+}
+
+impl std::fmt::Debug for Counting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Quic(_) => "Quic",
+            Self::Longhaul(_) => "Longhaul",
+        })
+    }
+}
+
+impl Server {
+    /// Starts a server on the current runtime; port 0 takes a free one. `profile` is the link's, where it is known; Longhaul sizes its
+    /// buffers by it.
+    ///
+    /// # Errors
+    /// The address cannot be had, or the kernel lacks the congestion control.
+    pub fn start(
+        system: System,
+        listen: SocketAddr,
+        profile: Option<LinkProfile>,
+    ) -> Result<Self, ServeError> {
+        let socket = |source| ServeError::Socket {
+            address: listen,
+            source,
+        };
+        if let Some(congestion) = system.kernel_congestion() {
+            let listener = tcp::listen(listen, congestion)?;
+            let address = listener.local_addr().map_err(socket)?;
+            let task = tokio::spawn(tcp::serve(listener));
+            return Ok(Self::new(
+                system,
+                address,
+                Credentials::None,
+                Counting::Nothing,
+                task,
+            ));
+        }
+        if system == System::Quinn {
+            let (endpoint, certificate) = quic::listen(listen)?;
+            let address = endpoint.local_addr().map_err(socket)?;
+            let connections = Connections::default();
+            let task = tokio::spawn(quic::serve(endpoint, connections.clone()));
+            let credentials = Credentials::Certificate(certificate);
+            return Ok(Self::new(
+                system,
+                address,
+                credentials,
+                Counting::Quic(connections),
+                task,
+            ));
+        }
+        let (listener, enrolment) = longhaul::listen(listen, profile)?;
+        let address = listener.local_addr();
+        let accepted = Accepted::default();
+        let task = tokio::spawn(longhaul::serve(listener, accepted.clone()));
+        let credentials = Credentials::Enrolment(enrolment);
+        Ok(Self::new(
+            system,
+            address,
+            credentials,
+            Counting::Longhaul(accepted),
+            task,
+        ))
+    }
+
+    const fn new(
+        system: System,
+        address: SocketAddr,
+        credentials: Credentials,
+        counting: Counting,
+        task: JoinHandle<()>,
+    ) -> Self {
+        Self {
+            access: Access {
+                system,
+                address,
+                credentials,
+            },
+            counting,
+            task,
+        }
+    }
+
+    /// What clients need.
+    pub fn access(&self) -> Access {
+        self.access.clone()
+    }
+
+    /// The counters of all its connections together.
+    pub fn counters(&self) -> SenderCounters {
+        match &self.counting {
+            Counting::Nothing => SenderCounters::default(),
+            Counting::Quic(connections) => {
+                let connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
+                let paths = || connections.iter().map(|connection| connection.stats().path);
+                SenderCounters {
+                    retransmitted_bytes: None,
+                    lost_packets: Some(paths().map(|path| path.lost_packets).sum()),
+                    sent_packets: Some(paths().map(|path| path.sent_packets).sum()),
+                    srtt: paths().next_back().map(|path| path.rtt),
+                }
+            }
+            Counting::Longhaul(accepted) => {
+                let sessions = accepted.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+                let stats = || sessions.iter().map(longhaul_driver::Session::stats);
+                SenderCounters {
+                    retransmitted_bytes: Some(stats().map(|stats| stats.retransmitted_bytes).sum()),
+                    lost_packets: Some(stats().map(|stats| stats.packets_lost).sum()),
+                    sent_packets: Some(stats().map(|stats| stats.packets_sent).sum()),
+                    srtt: stats().next_back().map(|stats| stats.srtt),
+                }
+            }
+        }
+    }
+
+    /// When a connection noticed that nothing gets through, in systems that tell.
+    pub fn stalls(&self) -> Vec<Instant> {
+        match &self.counting {
+            Counting::Longhaul(accepted) => {
+                let stalls = accepted.stalls.lock().unwrap_or_else(PoisonError::into_inner);
+                stalls.clone()
+            }
+            Counting::Nothing | Counting::Quic(_) => Vec::new(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,120 @@
+//! Experiments on real packets of the kernel, over an emulated UMTS link.
+use std::time::Duration;
+
+use longhaul_bulk::{Experiment, Measured, Outcome, SessionBefore, System, bars, measure};
+use longhaul_netem::LinkDefinition;
+use longhaul_world::{World, WorldConfig, WorldError};
+
+fn link(name: &str) -> LinkDefinition {
+    let Some(link) = LinkDefinition::built_in().find(|link| link.name == name) else {
+        panic!("no built-in link is called {name}")
+    };
+    link
+}
+
+#[expect(clippy::print_stdout, reason = "a test that is skipped must say so")]
+fn skip(why: &impl std::fmt::Display) {
+    println!("SKIPPED: {why}");
+}
+
+/// A fresh world, or nothing without the privileges that it needs.
+fn world(link: &LinkDefinition, experiment: Experiment) -> Option<World> {
+    let config = WorldConfig {
+        hop: experiment.hop(link),
+        internet: self::link("lan-fast").hop,
+        seed: 1,
+        congestion: None,
+    };
+    match World::build(config) {
+        Ok(world) => Some(world),
+        Err(error @ (WorldError::Namespace(_) | WorldError::Device { .. })) => {
+            skip(&error);
+            None
+        }
+        Err(error) => panic!("no world: {error}"),
+    }
+}
+
+async fn measured(link: &LinkDefinition, system: System, experiment: Experiment) -> Option<Measured> {
+    let world = world(link, experiment)?;
+    match measure(&world, link, system, experiment).await {
+        Ok(measured) => Some(measured),
+        Err(error @ longhaul_bulk::BulkError::Serve(_)) => {
+            skip(&error);
+            None
+        }
+        Err(error) => panic!("{system}: {error}"),
+    }
+}
+
+#[tokio::test]
+async fn bulk_fills_the_link() {
+    let link = link("umts-384");
+    let experiment = Experiment::Bulk {
+        length: Duration::from_secs(5),
+        loss_per_mille: 0,
+    };
+    for system in [System::Longhaul, System::Cubic] {
+        let Some(measured) = measured(&link, system, experiment).await else {
+            return;
+        };
+        assert_eq!(measured.errors, Vec::<String>::new(), "{system}");
+        let Some(Outcome::Bulk(bulk)) = &measured.outcome else {
+            panic!("{system}: no figures")
+        };
+        assert!(bulk.utilisation > 0.9 && bulk.utilisation < 1.02, "{bulk:?}");
+        assert!(bulk.goodput > 0.8 && bulk.goodput < bulk.utilisation, "{bulk:?}");
+        assert!(bulk.queue_p50_s <= bulk.queue_p95_s, "{bulk:?}");
+        assert!(bulk.feedback > 0.0 && bulk.feedback < 0.5, "{bulk:?}");
+        // The queue of the profile takes 2.5 s to send.
+        assert!(bulk.queue_p95_s < 2.6, "{bulk:?}");
+        let curves: Vec<_> = measured.series.iter().map(|curve| curve.what.as_str()).collect();
+        assert_eq!(curves, ["goodput, bit/s", "queueing delay, s"]);
+        assert!(measured.series.iter().all(|curve| curve.points.len() > 20));
+        let line = serde_json::to_string(&measured).unwrap();
+        let read: Measured = serde_json::from_str(&line).unwrap();
+        assert!(bars(&link, &read).len() >= 7, "{system}");
+    }
+}
+
+#[tokio::test]
+async fn every_system_fetches_a_bundle() {
+    let link = link("lte");
+    for session in [SessionBefore::Open, SessionBefore::None] {
+        let experiment = Experiment::Bundle {
+            bytes: 20_000,
+            session,
+        };
+        for system in System::ALL {
+            let Some(measured) = measured(&link, system, experiment).await else {
+                continue;
+            };
+            let Some(Outcome::Bundle(bundle)) = &measured.outcome else {
+                panic!("{system}, {session:?}: {:?}", measured.errors)
+            };
+            // Light is not outrun: a round trip at least, and the bytes' own time.
+            let rtt = link.rtt().as_secs_f64() * 0.9;
+            assert!(bundle.first_byte_s > rtt, "{system}: {bundle:?}");
+            assert!(bundle.last_byte_s >= bundle.first_byte_s, "{system}: {bundle:?}");
+            assert!(bundle.bytes_down > 20_000, "{system}: {bundle:?}");
+            assert!(bundle.busy.is_some(), "{system}: {bundle:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn outage_is_seen_and_outlasted() {
+    let link = link("umts-384");
+    let experiment = Experiment::Outage {
+        length: Duration::from_secs(5),
+    };
+    let Some(measured) = measured(&link, System::Longhaul, experiment).await else {
+        return;
+    };
+    let Some(Outcome::Outage(outage)) = &measured.outcome else {
+        panic!("no figures: {:?}", measured.errors)
+    };
+    assert_eq!(outage.connections_lost, 0, "{:?}", measured.errors);
+    assert!(outage.first_byte_s.is_some_and(|late| late < 5.0), "{outage:?}");
+    assert!(outage.regained.is_some_and(|share| share > 0.5), "{outage:?}");
+}

@@ -1,0 +1,38 @@
+//! Hashes of the bodies that the page received.
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::json;
+
+use crate::{
+    devtools::{DevTools, DevToolsError},
+    requests::Requests,
+    tab::Tab,
+};
+
+/// Notes the BLAKE3 of each whole body. The browser hands out text as it decoded it: where that changed the length
+/// (a byte order mark, another encoding than UTF-8), and where the browser keeps the body no more, there is no hash.
+pub(crate) async fn hash(
+    devtools: &mut DevTools,
+    tab: &Tab,
+    requests: &mut Requests,
+) -> Result<(), DevToolsError> {
+    for (at, id, length) in requests.bodies() {
+        let asked = json!({ "requestId": id });
+        let answer = match tab.call(devtools, "Network.getResponseBody", asked).await {
+            Ok(answer) => answer,
+            Err(DevToolsError::Refused { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let body = answer["body"].as_str().unwrap_or_default();
+        let bytes = if answer["base64Encoded"].as_bool() == Some(true) {
+            STANDARD
+                .decode(body)
+                .map_err(|error| DevToolsError::Malformed(error.to_string()))?
+        } else {
+            body.as_bytes().to_vec()
+        };
+        if u64::try_from(bytes.len()).is_ok_and(|bytes| bytes == length) {
+            requests.hashed(at, blake3::hash(&bytes).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Page loads by a real Chromium from a site on loopback.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
+)]
+mod endings;
+mod objects;
+mod processes;
+mod proxied;
+mod quiet;
+mod site;
+
+use std::time::Duration;
+
+use longhaul_chromium::{BrowserOptions, Names};
+use longhaul_loader::{ObjectLoad, PageLoad};
+use site::Site;
+
+/// For one load on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A browser that finds the two hosts of the site and no others.
+fn direct(site: &Site) -> BrowserOptions {
+    let hosts = ["site.test", "img.test"];
+    BrowserOptions::direct(Names::fixed(hosts.map(|host| (host, site.address()))))
+}
+
+/// The object at a URL.
+fn object<'a>(load: &'a PageLoad, url: &str) -> &'a ObjectLoad {
+    let found = load.objects.iter().find(|object| object.url.as_str() == url);
+    found.unwrap_or_else(|| panic!("{url} is not among {:#?}", load.objects))
+}

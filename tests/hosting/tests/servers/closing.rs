@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use anyhow::Result;
+use longhaul_hosting::{Announcement, CloseAfter, HostingOptions, KeepAlive};
+use tokio::net::TcpStream;
+
+use crate::client::{Body, Client, get, server};
+
+fn closing(responses: u32, announcement: Announcement) -> HostingOptions {
+    HostingOptions {
+        close_after: Some(CloseAfter {
+            responses,
+            announcement,
+        }),
+        ..HostingOptions::default()
+    }
+}
+
+#[tokio::test]
+async fn the_announced_end_stands_on_the_last_response() -> Result<()> {
+    let server = server(closing(3, Announcement::Announced)).await?;
+    let mut client = Client::connect(server.hosting.plain()[0]).await?;
+    for number in 1..=3 {
+        let answer = client.get("/100").await?;
+        let close = (number == 3).then_some("close");
+        assert_eq!(answer.field("connection"), close, "{number}");
+    }
+    client.ended().await
+}
+
+#[tokio::test]
+async fn the_silent_end_is_a_fin_and_nothing_else() -> Result<()> {
+    let server = server(closing(2, Announcement::Silent)).await?;
+    let mut client = Client::connect(server.hosting.plain()[0]).await?;
+    for _ in 0..2 {
+        assert_eq!(client.get("/100").await?.field("connection"), None);
+    }
+    client.ended().await?;
+    assert_eq!(server.hosting.statistics().requests, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_pipelined_behind_the_end_are_lost_and_the_responses_before_it_are_not() -> Result<()> {
+    for announcement in [Announcement::Announced, Announcement::Silent] {
+        let server = server(closing(3, announcement)).await?;
+        let mut client = Client::connect(server.hosting.plain()[0]).await?;
+        // Enough that the server leaves bytes unread, which must not make its close a reset.
+        let request = get("/300000");
+        client.send(&request.repeat(200)).await?;
+        for _ in 0..3 {
+            assert_eq!(client.answer(Body::Framed).await?.body.len(), 300_000);
+        }
+        client.ended().await?;
+        assert_eq!(server.hosting.statistics().requests, 3, "{announcement:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_keep_alive_every_response_closes() -> Result<()> {
+    let options = HostingOptions {
+        keep_alive: KeepAlive::Off,
+        ..HostingOptions::default()
+    };
+    let server = server(options).await?;
+    for _ in 0..2 {
+        let mut client = Client::connect(server.hosting.plain()[0]).await?;
+        assert_eq!(client.get("/100").await?.field("connection"), Some("close"));
+        client.ended().await?;
+    }
+    assert_eq!(server.hosting.statistics().connections, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn http_1_0_closes_unless_asked_to_persist() -> Result<()> {
+    let server = server(HostingOptions::default()).await?;
+    let mut client = Client::connect(server.hosting.plain()[0]).await?;
+    let ask = |more: &str| format!("GET /9 HTTP/1.0\r\nHost: a.example\r\n{more}\r\n");
+    client.send(&ask("Connection: keep-alive\r\n")).await?;
+    let answer = client.answer(Body::Framed).await?;
+    assert_eq!(answer.field("connection"), Some("keep-alive"));
+    client.send(&ask("")).await?;
+    assert_eq!(client.answer(Body::Framed).await?.body.len(), 9);
+    client.ended().await
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_and_a_used_one_is_not() -> Result<()> {
+    let options = HostingOptions {
+        keep_alive_timeout: Duration::from_millis(150),
+        think_time: Duration::from_millis(400),
+        ..HostingOptions::default()
+    };
+    let server = server(options).await?;
+    let mut client = Client::connect(server.hosting.plain()[0]).await?;
+    // Thinking is longer than the idle time, and is not idle.
+    for _ in 0..2 {
+        assert_eq!(client.get("/100").await?.body.len(), 100);
+    }
+    client.ended().await
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_their_turn() -> Result<()> {
+    let options = HostingOptions {
+        max_connections: 1,
+        ..HostingOptions::default()
+    };
+    let server = server(options).await?;
+    let address = server.hosting.plain()[0];
+    let mut first = Client::connect(address).await?;
+    first.get("/1").await?;
+    let mut second = Client::connect(address).await?;
+    second.send(&get("/2")).await?;
+    for _ in 0..100 {
+        first.get("/1").await?;
+    }
+    assert_eq!(server.hosting.statistics().connections, 1);
+    drop(first);
+    assert_eq!(second.answer(Body::Framed).await?.body.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dropped_server_is_gone() -> Result<()> {
+    let server = server(HostingOptions::default()).await?;
+    let address = server.hosting.plain()[0];
+    let mut client = Client::connect(address).await?;
+    client.get("/1").await?;
+    drop(server);
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! The servers of the testbed on real sockets of the loopback interface.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+mod client;
+mod closing;
+mod hosting;
+mod names;
+mod secure;
+mod splitting;

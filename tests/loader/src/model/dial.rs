@@ -1,0 +1,259 @@
+//! Opening a connection: name, TCP, the proxy's tunnel, TLS.
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::{HeaderMap, StatusCode};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, timeout_at},
+};
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use super::{
+    framing::{FramingError, Part, ResponseDecoder},
+    names::{NameError, Names},
+};
+
+/// A byte stream that requests are sent on.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Where requests for one scheme, host and port go.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Origin {
+    pub(super) https: bool,
+    /// As in the URL: IPv6 addresses in brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Origin {
+    pub(super) fn of(url: &Url) -> Option<Self> {
+        Some(Self {
+            https: url.scheme() == "https",
+            host: url.host_str()?.to_owned(),
+            port: url.port_or_known_default()?,
+        })
+    }
+}
+
+/// What a connection leads to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Peer {
+    /// The origin, itself or through a tunnel.
+    Origin(Origin),
+    /// The proxy, for http of any host.
+    Proxy,
+}
+
+/// The way to a peer.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// By the addresses of its name.
+    Names(Arc<Names>),
+    /// By the proxy.
+    Proxy(SocketAddr),
+}
+
+/// A connection to open.
+#[derive(Debug)]
+pub(super) struct Dial {
+    pub(super) connection: u64,
+    pub(super) peer: Peer,
+    pub(super) way: Way,
+    pub(super) trust: Arc<ClientConfig>,
+    pub(super) user_agent: Arc<str>,
+    /// How long each step may take.
+    pub(super) idle: Duration,
+}
+
+/// A connection that could not be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum DialError {
+    #[error("the name {host} has no address: {reason}")]
+    Name { host: String, reason: NameError },
+    #[error("cannot connect to {to}: {reason}")]
+    Connect { to: String, reason: String },
+    #[error("the proxy answered CONNECT with {status}{}", .said.as_deref().map(|said| format!(" ({said})")).unwrap_or_default())]
+    Tunnel {
+        status: StatusCode,
+        said: Option<String>,
+        /// The proxy says that the name does not exist.
+        no_such_name: bool,
+    },
+    #[error("the proxy did not answer CONNECT: {0}")]
+    Proxy(String),
+    #[error("the TLS handshake with {host} failed: {reason}")]
+    Tls { host: String, reason: String },
+}
+
+impl DialError {
+    /// Whether it says that the name does not exist.
+    pub(super) fn no_such_name(&self) -> bool {
+        match self {
+            Self::Name { reason, .. } => matches!(reason, NameError::NotFound | NameError::Invalid),
+            Self::Tunnel { no_such_name, .. } => *no_such_name,
+            Self::Connect { .. } | Self::Proxy(_) | Self::Tls { .. } => false,
+        }
+    }
+}
+
+impl Dial {
+    /// Opens the connection; `established` is called when TCP is connected.
+    pub(super) async fn open<F: Future<Output = ()>>(
+        &self,
+        established: impl FnOnce() -> F,
+    ) -> Result<Box<dyn Stream>, DialError> {
+        let addresses = match (&self.way, &self.peer) {
+            (Way::Proxy(proxy), _) => vec![*proxy],
+            (Way::Names(names), Peer::Origin(origin)) => addresses(names, origin).await?,
+            (Way::Names(_), Peer::Proxy) => Vec::new(),
+        };
+        let stream = self.connect(&addresses).await?;
+        established().await;
+        // Interactive requests must not wait for a full segment.
+        let _ = stream.set_nodelay(true);
+        match (&self.peer, &self.way) {
+            (Peer::Origin(origin), Way::Proxy(_)) => {
+                let stream = self.tunnel(stream, origin).await?;
+                self.tls(stream, origin).await
+            }
+            (Peer::Origin(origin), Way::Names(_)) if origin.https => self.tls(stream, origin).await,
+            (Peer::Origin(_), Way::Names(_)) | (Peer::Proxy, _) => Ok(Box::new(stream)),
+        }
+    }
+
+    fn to(&self) -> String {
+        match (&self.peer, &self.way) {
+            (_, Way::Proxy(proxy)) => format!("the proxy at {proxy}"),
+            (Peer::Origin(origin), Way::Names(_)) => format!("{}:{}", origin.host, origin.port),
+            (Peer::Proxy, Way::Names(_)) => "the proxy".to_owned(),
+        }
+    }
+
+    async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
+        let mut reason = "no address".to_owned();
+        for address in addresses {
+            match timeout_at(self.deadline(), TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => reason = error.to_string(),
+                Err(_) => reason = format!("no answer in {} s", self.idle.as_secs()),
+            }
+        }
+        Err(DialError::Connect {
+            to: self.to(),
+            reason,
+        })
+    }
+
+    /// `CONNECT` (RFC 9110 section 9.3.6).
+    async fn tunnel(&self, mut stream: TcpStream, origin: &Origin) -> Result<TcpStream, DialError> {
+        let authority = format!("{}:{}", origin.host, origin.port);
+        let request = format!(
+            "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {}\r\nProxy-Connection: keep-alive\r\n\r\n",
+            self.user_agent
+        );
+        let answer = async {
+            let broken = |error: io::Error| DialError::Proxy(error.to_string());
+            stream.write_all(request.as_bytes()).await.map_err(broken)?;
+            let mut decoder = ResponseDecoder::default();
+            loop {
+                let malformed = |error: FramingError| DialError::Proxy(error.to_string());
+                if let Some(Part::Head(head)) = decoder.next().map_err(malformed)? {
+                    // What follows a 2xx is the tunnel's; TLS servers do not speak first.
+                    let clean = decoder.buffer().is_empty();
+                    return Ok((head, clean));
+                }
+                if stream.read_buf(decoder.buffer()).await.map_err(broken)? == 0 {
+                    return Err(malformed(FramingError::Truncated));
+                }
+            }
+        };
+        let late = |_| DialError::Proxy(format!("nothing came for {} s", self.idle.as_secs()));
+        let (head, clean) = timeout_at(self.deadline(), answer).await.map_err(late)??;
+        match head.status {
+            status if status.is_success() && clean => Ok(stream),
+            status if status.is_success() => Err(DialError::Proxy("bytes before the tunnel's".to_owned())),
+            status => {
+                let (said, no_such_name) = proxy_error(&head.headers)
+                    .map(|error| (Some(error.said), error.no_such_name))
+                    .unwrap_or_default();
+                Err(DialError::Tunnel {
+                    status,
+                    said,
+                    no_such_name,
+                })
+            }
+        }
+    }
+
+    async fn tls(&self, stream: TcpStream, origin: &Origin) -> Result<Box<dyn Stream>, DialError> {
+        let failed = |reason: String| DialError::Tls {
+            host: origin.host.clone(),
+            reason,
+        };
+        let name = ServerName::try_from(origin.host.trim_matches(['[', ']']).to_owned());
+        let name = name.map_err(|error| failed(error.to_string()))?;
+        let connector = TlsConnector::from(Arc::clone(&self.trust));
+        match timeout_at(self.deadline(), connector.connect(name, stream)).await {
+            Ok(Ok(stream)) => Ok(Box::new(stream)),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(_) => Err(failed(format!("nothing came for {} s", self.idle.as_secs()))),
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.idle
+    }
+}
+
+async fn addresses(names: &Names, origin: &Origin) -> Result<Vec<SocketAddr>, DialError> {
+    let at = |address: IpAddr| SocketAddr::new(address, origin.port);
+    match Host::parse(&origin.host) {
+        Ok(Host::Ipv4(address)) => Ok(vec![at(address.into())]),
+        Ok(Host::Ipv6(address)) => Ok(vec![at(address.into())]),
+        Ok(Host::Domain(name)) => {
+            let found = names.lookup(&name).await.map_err(|reason| DialError::Name {
+                host: name.clone(),
+                reason,
+            })?;
+            Ok(found.into_iter().map(|address| at(address.into())).collect())
+        }
+        Err(_) => Err(DialError::Name {
+            host: origin.host.clone(),
+            reason: NameError::Invalid,
+        }),
+    }
+}
+
+/// An answer that is the proxy's own.
+pub(super) struct ProxyError {
+    /// What the proxy says of it.
+    pub(super) said: String,
+    /// That the name does not exist.
+    pub(super) no_such_name: bool,
+}
+
+/// Reads what proxies say about errors of theirs: `Proxy-Status` (RFC 9209), or Squid's `X-Squid-Error`.
+pub(super) fn proxy_error(headers: &HeaderMap) -> Option<ProxyError> {
+    let text = |name| {
+        headers
+            .get(name)
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    // Origins have proxies, too, and those may add the field to the origin's own errors.
+    let status = text("proxy-status").filter(|said| said.starts_with("longhaul") || said.contains("error="));
+    let said = status.or_else(|| text("x-squid-error"))?;
+    let no_such_name = ["dns_error", "DnsNotFound", "ERR_DNS_FAIL"]
+        .iter()
+        .any(|error| said.contains(error));
+    Some(ProxyError { said, no_such_name })
+}

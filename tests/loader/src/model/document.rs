@@ -1,0 +1,112 @@
+//! Reading an HTML document while it arrives, through its content coding.
+use std::io::Write;
+
+use flate2::write::MultiGzDecoder;
+use longhaul::page::{Discovery, Reference};
+use url::Url;
+
+/// Decoded bytes that are looked through: far more than any page, and a decompression bomb does no harm.
+const MAX_DECODED: usize = 64 * 1024 * 1024;
+
+/// Finds references in a document that arrives in its content coding.
+pub(super) struct DocumentReader {
+    discovery: Discovery,
+    coding: Coding,
+    decoded: usize,
+}
+
+enum Coding {
+    Identity,
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    /// Another coding, which is undone when all of it is there.
+    Other,
+    /// It cannot be decoded any further.
+    Damaged,
+}
+
+impl DocumentReader {
+    /// Begins the document at `url` with this `Content-Encoding` and charset.
+    pub(super) fn new(url: &Url, encoding: &str, charset: Option<&str>) -> Self {
+        let coding = match encoding.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Coding::Identity,
+            "gzip" | "x-gzip" => Coding::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))),
+            _ => Coding::Other,
+        };
+        Self {
+            discovery: Discovery::new(url, charset),
+            coding,
+            decoded: 0,
+        }
+    }
+
+    /// Takes the next bytes as transferred and returns the references that they complete.
+    pub(super) fn write(&mut self, data: &[u8]) -> Vec<Reference> {
+        let decoded = match &mut self.coding {
+            Coding::Identity => return self.discovery.write(data),
+            Coding::Gzip(decoder) => {
+                let intact = decoder.write_all(data).and_then(|()| decoder.flush()).is_ok();
+                let decoded = std::mem::take(decoder.get_mut());
+                self.decoded = self.decoded.saturating_add(decoded.len());
+                if !intact || self.decoded > MAX_DECODED {
+                    self.coding = Coding::Damaged;
+                }
+                decoded
+            }
+            Coding::Other | Coding::Damaged => return Vec::new(),
+        };
+        self.discovery.write(&decoded)
+    }
+
+    /// Ends the document, whose decoded body is `body`, and returns what was still open.
+    pub(super) fn finish(mut self, body: &[u8]) -> Vec<Reference> {
+        let mut found = Vec::new();
+        if matches!(self.coding, Coding::Other) {
+            found = self.discovery.write(body);
+        }
+        found.extend(self.discovery.finish());
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    #[test]
+    fn references_come_out_of_gzip_before_its_end() {
+        let url: Url = "http://a.test/".parse().unwrap();
+        let mut html = b"<img src=first.png>".to_vec();
+        for number in 0..20_000 {
+            write!(html, "<p id={number}>{}</p>", number * 7919 % 10_007).unwrap();
+        }
+        html.extend_from_slice(b"<img src=last.png>");
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&html).unwrap();
+        let coded = encoder.finish().unwrap();
+        let mut reader = DocumentReader::new(&url, "gzip", None);
+        let (start, rest) = coded.split_at(coded.len() / 2);
+        let names = |found: Vec<Reference>| -> Vec<String> {
+            found
+                .into_iter()
+                .map(|found| found.url.path().to_owned())
+                .collect()
+        };
+        assert_eq!(names(reader.write(start)), ["/first.png"]);
+        assert_eq!(names(reader.write(rest)), ["/last.png"]);
+        assert!(reader.finish(&html).is_empty());
+    }
+
+    #[test]
+    fn other_codings_wait_for_the_body_and_damage_ends_quietly() {
+        let url: Url = "http://a.test/".parse().unwrap();
+        let mut reader = DocumentReader::new(&url, "br", None);
+        assert!(reader.write(b"coded").is_empty());
+        assert_eq!(reader.finish(b"<img src=x>").len(), 1);
+        let mut reader = DocumentReader::new(&url, "GZIP", None);
+        assert!(reader.write(b"<img src=x>").is_empty());
+        assert!(reader.write(b"<img src=x>").is_empty());
+        assert!(reader.finish(b"").is_empty());
+    }
+}

@@ -1,0 +1,111 @@
+//! Pages that could not be loaded at all.
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::{
+    connection::Closed,
+    dial::{DialError, ProxyError},
+};
+
+/// A page whose own document did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The URL is not one of http or https with a host.
+    #[error("the page's URL has no host, or is neither http nor https")]
+    Url,
+    /// The page's host does not exist.
+    #[error("the page cannot be loaded: {0}")]
+    NameNotFound(String),
+    /// The page's host could not be reached: TCP, TLS, or the DNS server was silent.
+    #[error("the page cannot be loaded: {0}")]
+    Connect(String),
+    /// The proxy answered in place of the origin.
+    #[error("the proxy answered {status} for the page: {reason}")]
+    Proxy {
+        /// The proxy's status.
+        status: StatusCode,
+        /// What it says of it.
+        reason: String,
+    },
+    /// The connection broke before the response, or HTTP was violated on it.
+    #[error("the page's host did not answer: {0}")]
+    Http(String),
+    /// No response within the limit for the load.
+    #[error("the page's host did not answer in {} s", .0.as_secs())]
+    Time(Duration),
+    /// Redirects without end.
+    #[error("the page redirects more than {0} times in a row")]
+    Redirects(usize),
+    /// A redirect to something that is not http or https.
+    #[error("the page redirects to something that is no http or https URL")]
+    RedirectTarget,
+}
+
+/// Why an object failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("{0}")]
+    Dial(#[from] DialError),
+    #[error("{0}")]
+    Closed(#[from] Closed),
+    #[error("the proxy answered {status}: {said}")]
+    Proxy {
+        status: StatusCode,
+        said: String,
+        no_such_name: bool,
+    },
+    #[error("not loaded within the limit of {} s", .0.as_secs())]
+    Time(Duration),
+    #[error("the body is over the limit of {0} bytes")]
+    TooLarge(u64),
+    #[error("{0}")]
+    Coding(String),
+    #[error("more than {0} redirects in a row")]
+    Redirects(usize),
+    #[error("redirects to something that is no http or https URL")]
+    RedirectTarget,
+}
+
+impl Failure {
+    pub(super) fn of_proxy(status: StatusCode, error: ProxyError) -> Self {
+        Self::Proxy {
+            status,
+            said: error.said,
+            no_such_name: error.no_such_name,
+        }
+    }
+
+    /// Whether the object is missing, rather than failed: its name does not exist.
+    pub(super) fn is_missing(&self) -> bool {
+        match self {
+            Self::Dial(error) => error.no_such_name(),
+            Self::Proxy { no_such_name, .. } => *no_such_name,
+            Self::Closed(_)
+            | Self::Time(_)
+            | Self::TooLarge(_)
+            | Self::Coding(_)
+            | Self::Redirects(_)
+            | Self::RedirectTarget => false,
+        }
+    }
+
+    /// What it means for the page whose own document failed so.
+    pub(super) fn of_page(self) -> ModelError {
+        let text = self.to_string();
+        match self {
+            Self::Dial(DialError::Tunnel { status, said, .. }) => ModelError::Proxy {
+                status,
+                reason: said.unwrap_or_else(|| "it opens no tunnel".to_owned()),
+            },
+            Self::Dial(error) if error.no_such_name() => ModelError::NameNotFound(text),
+            Self::Dial(_) => ModelError::Connect(text),
+            Self::Proxy { status, said, .. } => ModelError::Proxy { status, reason: said },
+            Self::Time(limit) => ModelError::Time(limit),
+            Self::Redirects(limit) => ModelError::Redirects(limit),
+            Self::RedirectTarget => ModelError::RedirectTarget,
+            Self::Closed(_) | Self::TooLarge(_) | Self::Coding(_) => ModelError::Http(text),
+        }
+    }
+}

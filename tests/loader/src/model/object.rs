@@ -1,0 +1,115 @@
+//! One object of a page, and what its response's head says of it.
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, header};
+use longhaul::page::Destination;
+use url::Url;
+
+use super::{document::DocumentReader, framing::Head};
+use crate::{ObjectClass, ObjectLoad, Outcome};
+
+/// An object of a page, on its way or there.
+pub(super) struct Object {
+    pub(super) load: ObjectLoad,
+    /// `Document` is the page's own document; those in frames are `Frame`.
+    pub(super) destination: Destination,
+    pub(super) referrer: Option<Url>,
+    /// Frames around it.
+    pub(super) depth: usize,
+    /// The URLs that redirected to it.
+    pub(super) chain: Vec<Url>,
+    /// Whether a response ever began.
+    pub(super) answered: bool,
+    /// Whether the request left since it was last queued.
+    pub(super) on_the_way: bool,
+    /// How often its connection was closed before any byte of the response.
+    pub(super) unanswered: u32,
+    /// How often the response broke off.
+    pub(super) broken_off: u32,
+    pub(super) receiving: Option<Receiving>,
+}
+
+/// A response that is being received.
+pub(super) struct Receiving {
+    pub(super) head: Head,
+    pub(super) body: Vec<u8>,
+    pub(super) document: Option<DocumentReader>,
+}
+
+impl Object {
+    /// An object of which only its address is known.
+    pub(super) fn new(url: Url, destination: Destination, discovered: Duration) -> Self {
+        Self {
+            load: ObjectLoad {
+                url,
+                class: class_of(destination),
+                outcome: Outcome::Unfinished,
+                status: None,
+                body_bytes: 0,
+                coded_bytes: None,
+                body_hash: None,
+                discovered,
+                sent: None,
+                first_byte: None,
+                ended: None,
+                connection: None,
+            },
+            destination,
+            referrer: None,
+            depth: 0,
+            chain: Vec::new(),
+            answered: false,
+            on_the_way: false,
+            unanswered: 0,
+            broken_off: 0,
+            receiving: None,
+        }
+    }
+}
+
+/// A length as a count.
+pub(super) fn bytes(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+fn class_of(destination: Destination) -> ObjectClass {
+    match destination {
+        Destination::Document | Destination::Frame => ObjectClass::Document,
+        Destination::Style | Destination::InactiveStyle => ObjectClass::Style,
+        Destination::Script => ObjectClass::Script,
+        Destination::Image => ObjectClass::Image,
+        Destination::Font => ObjectClass::Font,
+        Destination::Other => ObjectClass::Other,
+    }
+}
+
+/// Where a redirect leads to, as written.
+pub(super) fn location(head: &Head) -> Option<String> {
+    let location = head.headers.get(header::LOCATION)?;
+    matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308)
+        .then(|| String::from_utf8_lossy(location.as_bytes()).into_owned())
+}
+
+/// Whether the body is looked through for what it loads.
+pub(super) fn is_html(headers: &HeaderMap) -> bool {
+    let value = joined(headers, &header::CONTENT_TYPE).to_ascii_lowercase();
+    let media_type = value.split(';').next().unwrap_or_default().trim();
+    matches!(media_type, "text/html" | "application/xhtml+xml" | "")
+}
+
+/// The charset that `Content-Type` names.
+pub(super) fn charset(headers: &HeaderMap) -> Option<String> {
+    let value = joined(headers, &header::CONTENT_TYPE).to_ascii_lowercase();
+    let charset = value
+        .split(';')
+        .skip(1)
+        .find_map(|parameter| parameter.trim().strip_prefix("charset="))?;
+    Some(charset.trim_matches(['"', '\'', ' ']).to_owned())
+}
+
+/// The values of a list field.
+pub(super) fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
+    let values = headers.get_all(name).iter();
+    let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
+    values.collect::<Vec<_>>().join(", ")
+}

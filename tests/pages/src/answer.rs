@@ -1,0 +1,178 @@
+//! What a page's host answers to one request.
+use std::{io::Write as _, time::SystemTime};
+
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use longhaul::page::DecodeError;
+
+use crate::media;
+
+/// A whole response, as the origin stores it. `Date`, `Content-Length` and framing are the server's to add.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Status.
+    pub status: StatusCode,
+    /// Header fields, with `Content-Type` and validators.
+    pub headers: HeaderMap,
+    /// The body, in the content coding that the headers name.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The media type in lower case, without parameters; empty if there is none.
+    pub fn media_type(&self) -> String {
+        media::media_type(&self.headers)
+    }
+
+    /// Whether the body is text that the ideal download compresses.
+    pub fn is_text(&self) -> bool {
+        media::is_text(&self.media_type())
+    }
+
+    /// The body with its content codings undone.
+    ///
+    /// # Errors
+    /// The body is not what its `Content-Encoding` says.
+    pub fn decoded(&self) -> Result<Bytes, DecodeError> {
+        let codings = self.headers.get_all(header::CONTENT_ENCODING).iter();
+        let codings: Vec<&str> = codings.filter_map(|value| value.to_str().ok()).collect();
+        if codings.is_empty() {
+            return Ok(self.body.clone());
+        }
+        longhaul::page::decode(&codings.join(","), &self.body).map(Bytes::from)
+    }
+
+    /// Whether the asker, who sent these request headers, has this very answer already, so that 304 without a body
+    /// is the answer (RFC 9110 section 13.2.2: `If-None-Match` goes before `If-Modified-Since`).
+    pub fn is_held_by(&self, request: &HeaderMap) -> bool {
+        if !self.status.is_success() {
+            return false;
+        }
+        if request.contains_key(header::IF_NONE_MATCH) {
+            let own = self.headers.get(header::ETAG).and_then(opaque_tag);
+            let mut candidates = request.get_all(header::IF_NONE_MATCH).iter();
+            return candidates.any(|list| {
+                list.to_str().is_ok_and(|list| {
+                    list.trim() == "*"
+                        || list
+                            .split(',')
+                            .any(|tag| Some(tag.trim().trim_start_matches("W/")) == own)
+                })
+            });
+        }
+        let held = request.get(header::IF_MODIFIED_SINCE).and_then(date);
+        let own = self.headers.get(header::LAST_MODIFIED).and_then(date);
+        matches!((held, own), (Some(held), Some(own)) if own <= held)
+    }
+
+    /// This answer as an origin with `gzip -9` sends it to a client that accepts gzip: the same answer if it is no
+    /// text, is coded already, has no body, or would grow.
+    #[must_use]
+    pub fn gzipped(&self) -> Self {
+        let fixed = !self.is_text() || self.headers.contains_key(header::CONTENT_ENCODING);
+        if fixed || self.body.is_empty() {
+            return self.clone();
+        }
+        let coded = gzip(&self.body);
+        if coded.len() >= self.body.len() {
+            return self.clone();
+        }
+        let mut headers = self.headers.clone();
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        // Two codings of one resource are two representations, which need validators of their own.
+        if let Some(tag) = self.headers.get(header::ETAG).and_then(opaque_tag) {
+            let tag = format!("{}-gz\"", tag.trim_end_matches('"'));
+            if let Ok(tag) = HeaderValue::from_str(&tag) {
+                headers.insert(header::ETAG, tag);
+            }
+        }
+        Self {
+            status: self.status,
+            headers,
+            body: coded.into(),
+        }
+    }
+}
+
+/// `gzip -9` of `body`.
+pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut coder = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing to memory does not fail; a coder that did would yield nothing, which is seen as no gain.
+    let coded = coder.write_all(body).and_then(|()| coder.finish());
+    coded.unwrap_or_else(|_| body.to_vec())
+}
+
+fn opaque_tag(value: &HeaderValue) -> Option<&str> {
+    Some(value.to_str().ok()?.trim().trim_start_matches("W/"))
+}
+
+fn date(value: &HeaderValue) -> Option<SystemTime> {
+    httpdate::parse_http_date(value.to_str().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(fields: &[(&'static str, &'static str)], body: &str) -> Answer {
+        Answer {
+            status: StatusCode::OK,
+            headers: headers(fields),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+        }
+    }
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let fields = fields.iter();
+        fields
+            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn a_held_copy_is_seen() {
+        let answer = answer(
+            &[
+                ("etag", "\"a\""),
+                ("last-modified", "Tue, 04 Mar 2003 10:00:00 GMT"),
+            ],
+            "x",
+        );
+        for (field, value, held) in [
+            ("if-none-match", "\"b\", W/\"a\"", true),
+            ("if-none-match", "*", true),
+            ("if-none-match", "\"b\"", false),
+            ("if-modified-since", "Tue, 04 Mar 2003 10:00:00 GMT", true),
+            ("if-modified-since", "Tue, 04 Mar 2003 09:59:59 GMT", false),
+            ("if-modified-since", "yesterday", false),
+        ] {
+            assert_eq!(answer.is_held_by(&headers(&[(field, value)])), held, "{value}");
+        }
+        assert!(!answer.is_held_by(&headers(&[
+            ("if-none-match", "\"b\""),
+            ("if-modified-since", "Tue, 04 Mar 2003 10:00:00 GMT")
+        ])));
+        assert!(!answer.is_held_by(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn gzip_is_for_text_that_shrinks() {
+        let text = "the hop is never idle ".repeat(20);
+        let plain = answer(&[("content-type", "text/html"), ("etag", "\"a\"")], &text);
+        let coded = plain.gzipped();
+        assert_eq!(coded.headers["content-encoding"], "gzip");
+        assert_eq!(coded.headers["etag"], "\"a-gz\"");
+        assert_eq!(coded.decoded().unwrap(), plain.body);
+        assert_eq!(
+            coded.gzipped().body,
+            coded.body,
+            "what is coded is not coded again"
+        );
+        let image = answer(&[("content-type", "image/png")], &text);
+        assert_eq!(image.gzipped().body, image.body);
+        let short = answer(&[("content-type", "text/css")], "a{}");
+        assert!(!short.gzipped().headers.contains_key("content-encoding"));
+    }
+}

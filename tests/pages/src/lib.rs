@@ -1,0 +1,28 @@
+//! The pages of the benchmark: generated reference pages and recorded ones.
+//!
+//! A [`Page`] answers requests for all objects of one page, whatever host they are on, and knows what the ideal
+//! download of it costs ([`ideal_sizes`]). Module [`mod@reference`] generates the pages that the papers measured, [`recorded`]
+//! reads WARC files. Nothing here opens a socket.
+//!
+//! ```
+//! use http::Method;
+//!
+//! let page = longhaul_pages::reference::named("mail").unwrap();
+//! let answer = page.answer(&Method::GET, page.url()).unwrap();
+//! assert_eq!(answer.status, 200);
+//! assert!(answer.body.starts_with(b"<!DOCTYPE html"));
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod answer;
+mod ideal;
+mod media;
+mod page;
+pub mod recorded;
+pub mod reference;
+
+pub use answer::Answer;
+pub use ideal::{IdealSizes, ideal_sizes};
+pub use media::is_text;
+pub use page::{Facts, Page, Provenance, Scheme};

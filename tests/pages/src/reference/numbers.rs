@@ -1,0 +1,30 @@
+//! Conversions between counts and fractions, for values far below the precision of the types.
+
+/// A count as a fraction.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of pixels and bytes stay below 2^24"
+)]
+pub(crate) fn float(count: usize) -> f32 {
+    count as f32
+}
+
+/// The whole part of a number that is not negative; 0 for one that is.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, which is what is wanted"
+)]
+pub(crate) fn floor(value: f32) -> usize {
+    value as usize
+}
+
+/// A channel from 0 to 1 as a byte.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to the range of a byte"
+)]
+pub(crate) fn byte(channel: f32) -> u8 {
+    (channel.clamp(0.0, 1.0) * 255.0 + 0.5) as u8
+}

@@ -1,0 +1,163 @@
+//! Recorded pages, from the shared recordings and from folders with faults.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "the lints take functions that tests share for product code"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use http::Method;
+use longhaul_pages::{
+    Provenance, ideal_sizes,
+    recorded::{self, FolderError},
+};
+
+/// The folder of shared recordings, if it is there.
+fn corpus() -> Option<PathBuf> {
+    let named = std::env::var_os("LONGHAUL_CORPUS").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let found = named.unwrap_or(beside);
+    if found.is_dir() {
+        return Some(found);
+    }
+    println!(
+        "SKIPPED: no recorded pages at {}: set LONGHAUL_CORPUS to their folder",
+        found.display()
+    );
+    None
+}
+
+/// A WARC with one response for each (URL, media type, body).
+fn warc(exchanges: &[(&str, &str, &str)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (url, media_type, body) in exchanges {
+        let block = format!("HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\n\r\n{body}");
+        let record = format!(
+            "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\nContent-Length: {}\r\n\r\n{block}\r\n\r\n",
+            block.len()
+        );
+        file.extend(record.into_bytes());
+    }
+    file
+}
+
+fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn the_shared_recordings_are_pages() {
+    let Some(corpus) = corpus() else {
+        return;
+    };
+    let pages = recorded::folder(&corpus).unwrap();
+    let names: Vec<&str> = pages.iter().map(|page| page.name()).collect();
+    assert_eq!(names, recorded::names(&corpus).unwrap());
+    assert!(names.is_sorted());
+    for page in &pages {
+        let main = page.answer(&Method::GET, page.url());
+        assert!(main.is_some_and(|answer| answer.status == 200), "{page:?}");
+        let facts = page.facts();
+        assert_eq!(facts.provenance, Provenance::Recorded);
+        let ideal = ideal_sizes(page, &page.objects());
+        assert_eq!(ideal.raw, facts.bytes, "{page:?}");
+        assert!(ideal.gzip() < ideal.raw, "{page:?}");
+        for blocked in page.blocked_hosts() {
+            assert!(!page.hosts().contains(blocked), "{page:?}");
+        }
+        let html_only = ["heise", "spiegel", "sueddeutsche"].contains(&page.name());
+        assert_eq!(facts.html_only, html_only, "{page:?}");
+        assert_eq!(page.sibling().is_some(), html_only, "{page:?}");
+    }
+    let editions = |name: &str| {
+        let first = recorded::named(&corpus, name).unwrap();
+        std::iter::successors(Some(first), longhaul_pages::Page::next_edition).count()
+    };
+    assert_eq!(
+        [editions("heise"), editions("backbonejs"), editions("reddit")],
+        [4, 2, 1]
+    );
+    let sina = recorded::named(&corpus, "sina").unwrap();
+    assert!(sina.blocked_hosts().contains(&"cre.mix.sina.com.cn".to_owned()));
+}
+
+#[test]
+fn editions_belong_together_and_the_index_counts() {
+    let page = |text: &str| {
+        warc(&[
+            ("http://a.test/frame", "text/html", "frame"),
+            ("http://a.test/", "text/html", text),
+            ("http://b.test:8080/x.png", "image/png", "x"),
+        ])
+    };
+    let index = "site\tmain_url\tblock_hosts\na.v1\thttp://a.test/\tads.test\na.v2\thttp://gone.test/\t\n";
+    let folder = folder(&[
+        ("a.v2.warc", &page("two")),
+        ("a.v1.warc", &page("one")),
+        ("INDEX.tsv", index.as_bytes()),
+        ("README.md", b"no page"),
+    ]);
+    let pages = recorded::folder(folder.path()).unwrap();
+    assert_eq!(pages.len(), 1);
+    let first = &pages[0];
+    assert_eq!(
+        (first.name(), first.url().as_str(), first.edition()),
+        ("a", "http://a.test/", 1)
+    );
+    assert_eq!(first.hosts(), ["a.test", "b.test:8080"]);
+    assert_eq!(first.blocked_hosts(), ["ads.test"]);
+    assert_eq!(first.sibling(), None, "a frame is no page of its own");
+    let second = first.next_edition().unwrap();
+    assert_eq!(
+        (second.name(), second.url().as_str(), second.edition()),
+        ("a", "http://a.test/frame", 2),
+        "what was not recorded is not the page"
+    );
+    let body = |page: &longhaul_pages::Page| page.answer(&Method::GET, first.url()).unwrap().body;
+    assert_eq!((&body(first)[..], &body(&second)[..]), (&b"one"[..], &b"two"[..]));
+    assert!(second.next_edition().is_none());
+}
+
+#[test]
+fn faults_name_file_and_remedy() {
+    let sound = warc(&[("http://a.test/", "text/html", "x")]);
+    let mut cut = sound.clone();
+    cut.truncate(cut.len() - 20);
+    let error = recorded::folder(folder(&[("a.warc", &sound), ("b.warc", &cut)]).path()).unwrap_err();
+    assert!(
+        matches!(&error, FolderError::Warc { file, .. } if file.ends_with("b.warc")),
+        "{error}"
+    );
+    assert!(error.to_string().contains("record 1"), "{error}");
+
+    let image = warc(&[("http://a.test/", "image/png", "x")]);
+    let error = recorded::folder(folder(&[("a.warc", &image)]).path()).unwrap_err();
+    assert!(matches!(error, FolderError::NoPage { .. }), "{error}");
+
+    let twice = folder(&[("a.warc", &sound), ("a.warc.gz", &sound)]);
+    let error = recorded::folder(twice.path()).unwrap_err();
+    assert!(matches!(error, FolderError::Twice { .. }), "{error}");
+
+    let error = recorded::folder(folder(&[("x.txt", b"")]).path()).unwrap_err();
+    assert!(matches!(error, FolderError::Empty { .. }), "{error}");
+
+    let named = folder(&[("a.warc", &sound), ("b.warc", b"damaged")]);
+    assert_eq!(recorded::named(named.path(), "a").unwrap().name(), "a");
+    let error = recorded::named(named.path(), "c").unwrap_err();
+    assert!(error.to_string().ends_with("there are: a, b"), "{error}");
+
+    let index = folder(&[("a.warc", &sound), ("INDEX.tsv", b"site\tmain_url\na\tnowhere")]);
+    let error = recorded::folder(index.path()).unwrap_err();
+    assert!(error.to_string().contains("line 2"), "{error}");
+
+    let error = recorded::folder(&named.path().join("none")).unwrap_err();
+    assert!(matches!(error, FolderError::Folder { .. }), "{error}");
+}

@@ -1,0 +1,247 @@
+//! SVG drawn by hand: colours come from the page's style sheet, so that one drawing serves light, dark and print,
+//! which a plotting library with fixed colours cannot.
+mod bars;
+mod lines;
+mod waterfall;
+
+use std::collections::BTreeMap;
+
+pub(crate) use bars::{Bar, BarGroup, bar_chart};
+pub(crate) use lines::{Join, Line, LineChart, values as series_values};
+pub(crate) use waterfall::waterfall;
+
+use crate::{markup::escape, quantity};
+
+/// How many colours the style sheet has; further systems repeat them with other dashes and markers.
+const COLOURS: usize = 8;
+/// Dashes of lines: a line is known by them without its colour.
+const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "12 4"];
+
+/// A system's look, the same in every chart of page loads, and in every chart of the transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look(usize);
+
+impl Look {
+    fn colour(self) -> String {
+        format!("var(--s{})", self.0 % COLOURS)
+    }
+
+    fn dash(self) -> String {
+        // Adding the round keeps a repeated colour from repeating its dash.
+        let dash = DASHES[(self.0 + self.0 / COLOURS) % DASHES.len()];
+        if dash.is_empty() {
+            String::new()
+        } else {
+            format!(" stroke-dasharray=\"{dash}\"")
+        }
+    }
+
+    /// A marker at a point; six shapes.
+    fn marker(self, x: f64, y: f64) -> String {
+        let (x, y, colour) = (finite(x), finite(y), self.colour());
+        let path = |points: &str| format!("<path d=\"{points}\" fill=\"{colour}\"/>");
+        match (self.0 + self.0 / COLOURS) % 6 {
+            0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>"),
+            1 => path(&format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5)),
+            2 => path(&format!("M{x:.1} {:.1}l4.5 8h-9z", y - 5.0)),
+            3 => path(&format!("M{x:.1} {:.1}l5 5l-5 5l-5 -5z", y - 5.0)),
+            4 => path(&format!("M{x:.1} {:.1}l4.5 -8h-9z", y + 5.0)),
+            _ => format!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+            ),
+        }
+    }
+}
+
+/// The look of each system by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Palette(BTreeMap<String, Look>);
+
+impl Palette {
+    /// Gives looks in this order; a name that comes twice keeps its first.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let mut looks = BTreeMap::new();
+        for name in names {
+            let next = Look(looks.len());
+            looks.entry(name).or_insert(next);
+        }
+        Self(looks)
+    }
+
+    /// The look of this name.
+    pub(crate) fn look(&self, name: &str) -> Look {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// A linear scale from values to pixels.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    low: f64,
+    span: f64,
+    start: f64,
+    length: f64,
+}
+
+impl Scale {
+    /// Maps `low..high` to `start..end` (which may run downwards). An empty or nonsensical range is widened.
+    fn new(low: f64, high: f64, start: f64, end: f64) -> Self {
+        let low = if low.is_finite() { low } else { 0.0 };
+        let span = high - low;
+        let span = if span.is_finite() && span > 0.0 { span } else { 1.0 };
+        Self {
+            low,
+            span,
+            start,
+            length: end - start,
+        }
+    }
+
+    /// The pixel of a value, kept within the scale.
+    fn at(self, value: f64) -> f64 {
+        let share = (value - self.low) / self.span;
+        let share = if share.is_finite() {
+            share.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        self.start + share * self.length
+    }
+}
+
+/// Round values from `low` to `high`, at most about `wanted` of them.
+fn ticks(low: f64, high: f64, wanted: u32) -> Vec<f64> {
+    let span = high - low;
+    if !span.is_finite() || span <= 0.0 || !low.is_finite() {
+        return vec![if low.is_finite() { low } else { 0.0 }];
+    }
+    let raw = span / f64::from(wanted.max(1));
+    let magnitude = 10f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * magnitude)
+        .find(|step| *step >= raw * 0.999)
+        .unwrap_or(10.0 * magnitude);
+    if !(step.is_finite() && step > 0.0) {
+        return vec![low];
+    }
+    let first = (low / step).ceil();
+    // The bound guards against steps that vanish beside a large origin.
+    (0..=wanted * 2 + 2)
+        .map(|index| (first + f64::from(index)) * step)
+        .take_while(|tick| *tick <= high + step * 1e-6)
+        .collect()
+}
+
+/// A tick's figure without needless zeros.
+fn tick_label(value: f64) -> String {
+    let text = format!("{value:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if value.abs() >= 1e6 || (value != 0.0 && value.abs() < 1e-3) {
+        quantity::number(value)
+    } else if text == "-0" {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
+/// Where text stands against its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anchor {
+    End,
+    Middle,
+    Start,
+}
+
+/// A drawing under construction.
+#[derive(Debug)]
+struct Drawing {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+impl Drawing {
+    fn new(width: f64, height: f64) -> Self {
+        Self {
+            width,
+            height,
+            body: String::new(),
+        }
+    }
+
+    fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.body.push_str(&format!(
+            "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
+            finite(from.0),
+            finite(from.1),
+            finite(to.0),
+            finite(to.1)
+        ));
+    }
+
+    fn rect(&mut self, attributes: &str, at: (f64, f64), size: (f64, f64)) {
+        self.body.push_str(&format!(
+            "<rect {attributes} x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            finite(at.0),
+            finite(at.1),
+            finite(size.0).max(0.0),
+            finite(size.1).max(0.0)
+        ));
+    }
+
+    fn text(&mut self, class: &str, anchor: Anchor, at: (f64, f64), words: &str) {
+        let anchor = match anchor {
+            Anchor::End => " text-anchor=\"end\"",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::Start => "",
+        };
+        self.body.push_str(&format!(
+            "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\"{anchor}>{}</text>",
+            finite(at.0),
+            finite(at.1),
+            escape(words)
+        ));
+    }
+
+    fn push(&mut self, svg: &str) {
+        self.body.push_str(svg);
+    }
+
+    /// The drawing; `title` is what a screen reader says.
+    fn finish(self, title: &str) -> String {
+        let title = escape(title);
+        format!(
+            "<svg class=\"chart\" role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {:.0} {:.0}\" width=\"{:.0}\">{}</svg>\n",
+            self.width, self.height, self.width, self.body
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(ticks(0.0, 10.0, 5), vec![0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(ticks(0.0, f64::NAN, 5), vec![0.0]);
+        assert_eq!(ticks(3.0, 3.0, 5), vec![3.0]);
+        assert!(ticks(1e300, 1.000_000_000_000_1e300, 5).len() < 20);
+        assert_eq!(tick_label(0.5), "0.5");
+        assert_eq!(tick_label(20.0), "20");
+    }
+
+    #[test]
+    fn scale_keeps_nonsense_inside() {
+        let scale = Scale::new(f64::NAN, f64::INFINITY, 10.0, 110.0);
+        assert_eq!(scale.at(f64::NAN), 10.0);
+        assert_eq!(Scale::new(0.0, 2.0, 100.0, 0.0).at(1.0), 50.0);
+        assert_eq!(Scale::new(0.0, 2.0, 100.0, 0.0).at(5.0), 0.0);
+    }
+}

@@ -1,0 +1,25 @@
+//! Benchmark results: the file format and the report made from it.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod aggregate;
+mod chart;
+mod comparison;
+mod markup;
+mod measurements;
+mod page;
+mod papers;
+mod quantity;
+mod results;
+mod section;
+mod statistics;
+mod targets;
+mod terminal;
+
+pub use page::html;
+pub use results::{
+    Bar, Detail, DetailObject, Environment, Results, ResultsError, Row, Sample, Series, SeriesPoint,
+};
+pub use statistics::{Spread, geometric_mean, mean, median, quantile};
+pub use targets::{Target, Verdict, targets};
+pub use terminal::{markdown, text_summary};

@@ -1,0 +1,367 @@
+//! The rows of all files, sorted into what can be compared.
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use crate::{
+    quantity,
+    results::{Results, Row},
+    statistics::{Spread, median},
+};
+
+/// Links from slow to fast, as tables list them.
+const LINKS: &[&str] = &[
+    "gprs-3+1",
+    "gprs-class6",
+    "dialup",
+    "cdma-1x",
+    "edge",
+    "umts-384",
+    "umts-dch256",
+    "lte",
+    "wlan-lossy",
+    "geo-sat",
+    "leo-sat",
+    "lan-fast",
+];
+/// States from nothing known to everything known.
+const STATES: &[&str] = &["first", "cold", "sibling", "next-edition", "revisit", "warm"];
+/// The exact loader, then the browser.
+const LOADERS: &[&str] = &["model", "chromium"];
+/// Systems: Longhaul, what users have without it, then the others.
+const SYSTEMS: &[&str] = &[
+    "longhaul",
+    "longhaul-nopush",
+    "longhaul-quic",
+    "longhaul-tls",
+    "clientless",
+    "direct",
+    "direct-6",
+    "direct-pipelined",
+    "direct-http10",
+    "direct-h2",
+    "tcp-proxy",
+    "tcp-wwan",
+    "squid",
+    "squid-cache",
+];
+/// Levels from the best pictures to none.
+const LEVELS: &[&str] = &["original", "high", "medium", "low", "text"];
+
+/// A name with its place in the order of the field; unknown names follow by alphabet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name {
+    rank: usize,
+    pub(crate) text: String,
+}
+
+impl Name {
+    fn new(known: &[&str], text: &str) -> Self {
+        let rank = known.iter().position(|name| *name == text).unwrap_or(known.len());
+        Self {
+            rank,
+            text: text.to_owned(),
+        }
+    }
+
+    /// A link.
+    pub(crate) fn link(text: &str) -> Self {
+        Self::new(LINKS, text)
+    }
+
+    /// A system of the transport or of page loads.
+    pub(crate) fn system(text: &str) -> Self {
+        Self::new(SYSTEMS, text)
+    }
+
+    /// A state of the caches.
+    pub(crate) fn state(text: &str) -> Self {
+        Self::new(STATES, text)
+    }
+}
+
+/// Share of packets that the Internet loses. Nonsense in a file counts as none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss(f64);
+
+impl Loss {
+    fn new(share: f64) -> Self {
+        // Adding zero turns minus zero into zero, which total_cmp tells apart.
+        Self(if share.is_finite() {
+            share.clamp(0.0, 1.0) + 0.0
+        } else {
+            0.0
+        })
+    }
+
+    /// The share, 0 to 1.
+    pub(crate) fn share(self) -> f64 {
+        self.0
+    }
+}
+
+impl PartialEq for Loss {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Loss {}
+impl PartialOrd for Loss {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Loss {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// What must be equal before two systems can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Setting {
+    pub(crate) link: Name,
+    pub(crate) loader: Name,
+    pub(crate) loss: Loss,
+    pub(crate) state: Name,
+}
+
+impl Setting {
+    fn of(row: &Row) -> Self {
+        Self {
+            link: Name::link(&row.link),
+            loader: Name::new(LOADERS, &row.loader),
+            loss: Loss::new(row.internet_loss),
+            state: Name::state(&row.state),
+        }
+    }
+
+    /// Loader, state and loss, for a heading below the link's.
+    pub(crate) fn conditions(&self) -> String {
+        let mut text = format!("{}, {}", self.loader.text, self.state.text);
+        if self.loss.share() > 0.0 {
+            text.push_str(&format!(
+                ", Internet loss {}",
+                quantity::percent(self.loss.share())
+            ));
+        }
+        text
+    }
+
+    /// Link, loader, state and loss.
+    pub(crate) fn label(&self) -> String {
+        format!("{}, {}", self.link.text, self.conditions())
+    }
+}
+
+/// A system as it was run: with its level of image quality where it transcodes, and with its file where files of
+/// different commits hold the same condition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Variant {
+    pub(crate) system: Name,
+    level: Option<Name>,
+    source: Option<String>,
+}
+
+impl Variant {
+    fn of(row: &Row, source: Option<String>) -> Self {
+        let transcodes = row.system.starts_with("longhaul") || row.system == "clientless";
+        let level = (transcodes && !row.image_level.is_empty()).then(|| Name::new(LEVELS, &row.image_level));
+        Self {
+            system: Name::system(&row.system),
+            level,
+            source,
+        }
+    }
+
+    /// The name that tables and charts show.
+    pub(crate) fn label(&self) -> String {
+        let mut text = self.system.text.clone();
+        if let Some(level) = &self.level {
+            text.push_str(&format!(" ({})", level.text));
+        }
+        if let Some(source) = &self.source {
+            text.push_str(&format!(" [{source}]"));
+        }
+        text
+    }
+
+    /// The level of image quality, where the system transcodes.
+    pub(crate) fn level(&self) -> Option<&str> {
+        self.level.as_ref().map(|level| level.text.as_str())
+    }
+
+    /// The file, where files must not be pooled.
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+}
+
+/// Which size the ideal protocol transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ideal {
+    Gzip,
+    Lossy,
+    Raw,
+}
+
+impl Ideal {
+    /// The ideal's time for this load.
+    pub(crate) fn seconds(self, row: &Row) -> f64 {
+        match self {
+            Self::Gzip => row.ideal_gzip_s,
+            Self::Lossy => row.ideal_lossy_s,
+            Self::Raw => row.ideal_raw_s,
+        }
+    }
+
+    /// The ideal's bytes for this load, from its time: the row names the bytes of the lossy ideal, and the three
+    /// differ by bytes over rate only.
+    pub(crate) fn bytes(self, row: &Row) -> Option<f64> {
+        let rate = quantity::count(row.link_down_bps);
+        let bytes = lossy_bytes(row) + (self.seconds(row) - row.ideal_lossy_s) * rate / 8.0;
+        (rate > 0.0 && bytes.is_finite() && bytes > 0.0).then_some(bytes)
+    }
+}
+
+/// Everything of the ideal's time that is not transfer: DNS, the hop's round trip and one of the Internet's.
+pub(crate) fn ideal_latency(row: &Row) -> Option<f64> {
+    let rate = quantity::count(row.link_down_bps);
+    let seconds = row.ideal_lossy_s - 8.0 * lossy_bytes(row) / rate;
+    (rate > 0.0 && seconds.is_finite()).then_some(seconds.max(0.0))
+}
+
+fn lossy_bytes(row: &Row) -> f64 {
+    quantity::count(row.bytes_gzip_text) + quantity::count(row.bytes_image_delivered)
+}
+
+/// The repetitions of one page in one setting by one system.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loads<'a> {
+    pub(crate) rows: Vec<&'a Row>,
+}
+
+/// Whether a load's time may stand in a median: nothing failed, something arrived, and the time is a time.
+pub(crate) fn is_sound(row: &Row) -> bool {
+    row.failed == 0 && row.objects > 0 && row.time_s.is_finite() && row.time_s > 0.0
+}
+
+impl<'a> Loads<'a> {
+    /// The loads that count.
+    pub(crate) fn sound(&self) -> impl Iterator<Item = &'a Row> + '_ {
+        self.rows.iter().copied().filter(|row| is_sound(row))
+    }
+
+    /// How many loads do not count.
+    pub(crate) fn failed(&self) -> usize {
+        self.rows.iter().filter(|row| !is_sound(row)).count()
+    }
+
+    /// The spread of a figure over the loads that count.
+    pub(crate) fn spread(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
+        Spread::of(&self.sound().filter_map(figure).collect::<Vec<_>>())
+    }
+
+    /// The median of a figure over the loads that count.
+    pub(crate) fn median(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+        median(&self.sound().filter_map(figure).collect::<Vec<_>>())
+    }
+
+    /// Time to load.
+    pub(crate) fn time(&self) -> Option<Spread> {
+        self.spread(|row| Some(row.time_s))
+    }
+
+    /// Time to load over the ideal's.
+    pub(crate) fn ratio(&self, ideal: Ideal) -> Option<Spread> {
+        self.spread(|row| quantity::quotient(row.time_s, ideal.seconds(row)))
+    }
+}
+
+/// Page loads by page.
+pub(crate) type Pages<'a> = BTreeMap<String, Loads<'a>>;
+/// Page loads by system and page.
+pub(crate) type Systems<'a> = BTreeMap<Variant, Pages<'a>>;
+
+/// The rows of all files, sorted.
+#[derive(Debug, Default)]
+pub(crate) struct Measurements<'a> {
+    pub(crate) settings: BTreeMap<Setting, Systems<'a>>,
+    pub(crate) rows: usize,
+}
+
+impl<'a> Measurements<'a> {
+    /// Sorts the rows of these files.
+    pub(crate) fn of(files: &'a [(String, Results)]) -> Self {
+        let apart = files_must_stay_apart(files);
+        let mut sorted = Self::default();
+        for (name, results) in files {
+            for row in &results.rows {
+                let variant = Variant::of(row, apart.then(|| name.clone()));
+                let systems = sorted.settings.entry(Setting::of(row)).or_default();
+                let pages = systems.entry(variant).or_default();
+                pages.entry(row.page.clone()).or_default().rows.push(row);
+                sorted.rows += 1;
+            }
+        }
+        sorted
+    }
+
+    /// Links with the settings on each.
+    pub(crate) fn by_link(&self) -> BTreeMap<&Name, Vec<(&Setting, &Systems<'a>)>> {
+        let mut links: BTreeMap<&Name, Vec<(&Setting, &Systems<'a>)>> = BTreeMap::new();
+        for (setting, systems) in &self.settings {
+            links.entry(&setting.link).or_default().push((setting, systems));
+        }
+        links
+    }
+
+    /// What a user has without Longhaul in this setting: system `direct`. Without a session `first` and `cold` are
+    /// the same, so either serves for the other. Of several files the variant's own is preferred.
+    pub(crate) fn baseline(&self, setting: &Setting, variant: &Variant) -> Option<&Pages<'a>> {
+        let other = match setting.state.text.as_str() {
+            "cold" => Some("first"),
+            "first" => Some("cold"),
+            _ => None,
+        };
+        let states = std::iter::once(setting.state.text.as_str()).chain(other);
+        states
+            .filter_map(|state| self.direct(setting, state, variant))
+            .next()
+    }
+
+    fn direct(&self, setting: &Setting, state: &str, variant: &Variant) -> Option<&Pages<'a>> {
+        let systems = self.settings.get(&Setting {
+            state: Name::state(state),
+            ..setting.clone()
+        })?;
+        let mut found = systems
+            .iter()
+            .filter(|(candidate, _)| candidate.system.text == "direct");
+        let first = found.clone().next();
+        found
+            .find(|(candidate, _)| candidate.source == variant.source)
+            .or(first)
+            .map(|(_, pages)| pages)
+    }
+
+    /// Names of all systems in the order of tables.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        let variants: BTreeSet<&Variant> = self.settings.values().flat_map(BTreeMap::keys).collect();
+        variants.into_iter().map(Variant::label).collect()
+    }
+}
+
+/// Files of one commit are repetitions of each other; files of different commits that hold the same condition are a
+/// comparison, and pooling them would hide what changed.
+fn files_must_stay_apart(files: &[(String, Results)]) -> bool {
+    let mut seen: BTreeMap<(Setting, Variant, &str), &str> = BTreeMap::new();
+    files.iter().any(|(_, results)| {
+        results.rows.iter().any(|row| {
+            let commit = results.environment.commit.as_str();
+            let condition = (Setting::of(row), Variant::of(row, None), row.page.as_str());
+            *seen.entry(condition).or_insert(commit) != commit
+        })
+    })
+}

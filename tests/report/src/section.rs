@@ -1,0 +1,52 @@
+//! The sections of the page, each a string of HTML, empty if it has nothing to say.
+mod effects;
+mod factors;
+mod header;
+mod pages;
+mod summary;
+mod target_table;
+mod today;
+mod transport;
+mod waterfalls;
+
+use crate::{chart::Palette, measurements::Measurements, results::Results};
+
+/// What every section may need.
+pub(crate) struct Context<'a> {
+    pub(crate) files: &'a [(String, Results)],
+    pub(crate) measurements: &'a Measurements<'a>,
+    pub(crate) palette: Palette,
+}
+
+/// A section: its anchor, its heading and its HTML.
+pub(crate) struct Section {
+    pub(crate) anchor: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) body: String,
+}
+
+/// All sections in order. An empty body means that the files have nothing for it.
+pub(crate) fn all(context: &Context<'_>) -> Vec<Section> {
+    let section = |anchor, title, body| Section { anchor, title, body };
+    vec![
+        section("failures", "Failed loads", header::failures(context)),
+        section("targets", "Targets", target_table::render(context)),
+        section("summary", "Summary by link", summary::render(context)),
+        section("pages", "Page by page", pages::render(context)),
+        section(
+            "factors",
+            "Factors against two connections",
+            factors::render(context),
+        ),
+        section(
+            "effects",
+            "Effects that the papers describe",
+            effects::render(context),
+        ),
+        section("transport", "Transport", transport::render(context)),
+        section("waterfalls", "Waterfalls", waterfalls::render(context)),
+        section("environment", "Environment", header::environment(context)),
+    ]
+}
+
+pub(crate) use header::introduction;

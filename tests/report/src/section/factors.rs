@@ -1,0 +1,89 @@
+//! The papers' factors against a browser with two connections, beside the papers' own.
+use super::Context;
+use crate::{
+    comparison::MeasuredFactors,
+    markup::{Cell, Column, Table, Tone, escape},
+    measurements::Setting,
+    papers, quantity,
+};
+
+const COLUMNS: &[(&str, Column)] = &[
+    ("source", Column::Words),
+    ("system", Column::Words),
+    ("pages", Column::Numbers),
+    ("time", Column::Numbers),
+    ("bytes down", Column::Numbers),
+    ("bytes up", Column::Numbers),
+    ("perceived bandwidth", Column::Numbers),
+];
+
+pub(super) fn render(context: &Context<'_>) -> String {
+    let mut html = String::new();
+    let settings = context
+        .measurements
+        .settings
+        .iter()
+        .filter(|(setting, _)| setting.loader.text == "model" && setting.loss.share() == 0.0);
+    for (setting, systems) in settings {
+        let measured: Vec<_> = systems
+            .iter()
+            .filter(|(variant, _)| variant.system.text != "direct")
+            .filter_map(|(variant, pages)| {
+                let baseline = context.measurements.baseline(setting, variant)?;
+                Some((variant.label(), MeasuredFactors::of(pages, baseline)?))
+            })
+            .collect();
+        if measured.is_empty() {
+            continue;
+        }
+        html.push_str(&format!("<h3>{}</h3>\n", escape(&setting.label())));
+        html.push_str(&table(setting, &measured));
+    }
+    if !html.is_empty() {
+        html.insert_str(0, LEGEND);
+    }
+    html
+}
+
+const LEGEND: &str = "<p class=\"legend-text\">A factor of 4 means a quarter of the time or bytes of system <code>direct</code> with loader \
+<code>model</code> (HTTP/1.1, two persistent connections a host, no pipelining, identity coding), over the pages that both loaded. Time, down and \
+up: the sums over pages, divided. Perceived bandwidth: what the page weighs without optimisation, over the time the user waited; the mean over \
+pages, divided. The papers' lines are from live networks of their day and other pages: they stand here for the size of the effect, not as a run \
+side by side. C/S: agent and gateway; CLS: gateway alone. NettGain ran at its low picture quality.</p>";
+
+fn table(setting: &Setting, measured: &[(String, MeasuredFactors)]) -> String {
+    let mut table = Table::new(&format!("{}: factors against direct", setting.label()), COLUMNS);
+    for (label, factors) in measured {
+        let mut cells = vec![
+            Cell::Head("measured".to_owned()),
+            Cell::Text(label.clone()),
+            Cell::Number(factors.pages.to_string()),
+        ];
+        cells.extend(
+            [factors.time, factors.down, factors.up, factors.bandwidth]
+                .map(|factor| Cell::Number(quantity::ratio_or_none(factor))),
+        );
+        table.row(Tone::Plain, &cells);
+    }
+    let link = setting.link.text.as_str();
+    let (source, rows) = if link.starts_with("gprs") {
+        ("PEP-WWAN Table II, GPRS", papers::FACTORS_GPRS)
+    } else if link.starts_with("umts") {
+        ("PEP-WWAN Table III, UMTS", papers::FACTORS_UMTS)
+    } else {
+        ("", &[][..])
+    };
+    for (index, factors) in rows.iter().enumerate() {
+        let mut cells = vec![
+            Cell::Head(source.to_owned()),
+            Cell::Text(factors.system.to_owned()),
+            Cell::Number("10".to_owned()),
+        ];
+        cells.extend(
+            [factors.time, factors.down, factors.up, factors.bandwidth]
+                .map(|factor| Cell::Number(quantity::ratio(factor))),
+        );
+        table.row(if index == 0 { Tone::Group } else { Tone::Plain }, &cells);
+    }
+    table.finish()
+}

@@ -1,0 +1,176 @@
+//! What was measured, how to read it, where it was measured, and what failed.
+use std::collections::BTreeSet;
+
+use super::Context;
+use crate::{
+    markup::{Cell, Column, Table, Tone, escape, shorten},
+    measurements::is_sound,
+    quantity,
+    results::Row,
+};
+
+/// The failures list stops here; the counts in the tables are complete.
+const MOST_FAILURES: usize = 60;
+
+/// The opening: what was measured and how to read it.
+pub(crate) fn introduction(context: &Context<'_>) -> String {
+    let rows = || context.files.iter().flat_map(|(_, results)| &results.rows);
+    let names = |of: fn(&Row) -> &str| rows().map(of).collect::<BTreeSet<_>>().len();
+    let bars: usize = context.files.iter().map(|(_, results)| results.bars.len()).sum();
+    let curves: usize = context
+        .files
+        .iter()
+        .map(|(_, results)| results.series.len())
+        .sum();
+    let failed = rows().filter(|row| !is_sound(row)).count();
+    let mut html = String::from("<div class=\"tiles\">");
+    let mut tile = |figure: String, words: &str| {
+        html.push_str(&format!(
+            "<div><b>{}</b><span>{}</span></div>",
+            escape(&figure),
+            escape(words)
+        ));
+    };
+    tile(context.measurements.rows.to_string(), "page loads");
+    tile(names(|row| &row.page).to_string(), "pages");
+    tile(names(|row| &row.link).to_string(), "links");
+    tile(names(|row| &row.system).to_string(), "systems");
+    tile(bars.to_string(), "transport bars");
+    tile(curves.to_string(), "transport curves");
+    tile(failed.to_string(), "loads that failed");
+    html.push_str("</div>");
+    if rows().next().is_none() {
+        html.push_str("<p class=\"notice\">No rows: these files hold no page loads.</p>");
+    }
+    html.push_str(HOW_TO_READ);
+    html
+}
+
+const HOW_TO_READ: &str = "<p>How close is a page load to the ideal one-shot download, and how far ahead of what a user would have without \
+Longhaul? The <b>ideal</b> asks once and receives the page as one object, without handshakes, headers or congestion control:</p>\
+<p class=\"formula\">T<sub>ideal</sub> = T<sub>DNS</sub> + RTT + 8 · S / R</p>\
+<p>RTT is the hop's and one of the Internet's; R is the link's raw rate; T<sub>DNS</sub> is 0 where a proxy is configured. S has three sizes: \
+<b>raw</b>, bodies as the origin stores them; <b>gzip</b>, text gzip&nbsp;-9 and images untouched; <b>lossy</b>, text gzip&nbsp;-9 and images as \
+this load delivered them, so that picture quality cancels. <b>1.00 is the ideal</b>, more is slower; only better compression than S can fall \
+below it. The paper that defined the ideal took R from the FTP goodput, 2.7&nbsp;% less than the raw rate: the column “FTP goodput” shows that \
+easier version.</p>\
+<p>Bytes are IP packets on the hop, headers and handshakes included; kB is 1000 bytes. A figure is the median over the repetitions of a load, a \
+figure over pages is the median (or geometric mean) of those medians. <b>A load with a failed object does not count</b>: it is left out of every \
+median, and its cell is marked ✗ with the number of such loads; a page that failed every time is struck and named. So a system never looks fast \
+because it dropped something. Objects that do not exist anywhere (missing) are no failure.</p>";
+
+/// What failed, first of all.
+pub(crate) fn failures(context: &Context<'_>) -> String {
+    let mut table = Table::new(
+        "Loads that are left out of the medians",
+        &[
+            ("link and condition", Column::Words),
+            ("system", Column::Words),
+            ("page", Column::Words),
+            ("failed loads", Column::Numbers),
+            ("failed objects", Column::Numbers),
+            ("why", Column::Words),
+        ],
+    );
+    let mut shown = 0;
+    let mut total = 0;
+    for (setting, systems) in &context.measurements.settings {
+        for (variant, pages) in systems {
+            for (page, loads) in pages.iter().filter(|(_, loads)| loads.failed() > 0) {
+                total += 1;
+                if shown == MOST_FAILURES {
+                    continue;
+                }
+                shown += 1;
+                let objects = loads
+                    .rows
+                    .iter()
+                    .fold(0u64, |sum, row| sum.saturating_add(row.failed));
+                table.row(
+                    Tone::Failed,
+                    &[
+                        Cell::Head(setting.label()),
+                        Cell::Text(variant.label()),
+                        Cell::Text(shorten(page, 60)),
+                        Cell::Number(format!("{} of {}", loads.failed(), loads.rows.len())),
+                        Cell::Number(objects.to_string()),
+                        Cell::Text(reasons(&loads.rows)),
+                    ],
+                );
+            }
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let mut html = table.finish();
+    if total > shown {
+        html.push_str(&format!(
+            "<p>{} further conditions with failed loads are not listed.</p>",
+            total - shown
+        ));
+    }
+    html
+}
+
+/// The first few different reasons.
+fn reasons(rows: &[&Row]) -> String {
+    let failed = rows.iter().filter(|row| !is_sound(row));
+    let mut words: Vec<String> = Vec::new();
+    for row in failed {
+        let own: Vec<String> = if row.errors.is_empty() {
+            vec![bare_reason(row)]
+        } else {
+            row.errors.clone()
+        };
+        for error in own {
+            let error = shorten(&error, 120);
+            if words.len() < 3 && !words.contains(&error) {
+                words.push(error);
+            }
+        }
+    }
+    words.join("; ")
+}
+
+fn bare_reason(row: &Row) -> String {
+    if row.failed > 0 {
+        "objects failed, no reason given".to_owned()
+    } else if row.objects == 0 {
+        "nothing arrived".to_owned()
+    } else {
+        format!("no usable time: {}", quantity::number(row.time_s))
+    }
+}
+
+/// Where each file was measured.
+pub(crate) fn environment(context: &Context<'_>) -> String {
+    let mut html = String::new();
+    for (name, results) in context.files {
+        let environment = &results.environment;
+        let mut table = Table::new(name, &[("what", Column::Words), ("value", Column::Words)]);
+        let mut row = |what: &str, value: String| {
+            let value = if value.is_empty() {
+                "unknown".to_owned()
+            } else {
+                value
+            };
+            table.row(Tone::Plain, &[Cell::Head(what.to_owned()), Cell::Text(value)]);
+        };
+        row("date", environment.date.clone());
+        row("commit of Longhaul", environment.commit.clone());
+        row("seed", environment.seed.to_string());
+        row("processor", environment.cpu.clone());
+        row("kernel", environment.kernel.clone());
+        for (program, version) in &environment.versions {
+            row(program, version.clone());
+        }
+        row("page loads", results.rows.len().to_string());
+        row(
+            "transport bars and curves",
+            format!("{} and {}", results.bars.len(), results.series.len()),
+        );
+        html.push_str(&table.finish());
+    }
+    html
+}

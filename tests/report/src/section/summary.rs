@@ -1,0 +1,140 @@
+//! One table a link: every system against the ideal, over all pages.
+use super::Context;
+use crate::{
+    aggregate::Aggregate,
+    markup::{Cell, Column, Table, Tone, escape, shorten},
+    measurements::{Setting, Systems},
+    quantity::{self, NONE},
+    results::Row,
+};
+
+pub(super) fn render(context: &Context<'_>) -> String {
+    let mut html = String::new();
+    for (link, settings) in context.measurements.by_link() {
+        html.push_str(&format!("<h3>{}</h3>\n", escape(&link.text)));
+        html.push_str(&link_line(&settings));
+        let mut table = Table::new(
+            &format!("{}: systems against the ideal, medians over pages", link.text),
+            &[
+                ("condition", Column::Words),
+                ("system", Column::Words),
+                ("pages", Column::Numbers),
+                ("failed loads", Column::Numbers),
+                ("× ideal (gzip)", Column::Numbers),
+                ("quartiles", Column::Numbers),
+                ("geom. mean", Column::Numbers),
+                ("FTP good\u{ad}put", Column::Numbers),
+                ("× ideal (lossy)", Column::Numbers),
+                ("worst page", Column::Numbers),
+                ("direct / this", Column::Numbers),
+                ("down × ideal", Column::Numbers),
+                ("up / down", Column::Numbers),
+                ("queue p95, s", Column::Numbers),
+                ("hop idle", Column::Numbers),
+                ("agent CPU s", Column::Numbers),
+                ("gateway CPU s", Column::Numbers),
+            ],
+        );
+        for (setting, systems) in settings {
+            add_rows(context, &mut table, setting, systems);
+        }
+        html.push_str(&table.finish());
+    }
+    if !html.is_empty() {
+        html.insert_str(0, LEGEND);
+    }
+    html
+}
+
+const LEGEND: &str = "<p class=\"legend-text\">pages: pages with at least one load that counts, of those that any system was measured with in this \
+condition; a system that lacks pages is marked, because its medians are over fewer pages. × ideal (gzip): the median over pages; quartiles and geometric mean likewise. FTP goodput: median × ideal \
+(gzip) with R reduced by 2.7&nbsp;%. direct / this: geometric mean, over the pages that both loaded, of the time of <code>direct</code> over \
+this system's; above 1 is faster than direct. down × ideal: bytes on the hop towards the client over the gzip ideal's. hop idle: share of the \
+load in which the hop was idle while something was missing.</p>";
+
+fn link_line(settings: &[(&Setting, &Systems<'_>)]) -> String {
+    let row = settings
+        .iter()
+        .flat_map(|(_, systems)| systems.values())
+        .flat_map(|pages| pages.values())
+        .find_map(|loads| loads.rows.first());
+    row.map_or_else(String::new, |row| {
+        format!(
+            "<p>{} towards the client, idle round trip {} s.</p>\n",
+            quantity::bit_rate(quantity::count(row.link_down_bps)),
+            quantity::number(row.link_rtt_s)
+        )
+    })
+}
+
+fn add_rows(context: &Context<'_>, table: &mut Table, setting: &Setting, systems: &Systems<'_>) {
+    let every_page: std::collections::BTreeSet<&String> =
+        systems.values().flat_map(|pages| pages.keys()).collect();
+    for (index, (variant, pages)) in systems.iter().enumerate() {
+        let aggregate = Aggregate::of(pages, context.measurements.baseline(setting, variant));
+        let mut cells = Vec::new();
+        if index == 0 {
+            cells.push(Cell::HeadOf(systems.len(), setting.conditions()));
+        }
+        cells.push(Cell::Head(variant.label()));
+        cells.push(Cell::NumberMarkup(coverage(&aggregate, every_page.len())));
+        cells.push(Cell::NumberMarkup(match aggregate.failed {
+            0 => "0".to_owned(),
+            failed => format!("<span class=\"bad\">✗ {failed} of {}</span>", aggregate.loads),
+        }));
+        let spread = aggregate.gzip;
+        cells.push(Cell::NumberMarkup(format!(
+            "<b>{}</b>",
+            quantity::ratio_or_none(spread.map(|spread| spread.median))
+        )));
+        let quartiles = spread.filter(|spread| spread.count > 1).map_or_else(
+            || NONE.to_owned(),
+            |spread| {
+                format!(
+                    "{}–{}",
+                    quantity::ratio(spread.lower_quartile),
+                    quantity::ratio(spread.upper_quartile)
+                )
+            },
+        );
+        cells.push(Cell::Number(quartiles));
+        cells.push(Cell::Number(quantity::ratio_or_none(aggregate.geometric_mean)));
+        cells.push(Cell::Number(quantity::ratio_or_none(aggregate.goodput)));
+        cells.push(Cell::Number(quantity::ratio_or_none(aggregate.lossy)));
+        let worst = aggregate.worst.as_ref().map_or_else(
+            || NONE.to_owned(),
+            |(page, ratio)| format!("{} {}", shorten(page, 24), quantity::ratio(*ratio)),
+        );
+        cells.push(Cell::Number(worst));
+        cells.push(Cell::Number(quantity::ratio_or_none(aggregate.gain)));
+        cells.push(Cell::Number(quantity::ratio_or_none(aggregate.down)));
+        cells.push(Cell::Number(quantity::percent_or_none(aggregate.up_share)));
+        let median = |figure: fn(&Row) -> f64| aggregate.median(pages, figure);
+        cells.push(Cell::Number(quantity::number_or_none(median(|row| {
+            row.queue_p95_s
+        }))));
+        cells.push(Cell::Number(quantity::percent_or_none(median(|row| {
+            row.hop_idle_while_missing
+        }))));
+        cells.push(Cell::Number(quantity::number_or_none(median(|row| {
+            row.cpu_agent_s
+        }))));
+        cells.push(Cell::Number(quantity::number_or_none(median(|row| {
+            row.cpu_gateway_s
+        }))));
+        let tone = match (aggregate.failed, index) {
+            (1.., _) => Tone::Failed,
+            (0, 0) => Tone::Group,
+            (0, _) => Tone::Plain,
+        };
+        table.row(tone, &cells);
+    }
+}
+
+fn coverage(aggregate: &Aggregate, every: usize) -> String {
+    let mut text = aggregate.pages.to_string();
+    if aggregate.pages < every {
+        text.push_str(&format!("<span class=\"warn\"> of {every}</span>"));
+    }
+    text
+}

@@ -1,0 +1,127 @@
+//! What others reach today on page `static`, beside what was measured here.
+use std::collections::BTreeMap;
+
+use super::Context;
+use crate::{
+    markup::{Cell, Column, Table, Tone},
+    measurements::{Ideal, Loads, Variant},
+    papers::{self, TodayLoad},
+    quantity::{self, NONE},
+    results::Row,
+};
+
+/// One system of this run.
+#[derive(Default)]
+struct Measured {
+    loads: [Option<TodayLoad>; papers::TODAY_LINKS.len()],
+    kilobytes: String,
+}
+
+pub(super) fn render(context: &Context<'_>) -> String {
+    let links = papers::TODAY_LINKS.map(|link| format!("{link}, s (× ideal)"));
+    let mut columns = vec![("system", Column::Words)];
+    columns.extend(links.iter().map(|title| (title.as_str(), Column::Numbers)));
+    columns.push(("kB down/up on gprs-3+1", Column::Numbers));
+    let mut table = Table::new(
+        "Page static, Chromium: measured here, then what others reach today",
+        &columns,
+    );
+    for ((variant, state), measured) in measured(context) {
+        let known = papers::TODAY
+            .iter()
+            .find(|known| known.system == Some(variant.system.text.as_str()));
+        let mut cells = vec![Cell::Head(format!("here: {}, {state}", variant.label()))];
+        for (index, load) in measured.loads.into_iter().enumerate() {
+            let theirs = known.and_then(|known| known.loads[index]);
+            cells.push(Cell::NumberMarkup(measured_cell(load, theirs)));
+        }
+        cells.push(Cell::Number(measured.kilobytes));
+        table.row(Tone::Plain, &cells);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    add_known(&mut table);
+    table.finish() + LEGEND
+}
+
+const LEGEND: &str = "<p class=\"legend-text\">The lines from elsewhere were measured with an independent emulator and headless Chromium, a fresh \
+profile a load, median of 3 (lte and geo-sat: 2), ideal with bodies as stored. “to theirs”: by how much this command's own figure differs where \
+both ran the same system, that is, how alike the two testbeds are.</p>";
+
+fn measured<'m>(context: &'m Context<'_>) -> BTreeMap<(&'m Variant, &'m str), Measured> {
+    let mut found: BTreeMap<(&Variant, &str), Measured> = BTreeMap::new();
+    for (setting, systems) in &context.measurements.settings {
+        let link = papers::TODAY_LINKS
+            .iter()
+            .position(|link| *link == setting.link.text);
+        let Some(link) = link.filter(|_| setting.loader.text == "chromium" && setting.loss.share() == 0.0)
+        else {
+            continue;
+        };
+        for (variant, pages) in systems {
+            let Some(loads) = pages.get("static") else {
+                continue;
+            };
+            let Some(time) = loads.time() else { continue };
+            let entry = found.entry((variant, setting.state.text.as_str())).or_default();
+            let ratio = loads.ratio(Ideal::Raw).map(|ratio| ratio.median);
+            entry.loads[link] = Some(TodayLoad {
+                seconds: time.median,
+                ratio,
+            });
+            if papers::TODAY_LINKS[link] == "gprs-3+1" {
+                entry.kilobytes = format!(
+                    "{}/{}",
+                    kilobytes(loads, |row| row.bytes_down),
+                    kilobytes(loads, |row| row.bytes_up)
+                );
+            }
+        }
+    }
+    found
+}
+
+fn kilobytes(loads: &Loads<'_>, figure: fn(&Row) -> u64) -> String {
+    let kilobytes = loads.median(|row| Some(quantity::count(figure(row)) / 1e3));
+    kilobytes.map_or_else(|| NONE.to_owned(), |kilobytes| format!("{kilobytes:.0}"))
+}
+
+fn measured_cell(load: Option<TodayLoad>, theirs: Option<TodayLoad>) -> String {
+    let Some(load) = load else { return NONE.to_owned() };
+    let mut html = format!(
+        "<b>{}</b> ({})",
+        quantity::number(load.seconds),
+        quantity::ratio_or_none(load.ratio)
+    );
+    if let Some(theirs) = theirs {
+        let off = (load.seconds / theirs.seconds - 1.0) * 100.0;
+        if off.is_finite() {
+            html.push_str(&format!("<br><small>{off:+.0} % to theirs</small>"));
+        }
+    }
+    html
+}
+
+fn add_known(table: &mut Table) {
+    for (index, system) in papers::TODAY.iter().enumerate() {
+        let mut cells = vec![Cell::Head(system.name.to_owned())];
+        for load in system.loads {
+            let words = load.map_or_else(
+                || NONE.to_owned(),
+                |load| {
+                    let ratio = load.ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
+                    format!("{}{ratio}", load.seconds)
+                },
+            );
+            cells.push(Cell::Number(words));
+        }
+        let bytes = if system.kilobytes.is_empty() {
+            NONE
+        } else {
+            system.kilobytes
+        };
+        cells.push(Cell::Number(bytes.to_owned()));
+        table.row(if index == 0 { Tone::Group } else { Tone::Plain }, &cells);
+    }
+}

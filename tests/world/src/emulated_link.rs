@@ -1,0 +1,215 @@
+//! A link of the world as its readers see it.
+use std::{
+    fmt,
+    io::{self, PipeWriter, Write as _},
+    sync::{Arc, Mutex, PoisonError, mpsc::sync_channel},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use longhaul_netem::{AddressChanges, Count, DelayHistogram, Hop, HopConfig, LinkStats, Side};
+use longhaul_types::Timestamp;
+use tun_rs::SyncDevice;
+
+use crate::{
+    clock::Clock,
+    driver::{Addresses, Driver, DriverCounters, LinkSample, Sampling, Shared},
+};
+
+/// The shortest interval between samples: below it the driver would do little else.
+const MIN_SAMPLING: Duration = Duration::from_millis(1);
+
+/// An emulated link, both directions. *Down* is towards the client, *up* away from it, on both links of the world.
+///
+/// Times are [`Timestamp`]s since the world's start, the same on both links.
+#[derive(Clone)]
+pub struct EmulatedLink {
+    shared: Arc<Shared>,
+    wake: Arc<Mutex<PipeWriter>>,
+}
+
+impl fmt::Debug for EmulatedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmulatedLink").finish_non_exhaustive()
+    }
+}
+
+/// The counters of a link at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// When it was taken.
+    pub now: Timestamp,
+    /// Towards the client.
+    pub down: LinkStats,
+    /// Away from the client.
+    pub up: LinkStats,
+    /// Packets that arrived for an address that the client no longer had. `down` counts them as delivered.
+    pub misaddressed: Count,
+    /// What the driver saw beside the model.
+    pub driver: DriverCounters,
+}
+
+/// How waiting for quiet ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quiet {
+    /// Nothing was offered, queued or under way for as long as was asked.
+    Reached,
+    /// The limit passed first.
+    LimitPassed,
+}
+
+/// Ends a link's thread when dropped.
+#[derive(Debug)]
+pub(crate) struct LinkThread {
+    link: EmulatedLink,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl EmulatedLink {
+    /// Joins two devices by a link of this kind.
+    pub(crate) fn start(
+        name: &'static str,
+        clock: Clock,
+        config: HopConfig,
+        seed: u64,
+        near: SyncDevice,
+        far: SyncDevice,
+    ) -> io::Result<(Self, LinkThread)> {
+        let (wake_reader, wake) = io::pipe()?;
+        let addresses = if config.address_changes == AddressChanges::default() {
+            Addresses::Fixed
+        } else {
+            Addresses::Changing
+        };
+        let (ready, started) = sync_channel(1);
+        let shared = Arc::new(Shared::new(clock, Hop::new(config, seed)));
+        let driver = Driver {
+            shared: shared.clone(),
+            near,
+            far,
+            addresses,
+            wake: wake_reader,
+            ready,
+        };
+        let thread = thread::Builder::new()
+            .name(format!("link {name}"))
+            .spawn(move || driver.run())?;
+        let link = Self {
+            shared,
+            wake: Arc::new(Mutex::new(wake)),
+        };
+        let owner = LinkThread {
+            link: link.clone(),
+            thread: Some(thread),
+        };
+        // Packets that come before would wait longer than the link lets them. A driver that failed is found in the counters.
+        let _ = started.recv();
+        Ok((link, owner))
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// The counters as they are now.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut state = self.shared.lock();
+        let now = self.now();
+        state.hop.advance(now);
+        Snapshot {
+            now,
+            down: *state.hop.down().stats(),
+            up: *state.hop.up().stats(),
+            misaddressed: state.hop.misaddressed(),
+            driver: state.counters.clone(),
+        }
+    }
+
+    /// How much of the time between `from` and `to` (both past) the direction to the client was backlogged and not held by
+    /// an outage; `None` if the link has forgotten part of that time (it remembers 65,536 busy periods).
+    pub fn busy_down(&self, from: Timestamp, to: Timestamp) -> Option<Duration> {
+        let mut state = self.shared.lock();
+        state.hop.advance(self.now());
+        state.hop.down().busy_between(from, to)
+    }
+
+    /// The queueing delays since the start or the last call: down, up.
+    pub fn take_queueing_delays(&self) -> (DelayHistogram, DelayHistogram) {
+        let mut state = self.shared.lock();
+        state.hop.advance(self.now());
+        let down = state.hop.take_queueing_delays(Side::Client);
+        (down, state.hop.take_queueing_delays(Side::Gateway))
+    }
+
+    /// How much later than the model says packets were given to the kernel, since the start or the last call: the emulator's
+    /// error. It grows when the machine is overloaded; a run whose lateness is not small against the link's delay measures
+    /// the machine.
+    pub fn take_lateness(&self) -> DelayHistogram {
+        std::mem::take(&mut self.shared.lock().lateness)
+    }
+
+    /// Samples the link's course from now on, at each multiple of `interval` (at least a millisecond), in place of an earlier
+    /// sampling. Samples not yet taken are kept.
+    pub fn start_sampling(&self, interval: Duration) {
+        let interval = interval.max(MIN_SAMPLING);
+        let mut state = self.shared.lock();
+        let passed = self.now().as_nanos() / whole_nanos(interval);
+        let next = Timestamp::from_nanos((passed + 1).saturating_mul(whole_nanos(interval)));
+        state.sampling = Some(Sampling { interval, next });
+        drop(state);
+        self.call();
+    }
+
+    /// Takes the samples recorded so far.
+    pub fn take_samples(&self) -> Vec<LinkSample> {
+        std::mem::take(&mut self.shared.lock().samples)
+    }
+
+    /// Waits until nothing has been offered, queued or under way for `quiet` from now on, or `limit` has passed. What was sent
+    /// just before the call may not have reached the link yet, so earlier quiet does not count.
+    pub async fn idle(&self, quiet: Duration, limit: Duration) -> Quiet {
+        let called = self.now();
+        let give_up = called + limit;
+        loop {
+            let snapshot = self.snapshot();
+            let now = snapshot.now;
+            let empty = [&snapshot.down, &snapshot.up]
+                .iter()
+                .all(|stats| stats.queued.packets == 0 && stats.in_flight.packets == 0);
+            let quiet_at = match self.shared.lock().last_activity {
+                last if empty => last.max(called) + quiet,
+                _ => now + quiet,
+            };
+            if quiet_at <= now {
+                return Quiet::Reached;
+            }
+            if now >= give_up {
+                return Quiet::LimitPassed;
+            }
+            let wait = quiet_at.min(give_up) - now;
+            tokio::time::sleep_until(tokio::time::Instant::now() + wait).await;
+        }
+    }
+
+    /// Wakes the driver, which looks at the state anew.
+    fn call(&self) {
+        let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        // It fails only when the driver is gone, and then there is nobody to wake.
+        let _ = wake.write_all(&[0]);
+    }
+}
+
+fn whole_nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Drop for LinkThread {
+    fn drop(&mut self) {
+        self.link.shared.stop();
+        self.link.call();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

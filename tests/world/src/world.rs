@@ -1,0 +1,235 @@
+//! The three namespaces and what joins them.
+use std::io;
+
+use longhaul_netem::{AddressChanges, HopConfig};
+use longhaul_types::Timestamp;
+use tun_rs::SyncDevice;
+
+use crate::{
+    clock::Clock,
+    device,
+    emulated_link::{EmulatedLink, LinkThread},
+    iproute::{self, IpError},
+    namespace::{Namespace, NamespaceError, NamespaceThread},
+    sysctl::{self, SysctlError},
+    topology::{End, HOP, HOSTS_NETWORK, HOSTS_PREFIX, INTERNET, MIN_MTU, ends},
+    translation::MAX_CHANGES,
+};
+
+/// What a world is like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorldConfig {
+    /// The link between client and gateway. Where the client's address changes, its kernel keeps [`CLIENT`](crate::CLIENT) and the gateway
+    /// sees 10.78.0.3, 10.78.0.4 and so on in its place, as behind a NAT.
+    pub hop: HopConfig,
+    /// The link between gateway and origins; its *down* is towards the gateway.
+    pub internet: HopConfig,
+    /// Seeds the draws of both links; each link and direction has draws of its own.
+    pub seed: u64,
+    /// The congestion control of kernel TCP in all three namespaces; `None` leaves the kernel's default.
+    pub congestion: Option<String>,
+}
+
+/// A world that could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// No namespace.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// No TUN device.
+    #[error("cannot make the TUN device `{device}`: {source}")]
+    Device {
+        /// Its name.
+        device: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A kernel setting could not be set.
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
+    /// Addresses or routes could not be set.
+    #[error(transparent)]
+    Ip(#[from] IpError),
+    /// The kernel does not offer this congestion control here.
+    #[error(
+        "the kernel has no congestion control `{wanted}` (it has: {available}): load its module on the host \
+         (`modprobe tcp_{wanted}`)"
+    )]
+    Congestion {
+        /// What was asked for.
+        wanted: String,
+        /// What the kernel lists as available.
+        available: String,
+    },
+    /// The Internet link has no client whose address could change.
+    #[error(
+        "only the hop has a client whose address changes; leave the Internet link's `address_changes` empty"
+    )]
+    AddressChangeOnInternet,
+    /// More changes than the hop's network has addresses.
+    #[error("the client's address changes {0} times; a world has addresses for {MAX_CHANGES} changes")]
+    TooManyAddressChanges(u32),
+    /// A model's MTU below what IPv4 needs.
+    #[error("the link `{link}` has an MTU of {mtu} bytes; IPv4 needs {MIN_MTU} at least")]
+    Mtu {
+        /// Which link.
+        link: &'static str,
+        /// Its MTU.
+        mtu: u64,
+    },
+    /// No thread for a link.
+    #[error("cannot start the thread of the link `{link}`: {source}")]
+    Driver {
+        /// Which link.
+        link: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Three network namespaces joined by two emulated links.
+///
+/// Dropping it ends its threads, and with them everything that runs in the namespaces.
+#[derive(Debug)]
+pub struct World {
+    client: Namespace,
+    gateway: Namespace,
+    origins: Namespace,
+    hop: EmulatedLink,
+    internet: EmulatedLink,
+    congestion: String,
+    // Links before namespaces: a driver ends before the kernels at its ends do. Fields drop in this order.
+    _links: [LinkThread; 2],
+    _namespaces: [NamespaceThread; 3],
+}
+
+impl World {
+    /// Builds a world. It takes some tens of milliseconds.
+    ///
+    /// Needs CAP_SYS_ADMIN and CAP_NET_ADMIN in the process, as root has or as [`sandbox`](crate::sandbox) gives, and
+    /// `/dev/net/tun`.
+    ///
+    /// # Errors
+    /// The privileges or the device are missing, iproute2 is missing, the kernel does not offer the congestion control, or the
+    /// configuration asks for what a world cannot do. The message says what to do.
+    pub fn build(config: WorldConfig) -> Result<Self, WorldError> {
+        check_address_changes(&config)?;
+        let [client_end, gateway_end, origins_end] = ends(&config)?;
+        let (client, client_thread) = Namespace::create("client")?;
+        let (gateway, gateway_thread) = Namespace::create("gateway")?;
+        let (origins, origins_thread) = Namespace::create("origins")?;
+        let near = set_up(&client, client_end)?;
+        let middle = set_up(&gateway, gateway_end)?;
+        let far = set_up(&origins, origins_end)?;
+        // In their order along the path: hop, hop, internet, internet.
+        let mut devices = near.into_iter().chain(middle).chain(far);
+        let clock = Clock::starting_now();
+        let mut join = |link, config, seed| {
+            let (Some(near), Some(far)) = (devices.next(), devices.next()) else {
+                let source = io::Error::other("a device is missing");
+                return Err(WorldError::Driver { link, source });
+            };
+            EmulatedLink::start(link, clock, config, seed, near, far)
+                .map_err(|source| WorldError::Driver { link, source })
+        };
+        let (hop, hop_thread) = join(HOP, config.hop, config.seed)?;
+        // Any other seed will do: the links must not draw alike.
+        let (internet, internet_thread) = join(INTERNET, config.internet, !config.seed)?;
+        let kernels_default = || sysctl::get("ipv4/tcp_congestion_control").unwrap_or_default();
+        let congestion = match config.congestion {
+            Some(name) => name,
+            None => client.run_blocking(kernels_default),
+        };
+        Ok(Self {
+            client,
+            gateway,
+            origins,
+            hop,
+            internet,
+            congestion,
+            _links: [hop_thread, internet_thread],
+            _namespaces: [client_thread, gateway_thread, origins_thread],
+        })
+    }
+
+    /// Where the browser and the agent run.
+    pub fn client(&self) -> &Namespace {
+        &self.client
+    }
+
+    /// Where the gateway runs. It forwards between the links.
+    pub fn gateway(&self) -> &Namespace {
+        &self.gateway
+    }
+
+    /// Where the origins and the DNS server run. All of [`HOSTS_NETWORK`](crate::HOSTS_NETWORK) is local here: one listener on `0.0.0.0` serves
+    /// every host, and a connection's local address tells which was dialled.
+    pub fn origins(&self) -> &Namespace {
+        &self.origins
+    }
+
+    /// The link between client and gateway.
+    pub fn hop(&self) -> &EmulatedLink {
+        &self.hop
+    }
+
+    /// The link between gateway and origins.
+    pub fn internet(&self) -> &EmulatedLink {
+        &self.internet
+    }
+
+    /// The congestion control that kernel TCP uses on both links unless a socket asks for another, as `cubic`. Empty if the
+    /// kernel does not tell.
+    pub fn congestion_control(&self) -> &str {
+        &self.congestion
+    }
+
+    /// Packets that the kernels dropped on their way into the links, where the models could not see them. Zero in a sound run.
+    ///
+    /// # Errors
+    /// The kernel's table cannot be read.
+    pub fn kernel_drops(&self) -> io::Result<u64> {
+        [&self.client, &self.gateway, &self.origins]
+            .into_iter()
+            .map(|namespace| namespace.run_blocking(device::kernel_drops))
+            .sum()
+    }
+
+    /// Has TCP connections from the client to the hosts of pages end at the gateway, for a splitting proxy: a listener on
+    /// `0.0.0.0` in `gateway` gets them, and a connection's local address tells which host was dialled. The gateway's own
+    /// connections to the hosts go to the origins as before, and so does everything that is not TCP.
+    ///
+    /// # Errors
+    /// iproute2 refuses.
+    pub fn divert_tcp_to_gateway(&self) -> Result<(), IpError> {
+        // Rules in their order: what comes off the hop is local by table 100; all else takes the ordinary route. The hosts
+        // are in the table `local` too, behind those rules, because the kernel answers only from addresses that it finds
+        // there (`__ip_dev_find`).
+        const DIVERSION: u32 = 100;
+        let hosts = format!("{HOSTS_NETWORK}/{HOSTS_PREFIX}");
+        let commands = format!(
+            "route add local {hosts} dev lo table {DIVERSION}\n\
+             rule add pref 10 iif {HOP} ipproto tcp to {hosts} lookup {DIVERSION}\n\
+             rule add pref 20 to {hosts} lookup main\n\
+             rule add pref 30 lookup local\n\
+             rule del pref 0\n\
+             route add local {hosts} dev lo table local\n"
+        );
+        self.gateway.run_blocking(move || iproute::batch(&commands))
+    }
+}
+
+fn set_up(namespace: &Namespace, end: End) -> Result<Vec<SyncDevice>, WorldError> {
+    namespace.run_blocking(move || end.make())
+}
+
+fn check_address_changes(config: &WorldConfig) -> Result<(), WorldError> {
+    if config.internet.address_changes != AddressChanges::default() {
+        return Err(WorldError::AddressChangeOnInternet);
+    }
+    let last = config.hop.address_changes.address(Timestamp::MAX);
+    match last.0 {
+        ..=MAX_CHANGES => Ok(()),
+        changes => Err(WorldError::TooManyAddressChanges(changes)),
+    }
+}

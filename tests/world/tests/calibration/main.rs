@@ -1,0 +1,24 @@
+//! Calibration of the emulated links, with the TCP, UDP and ICMP of real kernels.
+//!
+//! All tests hold [`traffic::machine`] and so run one after the other: the load of one must not be in the figures of
+//! another. Tests that may not build a world print `SKIPPED` and why.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
+#![expect(
+    clippy::print_stderr,
+    reason = "a test says what it measured and why it did not run"
+)]
+
+mod delay;
+mod loss;
+mod namespaces;
+mod outage;
+mod parallel;
+mod profiles;
+mod queue;
+mod rate;
+mod readings;
+mod routes;
+mod trace;
+mod traffic;

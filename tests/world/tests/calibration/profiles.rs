@@ -1,0 +1,93 @@
+//! The benchmark's profiles, as ICMP and UDP find them. The model's own tests hold their rates and delays more closely, in
+//! virtual time; here jitter and a short measurement leave their mark.
+use std::{thread, time::Duration};
+
+use longhaul_netem::{Capacity, LinkConfig, Profile};
+use longhaul_types::{BitRate, ByteCount};
+use longhaul_world::GATEWAY_ON_HOP;
+
+use crate::traffic::{PING_BYTES, Way, blast, held, machine, ms, percentile, ping, wait, world};
+
+const LEN: u64 = 528;
+
+fn rate(link: &LinkConfig) -> BitRate {
+    match link.capacity {
+        Capacity::Rate(rate) => rate,
+        Capacity::Trace(_) => panic!("a profile has a rate"),
+    }
+}
+
+/// Time that the link layer's repairs may add to one packet.
+fn repairs(link: &LinkConfig) -> Duration {
+    link.arq.map_or(Duration::ZERO, |arq| {
+        arq.repair_delay * (arq.max_transmissions - 1)
+    })
+}
+
+/// One profile's RTT and rates. Gives what to print, or `None` without a world.
+fn check(profile: Profile) -> Option<String> {
+    let world = world(held(profile.into()))?;
+    let (down, up) = (profile.down(), profile.up());
+    let rates = wait(async {
+        tokio::join!(
+            check_rate(&world, profile, Way::Down, &down),
+            check_rate(&world, profile, Way::Up, &up)
+        )
+    });
+    let times = wait(ping(world.client(), GATEWAY_ON_HOP, 3));
+    let least = down.delay
+        + up.delay
+        + ByteCount::new(PING_BYTES) / rate(&down)
+        + ByteCount::new(PING_BYTES) / rate(&up);
+    let most = least + down.jitter + up.jitter + repairs(&down) + repairs(&up);
+    let median = percentile(&times, 50);
+    let name = profile.name();
+    assert!(
+        median >= least && median < most + ms(2),
+        "{name}: {median:?} outside {least:?} to {most:?}"
+    );
+    Some(format!("{name:12} ping {median:?}, {}, {}", rates.0, rates.1))
+}
+
+async fn check_rate(world: &longhaul_world::World, profile: Profile, way: Way, link: &LinkConfig) -> String {
+    let rate = rate(link);
+    // About a second's worth, as far as the queue takes it.
+    let count = (rate.as_bps() / 8 / LEN)
+        .clamp(3, 1000)
+        .min(link.queue.bytes() / LEN);
+    let arrivals = blast(world, way, u32::try_from(count).unwrap(), 528).await;
+    let (first, last) = (arrivals[0], arrivals[arrivals.len() - 1]);
+    let crossed = ByteCount::new(u64::from(last.number - first.number) * LEN);
+    let (took, expected) = (last.at - first.at, crossed / rate);
+    // ARQ's repeats take room on the link: the rate that is left lies below, by a share that a short blast only estimates.
+    let repeated = link.arq.map_or(0.0, |arq| 2.0 * arq.frame_loss.value());
+    let slack = expected.mul_f64(0.01 + repeated) + link.jitter + repairs(link) + ms(1);
+    assert!(
+        took.abs_diff(expected) < slack,
+        "{} {way:?}: {crossed:?} in {took:?} instead of {expected:?}",
+        profile.name()
+    );
+    format!(
+        "{way:?} {:.1} of {rate}",
+        BitRate::of(crossed, took).as_bps() as f64 / 1000.0
+    )
+}
+
+#[test]
+fn each_profile_is_what_its_name_says() {
+    let _machine = machine();
+    // Side by side, as most of it is waiting; the fast ones alone.
+    let (slow, fast): (Vec<_>, Vec<_>) =
+        Profile::all().partition(|profile| profile.rate_down() < BitRate::kbps(50_000));
+    let mut lines: Vec<_> = thread::scope(|scope| {
+        let checks: Vec<_> = slow
+            .into_iter()
+            .map(|profile| scope.spawn(move || check(profile)))
+            .collect();
+        checks.into_iter().map(|check| check.join().unwrap()).collect()
+    });
+    lines.extend(fast.into_iter().map(check));
+    for line in lines.iter().flatten() {
+        eprintln!("{line}");
+    }
+}

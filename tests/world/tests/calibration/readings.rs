@@ -1,0 +1,106 @@
+//! What a link tells about itself.
+use longhaul_types::{BitRate, ByteCount, Timestamp};
+use longhaul_world::{DriverCounters, GATEWAY_ON_HOP, Quiet};
+
+use crate::traffic::{Way, blast, both, link, machine, ms, ping, profile, wait, world};
+
+#[test]
+fn nothing_crosses_a_world_where_nobody_sends() {
+    let _machine = machine();
+    let Some(world) = world(profile("lan-fast")) else {
+        return;
+    };
+    for link in [world.hop(), world.internet()] {
+        assert_eq!(wait(link.idle(ms(500), ms(5000))), Quiet::Reached);
+        let snapshot = link.snapshot();
+        assert_eq!(snapshot.down.offered.packets + snapshot.up.offered.packets, 0);
+        assert_eq!(snapshot.driver, DriverCounters::default());
+    }
+}
+
+#[test]
+fn a_link_is_idle_once_its_last_packet_has_arrived() {
+    let _machine = machine();
+    let Some(world) = world(both(link(BitRate::kbps(80), ms(100), ByteCount::kb(20)))) else {
+        return;
+    };
+    // Ten packets of 100 ms.
+    let arrivals = wait(blast(&world, Way::Down, 10, 1000));
+    // The blast has waited for 20 ms of quiet.
+    let (last, now) = (arrivals[9].at, world.hop().now());
+    assert!(now - last >= ms(20) && now - last < ms(30), "{:?}", now - last);
+    let sending = blast(&world, Way::Down, 10, 1000);
+    let (_, quiet) = wait(async { tokio::join!(sending, world.hop().idle(ms(50), ms(300))) });
+    assert_eq!(quiet, Quiet::LimitPassed);
+}
+
+#[test]
+fn samples_show_the_queue_drain() {
+    let _machine = machine();
+    let Some(world) = world(both(link(BitRate::kbps(800), ms(10), ByteCount::kb(50)))) else {
+        return;
+    };
+    world.hop().start_sampling(ms(10));
+    // A packet of 10 ms, thirty of them.
+    let arrivals = wait(blast(&world, Way::Down, 30, 1000));
+    let samples = world.hop().take_samples();
+    let end = arrivals[29].at;
+    let during: Vec<_> = samples
+        .iter()
+        .filter(|sample| sample.down_queued.bytes() > 0)
+        .collect();
+    assert!(during.len() >= 29, "{}", during.len());
+    for pair in during.windows(2) {
+        assert_eq!(pair[1].at - pair[0].at, ms(10));
+        assert_eq!(pair[1].at.as_nanos() % 10_000_000, 0);
+        assert_eq!(
+            pair[1].down_bytes_sent - pair[0].down_bytes_sent,
+            ByteCount::kb(1)
+        );
+        assert_eq!(pair[0].down_queued - pair[1].down_queued, ByteCount::kb(1));
+    }
+    let last = samples[samples.len() - 1];
+    assert_eq!(
+        (last.down_bytes_sent, last.down_queued),
+        (ByteCount::kb(30), ByteCount::ZERO)
+    );
+    assert_eq!(last.up_bytes_sent, ByteCount::ZERO);
+    assert_eq!(world.hop().busy_down(Timestamp::ZERO, end), Some(ms(300)));
+    let (down, up) = world.hop().take_queueing_delays();
+    assert_eq!((down.count(), up.count()), (30, 0));
+    assert_eq!(world.hop().take_queueing_delays().0.count(), 0, "taken");
+    assert_eq!(world.hop().take_lateness().count(), 30);
+}
+
+#[test]
+fn a_flipped_bit_is_carried_and_found_by_the_checksum() {
+    let _machine = machine();
+    let mut corrupting = link(BitRate::kbps(10_000), ms(1), ByteCount::kb(500));
+    corrupting.corruption = longhaul_netem::Probability::ONE;
+    let mut hop = both(corrupting);
+    hop.up = link(BitRate::kbps(10_000), ms(1), ByteCount::kb(500));
+    let Some(world) = world(hop) else { return };
+    let arrivals = wait(blast(&world, Way::Down, 300, 200));
+    let snapshot = world.hop().snapshot();
+    assert_eq!(snapshot.down.corrupted.packets, 300);
+    assert_eq!(snapshot.down.delivered.packets, 300);
+    // A flipped checksum of zero would mean none was sent (RFC 768), which no flip of one bit makes of a real one here.
+    assert_eq!(arrivals.len(), 0);
+    // Four bits of each packet's 1600 make it no IPv4 packet. The kernel refuses those, and that is no fault of the world.
+    assert_eq!(snapshot.driver.fault, None);
+}
+
+#[test]
+fn a_short_ping_is_counted_whole() {
+    let _machine = machine();
+    let Some(world) = world(profile("lan-fast")) else {
+        return;
+    };
+    wait(ping(world.client(), GATEWAY_ON_HOP, 1));
+    let (hop, internet) = (world.hop().snapshot(), world.internet().snapshot());
+    assert_eq!(hop.up.delivered.bytes, ByteCount::new(84));
+    assert_eq!(
+        internet.up.offered.packets, 0,
+        "the gateway's own address is on the hop"
+    );
+}

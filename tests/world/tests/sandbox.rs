@@ -1,0 +1,399 @@
+//! Workers in their sandbox, and that nothing of them is left behind.
+//!
+//! The worker is this test program again, told by an environment variable to run one of [`TASKS`].
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
+#![expect(clippy::print_stderr, reason = "a test says why it did not run")]
+#![expect(clippy::print_stdout, reason = "the worker's answers to the test")]
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use longhaul_netem::Profile;
+use longhaul_world::{CLIENT, DNS_SERVER, World, WorldConfig, sandbox};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+const TASK: &str = "LONGHAUL_WORLD_TEST_TASK";
+/// Begins the lines that a task prints for the test, among those of the test harness.
+const MARK: &str = "TASK: ";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn sandboxed() -> Option<sandbox::Sandbox> {
+    match sandbox::Sandbox::probe() {
+        Ok(sandbox) => Some(sandbox),
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+/// Arguments that have this program run the test `the_program_as_worker` alone.
+const AS_WORKER: [&str; 3] = ["the_program_as_worker", "--exact", "--nocapture"];
+
+fn start(sandbox: &sandbox::Sandbox, task: &str) -> Child {
+    let program = env::current_exe().unwrap();
+    let mut command = sandbox.command(program, AS_WORKER).unwrap();
+    command.env(TASK, task).spawn().unwrap()
+}
+
+/// The text behind [`MARK`] of the next line that has one.
+fn next_line(output: &mut BufReader<ChildStdout>) -> String {
+    loop {
+        let mut line = String::new();
+        assert!(output.read_line(&mut line).unwrap() > 0, "the worker has ended");
+        // The harness prints without a line's end before.
+        if let Some((_, text)) = line.split_once(MARK) {
+            return text.trim().to_owned();
+        }
+    }
+}
+
+/// Ids of all processes whose namespace of this kind is `inode`.
+fn processes_in(kind: &str, inode: &str) -> Vec<String> {
+    let everyone = fs::read_dir("/proc").unwrap().flatten();
+    everyone
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|pid| {
+            fs::read_link(format!("/proc/{pid}/ns/{kind}")).is_ok_and(|link| link.to_string_lossy() == inode)
+        })
+        .collect()
+}
+
+/// Network namespaces that any thread of the machine is in.
+fn network_namespaces() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(threads) = fs::read_dir(process.path().join("task")) else {
+            continue;
+        };
+        for thread in threads.flatten() {
+            if let Ok(link) = fs::read_link(thread.path().join("ns/net")) {
+                found.insert(link.to_string_lossy().into_owned());
+            }
+        }
+    }
+    found
+}
+
+fn mounts() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap()
+}
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "{what} does not come true");
+        thread::yield_now();
+    }
+}
+
+/// What a worker that stays tells about itself.
+struct Staying {
+    pid_namespace: String,
+    net_namespaces: Vec<String>,
+    worker: String,
+    file: String,
+}
+
+impl Staying {
+    fn read(output: &mut BufReader<ChildStdout>) -> Self {
+        let line = next_line(output);
+        let mut words = line.split(' ').map(str::to_owned);
+        Self {
+            pid_namespace: words.next().unwrap(),
+            worker: words.next().unwrap(),
+            file: words.next().unwrap(),
+            net_namespaces: words.collect(),
+        }
+    }
+
+    fn is_there(&self) {
+        // `init`, the worker, its child and its orphan.
+        assert!(processes_in("pid", &self.pid_namespace).len() >= 4);
+        let all = network_namespaces();
+        assert_eq!(
+            self.net_namespaces
+                .iter()
+                .filter(|one| all.contains(*one))
+                .count(),
+            3
+        );
+        assert!(
+            !fs::exists(&self.file).unwrap(),
+            "{} is visible outside",
+            self.file
+        );
+    }
+
+    fn is_gone(&self, output: &mut BufReader<ChildStdout>) {
+        // The end of the output: nobody holds it any more.
+        output.read_to_end(&mut Vec::new()).unwrap();
+        until("the end of all processes", || {
+            processes_in("pid", &self.pid_namespace).is_empty()
+        });
+        until("the end of all namespaces", || {
+            let all = network_namespaces();
+            self.net_namespaces.iter().all(|one| !all.contains(one))
+        });
+        assert!(!fs::exists(&self.file).unwrap());
+    }
+}
+
+/// The id that a process has in its innermost namespace.
+fn id_inside(pid: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status
+        .lines()
+        .find(|line| line.starts_with("NSpid:"))
+        .unwrap_or_default();
+    ids.split_whitespace().next_back().unwrap_or_default().to_owned()
+}
+
+fn signal(pid: &str, signal: Signal) {
+    kill(Pid::from_raw(pid.parse().unwrap()), signal).unwrap();
+}
+
+#[test]
+fn nothing_is_left_of_a_worker_whose_sandbox_is_killed() {
+    let Some(sandbox) = sandboxed() else { return };
+    let mounts_before = mounts();
+    let mut child = start(&sandbox, "stay");
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let staying = Staying::read(&mut output);
+    staying.is_there();
+    assert_eq!(mounts(), mounts_before);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    staying.is_gone(&mut output);
+    assert_eq!(mounts(), mounts_before);
+}
+
+#[test]
+fn nothing_is_left_of_a_worker_that_is_killed() {
+    let Some(sandbox) = sandboxed() else { return };
+    let mut child = start(&sandbox, "stay");
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let staying = Staying::read(&mut output);
+    let is_worker = |pid: &String| id_inside(pid) == staying.worker;
+    let worker = processes_in("pid", &staying.pid_namespace)
+        .into_iter()
+        .find(is_worker);
+    signal(&worker.expect("the worker"), Signal::SIGKILL);
+    let _stdin = child.stdin.take();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 9));
+    staying.is_gone(&mut output);
+}
+
+#[test]
+fn nothing_is_left_of_a_worker_whose_parent_is_killed() {
+    if sandboxed().is_none() {
+        return;
+    }
+    let mut parent = Command::new(env::current_exe().unwrap())
+        .args(AS_WORKER)
+        .env(TASK, "parent")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(parent.stdout.take().unwrap());
+    let staying = Staying::read(&mut output);
+    staying.is_there();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    staying.is_gone(&mut output);
+}
+
+#[test]
+fn a_frozen_worker_goes_with_its_parent_too() {
+    let Some(sandbox) = sandboxed() else { return };
+    let mut child = start(&sandbox, "stay");
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let staying = Staying::read(&mut output);
+    for pid in processes_in("pid", &staying.pid_namespace) {
+        if id_inside(&pid) != "1" {
+            signal(&pid, Signal::SIGSTOP);
+        }
+    }
+    drop(child.stdin.take());
+    staying.is_gone(&mut output);
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_worker_has_its_own_files_names_and_children() {
+    let Some(sandbox) = sandboxed() else { return };
+    let mut child = start(&sandbox, "look around");
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(next_line(&mut output), "done");
+    output.read_to_end(&mut Vec::new()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_process_that_was_not_sandboxed_is_told_so() {
+    assert!(matches!(sandbox::enter(), Err(sandbox::EnterError::NotSandboxed)));
+}
+
+/// Not a test of its own: what this program does as a worker, or as a parent to be killed.
+#[test]
+fn the_program_as_worker() {
+    let Ok(task) = env::var(TASK) else { return };
+    match task.as_str() {
+        "parent" => {
+            let mut command = sandboxed()
+                .unwrap()
+                .command(env::current_exe().unwrap(), AS_WORKER)
+                .unwrap();
+            let mut child = command
+                .env(TASK, "stay")
+                .stdout(Stdio::inherit())
+                .spawn()
+                .unwrap();
+            // Waiting would close it if the handle still had it.
+            let _stdin = child.stdin.take();
+            child.wait().unwrap();
+        }
+        "stay" => stay(),
+        "look around" => look_around(),
+        other => panic!("no task {other}"),
+    }
+}
+
+fn world() -> World {
+    World::build(WorldConfig {
+        hop: Profile::named("lan-fast").unwrap().into(),
+        internet: Profile::named("lan-fast").unwrap().into(),
+        seed: 1,
+        congestion: None,
+    })
+    .unwrap()
+}
+
+/// Holds a world, a child, an orphan and a file until it is killed.
+fn stay() {
+    let inside = sandbox::enter().unwrap();
+    let world = world();
+    let namespaces = [world.client(), world.gateway(), world.origins()].map(|namespace| {
+        namespace.run_blocking(|| {
+            fs::read_link("/proc/thread-self/ns/net")
+                .unwrap()
+                .to_string_lossy()
+                .into_owned()
+        })
+    });
+    let file = env::temp_dir().join("leftover");
+    assert!(file.starts_with(inside.scratch()));
+    fs::write(&file, "anything").unwrap();
+    let mut child = world.client().run_blocking(|| {
+        // The inner shell's child outlives it and is adopted by `init`.
+        Command::new("sh")
+            .args(["-c", "sh -c 'tail -f /dev/null & true'; exec tail -f /dev/null"])
+            .spawn()
+            .unwrap()
+    });
+    let of_processes = fs::read_link("/proc/self/ns/pid").unwrap();
+    until("an adopted orphan", || {
+        has_child_of_init_besides(std::process::id())
+    });
+    println!(
+        "{MARK}{} {} {} {}",
+        of_processes.display(),
+        std::process::id(),
+        file.display(),
+        namespaces.join(" ")
+    );
+    child.wait().unwrap();
+}
+
+fn has_child_of_init_besides(worker: u32) -> bool {
+    let children = fs::read_to_string("/proc/1/task/1/children").unwrap_or_default();
+    children.split_whitespace().any(|pid| pid != worker.to_string())
+}
+
+fn look_around() {
+    let inside = sandbox::enter().unwrap();
+    assert!(env::temp_dir().starts_with(inside.scratch()));
+    assert_eq!(fs::read_dir(env::temp_dir()).unwrap().count(), 0);
+    let world = world();
+    names_are_asked_of_the_worlds_server(&world);
+    exit_statuses_arrive(&world);
+    println!("{MARK}done");
+}
+
+/// `getent` in the client namespace asks 10.78.1.53, and for nothing but the name.
+fn names_are_asked_of_the_worlds_server(world: &World) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = asked.clone();
+    let socket = world
+        .origins()
+        .run_blocking(|| std::net::UdpSocket::bind((DNS_SERVER, 53)).unwrap());
+    let server = thread::spawn(move || {
+        let mut query = vec![0; 512];
+        while let Ok((len, client)) = socket.recv_from(&mut query) {
+            if len == 0 {
+                return;
+            }
+            let question = String::from_utf8_lossy(&query[12..len]).into_owned();
+            log.lock().unwrap().push(question);
+            // A response: no such name.
+            query[2..4].copy_from_slice(&[0x81, 0x83]);
+            socket.send_to(&query[..len], client).unwrap();
+        }
+    });
+    let output = block_on(world.client().run(|| async {
+        let mut command = tokio::process::Command::new("getent");
+        command.args(["ahostsv4", "example"]).output().await.unwrap()
+    }));
+    assert_eq!(output.status.code(), Some(2), "not found: {output:?}");
+    // An empty datagram ends the server.
+    world.client().run_blocking(|| {
+        let socket = std::net::UdpSocket::bind((CLIENT, 0)).unwrap();
+        socket.send_to(&[], (DNS_SERVER, 53)).unwrap();
+    });
+    server.join().unwrap();
+    let asked = asked.lock().unwrap();
+    assert!(!asked.is_empty());
+    for question in asked.iter() {
+        assert!(question.starts_with("\u{7}example\0"), "{question:?}");
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await.expect("too slow") })
+}
+
+fn exit_statuses_arrive(world: &World) {
+    let statuses = block_on(world.client().run(|| async {
+        let mut statuses = Vec::new();
+        for code in 0..20 {
+            let script = format!("(true &); exit {code}");
+            let status = tokio::process::Command::new("sh")
+                .args(["-c", &script])
+                .status()
+                .await;
+            statuses.push(status.unwrap().code());
+        }
+        statuses
+    }));
+    assert_eq!(statuses, (0..20).map(Some).collect::<Vec<_>>());
+    until("all orphans reaped", || {
+        !has_child_of_init_besides(std::process::id())
+    });
+}
