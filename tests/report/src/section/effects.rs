@@ -1,4 +1,4 @@
-//! Effects that the papers describe, measured again: pipelining and connections, loss in the Internet, and what others
+//! Effects that the papers describe, measured again: pipelining and connections, a full queue, loss in the Internet, and what others
 //! reach today on the static page.
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ use crate::{
 pub(super) fn render(context: &Context<'_>) -> String {
     let connections = connections(context);
     let loss = internet_loss(context);
+    let queue = bulk_queue(context);
     let today = today::render(context);
     let mut html = String::new();
     for (title, body) in [
@@ -24,6 +25,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
             "Pipelining and six connections (WWAN-STUDY Tables 6 and 9)",
             connections,
         ),
+        ("The queue that a download fills (GPRS-WWW)", queue),
         ("Loss in the Internet (UMTS-PROXY)", loss),
         ("The static page today", today),
     ] {
@@ -32,6 +34,40 @@ pub(super) fn render(context: &Context<'_>) -> String {
         }
     }
     html
+}
+
+/// How long packets wait behind a download that fills the hop: the bars of the transport's bulk transfers.
+fn bulk_queue(context: &Context<'_>) -> String {
+    let mut delays: BTreeMap<(&str, &str), [Option<f64>; 2]> = BTreeMap::new();
+    for bar in context.files.iter().flat_map(|(_, results)| &results.bars) {
+        let column = match bar.id.as_str() {
+            "1 bulk queue p50 (s)" => 0,
+            "1 bulk queue p95 (s)" => 1,
+            _ => continue,
+        };
+        delays.entry((&bar.link, &bar.system)).or_default()[column] = Some(bar.value);
+    }
+    if delays.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(
+        "Queueing delay of packets towards the client in a bulk download",
+        &[
+            ("link", Column::Words),
+            ("system", Column::Words),
+            ("median, s", Column::Numbers),
+            ("p95, s", Column::Numbers),
+        ],
+    );
+    for ((link, system), columns) in delays {
+        let mut cells = vec![Cell::Head(link.to_owned()), Cell::Text(system.to_owned())];
+        let figures = columns.map(|delay| delay.map_or_else(|| NONE.to_owned(), quantity::number));
+        cells.extend(figures.map(Cell::Number));
+        table.row(Tone::Plain, &cells);
+    }
+    let paper = "<p class=\"legend-text\">GPRS-WWW found 15 to 30 s of queueing delay on GPRS behind one TCP download with a window of 64 KB, \
+                 so that a second connection timed out twice on its SYN.</p>";
+    table.finish() + paper
 }
 
 fn pages_of<'m>(systems: &'m Systems<'m>, system: &str) -> Option<&'m Pages<'m>> {

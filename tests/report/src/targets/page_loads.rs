@@ -37,7 +37,7 @@ pub(super) fn judge(rows: &Judged<'_>) -> Vec<Target> {
     for (index, link) in papers::TODAY_LINKS.into_iter().enumerate() {
         targets.push(static_page(rows, link, papers::TODAY_AIMS[index]).target(
             &format!("Chromium, page static, session open, {link}"),
-            &format!("at most {:.2} × ideal (raw)", papers::TODAY_AIMS[index]),
+            &format!("at most {:.2} × ideal (gzip)", papers::TODAY_AIMS[index]),
             papers::TODAY_BEST[index],
         ));
     }
@@ -244,7 +244,7 @@ fn static_page(rows: &Judged<'_>, link: &str, limit: f64) -> Finding {
             continue;
         };
         failed += loads.failed();
-        if let (Some(ratio), Some(time)) = (loads.ratio(Ideal::Raw), loads.time()) {
+        if let (Some(ratio), Some(time)) = (loads.ratio(Ideal::Gzip), loads.time()) {
             least = least.min(ratio.median);
             text.push(format!(
                 "{}: {} × ({} s)",
