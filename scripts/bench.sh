@@ -50,7 +50,7 @@ full)
     else
         echo "SKIPPED: recorded sites, for $corpus is not there (LONGHAUL_CORPUS names another folder)" >&2
     fi
-    transport transport --link gprs-3+1,umts-384,lte,geo-sat,wlan-lossy --against cubic,bbr,quinn
+    transport transport --link gprs-3+1,umts-384,lte,geo-sat --against cubic,bbr,quinn --experiment bulk,bundle
     ;;
 *)
     echo "$usage" >&2

@@ -58,6 +58,9 @@ pub struct PagesArgs {
     /// Image quality that Longhaul is asked for
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ImageLevel::Original])]
     pub image_level: Vec<ImageLevel>,
+    /// What runs through the same system meanwhile
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Beside::Nothing])]
+    pub beside: Vec<Beside>,
     /// Repetitions of each load
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
@@ -130,7 +133,7 @@ pub struct TransportArgs {
     /// What to run beside Longhaul: cubic, bbr, quinn
     #[arg(long, value_delimiter = ',', default_value = "cubic,bbr,quinn")]
     pub against: Vec<String>,
-    /// Experiments [default: all that suit the link]
+    /// Experiments by the first words of their names, such as `bulk`, `bundle`, `outage of 5 s` [default: all that suit the link]
     #[arg(long, value_delimiter = ',')]
     pub experiment: Vec<String>,
     /// Where the results go; an older file is replaced
@@ -139,7 +142,7 @@ pub struct TransportArgs {
     /// Seed of the links' draws
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Experiments side by side [default: 4 below 1 Mbit/s, else 1]
+    /// Experiments side by side [default: 8 below 1 Mbit/s, 4 up to 20 Mbit/s, else 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub jobs: Option<u32>,
 }
@@ -164,6 +167,16 @@ pub struct ListArgs {
     /// A folder of WARC files to list, too
     #[arg(long, value_name = "FOLDER")]
     pub pages: Option<PathBuf>,
+}
+
+/// What else uses the hop while a page loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Beside {
+    /// The page is alone.
+    Nothing,
+    /// A download without end through the same system.
+    Bulk,
 }
 
 /// Image quality, from untouched to none.

@@ -8,7 +8,13 @@ use std::{
 use longhaul_report::Row;
 use serde::{Deserialize, Serialize};
 
-use crate::{cli::ImageLevel, link::LinkChoice, loader::Loader, state::State, system::System};
+use crate::{
+    cli::{Beside, ImageLevel},
+    link::LinkChoice,
+    loader::Loader,
+    state::State,
+    system::System,
+};
 
 /// One piece of work in a network of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,6 +48,8 @@ pub struct LoadJob {
     pub internet: Internet,
     /// How origins behave.
     pub origin: OriginBehaviour,
+    /// What else uses the hop.
+    pub beside: Beside,
     /// Whether the row is to keep the load's course.
     pub detail: bool,
     /// Longest load.

@@ -11,7 +11,6 @@ use crate::{
     environment::environment,
     job::{Job, Reply, TransportJob},
     link::{LinkChoice, LinkError},
-    loader::Loader,
     run::{self, Progress, Store},
     worker::programs,
 };
@@ -74,19 +73,11 @@ pub async fn transport(args: &TransportArgs) -> Result<(), CommandError> {
     if let Some(error) = stop {
         return Err(error);
     }
+    // Its last line counts the bars.
     crate::print(&longhaul_report::text_summary(&results));
-    let (met, missed) = results
-        .bars
-        .iter()
-        .fold((0, 0), |(met, missed), bar| match bar.met {
-            Some(true) => (met + 1, missed),
-            Some(false) => (met, missed + 1),
-            None => (met, missed),
-        });
     if !problems.is_empty() {
         return Err(CommandError::Incomplete(problems));
     }
-    crate::print(&format!("bars: {met} met, {missed} missed\n"));
     Ok(())
 }
 
@@ -110,7 +101,7 @@ fn jobs(args: &TransportArgs) -> Result<Vec<(u32, TransportJob)>, CommandError> 
     links.sort_by_key(|(_, link)| link.rate_down().as_bps());
     let mut jobs = Vec::new();
     for (choice, link) in links {
-        let weight = run::weight(link.rate_down(), Loader::Chromium, args.jobs);
+        let weight = run::transport_weight(link.rate_down(), args.jobs);
         let mut of_link = Vec::new();
         for experiment in chosen(&link, &args.experiment)? {
             for system in &systems {

@@ -18,7 +18,8 @@ mod terminal;
 
 pub use page::html;
 pub use results::{
-    Bar, Detail, DetailObject, Environment, Results, ResultsError, Row, Sample, Series, SeriesPoint,
+    BESIDE_BULK, Bar, Detail, DetailObject, Environment, Results, ResultsError, Row, Sample, Series,
+    SeriesPoint,
 };
 pub use statistics::{Spread, geometric_mean, mean, median, quantile};
 pub use targets::{Target, Verdict, targets};

@@ -125,6 +125,8 @@ pub(crate) struct Setting {
     pub(crate) loader: Name,
     pub(crate) loss: Loss,
     pub(crate) state: Name,
+    /// What else was unusual, in words; empty if nothing.
+    pub(crate) unusual: String,
 }
 
 impl Setting {
@@ -134,7 +136,13 @@ impl Setting {
             loader: Name::new(LOADERS, &row.loader),
             loss: Loss::new(row.internet_loss),
             state: Name::state(&row.state),
+            unusual: row.conditions.clone(),
         }
+    }
+
+    /// As the benchmark's own definition has it: no loss behind the gateway, nothing unusual.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.loss.share() == 0.0 && self.unusual.is_empty()
     }
 
     /// Loader, state and loss, for a heading below the link's.
@@ -145,6 +153,10 @@ impl Setting {
                 ", Internet loss {}",
                 quantity::percent(self.loss.share())
             ));
+        }
+        if !self.unusual.is_empty() {
+            text.push_str(", ");
+            text.push_str(&self.unusual);
         }
         text
     }

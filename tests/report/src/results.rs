@@ -34,6 +34,9 @@ pub struct Environment {
     pub date: String,
 }
 
+/// What [`Row::conditions`] says of a load beside which a bulk download ran through the same system.
+pub const BESIDE_BULK: &str = "beside a bulk download";
+
 /// One page load. Sizes in bytes, times in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     CommandError,
-    cli::{ImageLevel, PagesArgs},
+    cli::{Beside, ImageLevel, PagesArgs},
     job::{Internet, LoadJob, OriginBehaviour, PageChoice},
     link::LinkChoice,
     loader::Loader,
@@ -56,6 +56,7 @@ pub(super) async fn references(
                 keep_alive: true,
                 keep_alive_timeout: args.origin.keep_alive_timeout,
             },
+            beside: Beside::Nothing,
             detail: false,
             limit: None,
             bin_dir: run.bin_dir.clone(),

@@ -13,7 +13,7 @@ use longhaul_world::sandbox::Sandbox;
 
 use crate::{
     CommandError,
-    cli::{DetailRows, PagesArgs},
+    cli::{DetailRows, ImageLevel, PagesArgs},
     environment::environment,
     job::{Internet, LoadJob, OriginBehaviour, PageChoice},
     link::{Link, LinkChoice},
@@ -130,7 +130,7 @@ impl Run {
                 let mut of_loader = Vec::new();
                 for run in 1..=args.runs {
                     for page in &self.pages {
-                        self.add_loads(args, choice, *loader, page, run, &mut of_loader);
+                        of_loader.extend(self.loads(args, choice, *loader, page, run));
                     }
                 }
                 run::shuffle(&mut of_loader, args.seed);
@@ -144,52 +144,69 @@ impl Run {
             .collect()
     }
 
-    fn add_loads(
+    /// All loads of one page over one link with one browser.
+    fn loads(
         &self,
         args: &PagesArgs,
         link: &LinkChoice,
         loader: Loader,
         page: &PageChoice,
         run: u32,
-        jobs: &mut Vec<LoadJob>,
-    ) {
+    ) -> Vec<LoadJob> {
+        let mut loads = Vec::new();
         for system in &self.systems {
             for state in &args.state {
                 for level in &args.image_level {
                     for loss in &args.internet.internet_loss {
-                        jobs.push(LoadJob {
-                            page: page.clone(),
-                            link: link.clone(),
-                            system: *system,
-                            state: *state,
-                            loader,
-                            image_level: *level,
-                            run,
-                            seed: run::load_seed(args.seed, page.name(), link.name(), run),
-                            internet: Internet {
-                                loss: loss / 100.0,
-                                delay: args.internet.internet_delay,
-                                congestion: args.internet.congestion.clone(),
-                            },
-                            origin: OriginBehaviour {
-                                think_time: args.origin.think_time,
-                                close_after: args.origin.close_after,
-                                keep_alive: !args.origin.no_keep_alive,
-                                keep_alive_timeout: args.origin.keep_alive_timeout,
-                            },
-                            detail: match args.detail {
-                                DetailRows::All => true,
-                                DetailRows::First => run == 1,
-                                DetailRows::None => false,
-                            },
-                            limit: args.limit,
-                            bin_dir: self.bin_dir.clone(),
-                            expected: None,
-                        });
+                        for beside in &args.beside {
+                            loads.push(LoadJob {
+                                page: page.clone(),
+                                link: link.clone(),
+                                system: *system,
+                                state: *state,
+                                loader,
+                                image_level: *level,
+                                run,
+                                seed: run::load_seed(args.seed, page.name(), link.name(), run),
+                                internet: internet(args, *loss),
+                                origin: origin(args),
+                                beside: *beside,
+                                detail: keeps_detail(args, run),
+                                limit: args.limit,
+                                bin_dir: self.bin_dir.clone(),
+                                expected: None,
+                            });
+                        }
                     }
                 }
             }
         }
+        loads
+    }
+}
+
+fn internet(args: &PagesArgs, loss_percent: f64) -> Internet {
+    Internet {
+        loss: loss_percent / 100.0,
+        delay: args.internet.internet_delay,
+        congestion: args.internet.congestion.clone(),
+    }
+}
+
+fn origin(args: &PagesArgs) -> OriginBehaviour {
+    OriginBehaviour {
+        think_time: args.origin.think_time,
+        close_after: args.origin.close_after,
+        keep_alive: !args.origin.no_keep_alive,
+        keep_alive_timeout: args.origin.keep_alive_timeout,
+    }
+}
+
+fn keeps_detail(args: &PagesArgs, run: u32) -> bool {
+    match args.detail {
+        DetailRows::All => true,
+        DetailRows::First => run == 1,
+        DetailRows::None => false,
     }
 }
 
@@ -276,7 +293,15 @@ fn describe(job: &LoadJob) -> String {
 /// Everything that the run starts must be there before the first load.
 fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Result<(), CommandError> {
     if systems.contains(&System::Longhaul) {
-        programs::ours(bin_dir, "longhaul-agent")?;
+        let agent = programs::ours(bin_dir, "longhaul-agent")?;
+        if args
+            .image_level
+            .iter()
+            .any(|level| *level != ImageLevel::Original)
+            && !knows_image_levels(&agent)
+        {
+            return Err(programs::ProgramError::NoImageLevels.into());
+        }
         programs::ours(bin_dir, "longhaul-gateway")?;
     }
     if systems
@@ -289,4 +314,10 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
         programs::installed("chromium")?;
     }
     Ok(())
+}
+
+/// Whether the agent can be asked for smaller images.
+fn knows_image_levels(agent: &Path) -> bool {
+    let help = std::process::Command::new(agent).args(["run", "--help"]).output();
+    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("--image-level"))
 }

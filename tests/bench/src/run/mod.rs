@@ -4,7 +4,7 @@ mod pool;
 mod progress;
 mod store;
 
-pub use plan::{WHOLE, load_seed, shuffle, weight};
+pub use plan::{WHOLE, load_seed, shuffle, transport_weight, weight};
 pub use pool::{WorkerError, run as run_job};
 pub use progress::Progress;
 pub use store::{LoadKey, Store, StoreError, load as load_results};

@@ -26,6 +26,16 @@ fn default_jobs(rate: BitRate, loader: Loader) -> u32 {
     }
 }
 
+/// What an experiment of the transport takes: there is no browser, and the emulator reports where it is late.
+pub fn transport_weight(rate: BitRate, jobs: Option<u32>) -> u32 {
+    let jobs = jobs.unwrap_or_else(|| match rate.as_bps() {
+        ..1_000_000 => 8,
+        1_000_000..=20_000_000 => 4,
+        _ => 1,
+    });
+    (WHOLE / jobs.max(1)).max(1)
+}
+
 /// Shuffles (Fisher and Yates), so that a drift of the machine meets all systems alike.
 pub fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -20,10 +20,12 @@ use longhaul_world::DNS_SERVER;
 use url::Url;
 
 use super::{
+    beside,
     network::{Between, Network, NetworkError},
     pair, row,
 };
 use crate::{
+    cli::Beside,
     job::LoadJob,
     link::{Link, LinkError},
     loader::Loader,
@@ -118,6 +120,12 @@ pub(super) async fn measured_load(
     if job.state != State::First {
         settle(&network, &link).await;
     }
+    let download = match job.beside {
+        Beside::Nothing => None,
+        Beside::Bulk => {
+            Some(beside::start(network.world.client(), network.proxy(), network.bulk_origin).await)
+        }
+    };
     let start = row::Start::take(&network);
     if job.detail {
         network.world.hop().start_sampling(SAMPLE);
@@ -136,6 +144,7 @@ pub(super) async fn measured_load(
             .as_nanos()
             .saturating_sub(row::nanos(measured.began.elapsed())),
     );
+    drop(download);
     settle(&network, &link).await;
     let loaded = measured.loaded;
     network.sound()?;

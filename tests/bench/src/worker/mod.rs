@@ -2,6 +2,7 @@
 //!
 //! The process that this runs in was started in a sandbox: it may make network namespaces, its temporary files are in
 //! a file system that vanishes with it, and it ends when its parent does.
+mod beside;
 mod browser;
 mod network;
 mod pair;

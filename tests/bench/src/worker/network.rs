@@ -20,11 +20,13 @@ use longhaul_types::{BitRate, ByteCount};
 use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
 
 use super::{
+    beside,
     pair::{Pair, PairPlan},
     service::Service,
     squid::{self, Caching},
 };
 use crate::{
+    cli::Beside,
     job::{Internet, LoadJob, OriginBehaviour},
     link::Link,
     system::System,
@@ -45,7 +47,9 @@ pub(super) struct Network {
     pub(super) authority: Arc<TestAuthority>,
     pub(super) names: NameServer,
     pub(super) between: Between,
-    _hosting: Hosting,
+    /// Where the download beside the page is.
+    pub(super) bulk_origin: SocketAddr,
+    pub(super) hosting: Hosting,
 }
 
 /// What stands between browser and origins.
@@ -101,6 +105,8 @@ pub(super) enum NetworkError {
 /// The pages' hosts as they are now; a later edition may take the place of an earlier one.
 #[derive(Debug)]
 pub(super) struct Site {
+    /// What a download beside the page fetches.
+    bulk: Bytes,
     page: Mutex<Page>,
 }
 
@@ -123,6 +129,9 @@ impl Site {
 
 impl Content for Site {
     fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
+        if request.uri.host() == Some(beside::HOST) {
+            return Response::new(self.bulk.clone());
+        }
         let url = url::Url::parse(&request.uri.to_string()).ok();
         let answer = url.and_then(|url| self.page().answer(&request.method, &url));
         let Some(answer) = answer else {
@@ -145,6 +154,7 @@ impl Content for Site {
         names.dedup();
         let blocked = page.blocked_hosts();
         names.retain(|name| !blocked.contains(name));
+        names.push(beside::HOST.to_owned());
         names
     }
 }
@@ -173,11 +183,16 @@ impl Network {
         })?;
         page.prepare();
         let content = Arc::new(Site {
+            bulk: match job.beside {
+                Beside::Nothing => Bytes::new(),
+                Beside::Bulk => beside::body(),
+            },
             page: Mutex::new(page),
         });
         let authority = Arc::new(TestAuthority::new()?);
         let hosts = content.hosts();
         let addresses = HostAddresses::assign(hosts)?;
+        let bulk_origin = addresses.address(beside::HOST).unwrap_or(Ipv4Addr::LOCALHOST);
         let names = world
             .origins()
             .run(move || async move { NameServer::start((DNS_SERVER, 53).into(), &addresses, TTL).await })
@@ -190,7 +205,8 @@ impl Network {
             authority,
             names,
             between,
-            _hosting: hosting,
+            bulk_origin: (bulk_origin, 80).into(),
+            hosting,
         })
     }
 

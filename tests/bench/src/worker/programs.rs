@@ -18,6 +18,9 @@ pub enum ProgramError {
         /// Where it was looked for.
         folder: PathBuf,
     },
+    /// It is an older one.
+    #[error("this version's agent knows no image levels; use --image-level original")]
+    NoImageLevels,
     /// Another's.
     #[error("`{name}` is not installed; on Debian: apt-get install {name}")]
     Other {

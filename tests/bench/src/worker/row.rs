@@ -10,7 +10,7 @@ use longhaul_world::{LinkSample, Snapshot};
 use url::Url;
 
 use super::network::{Between, Network};
-use crate::{job::LoadJob, link::Link};
+use crate::{cli::Beside, job::LoadJob, link::Link};
 
 /// Reasons of failures that a row keeps.
 const MAX_ERRORS: usize = 8;
@@ -27,6 +27,7 @@ pub(super) struct Start {
     internet: Snapshot,
     cpu: (Duration, Duration),
     questions: u64,
+    connections: u64,
 }
 
 impl Start {
@@ -39,6 +40,7 @@ impl Start {
             internet: network.world.internet().snapshot(),
             cpu: network.cpu(),
             questions: network.names.questions().total(),
+            connections: network.hosting.statistics().connections,
         }
     }
 }
@@ -75,6 +77,9 @@ pub(crate) fn begun(job: &LoadJob) -> Row {
 /// What else is unusual about a load.
 fn conditions(job: &LoadJob) -> String {
     let mut said = Vec::new();
+    if job.beside == Beside::Bulk {
+        said.push(longhaul_report::BESIDE_BULK.to_owned());
+    }
     if !job.origin.think_time.is_zero() {
         said.push(format!("origins think {} ms", job.origin.think_time.as_millis()));
     }
@@ -236,6 +241,13 @@ fn counters(row: &mut Row, network: &Network, start: &Start) {
     let from_origins = internet.down.sent.bytes.bytes();
     row.origin_bytes = from_origins.saturating_sub(start.internet.down.sent.bytes.bytes());
     if !matches!(network.between, Between::Squid(_) | Between::Pair(_)) {
+        // Chromium does not tell of connections that carried no response.
+        let accepted = network
+            .hosting
+            .statistics()
+            .connections
+            .saturating_sub(start.connections);
+        row.connections = row.connections.max(accepted);
         row.dns_lookups = network.names.questions().total().saturating_sub(start.questions);
     }
     let (queueing, _): (DelayHistogram, _) = hop.take_queueing_delays();

@@ -43,6 +43,11 @@ fn unknown_names_are_answered_with_known_ones() {
 fn combinations_without_sense_are_refused() {
     let h2 = refused(&["--link", "lte", "--pages", "static", "--system", "direct-h2"]);
     assert!(h2.contains("direct-h2") && h2.contains("no HTTP/2"), "{h2}");
+    let level = refused(&["--link", "lte", "--pages", "static", "--image-level", "low"]);
+    assert!(
+        level.contains("image level") || level.contains("longhaul-agent"),
+        "{level}"
+    );
     let loss = refused(&["--link", "lte", "--pages", "static", "--internet-loss", "100"]);
     assert!(loss.contains("--internet-loss 100"), "{loss}");
 }

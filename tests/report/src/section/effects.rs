@@ -88,7 +88,7 @@ fn connections(context: &Context<'_>) -> String {
         let comparable = setting.loader.text == "model"
             && setting.link.text.starts_with("gprs")
             && setting.state.text == "cold"
-            && setting.loss.share() == 0.0;
+            && setting.is_plain();
         if !comparable || variants.iter().all(Option::is_none) {
             continue;
         }

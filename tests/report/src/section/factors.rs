@@ -23,7 +23,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
         .measurements
         .settings
         .iter()
-        .filter(|(setting, _)| setting.loader.text == "model" && setting.loss.share() == 0.0);
+        .filter(|(setting, _)| setting.loader.text == "model" && setting.is_plain());
     for (setting, systems) in settings {
         let measured: Vec<_> = systems
             .iter()

@@ -55,8 +55,7 @@ fn measured<'m>(context: &'m Context<'_>) -> BTreeMap<(&'m Variant, &'m str), Me
         let link = papers::TODAY_LINKS
             .iter()
             .position(|link| *link == setting.link.text);
-        let Some(link) = link.filter(|_| setting.loader.text == "chromium" && setting.loss.share() == 0.0)
-        else {
+        let Some(link) = link.filter(|_| setting.loader.text == "chromium" && setting.is_plain()) else {
             continue;
         };
         for (variant, pages) in systems {

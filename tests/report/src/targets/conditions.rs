@@ -17,6 +17,8 @@ pub(super) struct Wanted<'w> {
     pub(super) level: Option<&'w str>,
     /// Share of packets lost in the Internet.
     pub(super) loss: f64,
+    /// What else was unusual.
+    pub(super) unusual: &'w str,
 }
 
 impl Wanted<'_> {
@@ -28,6 +30,7 @@ impl Wanted<'_> {
         state: None,
         level: None,
         loss: 0.0,
+        unusual: "",
     };
 }
 
@@ -54,6 +57,7 @@ impl<'m> Judged<'m> {
             let in_setting = fits(wanted.link, &setting.link.text)
                 && fits(wanted.loader, &setting.loader.text)
                 && fits(wanted.state, &setting.state.text)
+                && setting.unusual == wanted.unusual
                 && (setting.loss.share() - wanted.loss).abs() < 1e-9;
             if !in_setting {
                 continue;
