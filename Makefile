@@ -32,6 +32,7 @@ bench-full: bench-build
 	scripts/bench.sh full $(BENCH_OUT)
 
 bench-build: tools
+	LONGHAUL_COMMIT="$$(git describe --always --abbrev=40 --dirty 2>/dev/null || true)" \
 	$(CARGO) build --release --locked -p longhaul-bench -p longhaul-agent -p longhaul-gateway
 
 # Every fuzz target for MINUTES minutes, under cargo-fuzz on the nightly toolchain.

@@ -156,6 +156,9 @@ pub struct ReportArgs {
     /// Where the report goes
     #[arg(long, value_name = "FILE.html")]
     pub out: PathBuf,
+    /// The tables once more, as Markdown
+    #[arg(long, value_name = "FILE.md")]
+    pub markdown: Option<PathBuf>,
 }
 
 /// `list`.

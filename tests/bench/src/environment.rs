@@ -64,8 +64,12 @@ fn squid() -> String {
         .map_or_else(|| "squid".to_owned(), |path| path.display().to_string())
 }
 
-/// The commit that this command was built from, if it stands in a checkout.
+/// The commit that this command was built from: as the build said, else of the checkout that it was built in, as that
+/// stands now.
 fn commit() -> String {
+    if let Some(commit) = option_env!("LONGHAUL_COMMIT").filter(|commit| !commit.is_empty()) {
+        return commit.to_owned();
+    }
     let folder = env!("CARGO_MANIFEST_DIR");
     if !Path::new(folder).exists() {
         return String::new();

@@ -21,7 +21,7 @@ pub mod worker;
 use std::{
     fs,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -133,13 +133,47 @@ fn report(args: &cli::ReportArgs) -> Result<(), CommandError> {
         .iter()
         .map(|path| Ok((path.display().to_string(), run::load_results(path)?)));
     let results = named.collect::<Result<Vec<_>, run::StoreError>>()?;
-    let html = longhaul_report::html(&results);
-    fs::write(&args.out, html).map_err(|source| CommandError::Report {
-        path: args.out.clone(),
-        source,
-    })?;
+    print_targets(&longhaul_report::targets(&results));
+    write(&args.out, &longhaul_report::html(&results))?;
+    if let Some(path) = &args.markdown {
+        write(path, &longhaul_report::markdown(&results))?;
+    }
     say(&format!("report in {}", args.out.display()));
     Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    fs::write(path, text).map_err(|source| CommandError::Report {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The targets that these results decide, and which they leave open.
+fn print_targets(targets: &[longhaul_report::Target]) {
+    let decided = targets
+        .iter()
+        .filter(|target| target.verdict != longhaul_report::Verdict::NotMeasured);
+    for target in decided {
+        let longhaul_report::Target {
+            what,
+            goal,
+            measured,
+            verdict,
+            ..
+        } = target;
+        print(&format!(
+            "{:<6}  {what}: {measured} (target: {goal})\n",
+            verdict.word()
+        ));
+    }
+    let open = targets
+        .iter()
+        .filter(|target| target.verdict == longhaul_report::Verdict::NotMeasured);
+    let open: Vec<_> = open.map(|target| target.what.as_str()).collect();
+    if !open.is_empty() {
+        print(&format!("not decided by these results: {}\n", open.join("; ")));
+    }
 }
 
 fn list(args: &cli::ListArgs) -> Result<(), CommandError> {
