@@ -57,7 +57,7 @@ pub(super) enum Between {
     /// Nothing but routers.
     Nothing,
     /// A proxy that splits connections.
-    Splitting(#[expect(dead_code, reason = "it runs while it is held")] SplittingProxy),
+    Splitting(SplittingProxy),
     /// Squid.
     Squid(Service),
     /// Longhaul.
@@ -235,6 +235,13 @@ impl Network {
                     "{count} packets could not be given to the kernel"
                 )));
             }
+        }
+        if let Between::Splitting(proxy) = &self.between
+            && proxy.statistics().connections == 0
+        {
+            return Err(NetworkError::Emulator(
+                "no connection came through the TCP proxy".to_owned(),
+            ));
         }
         match self.world.kernel_drops()? {
             0 => Ok(()),

@@ -162,6 +162,40 @@ fn chromium_loads_the_same_page_with_every_system() {
 }
 
 #[test]
+fn a_download_beside_a_page_is_said_in_its_row() {
+    if !worlds() {
+        return;
+    }
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let mut command = bench(&[
+        "pages",
+        "--link",
+        "umts-384",
+        "--pages",
+        "altavista",
+        "--system",
+        "direct",
+    ]);
+    let output = run(command
+        .args(["--beside", "nothing,bulk", "--runs", "1", "--json"])
+        .arg(&results));
+    assert!(output.status.success(), "{}", said(&output));
+    let results = json(&results);
+    let of = |conditions: &str| {
+        let wanted = |row: &&Value| row["conditions"].as_str().unwrap_or_default() == conditions;
+        rows(&results).iter().find(wanted).expect("both rows").clone()
+    };
+    let (alone, beside) = (of(""), of("beside a bulk download"));
+    assert!(
+        number(&beside, "bytes_down") > 2.0 * number(&alone, "bytes_down"),
+        "{beside}"
+    );
+    assert!(number(&beside, "hop_idle_while_missing") < 0.2, "{beside}");
+    assert_eq!(beside["failed"].as_u64(), Some(0), "{beside}");
+}
+
+#[test]
 fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
     if !worlds() {
         return;
