@@ -44,7 +44,7 @@ const QUIET: Duration = Duration::from_millis(300);
 /// Something that never ends (a poll of the page, keep-alives) does not hold the measurement up for longer.
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 /// Samples of the hop's course: enough for a curve of the longest load, few enough for the results file.
-const SAMPLE: Duration = Duration::from_millis(50);
+pub(super) const SAMPLE: Duration = Duration::from_millis(50);
 
 /// A load that could not be measured.
 #[derive(Debug, thiserror::Error)]

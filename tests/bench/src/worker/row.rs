@@ -5,7 +5,7 @@ use longhaul_loader::{ObjectClass, ObjectLoad, Outcome, PageLoad};
 use longhaul_netem::DelayHistogram;
 use longhaul_pages::{IdealSizes, Page, ideal_sizes};
 use longhaul_report::{Detail, DetailObject, Row, Sample};
-use longhaul_types::Timestamp;
+use longhaul_types::{BitRate, ByteCount, Timestamp};
 use longhaul_world::{LinkSample, Snapshot};
 use url::Url;
 
@@ -18,6 +18,8 @@ const MAX_ERRORS: usize = 8;
 const MAX_URL: usize = 96;
 /// Objects of a waterfall; more cannot be told apart on a page.
 const MAX_OBJECTS: usize = 400;
+/// What a point of a curve covers at least: four full packets.
+const SMOOTHED: ByteCount = ByteCount::new(6000);
 /// Points of a curve.
 const MAX_SAMPLES: usize = 240;
 
@@ -146,7 +148,7 @@ impl Measured<'_> {
             let samples = self.network.world.hop().take_samples();
             row.detail = Some(Detail {
                 objects: objects.iter().take(MAX_OBJECTS).map(detail_object).collect(),
-                samples: course(&samples, self.began, end),
+                samples: course(&samples, self.began, end, self.link.rate_down),
             });
         }
         (row, delivered)
@@ -313,13 +315,16 @@ fn shortened(url: &str) -> String {
     format!("{kept}…")
 }
 
-/// The curve of a load: samples thinned out, counters turned into rates.
-fn course(samples: &[LinkSample], start: Timestamp, end: Timestamp) -> Vec<Sample> {
+/// The curve of a load: samples thinned out, counters turned into rates. A point covers at least a few packets, so that
+/// the curve of a slow link is one of its rate and not of its packets.
+fn course(samples: &[LinkSample], start: Timestamp, end: Timestamp, rate: BitRate) -> Vec<Sample> {
     let within: Vec<_> = samples
         .iter()
         .filter(|sample| sample.at >= start && sample.at <= end)
         .collect();
-    let step = within.len().div_ceil(MAX_SAMPLES).max(1);
+    let packets = SMOOTHED / rate;
+    let smooth = usize::try_from(packets.as_nanos().div_ceil(super::browser::SAMPLE.as_nanos())).unwrap_or(1);
+    let step = within.len().div_ceil(MAX_SAMPLES).max(smooth).max(1);
     let kept: Vec<_> = within.iter().step_by(step).collect();
     let pairs = kept.windows(2);
     pairs
