@@ -196,6 +196,39 @@ fn a_download_beside_a_page_is_said_in_its_row() {
 }
 
 #[test]
+fn origins_that_think_and_close_are_survived() {
+    if !worlds() {
+        return;
+    }
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let mut command = bench(&["pages", "--link", "lan-fast", "--pages", "mail", "--runs", "1"]);
+    command.args([
+        "--system",
+        "direct,direct-pipelined,tcp-proxy,squid",
+        "--close-after",
+        "2",
+        "--think-time",
+        "50ms",
+    ]);
+    let output = run(command.arg("--json").arg(&results));
+    assert!(output.status.success(), "{}", said(&output));
+    for row in rows(&json(&results)) {
+        assert_eq!(
+            (row["failed"].as_u64(), row["objects"].as_u64()),
+            (Some(0), Some(11)),
+            "{row}"
+        );
+        assert_eq!(
+            row["conditions"],
+            "origins think 50 ms, origins close after 2 answers"
+        );
+        // The document thinks, then what it names does.
+        assert!(number(row, "time_s") > 0.1, "{row}");
+    }
+}
+
+#[test]
 fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
     if !worlds() {
         return;
