@@ -52,12 +52,9 @@ pub(super) async fn start(
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
     let config = folder.join("squid.conf");
     fs::write(&config, configuration(address, caching, &folder))?;
-    let mut command = Command::new(program);
-    command
-        .arg("-N")
-        .arg("-f")
-        .arg(&config)
-        .stdout(std::process::Stdio::null());
+    let mut command = as_no_root(&program);
+    command.arg("-N").arg("-f").arg(&config);
+    command.stdout(std::process::Stdio::null());
     let mut service = Service::spawn("squid", command, folder.join("stderr"))?;
     service.wait_for_port(address).await?;
     Ok(service)
@@ -70,15 +67,9 @@ fn configuration(address: SocketAddr, caching: Caching, folder: &Path) -> String
         Caching::Memory => "cache_mem 256 MB\nmaximum_object_size_in_memory 16 MB",
     };
     let log: PathBuf = folder.join("cache.log");
-    let user = if may_change_user() {
-        ""
-    } else {
-        "cache_effective_user root\ncache_effective_group root"
-    };
     format!(
         "http_port {address}\n\
          {cache}\n\
-         {user}\n\
          acl SSL_ports port 1-65535\n\
          http_access allow all\n\
          pid_filename none\n\
@@ -97,12 +88,17 @@ fn configuration(address: SocketAddr, caching: Caching, folder: &Path) -> String
     )
 }
 
-/// Whether there is another user to change to: in a user namespace that maps root alone there is none.
-fn may_change_user() -> bool {
+/// Squid gives up root for another user, and refuses to run where it cannot. In a user namespace that maps root alone there
+/// is no other: there it runs in one more, in which it is nobody from the beginning.
+fn as_no_root(program: &Path) -> Command {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let length = map
-        .split_whitespace()
-        .nth(2)
-        .and_then(|length| length.parse::<u64>().ok());
-    length.is_none_or(|length| length > 1)
+    let length = map.split_whitespace().nth(2);
+    if length != Some("1") {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-user=65534", "--map-group=65534"])
+        .arg(program);
+    command
 }
