@@ -3,7 +3,7 @@ use http::StatusCode;
 use longhaul_origin::FetchError;
 use longhaul_protocol::session::FailureReason;
 
-use super::Page;
+use super::{Page, registered};
 
 /// Why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +104,7 @@ fn page(
         whose,
         advice: advice.to_owned(),
         detail,
+        error: None,
     }
 }
 
@@ -174,7 +175,10 @@ fn page_of(reason: FailureReason, detail: String) -> Page {
         what,
         advice,
     } = words(reason);
-    page(status, whose, title, what, advice, detail)
+    Page {
+        error: registered::name_of(reason),
+        ..page(status, whose, title, what, advice, detail)
+    }
 }
 
 fn direct_page(error: &FetchError) -> Page {

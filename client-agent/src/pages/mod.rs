@@ -1,6 +1,7 @@
 //! Error pages: what happened in plain words, whose fault it is, what to do, and the technical detail.
 mod failure;
 mod frame;
+mod registered;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,8 @@ pub struct Page {
     pub advice: String,
     /// For those who help the reader.
     pub detail: String,
+    /// For programs: the error's registered name (RFC 9209 section 2.3), where one fits.
+    pub error: Option<&'static str>,
 }
 
 /// Longest detail that is shown: the gateway's own limit for details, and a bound on pages.
@@ -93,6 +96,10 @@ impl Page {
             }
             details.push(character);
         }
-        format!("longhaul; details=\"{details}\"")
+        let error = self
+            .error
+            .map(|error| format!("error={error}; "))
+            .unwrap_or_default();
+        format!("longhaul; {error}details=\"{details}\"")
     }
 }

@@ -26,7 +26,8 @@ fn pages_are_small_and_not_stored() {
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
     assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
     let status = response.headers()["proxy-status"].to_str().unwrap();
-    assert!(status.starts_with("longhaul; details=\""), "{status}");
+    let beginning = "longhaul; error=destination_ip_prohibited; details=\"";
+    assert!(status.starts_with(beginning), "{status}");
     assert!(status.len() < 600, "{status}");
     assert!(response.body().len() < 4096, "{} bytes", response.body().len());
 }

@@ -34,7 +34,8 @@ pub struct Link {
     pub rate_down: BitRate,
     /// The idle round-trip time with the mean jitter.
     pub rtt: Duration,
-    /// The profile that a user of this link would give the agent: its name, if it is a built-in one.
+    /// The profile that a user of this link would give the agent: a built-in one's own name, and for a link that is based on a
+    /// built-in one that.
     pub agent_profile: Option<String>,
 }
 
@@ -169,12 +170,32 @@ fn traced(name: &str, path: &str) -> Result<Link, LinkError> {
 /// The links of a file; traces that it names are looked for beside it.
 fn defined(path: &Path) -> Result<Vec<Link>, LinkError> {
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
-    let links = parse_links(&read(path)?, |name| fs::read_to_string(folder.join(name)));
+    let text = read(path)?;
+    let links = parse_links(&text, |name| fs::read_to_string(folder.join(name)));
     let links = links.map_err(|source| LinkError::File {
         path: path.to_owned(),
         source,
     })?;
-    Ok(links.into_iter().map(Link::from).collect())
+    let table: toml::Table = text.parse().unwrap_or_default();
+    let links = links.into_iter().map(|link| Link {
+        agent_profile: base_profile(&table, &link.name),
+        ..link.into()
+    });
+    Ok(links.collect())
+}
+
+/// The built-in profile that a link of the file is based on, through however many links between.
+fn base_profile(table: &toml::Table, name: &str) -> Option<String> {
+    let links = table.get("link")?.as_table()?;
+    let mut name = name;
+    // More steps than links would be a circle, which the file's reader refuses.
+    for _ in 0..=links.len() {
+        if Profile::named(name).is_ok() {
+            return Some(name.to_owned());
+        }
+        name = links.get(name)?.get("base")?.as_str()?;
+    }
+    None
 }
 
 fn read(path: &Path) -> Result<String, LinkError> {
@@ -217,14 +238,16 @@ mod tests {
     fn links_come_from_profiles_files_and_traces() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("links.toml");
-        fs::write(&file, "[link.train]\nbase = \"lte\"\ndelay = \"50 ms\"\n")?;
+        fs::write(
+            &file,
+            "[link.train]\nbase = \"lte\"\ndelay = \"50 ms\"\n[link.own]\nrate = \"1 Mbit/s\"\ndelay = \"9 ms\"\nqueue = \"9 kB\"\n",
+        )?;
         fs::write(folder.path().join("car.down"), "1\n2\n")?;
         fs::write(folder.path().join("car.up"), "2\n")?;
         let train = LinkChoice::new("train", Some(&file)).resolve()?;
-        assert_eq!(
-            (train.rate_down, train.agent_profile),
-            (BitRate::kbps(12_000), None)
-        );
+        assert_eq!(train.rate_down, BitRate::kbps(12_000));
+        assert_eq!(train.agent_profile.as_deref(), Some("lte"));
+        assert_eq!(LinkChoice::new("own", Some(&file)).resolve()?.agent_profile, None);
         assert_eq!(train.rtt, Duration::from_millis(103));
         assert_eq!(
             LinkChoice::new("lte", Some(&file))

@@ -1,0 +1,27 @@
+//! Names of errors for programs: the registry of RFC 9209 section 2.3.
+use longhaul_protocol::session::FailureReason;
+
+/// The registered name that fits a reason.
+pub(super) const fn name_of(reason: FailureReason) -> Option<&'static str> {
+    use FailureReason as Why;
+    Some(match reason {
+        Why::DnsNotFound => "dns_error",
+        // Readers take `dns_error` for a name that does not exist.
+        Why::DnsFailed => "dns_timeout",
+        Why::ConnectionRefused => "connection_refused",
+        Why::Unreachable => "destination_ip_unroutable",
+        Why::ConnectTimeout => "connection_timeout",
+        Why::ResponseTimeout => "http_response_timeout",
+        Why::TlsExpired | Why::TlsUnknownIssuer | Why::TlsNameMismatch => "tls_certificate_error",
+        Why::TlsOther => "tls_protocol_error",
+        Why::ConnectionReset => "connection_terminated",
+        Why::MalformedResponse => "http_protocol_error",
+        Why::HeaderTooLarge => "http_response_header_section_size",
+        Why::AddressRefused => "destination_ip_prohibited",
+        Why::TargetRefused => "http_request_denied",
+        Why::BadUrl => "http_request_error",
+        Why::Internal => "proxy_internal_error",
+        // What happens between agent and gateway has no name there.
+        Why::Changed | Why::Overloaded | Why::TooEarly | Why::UnknownBase | Why::Malformed => return None,
+    })
+}
