@@ -145,8 +145,8 @@ fn study_row(site: &StudySite, two: f64, measured: [Option<f64>; 3]) -> Vec<Cell
     ]
 }
 
-/// Link, loader and state: what stays when the loss changes.
-type LossGroup = (String, String, String);
+/// Link, loader, state and what else is unusual: what stays when the loss changes.
+type LossGroup = (String, String, String, String);
 
 fn internet_loss(context: &Context<'_>) -> String {
     let mut groups: BTreeMap<LossGroup, Vec<(&Setting, &Systems<'_>)>> = BTreeMap::new();
@@ -155,20 +155,28 @@ fn internet_loss(context: &Context<'_>) -> String {
             setting.link.text.clone(),
             setting.loader.text.clone(),
             setting.state.text.clone(),
+            setting.unusual.clone(),
         );
         groups.entry(key).or_default().push((setting, systems));
     }
     let mut html = String::new();
-    for ((link, loader, state), settings) in groups.into_iter().filter(|(_, settings)| settings.len() > 1) {
+    for ((link, loader, state, unusual), settings) in
+        groups.into_iter().filter(|(_, settings)| settings.len() > 1)
+    {
         let pages = common_pages(&settings);
         let over = pages.iter().copied().cloned().collect::<Vec<_>>().join(", ");
         if pages.is_empty() {
             continue;
         }
+        let unusual = if unusual.is_empty() {
+            unusual
+        } else {
+            format!(", {unusual}")
+        };
         for (name, statistic) in [("mean", mean as fn(&[f64]) -> Option<f64>), ("median", median)] {
             let chart = LineChart {
                 title: format!(
-                    "{link}, {loader}, {state}: {name} load time of {over} over the Internet's loss"
+                    "{link}, {loader}, {state}{unusual}: {name} load time of {over} over the Internet's loss"
                 ),
                 x_axis: "packets lost in the Internet, %".to_owned(),
                 y_axis: format!("{name} load time, s"),

@@ -52,33 +52,31 @@ fn bar_table(bars: &[&Bar]) -> String {
     let open = bars.len() - met - missed;
     let mut sorted = bars.to_vec();
     sorted.sort_by_key(|bar| bar_order(bar));
-    let mut table = Table::new(
-        "Bars of the transport",
-        &[
-            ("bar", Column::Words),
-            ("link", Column::Words),
-            ("system", Column::Words),
-            ("value", Column::Numbers),
-            ("limit", Column::Numbers),
-            ("met", Column::Words),
-        ],
+    let systems: BTreeSet<Name> = bars.iter().map(|bar| Name::system(&bar.system)).collect();
+    let mut columns = vec![("bar", Column::Words), ("link", Column::Words)];
+    columns.extend(
+        systems
+            .iter()
+            .map(|system| (system.text.as_str(), Column::Numbers)),
     );
+    columns.extend([("limit", Column::Numbers), ("met", Column::Words)]);
+    let mut table = Table::new("Bars of the transport", &columns);
     for group in sorted.chunk_by(|left, right| left.id == right.id) {
-        for (index, bar) in group.iter().enumerate() {
+        let links: Vec<_> = group.chunk_by(|left, right| left.link == right.link).collect();
+        for (index, of_link) in links.iter().enumerate() {
             let mut cells = Vec::new();
             if index == 0 {
-                cells.push(Cell::HeadOf(group.len(), bar.id.clone()));
+                cells.push(Cell::HeadOf(links.len(), group[0].id.clone()));
             }
-            let verdict = match bar.met {
-                Some(true) => "<span class=\"good\">✓ met</span>",
-                Some(false) => "<span class=\"bad\">✗ missed</span>",
-                None => "<span class=\"open\">no limit</span>",
-            };
-            cells.push(Cell::Text(bar.link.clone()));
-            cells.push(Cell::Text(bar.system.clone()));
-            cells.push(Cell::Number(quantity::number(bar.value)));
-            cells.push(Cell::Number(quantity::number_or_none(bar.limit)));
-            cells.push(Cell::Markup(verdict.to_owned()));
+            cells.push(Cell::Text(of_link[0].link.clone()));
+            cells.extend(
+                systems
+                    .iter()
+                    .map(|system| Cell::Number(values(of_link, &system.text))),
+            );
+            let limit = of_link.iter().find_map(|bar| bar.limit);
+            cells.push(Cell::Number(quantity::number_or_none(limit)));
+            cells.push(Cell::Markup(verdict(of_link).to_owned()));
             table.row(if index == 0 { Tone::Group } else { Tone::Plain }, &cells);
         }
     }
@@ -86,6 +84,28 @@ fn bar_table(bars: &[&Bar]) -> String {
         "<p>{met} met, {missed} missed, {open} without a limit.</p>{}",
         table.finish()
     )
+}
+
+/// A system's figures: one, or one of each file that has it.
+fn values(bars: &[&Bar], system: &str) -> String {
+    let of_system = bars.iter().filter(|bar| bar.system == system);
+    let figures: Vec<_> = of_system.map(|bar| quantity::number(bar.value)).collect();
+    if figures.is_empty() {
+        return quantity::NONE.to_owned();
+    }
+    figures.join(" / ")
+}
+
+/// What the systems with a limit make of it: all must meet it.
+fn verdict(bars: &[&Bar]) -> &'static str {
+    let judged: Vec<bool> = bars.iter().filter_map(|bar| bar.met).collect();
+    if judged.is_empty() {
+        "<span class=\"open\">no limit</span>"
+    } else if judged.iter().all(|met| *met) {
+        "<span class=\"good\">✓ met</span>"
+    } else {
+        "<span class=\"bad\">✗ missed</span>"
+    }
 }
 
 /// `goodput, bit/s` is the quantity `goodput` in bit/s.
