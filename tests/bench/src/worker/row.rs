@@ -10,7 +10,7 @@ use longhaul_world::{LinkSample, Snapshot};
 use url::Url;
 
 use super::network::{Between, Network};
-use crate::{cli::Beside, job::LoadJob, link::Link};
+use crate::{cli::Beside, job::LoadJob, link::Link, state::State};
 
 /// Reasons of failures that a row keeps.
 const MAX_ERRORS: usize = 8;
@@ -101,7 +101,7 @@ fn conditions(job: &LoadJob) -> String {
 }
 
 /// Time of the ideal protocol for `bytes`: one round trip over hop and Internet, then the bytes at the hop's raw rate
-/// (Chakravorty, Banerjee and others: section 6.3 of the PEP comparison). No name look-up is charged, for a user of a proxy has none.
+/// (PEP-WWAN, section 6.3). No name look-up is charged, for a user of a proxy has none.
 pub(super) fn ideal(link: &Link, job: &LoadJob, bytes: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "sizes of pages are far below 2^53")]
     let (bits, rate) = (bytes as f64 * 8.0, link.rate_down.as_bps().max(1) as f64);
@@ -128,7 +128,12 @@ impl Measured<'_> {
             _ => elapsed,
         }
         .as_secs_f64();
-        tally(&mut row, objects, job.expected.as_ref());
+        // The direct load was one of the first edition: what is new in this one is known from the page itself.
+        let is_new = |url: &Url| {
+            let answer = self.page.answer(&http::Method::GET, url);
+            job.state == State::NextEdition && answer.is_some_and(|answer| answer.status.is_success())
+        };
+        tally(&mut row, objects, job.expected.as_ref(), is_new);
         if let Some(error) = &error {
             row.failed = row.failed.max(1);
             row.errors.insert(0, error.clone());
@@ -183,9 +188,15 @@ fn plain(url: &Url) -> String {
 }
 
 /// Counts what arrived, what does not exist, and what this system lost: an object that a direct load got.
-fn tally(row: &mut Row, objects: &[ObjectLoad], expected: Option<&BTreeSet<String>>) {
+fn tally(
+    row: &mut Row,
+    objects: &[ObjectLoad],
+    expected: Option<&BTreeSet<String>>,
+    is_new: impl Fn(&Url) -> bool,
+) {
     for object in objects {
-        let known = expected.is_none_or(|expected| expected.contains(&plain(&object.url)));
+        let known =
+            expected.is_none_or(|expected| expected.contains(&plain(&object.url)) || is_new(&object.url));
         let reason = match &object.outcome {
             Outcome::Delivered => {
                 row.objects += 1;
