@@ -9,6 +9,7 @@ use tokio::{task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
 use crate::{
+    bundle::Loads,
     config::Config,
     control::{self, Control},
     counters::Counters,
@@ -17,6 +18,7 @@ use crate::{
     request::Context,
     session::{Gateway, GatewayConfig},
     state_dir::{AgentFile, StateDir, StateError},
+    store::Store,
     tunnel::WorkingHosts,
 };
 
@@ -62,16 +64,24 @@ impl Agent {
             );
         }
         let direct = direct::client()?;
+        let store = Store::open(&config.cache).await;
+        let counters = Arc::new(Counters::default());
+        let loads = Loads::new(store.clone(), Arc::clone(&counters), config.push.linger);
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,
             state_dir: state_dir.clone(),
+            store: store.clone(),
+            loads: loads.clone(),
         });
         let context = Arc::new(Context {
             gateway,
             direct,
             fallback: config.fallback,
-            counters: Counters::default(),
+            counters,
+            store,
+            loads,
+            push: config.push,
             working_hosts: WorkingHosts::default(),
             proxy: reachable(proxy),
         });
@@ -112,6 +122,7 @@ impl Agent {
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
         self.control.context.gateway.close().await;
+        self.control.context.store.close().await;
         self.state_dir.withdraw();
     }
 }

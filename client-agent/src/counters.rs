@@ -1,5 +1,10 @@
 //! What the agent counts since its start.
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use crate::request::PhaseExit;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -45,4 +50,58 @@ pub struct Counters {
     pub upload_bytes: Counter,
     /// Raw bytes of tunnels in both directions.
     pub tunnel_bytes: Counter,
+    /// Page loads begun.
+    pub pages: Counter,
+    /// Entries of manifests.
+    pub announced: Counter,
+    /// Bytes of pushed bodies on the hop, coded.
+    pub pushed_bytes: Counter,
+    /// Pushed bodies that are complete.
+    pub pushed_objects: Counter,
+    /// Of [`Self::pushed_bytes`], those of bodies that browsers took.
+    pub push_taken_bytes: Counter,
+    /// Pushed bodies that browsers took.
+    pub push_taken_objects: Counter,
+    /// Of [`Self::pushed_bytes`], those of bodies that no browser had taken when their page load ended.
+    pub push_wasted_bytes: Counter,
+    /// Pushed or announced bodies asked for again: damaged, or not held although the gateway thought so.
+    pub wanted: Counter,
+    /// Manifests kept for the next load of their page.
+    pub manifests_kept: Counter,
+    /// Bodies answered from the cache because the gateway said that nothing changed.
+    pub held_hits: Counter,
+    /// How requests left their phases.
+    pub exits: Exits,
+}
+
+/// Counts of [`PhaseExit`]s.
+#[derive(Debug)]
+pub struct Exits([Counter; PhaseExit::ALL.len()]);
+
+impl Default for Exits {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl Exits {
+    /// One more.
+    pub fn one(&self, exit: PhaseExit) {
+        // The discriminants are the places in `ALL`, which a test checks.
+        if let Some(counter) = self.0.get(exit as usize) {
+            counter.one();
+        }
+    }
+
+    /// Those that happened, by name.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        let counted = PhaseExit::ALL
+            .iter()
+            .zip(&self.0)
+            .map(|(exit, counter)| (exit.name(), counter.get()));
+        counted
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
+    }
 }

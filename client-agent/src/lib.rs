@@ -1,7 +1,7 @@
 //! The agent: the HTTP proxy of a browser on the slow side of the hop.
 //!
-//! The way of a request: [`listener`] takes it from the browser, [`request`] leads it through its phases, [`session`]
-//! carries it over the hop (or [`direct`] around it, when no gateway answers), and [`pages`] says in plain words what
+//! The way of a request: [`listener`] takes it from the browser, [`request`] leads it through its phases: [`store`] may
+//! have its answer, [`bundle`] may have it promised or here, and else [`session`] carries it over the hop (or [`direct`] around it, when no gateway answers), and [`pages`] says in plain words what
 //! went wrong. `CONNECT` goes to [`tunnel`]. [`control`] serves the status page of [`dashboard`].
 //!
 //! What is deliberately absent: a cookie jar, redirects, the repetition of a request that is not safe, and any byte for
@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod bundle;
 pub mod config;
 pub mod control;
 pub mod counters;
@@ -22,4 +23,5 @@ pub mod request;
 pub mod session;
 pub mod state_dir;
 pub mod status;
+pub mod store;
 pub mod tunnel;

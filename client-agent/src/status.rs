@@ -108,6 +108,7 @@ pub fn summary(json: &str) -> Result<String, serde_json::Error> {
     let _infallible = write!(
         out,
         "\nhop       {} down, {} up\nbrowser   {} of page data, {} requests, {} failed, {} direct{direct}\
+         \npages     {}\ncache     {}\
          \nproxy     {}\nstatus    http://{}/\ngateway   {}\nversion   {}, running for {} s\n",
         bytes(status.bytes_down),
         bytes(status.bytes_up),
@@ -115,6 +116,8 @@ pub fn summary(json: &str) -> Result<String, serde_json::Error> {
         status.requests,
         status.failures,
         status.direct_requests,
+        pages(&status),
+        cache(&status),
         status.proxy,
         status.control,
         status.gateway_key,
@@ -122,4 +125,32 @@ pub fn summary(json: &str) -> Result<String, serde_json::Error> {
         status.uptime_s,
     );
     Ok(out)
+}
+
+fn pages(status: &Status) -> String {
+    if !status.push_enabled {
+        return "no bundles: each object is fetched when the browser asks for it".to_owned();
+    }
+    let bytes = |amount: u64| ByteCount::new(amount).to_string();
+    format!(
+        "{} in bundles, {} pushed, {} of that taken, {} for nothing",
+        status.pages,
+        bytes(status.pushed_bytes),
+        bytes(status.push_taken_bytes),
+        bytes(status.push_wasted_bytes)
+    )
+}
+
+fn cache(status: &Status) -> String {
+    if status.cache_quota == 0 {
+        return "off".to_owned();
+    }
+    let (used, quota) = (
+        ByteCount::new(status.cache_bytes),
+        ByteCount::new(status.cache_quota),
+    );
+    format!(
+        "{used} of {quota}, {} bodies found, {} unchanged at the gateway",
+        status.cache_hits, status.held_hits
+    )
 }

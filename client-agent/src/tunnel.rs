@@ -183,7 +183,7 @@ fn accepted(arrival: Arrival) -> Result<ResponseStream, Failure> {
     match arrival {
         Arrival::Tunnel(down) => Ok(down),
         Arrival::Failed { reason, detail } => Err(Failure::Gateway { reason, detail }),
-        Arrival::Head { .. } | Arrival::Malformed => Err(Failure::Gateway {
+        Arrival::Head { .. } | Arrival::Promised { .. } | Arrival::Malformed => Err(Failure::Gateway {
             reason: longhaul_protocol::session::FailureReason::Malformed,
             detail: "the gateway's answer to a tunnel makes no sense".to_owned(),
         }),

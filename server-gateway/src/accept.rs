@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
 use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
+use longhaul_types::ByteCount;
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
@@ -25,6 +27,7 @@ use crate::{
     metrics_server::{self, LinkLedger},
     session::{self, Gateway},
     state::{StateDir, StateError},
+    store::Store,
 };
 
 /// How often the list of devices is looked at: a revoked device is out within a second.
@@ -43,6 +46,9 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
+    /// The cache.
+    #[error("[cache] dir: {0}")]
+    Cache(#[from] OpenError),
     /// The list of devices.
     #[error(transparent)]
     Devices(#[from] DevicesError),
@@ -114,15 +120,21 @@ impl Server {
         })?;
         // After the port is ours: a second gateway that finds it taken must not disturb the epoch of the first.
         state.keep_epoch(&epoch)?;
+        let coders = Arc::new(Semaphore::new(
+            std::thread::available_parallelism().map_or(1, usize::from),
+        ));
+        let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&coders));
         let gateway = Gateway {
             origin,
+            store,
             metrics: Metrics::default(),
+            bundles: crate::bundle::BundleCounters::default(),
             tunnel_ports: config.tunnel.ports.clone(),
             tunnel_idle: config.tunnel.idle_timeout,
             own_ports,
             streams_per_session: config.limits.streams_per_session,
             streams_per_device: config.limits.streams_per_device,
-            coders: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            coders,
             devices: Mutex::default(),
         };
         Ok(Self {
@@ -182,6 +194,7 @@ impl Server {
         info!("going away");
         self.listener.shutdown().await;
         sessions.shutdown().await;
+        self.gateway.store.close().await;
         if let Some(metrics) = metrics {
             metrics.abort();
         }
@@ -197,6 +210,33 @@ impl Server {
             drop(entry);
         });
     }
+}
+
+/// `None` if the operator wants none.
+fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
+    if config.cache.size == ByteCount::ZERO {
+        return Ok(None);
+    }
+    let mut entropy = [0; 8];
+    getrandom::fill(&mut entropy).map_err(StateError::Random)?;
+    let opened = Cache::open(
+        CacheConfig {
+            dir: config.cache.dir.clone(),
+            file: "gateway.sqlite",
+            quota: config.cache.size,
+        },
+        u64::from_ne_bytes(entropy),
+    )?;
+    if let Some(reason) = opened.reset {
+        warn!(?reason, "the cache begins empty: its file could not be used");
+    }
+    if let Storage::Memory { cause } = opened.storage {
+        warn!(
+            cause,
+            "the cache is kept in memory, for its directory cannot be written; set [cache] dir"
+        );
+    }
+    Ok(Some(opened.cache))
 }
 
 fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {

@@ -1,21 +1,15 @@
-//! A response's body between origin and hop: the origin's content codings undone, the rest put into windows.
+//! A response's decoded body on its way to the hop: put into windows.
 //!
 //! Work is done in steps of bounded input and output, so that no more than a step is held while the hop is slow.
 use bytes::Bytes;
-use longhaul_codec::{
-    AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, Coding, EncodeError, MAX_WINDOW, Undo, UndoError,
-};
+use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, Coding, EncodeError, MAX_WINDOW};
 use longhaul_protocol::session::BodyCoding;
 
-/// Most bytes that a step takes when there is nothing to undo.
+/// Most bytes that a step takes.
 const STEP: usize = 64 * 1024;
-/// A step on less than this is done where it stands; more goes to a thread for computing. At the highest effort 1 KiB
-/// takes about 1 ms.
-const LIGHT: usize = 1024;
 
-/// Turns what the origin sends into windows.
+/// Turns decoded bytes into windows.
 pub(crate) struct BodyCoder {
-    undo: Option<Undo>,
     encoder: Encoder,
     /// Decoded bytes since the last window.
     held: usize,
@@ -34,9 +28,6 @@ enum Encoder {
 /// Why a body cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CodeError {
-    /// The origin's coding is damaged.
-    #[error(transparent)]
-    Origin(#[from] UndoError),
     /// The body ended before the offset from which it is to go on.
     #[error("the resource is shorter than it was")]
     Shorter,
@@ -59,9 +50,8 @@ pub(crate) enum Progress {
 
 impl BodyCoder {
     /// A coder of a body from its start, under the session's window key.
-    pub(crate) fn whole(key: [u8; 32], undo: Option<Undo>, traits: BodyTraits<'_>) -> Self {
+    pub(crate) fn whole(key: [u8; 32], traits: BodyTraits<'_>) -> Self {
         Self {
-            undo,
             encoder: Encoder::Whole(AdaptiveEncoder::new(key, traits)),
             held: 0,
             decoded: 0,
@@ -69,10 +59,9 @@ impl BodyCoder {
     }
 
     /// A coder of a body from `skip` on, uncoded.
-    pub(crate) fn rest(key: [u8; 32], undo: Option<Undo>, skip: u64) -> Result<Self, CodeError> {
+    pub(crate) fn rest(key: [u8; 32], skip: u64) -> Result<Self, CodeError> {
         let encoder = BodyEncoder::new(key, Coder::Identity, None)?;
         Ok(Self {
-            undo,
             encoder: Encoder::Rest { encoder, skip },
             held: 0,
             decoded: 0,
@@ -98,38 +87,19 @@ impl BodyCoder {
     }
 
     /// Whether a step with this input may take so long that others should not wait for it.
-    pub(crate) fn is_heavy(&self, input: usize) -> bool {
-        if self.undo.is_some() {
-            input > LIGHT
-        } else {
-            self.held + input >= MAX_WINDOW
-        }
+    pub(crate) const fn is_heavy(&self, input: usize) -> bool {
+        self.held + input >= MAX_WINDOW
     }
 
     /// Takes some of `input` and appends windows to `wire`.
     pub(crate) fn step(&mut self, input: &mut Bytes, wire: &mut Vec<u8>) -> Result<Progress, CodeError> {
-        let Some(undo) = &mut self.undo else {
-            let part = input.split_to(input.len().min(STEP));
-            self.encode(&part, wire)?;
-            return Ok(if input.is_empty() {
-                Progress::Done
-            } else {
-                Progress::More
-            });
-        };
-        let mut decoded = Vec::new();
-        let undone = undo.push(input, &mut decoded);
-        let step = match undone {
-            Ok(step) => step,
-            Err(error) => {
-                // What came out before the defect is good.
-                self.encode(&decoded, wire)?;
-                return Err(error.into());
-            }
-        };
-        let _used = input.split_to(step.consumed);
-        self.encode(&decoded, wire)?;
-        Ok(if step.more { Progress::More } else { Progress::Done })
+        let part = input.split_to(input.len().min(STEP));
+        self.encode(&part, wire)?;
+        Ok(if input.is_empty() {
+            Progress::Done
+        } else {
+            Progress::More
+        })
     }
 
     /// Appends a window with what is held back.
@@ -145,9 +115,6 @@ impl BodyCoder {
 
     /// Whether what has come is a whole body.
     pub(crate) fn check_complete(&self) -> Result<(), CodeError> {
-        if let Some(undo) = &self.undo {
-            undo.finish()?;
-        }
         match &self.encoder {
             Encoder::Rest { skip: 1.., .. } => Err(CodeError::Shorter),
             Encoder::Rest { skip: 0, .. } | Encoder::Whole(_) => Ok(()),
@@ -238,7 +205,7 @@ mod tests {
     #[test]
     fn whole_bodies_and_rests_decode_to_the_same() {
         let body: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
-        let mut coder = BodyCoder::whole(KEY, None, BodyTraits::default());
+        let mut coder = BodyCoder::whole(KEY, BodyTraits::default());
         let mut wire = feed(&mut coder, &body, 10_007);
         assert_eq!(coder.decoded(), body.len() as u64);
         let coding = coder.finish(&mut wire).unwrap();
@@ -247,14 +214,14 @@ mod tests {
         decoder.finish().unwrap();
 
         for offset in [0_usize, 1, 32_768, 300_000, body.len()] {
-            let mut first = BodyCoder::whole(KEY, None, BodyTraits::default());
+            let mut first = BodyCoder::whole(KEY, BodyTraits::default());
             let mut wire = feed(&mut first, &body[..offset], 4096);
             first.flush(&mut wire).unwrap();
             let coding = first.coding().unwrap_or(BodyCoding::Identity);
             let mut decoder = BodyDecoder::new(KEY, codec(coding), BodyLimits::default());
             let mut found = decode(&mut decoder, &wire);
             assert_eq!(found.len(), offset);
-            let mut rest = BodyCoder::rest(KEY, None, offset as u64).unwrap();
+            let mut rest = BodyCoder::rest(KEY, offset as u64).unwrap();
             let mut wire = feed(&mut rest, &body, 9973);
             rest.finish(&mut wire).unwrap();
             let mut decoder = decoder.resume(KEY, Coding::Identity);
@@ -266,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_body_that_became_shorter_has_no_rest() {
-        let mut rest = BodyCoder::rest(KEY, None, 100).unwrap();
+        let mut rest = BodyCoder::rest(KEY, 100).unwrap();
         let mut wire = feed(&mut rest, &[1; 99], 50);
         assert_eq!(rest.finish(&mut wire).unwrap_err(), CodeError::Shorter);
         assert!(wire.is_empty());
@@ -274,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_is_held_comes_out_with_a_flush() {
-        let mut coder = BodyCoder::whole(KEY, None, BodyTraits::default());
+        let mut coder = BodyCoder::whole(KEY, BodyTraits::default());
         let mut wire = feed(&mut coder, b"first part", 100);
         assert!(wire.is_empty() && coder.holds());
         coder.flush(&mut wire).unwrap();

@@ -48,6 +48,12 @@ pub struct SettingArgs {
     /// Ports that tunnels may go to, such as 80,443,1024-65535
     #[arg(long, value_name = "PORTS", global = true)]
     pub tunnel_ports: Option<String>,
+    /// Most disk space of the cache, such as `2 GiB`; 0 for no cache
+    #[arg(long, value_name = "SIZE", global = true)]
+    pub cache_size: Option<String>,
+    /// Directory of the cache
+    #[arg(long, value_name = "DIR", global = true)]
+    pub cache_dir: Option<String>,
     /// Serve Prometheus metrics on this loopback address
     #[arg(long, value_name = "ADDR:PORT", global = true)]
     pub metrics: Option<String>,
@@ -113,6 +119,8 @@ impl SettingArgs {
             (&keys::FETCH_DNS, text(&self.dns)),
             (&keys::GUARD_ALLOW, list(&self.allow)),
             (&keys::TUNNEL_PORTS, text(&self.tunnel_ports)),
+            (&keys::CACHE_SIZE, text(&self.cache_size)),
+            (&keys::CACHE_DIR, text(&self.cache_dir)),
             (&keys::METRICS_LISTEN, text(&self.metrics)),
         ]
         .into_iter()

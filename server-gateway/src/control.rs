@@ -1,8 +1,8 @@
-//! The control streams: `Hello` and `Welcome`, then cancellations.
+//! The control streams: `Hello` and `Welcome`, then cancellations and what the agent says of its bundles.
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::SendStream;
-use longhaul_protocol::session::{Hello, Message, VersionRange, Welcome, encode};
+use longhaul_protocol::session::{Hello, Message, MirrorState, VersionRange, Welcome, encode};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
@@ -30,7 +30,8 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     info!(version, software, link = ?context.profile, "hello");
     let mut wire = Vec::new();
     // Its size is known when this is compiled.
-    let _fits = encode(&welcome(&hello), &mut wire);
+    let mirror = context.bundles.hello(&hello).await;
+    let _fits = encode(&welcome(&hello, mirror), &mut wire);
     if answer.write(wire.into()).await.is_err() {
         return;
     }
@@ -44,6 +45,11 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     loop {
         match incoming.message().await {
             Ok(Some(Message::Cancel(cancel))) => context.cancel(cancel.fetch),
+            Ok(Some(Message::Want(want))) => context.bundles.want(want).await,
+            Ok(Some(Message::Ask(ask))) => context.bundles.ask(&ask),
+            Ok(Some(Message::Used(used))) => context.bundles.used(&used).await,
+            Ok(Some(Message::Evicted(evicted))) => context.bundles.evicted(&evicted).await,
+            Ok(Some(Message::Holding(holding))) => context.bundles.holding(&holding),
             Ok(Some(_)) => debug!("a message that has no place on the control stream"),
             Ok(None) | Err(_) => break,
         }
@@ -52,8 +58,9 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
     context.session.closed().await;
 }
 
-fn welcome(hello: &Hello) -> Message {
+fn welcome(hello: &Hello, mirror: MirrorState) -> Message {
     Message::Welcome(Welcome {
+        mirror,
         version: hello.versions.common(VersionRange::OURS).unwrap_or(0),
         versions: VersionRange::OURS,
         software: concat!("longhaul-gateway/", env!("CARGO_PKG_VERSION")).to_owned(),

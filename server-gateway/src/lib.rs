@@ -1,13 +1,14 @@
 //! The Longhaul gateway: takes sessions of agents in and fetches for them from the fast network.
 //!
 //! The way of a request: `accept` takes a session of an admitted device, `session` makes a task of each of its streams,
-//! `fetch` sends the request through [`longhaul_origin`] and answers on a response stream, `body` and `upload` carry the
-//! bodies, `tunnel` the CONNECT tunnels. `config`, `state` and `devices` are what the operator sets and keeps.
+//! `fetch` asks the `store` (the cache, and behind it [`longhaul_origin`]) and answers on a response stream, `body` and
+//! `upload` carry the bodies, `bundle` announces and pushes what a page will ask for, `tunnel` the CONNECT tunnels. `config`, `state` and `devices` are what the operator sets and keeps.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod accept;
 mod body;
+mod bundle;
 pub mod cli;
 pub mod commands;
 pub mod config;
@@ -19,6 +20,7 @@ mod metrics;
 mod metrics_server;
 mod session;
 pub mod state;
+mod store;
 mod tunnel;
 mod upload;
 

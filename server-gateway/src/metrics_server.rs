@@ -93,7 +93,14 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
         return Err(StatusCode::FORBIDDEN);
     }
     let origin = source.gateway.origin.stats().snapshot();
-    let text = source.gateway.metrics.render(&origin, source.ledger.bytes());
+    let mut text = source.gateway.metrics.render(&origin, source.ledger.bytes());
+    let store = &source.gateway.store;
+    let usage = match store.cache() {
+        Some(cache) => Some(cache.usage().await),
+        None => None,
+    };
+    text.push_str(&store.counters().render(usage.as_ref()));
+    text.push_str(&source.gateway.bundles.render());
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
 }
 

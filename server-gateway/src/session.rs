@@ -17,10 +17,13 @@ use tokio::{
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use crate::{
+    bundle::{BundleContext, BundleCounters, Bundles},
     config::PortSet,
-    control, fetch,
+    control,
+    fetch::{self, PageLoads},
     incoming::{Incoming, IncomingError},
     metrics::Metrics,
+    store::Store,
     tunnel,
 };
 
@@ -32,7 +35,9 @@ const MAX_OVERTAKING: usize = 256;
 /// What all sessions share.
 pub(crate) struct Gateway {
     pub(crate) origin: OriginClient,
+    pub(crate) store: Store,
     pub(crate) metrics: Metrics,
+    pub(crate) bundles: BundleCounters,
     pub(crate) tunnel_ports: PortSet,
     pub(crate) tunnel_idle: Duration,
     /// TCP ports of the gateway itself, which tunnels must not reach.
@@ -40,7 +45,7 @@ pub(crate) struct Gateway {
     pub(crate) streams_per_session: usize,
     pub(crate) streams_per_device: usize,
     /// As many permits as there are cores: for coding.
-    pub(crate) coders: Semaphore,
+    pub(crate) coders: Arc<Semaphore>,
     /// Streams that each device may have at a time; entries live as long as the device has a session.
     pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
 }
@@ -60,12 +65,17 @@ impl Gateway {
 pub(crate) struct SessionContext {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) session: Session,
+    pub(crate) device: PublicKey,
     pub(crate) profile: Option<LinkProfile>,
     /// docs/protocol/session.md section 6.
     pub(crate) window_key: [u8; 32],
     request_sets: Mutex<HeaderSets>,
     response_sets: Mutex<HeaderSets>,
     cancels: Mutex<Cancels>,
+    /// The session's page loads, as fetches see them.
+    pub(crate) loads: Arc<dyn PageLoads>,
+    /// The same, as the agent's control messages see them.
+    pub(crate) bundles: Arc<Bundles>,
 }
 
 impl SessionContext {
@@ -87,8 +97,9 @@ impl SessionContext {
         })
     }
 
-    /// Cancels a fetch or tunnel, which may not have arrived yet.
+    /// Cancels a fetch, with the page load that it began, or a tunnel, which may not have arrived yet.
     pub(crate) fn cancel(&self, id: u64) {
+        self.bundles.cancel(id);
         lock(&self.cancels).cancel(id);
     }
 }
@@ -177,14 +188,20 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
         return session.close(control::ERROR_INTERNAL, "no keys");
     };
     let device_streams = gateway.device_streams(device);
+    let window_key = blake3::derive_key("longhaul 1 window", &exporter);
+    let bundles = BundleContext::new(Arc::clone(&gateway), session.clone(), device, profile, window_key);
+    let bundles = Arc::new(Bundles::new(bundles));
     let context = Arc::new(SessionContext {
-        window_key: blake3::derive_key("longhaul 1 window", &exporter),
+        window_key,
         gateway,
         session: session.clone(),
+        device,
         profile,
         request_sets: Mutex::new(HeaderSets::new()),
         response_sets: Mutex::new(HeaderSets::new()),
         cancels: Mutex::new(Cancels::default()),
+        loads: Arc::clone(&bundles) as Arc<dyn PageLoads>,
+        bundles,
     });
     let _open = context.gateway.metrics.session();
     info!("session open");
@@ -224,6 +241,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
         }
     }
     let reason = session.closed().await;
+    context.bundles.clear();
     info!(%reason, "session closed");
 }
 
@@ -253,7 +271,15 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: 
         | Message::Cancel(_)
         | Message::TunnelAccept(_)
         | Message::TunnelFailed(_)
-        | Message::Notice(_) => {
+        | Message::Notice(_)
+        | Message::Manifest(_)
+        | Message::Push(_)
+        | Message::Promised(_)
+        | Message::Want(_)
+        | Message::Ask(_)
+        | Message::Used(_)
+        | Message::Evicted(_)
+        | Message::Holding(_) => {
             debug!("a stream begins with a message that does not begin one");
             incoming.refuse();
         }

@@ -11,6 +11,7 @@ mod browser;
 mod connections;
 mod content;
 mod contracts;
+mod engine;
 mod hostile;
 mod http;
 mod mistakes;

@@ -1,5 +1,11 @@
 //! A gateway and an agent as separate processes, enrolled with each other.
-use std::{ffi::OsString, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use longhaul_tests::{
@@ -12,6 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
     net::UdpSocket,
+    process::Command,
     time::{interval, timeout},
 };
 
@@ -43,6 +50,8 @@ pub(crate) struct Setup {
     pub(crate) agent_arguments: Vec<String>,
     /// The hop.
     pub(crate) link: Link,
+    /// If set, both states lie on file systems of this size, bytes. Needs root.
+    pub(crate) disk: Option<u64>,
 }
 
 impl Setup {
@@ -56,7 +65,7 @@ impl Setup {
         Self {
             gateway_config: format!("[fetch.resolve]\n{}\n", lines.join("\n")),
             agent_arguments: vec!["--fallback-after".to_owned(), "never".to_owned()],
-            link: Link::Direct,
+            ..Self::default()
         }
     }
 
@@ -71,9 +80,12 @@ impl Setup {
 pub(crate) struct Pair {
     gateway: Option<Running>,
     gateway_address: SocketAddr,
-    agent: Running,
+    agent: Option<Running>,
     relay: Option<Relay>,
+    line: String,
+    agent_arguments: Vec<String>,
     spare: String,
+    _disks: Vec<SmallDisk>,
     folder: TempDir,
 }
 
@@ -81,6 +93,12 @@ impl Pair {
     /// Starts both; the agent knows the gateway from an invite. A second device is admitted for tests that need one.
     pub(crate) async fn start(setup: Setup) -> Result<Self> {
         let folder = folder()?;
+        let mut disks = Vec::new();
+        for name in ["gateway", "agent"] {
+            if let Some(size) = setup.disk {
+                disks.push(SmallDisk::mount(&folder.path().join(name), size).await?);
+            }
+        }
         std::fs::write(folder.path().join("gateway.toml"), &setup.gateway_config)?;
         // The devices are admitted before the gateway runs, so that it knows them from its start.
         let gateway_address = free_udp_port().await?;
@@ -97,9 +115,12 @@ impl Pair {
         Ok(Self {
             gateway: Some(gateway),
             gateway_address,
-            agent,
+            agent: Some(agent),
             relay,
+            line,
+            agent_arguments: setup.agent_arguments,
             spare,
+            _disks: disks,
             folder,
         })
     }
@@ -122,8 +143,13 @@ impl Pair {
     }
 
     /// Where browsers connect.
-    pub(crate) const fn proxy(&self) -> SocketAddr {
-        self.agent.address()
+    pub(crate) fn proxy(&self) -> SocketAddr {
+        self.agent().address()
+    }
+
+    /// The agent.
+    pub(crate) fn agent(&self) -> &Running {
+        self.agent.as_ref().expect("not killed")
     }
 
     /// The hop's relay.
@@ -153,6 +179,25 @@ impl Pair {
         Ok(())
     }
 
+    /// Kills the agent as `kill -9` does.
+    pub(crate) async fn kill_agent(&mut self) -> Result<()> {
+        self.agent.take().context("a running agent")?.kill().await
+    }
+
+    /// Starts the agent again, with the same state; it may listen elsewhere.
+    pub(crate) async fn start_agent(&mut self) -> Result<()> {
+        self.agent = Some(start_agent(self.folder.path(), &self.line, &self.agent_arguments).await?);
+        Ok(())
+    }
+
+    /// Ends both in order.
+    pub(crate) async fn end(&mut self) -> Result<()> {
+        for running in [self.agent.take(), self.gateway.take()] {
+            running.context("a running program")?.end("INT", LIMIT).await?;
+        }
+        Ok(())
+    }
+
     /// The agent's status page's address.
     pub(crate) fn control(&self) -> Result<SocketAddr> {
         control(self.folder.path())
@@ -171,6 +216,34 @@ impl Pair {
     /// A GET through the agent.
     pub(crate) async fn get(&self, url: &str) -> Result<RawResponse> {
         ask(self.proxy(), get(url, &[])).await
+    }
+}
+
+/// A small file system of its own, for a state directory that is to be full; it goes when dropped.
+#[derive(Debug)]
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    async fn mount(folder: &Path, size: u64) -> Result<Self> {
+        std::fs::DirBuilder::new().mode(0o700).create(folder)?;
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"])
+            .arg(folder)
+            .output()
+            .await?;
+        let said = String::from_utf8_lossy(&mounted.stderr).into_owned();
+        ensure!(mounted.status.success(), "mount: {said}");
+        Ok(Self(folder.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // A program that has just been killed may still hold it.
+        let _left = std::process::Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.0)
+            .status();
     }
 }
 

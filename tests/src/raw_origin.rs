@@ -1,4 +1,5 @@
-//! An origin that answers with exactly these bytes and then closes, as broken servers do.
+//! An origin that answers with exactly these bytes: it closes behind each answer, as broken servers do, or keeps its
+//! connections and tells them apart.
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
@@ -13,6 +14,29 @@ use tokio::{
 
 /// Requests with larger heads are not answered.
 const MAX_HEAD: usize = 1 << 20;
+
+/// A request on a connection that is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Number of the connection, from 0.
+    pub connection: usize,
+    /// The request's head as it came, without its empty line.
+    pub head: &'a str,
+}
+
+impl Kept<'_> {
+    /// The value of a field, if it is there.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        let (_, value) = lines.find(|(field, _)| field.eq_ignore_ascii_case(name))?;
+        Some(value.trim())
+    }
+
+    /// Path and query.
+    pub fn path(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+}
 
 /// A running origin; it ends when dropped.
 #[derive(Debug)]
@@ -36,6 +60,27 @@ impl RawOrigin {
             while let Ok((stream, _)) = listener.accept().await {
                 let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
                 tokio::spawn(async move { serve(stream, &log, answer.as_ref()).await });
+            }
+        });
+        Ok(Self { address, heads, task })
+    }
+
+    /// Starts an origin that keeps its connections and answers one request after the other on each, in the order in
+    /// which they come. Requests must have no bodies, and answers must be framed.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub async fn start_kept(answer: impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("a free port")?;
+        let address = listener.local_addr()?;
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let (log, answer) = (Arc::clone(&heads), Arc::new(answer));
+        let task = tokio::spawn(async move {
+            let mut connection = 0;
+            while let Ok((stream, _)) = listener.accept().await {
+                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+                tokio::spawn(async move { serve_kept(stream, connection, &log, answer.as_ref()).await });
+                connection += 1;
             }
         });
         Ok(Self { address, heads, task })
@@ -71,4 +116,32 @@ async fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answer: &(impl F
     // A client that goes away is its own business.
     let _gone = stream.write_all(&answer(&path)).await;
     let _gone = stream.shutdown().await;
+}
+
+async fn serve_kept(
+    mut stream: TcpStream,
+    connection: usize,
+    log: &Mutex<Vec<String>>,
+    answer: &(impl Fn(Kept<'_>) -> Vec<u8> + Sync),
+) {
+    let mut held = Vec::new();
+    loop {
+        let end = held.windows(4).position(|window| window == b"\r\n\r\n");
+        let Some(end) = end else {
+            if held.len() > MAX_HEAD || stream.read_buf(&mut held).await.unwrap_or(0) == 0 {
+                return;
+            }
+            continue;
+        };
+        let head: Vec<u8> = held.drain(..end + 4).collect();
+        let head = String::from_utf8_lossy(&head[..end]).into_owned();
+        let answer = answer(Kept {
+            connection,
+            head: &head,
+        });
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+        if stream.write_all(&answer).await.is_err() {
+            return;
+        }
+    }
 }

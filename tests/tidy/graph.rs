@@ -13,12 +13,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("longhaul-types", &[]),
     ("longhaul-protocol", &["longhaul-types"]),
     ("longhaul-driver", &["longhaul-protocol", "longhaul-types"]),
+    ("longhaul-cache", &["longhaul-http", "longhaul-types"]),
     ("longhaul-codec", &["longhaul-types"]),
     ("longhaul-http", &["longhaul-types"]),
     ("longhaul-origin", &["longhaul-http", "longhaul-types"]),
+    ("longhaul-page", &["longhaul-http", "longhaul-types"]),
     (
         "longhaul-agent",
         &[
+            "longhaul-cache",
             "longhaul-codec",
             "longhaul-driver",
             "longhaul-http",
@@ -30,15 +33,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "longhaul-gateway",
         &[
+            "longhaul-cache",
             "longhaul-codec",
             "longhaul-driver",
             "longhaul-http",
             "longhaul-origin",
+            "longhaul-page",
             "longhaul-protocol",
             "longhaul-types",
         ],
     ),
-    ("longhaul", &["longhaul-types"]),
+    ("longhaul", &["longhaul-page", "longhaul-types"]),
     ("longhaul-netem", &["longhaul-types"]),
 ];
 /// Test code: nothing but other test code imports these, netem also as a dev-dependency of the protocol.
@@ -62,6 +67,7 @@ const PURE: &[&str] = &[
     "longhaul-codec",
     "longhaul-http",
     "longhaul-netem",
+    "longhaul-page",
 ];
 const RUNTIME: &[&str] = &[
     "tokio",

@@ -32,13 +32,16 @@ pub(crate) enum Compressor {
 
 impl Compressor {
     /// A compressor; `length` is that of the whole body where it is known, which saves memory on small ones.
-    pub(crate) fn new(coder: Coder, length: Option<ByteCount>) -> Result<Self, EncodeError> {
-        let window_log = window_log(length);
+    ///
+    /// What a Zstandard body has in common with `base` costs little; the others do without it (decision 9).
+    pub(crate) fn new(coder: Coder, length: Option<ByteCount>, base: &[u8]) -> Result<Self, EncodeError> {
+        let window_log = window_log(length.map(|length| ByteCount::new(length.bytes() + base.len() as u64)));
         match coder {
             Coder::Identity => Ok(Self::Identity),
             Coder::Zstd { level } => {
                 let failed = |_| EncodeError("zstd");
-                let mut encoder = raw::Encoder::new(i32::from(level.clamp(1, 19))).map_err(failed)?;
+                let mut encoder =
+                    raw::Encoder::with_dictionary(i32::from(level.clamp(1, 19)), base).map_err(failed)?;
                 encoder
                     .set_parameter(CParameter::WindowLog(u32::from(window_log)))
                     .map_err(failed)?;

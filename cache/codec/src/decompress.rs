@@ -94,8 +94,9 @@ pub(crate) struct Zstd {
 
 impl Zstd {
     /// A decoder that refuses frames whose window exceeds 2^`window_log` bytes.
-    pub(crate) fn new(window_log: u8) -> Result<Self, Corrupt> {
-        let mut decoder = raw::Decoder::new().map_err(|_| Corrupt)?;
+    /// `base` is what the encoder had as its base.
+    pub(crate) fn new(window_log: u8, base: &[u8]) -> Result<Self, Corrupt> {
+        let mut decoder = raw::Decoder::with_dictionary(base).map_err(|_| Corrupt)?;
         decoder
             .set_parameter(DParameter::WindowLogMax(u32::from(window_log)))
             .map_err(|_| Corrupt)?;

@@ -2,7 +2,7 @@
 //! spoil them.
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 
-use crate::{coding::content_codings, list::members};
+use crate::{coding::content_codings, date, list::members};
 
 static PRECONDITIONS: [HeaderName; 5] = [
     header::IF_MATCH,
@@ -58,16 +58,70 @@ pub fn range_answer(request: &HeaderMap, status: StatusCode, response: &HeaderMa
 /// Whether `If-None-Match` names the entity tag `etag`, by weak comparison (RFC 9110 sections 8.8.3.2 and 13.1.2):
 /// a GET or HEAD is then answered 304 by whoever holds a fresh response with this tag.
 pub fn none_match_names(request: &HeaderMap, etag: &str) -> bool {
-    let wanted = opaque(etag.trim());
     // A tag with a comma inside is cut apart and so never matches: a full response instead of a 304, never a
     // wrong one, since the halves are not closed by quotes.
-    members(request, header::IF_NONE_MATCH).any(|member| member == "*" || opaque(member) == wanted)
+    members(request, header::IF_NONE_MATCH)
+        .any(|member| member == "*" || etags_match(member.as_bytes(), etag.trim().as_bytes()))
 }
 
-/// An entity tag without the mark of weakness.
-fn opaque(tag: &str) -> &str {
-    tag.strip_prefix("W/").unwrap_or(tag)
+/// Whether two entity tags match by weak comparison (RFC 9110 section 8.8.3.2).
+pub fn etags_match(one: &[u8], other: &[u8]) -> bool {
+    let opaque = |tag| <[u8]>::strip_prefix(tag, b"W/").unwrap_or(tag);
+    opaque(one) == opaque(other)
 }
+
+/// Whether whoever holds a response with this status and these fields answers a conditional GET or HEAD with a 304
+/// (RFC 9110 section 13.2.2, RFC 9111 section 4.3.2): `If-None-Match` if it is there, else `If-Modified-Since`.
+pub fn is_not_modified(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> bool {
+    if status != StatusCode::OK {
+        return false;
+    }
+    if request.contains_key(header::IF_NONE_MATCH) {
+        let etag = response.get(header::ETAG).and_then(|etag| etag.to_str().ok());
+        // "*" asks whether there is any representation, and there is.
+        let any = members(request, header::IF_NONE_MATCH).any(|member| member == "*");
+        return any || etag.is_some_and(|etag| none_match_names(request, etag));
+    }
+    let Some(since) = date::field(request, header::IF_MODIFIED_SINCE) else {
+        return false;
+    };
+    let modified = if response.contains_key(header::LAST_MODIFIED) {
+        date::field(response, header::LAST_MODIFIED)
+    } else {
+        date::field(response, header::DATE)
+    };
+    modified.is_some_and(|modified| modified <= since)
+}
+
+/// The fields of the 304 that stands for a response with the fields `response` (RFC 9110 section 15.4.5): without
+/// those that describe its body, of which the browser has its own.
+pub fn not_modified_fields(response: &HeaderMap) -> HeaderMap {
+    let tagged = response.contains_key(header::ETAG);
+    let mut fields = HeaderMap::with_capacity(response.len());
+    for (name, value) in response {
+        let omitted = OMITTED_FROM_304.contains(&name.as_str()) || tagged && name == header::LAST_MODIFIED;
+        if !omitted {
+            fields.append(name.clone(), value.clone());
+        }
+    }
+    fields
+}
+
+const OMITTED_FROM_304: [&str; 13] = [
+    "accept-ranges",
+    "content-digest",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-md5",
+    "content-range",
+    "content-type",
+    "digest",
+    "repr-digest",
+    "trailer",
+    "transfer-encoding",
+];
 
 #[cfg(test)]
 mod tests {
@@ -144,5 +198,78 @@ mod tests {
         assert!(!none_match_names(&request, "\"d\""));
         assert!(none_match_names(&map(&[("if-none-match", "*")]), "\"d\""));
         assert!(!none_match_names(&map(&[("if-none-match", "\"x,y\"")]), "\"x\""));
+    }
+
+    const OK: StatusCode = StatusCode::OK;
+
+    #[test]
+    fn conditions_are_answered_for_held_responses() {
+        let held = map(&[
+            ("etag", "\"a\""),
+            ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ]);
+        let since = |date| ("if-modified-since", date);
+        for (request, expected) in [
+            (&[][..], false),
+            (&[("if-none-match", "W/\"a\"")], true),
+            (&[("if-none-match", "*")], true),
+            (&[("if-none-match", "\"b\"")], false),
+            // The tag decides alone.
+            (
+                &[("if-none-match", "\"b\""), since("Sun, 06 Nov 1994 08:49:37 GMT")],
+                false,
+            ),
+            (&[since("Sun, 06 Nov 1994 08:49:37 GMT")], true),
+            (&[since("Sunday, 06-Nov-94 08:49:38 GMT")], true),
+            (&[since("Sun, 06 Nov 1994 08:49:36 GMT")], false),
+            (&[since("yesterday")], false),
+        ] {
+            assert_eq!(is_not_modified(&map(request), OK, &held), expected, "{request:?}");
+        }
+        let asked = map(&[since("Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert!(!is_not_modified(&asked, StatusCode::NOT_FOUND, &held));
+        let dated = map(&[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert!(is_not_modified(&asked, OK, &dated));
+        assert!(!is_not_modified(&asked, OK, &map(&[])));
+        assert!(!is_not_modified(
+            &map(&[("if-none-match", "\"a\"")]),
+            OK,
+            &map(&[])
+        ));
+    }
+
+    #[test]
+    fn a_304_describes_no_body() {
+        let response = map(&[
+            ("etag", "\"a\""),
+            ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            ("content-type", "text/css"),
+            ("content-length", "5"),
+            ("content-security-policy", "default-src 'self'"),
+            ("content-location", "/x"),
+            ("cache-control", "max-age=60"),
+            ("vary", "Accept"),
+            ("set-cookie", "a=1"),
+            ("set-cookie", "b=1"),
+            ("access-control-allow-origin", "*"),
+        ]);
+        let fields = not_modified_fields(&response);
+        let mut names: Vec<&str> = fields.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            [
+                "access-control-allow-origin",
+                "cache-control",
+                "content-location",
+                "content-security-policy",
+                "etag",
+                "set-cookie",
+                "vary"
+            ]
+        );
+        assert_eq!(fields.get_all("set-cookie").iter().count(), 2);
+        let untagged = map(&[("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert_eq!(not_modified_fields(&untagged), untagged);
     }
 }

@@ -5,6 +5,9 @@
 //! * [`target`]: the request targets that a proxy gets (RFC 9112 section 3.2)
 //! * [`coding`]: content codings, and the fields that describe coded bytes
 //! * [`conditional`]: conditional and range requests (RFC 9110 sections 13 and 14)
+//! * [`policy`]: what a cache may store, reuse and share, and how it validates (RFC 9111)
+//! * [`vary`]: the request fields that choose among the variants of a response (RFC 9111 section 4.1)
+//! * [`cookies`]: the `Cookie` field, byte for byte
 //! * [`method`]: which requests may be repeated or sent early
 //! * [`pac`]: the proxy auto-configuration script
 //! * [`limits`]: bounds on header sections
@@ -13,10 +16,15 @@
 
 pub mod coding;
 pub mod conditional;
+pub mod cookies;
+mod date;
+mod directives;
 pub mod framing;
 pub mod hop;
 pub mod limits;
 mod list;
 pub mod method;
 pub mod pac;
+pub mod policy;
 pub mod target;
+pub mod vary;

@@ -50,6 +50,17 @@ pub struct ConfigFlags {
     /// LONGHAUL_FALLBACK_AFTER. [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub fallback_after: Option<String>,
+    /// How large the cache on this machine may grow (with unit: 256 MiB), or 0 for none. Variable LONGHAUL_CACHE_SIZE.
+    /// [default: 256 MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub cache_size: Option<String>,
+    /// Where the cache is. Variable LONGHAUL_CACHE_DIR. [default: `cache` in the state directory]
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// Have the gateway push nothing: each object is asked for by the browser and then fetched. Variable
+    /// LONGHAUL_PUSH_ENABLED=no. [default: pages come in bundles]
+    #[arg(long)]
+    pub no_push: bool,
 }
 
 /// Which agent to ask.

@@ -19,6 +19,30 @@ pub struct ConfigFile {
     pub link: Option<Value>,
     /// When to go around the gateway.
     pub fallback: FallbackSection,
+    /// What the agent keeps of pages.
+    pub cache: CacheSection,
+    /// Whether pages come in bundles.
+    pub push: PushSection,
+}
+
+/// `[cache]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct CacheSection {
+    /// A size with its unit, or `"0"` for no cache. Default `"256 MiB"`.
+    pub size: Option<Value>,
+    /// A directory. Default `cache` in the state directory.
+    pub dir: Option<Value>,
+}
+
+/// `[push]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct PushSection {
+    /// `"yes"` or `"no"`, or the same as a boolean. Default yes.
+    pub enabled: Option<Value>,
+    /// A time with its unit. Default `"5s"`.
+    pub patience: Option<Value>,
 }
 
 /// `[fallback]`

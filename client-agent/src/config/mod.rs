@@ -6,10 +6,10 @@ mod resolve;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use longhaul_types::{Invite, LinkProfile};
+use longhaul_types::{ByteCount, Invite, LinkProfile};
 
 pub use args::{CliArgs, Command, ConfigFlags, StatusArgs};
-pub use file::{ConfigFile, FallbackSection};
+pub use file::{CacheSection, ConfigFile, FallbackSection, PushSection};
 pub use resolve::{ConfigError, Environment, Problem, default_state_dir, load, load_state_dir, resolve};
 
 /// The default of [`Config::listen`]: the port that HTTP proxies (Squid) commonly have, on this machine only.
@@ -19,6 +19,23 @@ pub const DEFAULT_CONTROL: &str = "127.0.0.1:3129";
 /// The default of [`Fallback::After`]: longer than a session takes to start on the slowest profile (three round trips
 /// of 860 ms with a lost datagram), shorter than users wait before they give a page up.
 pub const DEFAULT_FALLBACK: Duration = Duration::from_secs(10);
+
+/// The default of [`CacheSettings::size`]: the pages of some weeks of a reader, and less than browsers take for theirs.
+pub const DEFAULT_CACHE_SIZE: ByteCount = ByteCount::mib(256);
+/// The smallest cache that is of use: one page's objects.
+pub const MIN_CACHE_SIZE: ByteCount = ByteCount::mib(1);
+/// The default of [`PushSettings::patience`]: five seconds without a byte of a page, over an open session, are more than
+/// any retransmission takes.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
+/// The default of [`PushSettings::linger`]: longer than a script waits before it loads what was pushed for it, short
+/// enough that pushed bodies do not stay in memory.
+pub const DEFAULT_LINGER: Duration = Duration::from_secs(10);
+/// The default of [`PushSettings::reordering`]: entries are sent before the bytes that refer to them, so only packets that
+/// overtake each other matter.
+pub const DEFAULT_REORDERING: Duration = Duration::from_millis(20);
+
+/// The default of [`PushSettings::leaving`]: browsers drop a page's requests within milliseconds of the next one's head.
+pub const DEFAULT_LEAVING: Duration = Duration::from_secs(1);
 
 /// Valid settings of an agent.
 #[derive(Clone, Debug)]
@@ -37,6 +54,49 @@ pub struct Config {
     pub link: Option<LinkProfile>,
     /// `fallback.after`: when to go around the gateway. Default [`DEFAULT_FALLBACK`].
     pub fallback: Fallback,
+    /// `[cache]`: what the agent keeps of pages.
+    pub cache: CacheSettings,
+    /// `[push]`: whether pages come in bundles.
+    pub push: PushSettings,
+}
+
+/// What the agent keeps of pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheSettings {
+    /// `cache.size`: how large the file may grow; 0 for no cache. Default [`DEFAULT_CACHE_SIZE`].
+    pub size: ByteCount,
+    /// `cache.dir`: where the file is. Default `cache` in the state directory.
+    pub dir: PathBuf,
+}
+
+/// Whether and how pages come in bundles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushSettings {
+    /// `push.enabled`: whether the gateway fetches and pushes what a page needs. Default yes.
+    pub enabled: bool,
+    /// `push.patience`: how long a promised object is waited for while nothing of its page comes, or eight round trips if
+    /// that is longer. Default [`DEFAULT_PATIENCE`].
+    pub patience: Duration,
+    /// How long pushed bodies stay in memory once their page is complete. Default [`DEFAULT_LINGER`]; tests set another.
+    pub linger: Duration,
+    /// By how much the entry of an object may come later than the bytes that made the browser ask for it, besides half a
+    /// round trip. Default [`DEFAULT_REORDERING`]; tests set another.
+    pub reordering: Duration,
+    /// How long after the head of a document that a page led to the page must be idle to count as left. Default
+    /// [`DEFAULT_LEAVING`]; tests set another.
+    pub leaving: Duration,
+}
+
+impl Default for PushSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            patience: DEFAULT_PATIENCE,
+            linger: DEFAULT_LINGER,
+            reordering: DEFAULT_REORDERING,
+            leaving: DEFAULT_LEAVING,
+        }
+    }
 }
 
 /// All settings as they take effect, one a line, without the invite's secrets.
@@ -62,8 +122,18 @@ impl fmt::Display for Config {
             }
         }
         match self.fallback {
-            Fallback::After(time) => write!(f, "direct    after {} s of silence", time.as_secs_f64()),
-            Fallback::Never => f.write_str("direct    never"),
+            Fallback::After(time) => writeln!(f, "direct    after {} s of silence", time.as_secs_f64())?,
+            Fallback::Never => writeln!(f, "direct    never")?,
+        }
+        if self.cache.size.bytes() == 0 {
+            writeln!(f, "cache     off")?;
+        } else {
+            writeln!(f, "cache     {} in {}", self.cache.size, self.cache.dir.display())?;
+        }
+        if self.push.enabled {
+            write!(f, "push      on, patience {} s", self.push.patience.as_secs_f64())
+        } else {
+            f.write_str("push      off")
         }
     }
 }

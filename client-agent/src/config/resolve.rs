@@ -7,10 +7,13 @@ use std::{
     time::Duration,
 };
 
-use longhaul_types::{Invite, LinkProfile, parse_duration};
+use longhaul_types::{ByteCount, Invite, LinkProfile, parse_duration};
 use toml::Value;
 
-use super::{Config, ConfigFile, ConfigFlags, DEFAULT_CONTROL, DEFAULT_FALLBACK, DEFAULT_LISTEN, Fallback};
+use super::{
+    CacheSettings, Config, ConfigFile, ConfigFlags, DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK,
+    DEFAULT_LISTEN, DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE, PushSettings,
+};
 use crate::state_dir::StateDir;
 
 /// The environment's variables as far as they are text.
@@ -152,6 +155,19 @@ pub fn resolve(
         flags.fallback_after.as_deref(),
         file.fallback.after.as_ref(),
     );
+    let size = layers.pick(
+        "cache.size",
+        flags.cache_size.as_deref(),
+        file.cache.size.as_ref(),
+    );
+    let cache_flag = flags.cache_dir.as_ref().map(|path| path.display().to_string());
+    let cache_dir = layers.pick("cache.dir", cache_flag.as_deref(), file.cache.dir.as_ref());
+    // TOML has booleans, and whoever writes one means it.
+    let as_text = file.push.enabled.as_ref().and_then(Value::as_bool);
+    let as_text = as_text.map(|yes| Value::String(if yes { "yes" } else { "no" }.to_owned()));
+    let in_file = as_text.as_ref().or(file.push.enabled.as_ref());
+    let enabled = layers.pick("push.enabled", flags.no_push.then_some("no"), in_file);
+    let patience = layers.pick("push.patience", None, file.push.patience.as_ref());
 
     let listen = layers.parse(listen.or_default("listen", DEFAULT_LISTEN), socket_address);
     let control = layers.parse(control.or_default("control", DEFAULT_CONTROL), loopback_address);
@@ -161,6 +177,18 @@ pub fn resolve(
     let fallback = match after.0 {
         Some(given) => layers.parse(given, parse_fallback),
         None => Some(Fallback::After(DEFAULT_FALLBACK)),
+    };
+    let size = match size.0 {
+        Some(given) => layers.parse(given, parse_cache_size),
+        None => Some(DEFAULT_CACHE_SIZE),
+    };
+    let enabled = match enabled.0 {
+        Some(given) => layers.parse(given, parse_yes),
+        None => Some(true),
+    };
+    let patience = match patience.0 {
+        Some(given) => layers.parse(given, parse_patience),
+        None => Some(DEFAULT_PATIENCE),
     };
     let state_dir = match state_dir.0 {
         Some(Given { text, .. }) => Some(PathBuf::from(text)),
@@ -183,19 +211,38 @@ pub fn resolve(
         },
         (None, None) => None,
     };
-    match (listen, control, state_dir, invite, link, fallback) {
-        (Some(listen), Some(control), Some(state_dir), Some(invite), Some(link), Some(fallback))
-            if layers.problems.is_empty() =>
-        {
-            Ok(Config {
-                listen,
-                control,
-                state_dir,
-                invite,
-                link,
-                fallback,
-            })
-        }
+    let pages = match (size, enabled, patience) {
+        (Some(size), Some(enabled), Some(patience)) => Some((size, enabled, patience)),
+        _ => None,
+    };
+    match (listen, control, state_dir, invite, link, fallback, pages) {
+        (
+            Some(listen),
+            Some(control),
+            Some(state_dir),
+            Some(invite),
+            Some(link),
+            Some(fallback),
+            Some((size, enabled, patience)),
+        ) if layers.problems.is_empty() => Ok(Config {
+            listen,
+            control,
+            invite,
+            link,
+            fallback,
+            cache: CacheSettings {
+                size,
+                dir: cache_dir
+                    .0
+                    .map_or_else(|| state_dir.join("cache"), |given| given.text.into()),
+            },
+            push: PushSettings {
+                enabled,
+                patience,
+                ..PushSettings::default()
+            },
+            state_dir,
+        }),
         _ => Err(ConfigError(layers.problems)),
     }
 }
@@ -293,6 +340,38 @@ fn parse_link(text: &str) -> Result<LinkProfile, String> {
 fn parse_invite(text: &str) -> Result<Invite, String> {
     text.parse()
         .map_err(|error: longhaul_types::ParseInviteError| error.to_string())
+}
+
+fn parse_cache_size(text: &str) -> Result<ByteCount, String> {
+    if text == "0" {
+        return Ok(ByteCount::ZERO);
+    }
+    match text.parse::<ByteCount>() {
+        Ok(ByteCount::ZERO) => Ok(ByteCount::ZERO),
+        Ok(size) if size >= MIN_CACHE_SIZE => Ok(size),
+        Ok(_) => Err(format!(
+            "`{text}` is less than {MIN_CACHE_SIZE}; say \"0\" for no cache"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_yes(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" | "true" | "on" => Ok(true),
+        "no" | "false" | "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither yes nor no")),
+    }
+}
+
+fn parse_patience(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(Duration::ZERO) => {
+            Err("0 would believe in no push at all: use `push.enabled = false` for that".to_owned())
+        }
+        Ok(patience) => Ok(patience),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn parse_fallback(text: &str) -> Result<Fallback, String> {

@@ -139,3 +139,49 @@ fn the_state_directory_follows_xdg() {
     );
     assert_eq!(default_state_dir(&Environment::default()), None);
 }
+
+#[test]
+fn cache_and_push_are_set_in_all_layers() {
+    let none = Environment::default();
+    let config = resolve(&flags(), &none, &ConfigFile::default(), Vec::new()).unwrap();
+    assert_eq!(config.cache.size, DEFAULT_CACHE_SIZE);
+    assert_eq!(config.cache.dir, PathBuf::from("/nowhere/cache"));
+    assert_eq!(config.push, PushSettings::default());
+    let written =
+        file("[cache]\nsize = '64 MiB'\ndir = '/elsewhere'\n[push]\nenabled = false\npatience = '8s'");
+    let config = resolve(&flags(), &none, &written, Vec::new()).unwrap();
+    assert_eq!(
+        (config.cache.size, config.cache.dir),
+        (ByteCount::mib(64), "/elsewhere".into())
+    );
+    assert_eq!(
+        (config.push.enabled, config.push.patience),
+        (false, Duration::from_secs(8))
+    );
+    let environment = Environment::from([("LONGHAUL_CACHE_SIZE", "0"), ("LONGHAUL_PUSH_ENABLED", "yes")]);
+    let config = resolve(&flags(), &environment, &written, Vec::new()).unwrap();
+    assert_eq!((config.cache.size, config.push.enabled), (ByteCount::ZERO, true));
+    let given = ConfigFlags {
+        cache_size: Some("2 MiB".to_owned()),
+        no_push: true,
+        ..flags()
+    };
+    let config = resolve(&given, &environment, &written, Vec::new()).unwrap();
+    assert_eq!(
+        (config.cache.size, config.push.enabled),
+        (ByteCount::mib(2), false)
+    );
+    assert!(config.to_string().contains("push      off"));
+    for (wrong, key) in [
+        ("[cache]\nsize = '12'", "cache.size"),
+        ("[cache]\nsize = '1 kB'", "cache.size"),
+        ("[push]\nenabled = 'perhaps'", "push.enabled"),
+        ("[push]\npatience = '0s'", "push.patience"),
+    ] {
+        let ConfigError(problems) = resolve(&flags(), &none, &file(wrong), Vec::new()).unwrap_err();
+        assert!(
+            problems.len() == 1 && problems[0].place.contains(key),
+            "{wrong}: {problems:?}"
+        );
+    }
+}

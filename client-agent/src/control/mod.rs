@@ -37,8 +37,11 @@ pub async fn serve(listener: TcpListener, control: Arc<Control>) {
         let control = Arc::clone(&control);
         async move {
             let service = service_fn(|request: Request<Incoming>| {
-                let response = control.answer(&request);
-                async move { Ok::<_, Infallible>(response) }
+                let control = Arc::clone(&control);
+                async move {
+                    control.context.store.refresh_usage().await;
+                    Ok::<_, Infallible>(control.answer(&request))
+                }
             });
             serve_http(stream, service).await;
         }
@@ -91,7 +94,7 @@ impl Control {
         response
     }
 
-    /// How things stand.
+    /// How things stand; the cache's figures as they were shown last.
     pub fn status(&self) -> Status {
         Status::of(&self.context, self.address, self.started.elapsed())
     }

@@ -1,5 +1,5 @@
 //! The status as tools read it: `/status.json`. Keys are only ever added.
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,40 @@ pub struct Status {
     pub resumed: u64,
     /// Bodies that broke off before their end.
     pub truncated: u64,
+    /// Whether the gateway pushes what pages need.
+    pub push_enabled: bool,
+    /// Page loads begun.
+    pub pages: u64,
+    /// What manifests announced.
+    pub announced: u64,
+    /// Bytes of pushed bodies on the hop, coded.
+    pub pushed_bytes: u64,
+    /// Pushed bodies that are complete.
+    pub pushed_objects: u64,
+    /// Of `pushed_bytes`, those of bodies that browsers took.
+    pub push_taken_bytes: u64,
+    /// Pushed bodies that browsers took.
+    pub push_taken_objects: u64,
+    /// Of `pushed_bytes`, those of bodies that no browser had taken when their page load ended.
+    pub push_wasted_bytes: u64,
+    /// Decoded bytes of pushed bodies that are in memory now.
+    pub push_memory_bytes: u64,
+    /// Bodies pushed again: damaged, or not held although the gateway thought so.
+    pub push_wanted: u64,
+    /// Manifests kept for the next load of their page.
+    pub manifests_kept: u64,
+    /// Bodies that came from the cache since the gateway said that they have not changed.
+    pub held_hits: u64,
+    /// Bytes in the cache.
+    pub cache_bytes: u64,
+    /// How many there may be; 0 without a cache.
+    pub cache_quota: u64,
+    /// Bodies that were asked of the cache and were there.
+    pub cache_hits: u64,
+    /// How often the cache lost everything: a damaged file, a full disk.
+    pub cache_resets: u64,
+    /// How often requests left a phase, by phase and reason.
+    pub exits: BTreeMap<String, u64>,
     /// Where browsers connect.
     pub proxy: SocketAddr,
     /// The control port.
@@ -88,6 +122,8 @@ impl Status {
         let view = context.gateway.view();
         let traffic = context.gateway.traffic();
         let counters = &context.counters;
+        let cache = context.store.usage();
+        let cache = cache.as_ref();
         let silent = view.silent_since.map(|since| since.elapsed());
         let carried =
             counters.body_bytes_decoded.get() + counters.tunnel_bytes.get() + counters.upload_bytes.get();
@@ -121,6 +157,23 @@ impl Status {
             windows_bad: counters.windows_bad.get(),
             resumed: counters.resumed.get(),
             truncated: counters.truncated.get(),
+            push_enabled: context.push.enabled,
+            pages: counters.pages.get(),
+            announced: counters.announced.get(),
+            pushed_bytes: counters.pushed_bytes.get(),
+            pushed_objects: counters.pushed_objects.get(),
+            push_taken_bytes: counters.push_taken_bytes.get(),
+            push_taken_objects: counters.push_taken_objects.get(),
+            push_wasted_bytes: counters.push_wasted_bytes.get(),
+            push_memory_bytes: context.loads.memory_used(),
+            push_wanted: counters.wanted.get(),
+            manifests_kept: counters.manifests_kept.get(),
+            held_hits: counters.held_hits.get(),
+            cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),
+            cache_quota: cache.map_or(0, |cache| cache.quota.bytes()),
+            cache_hits: cache.map_or(0, |cache| cache.hits),
+            cache_resets: cache.map_or(0, |cache| cache.resets),
+            exits: counters.exits.by_name(),
             proxy: context.proxy,
             control,
             uptime_s: uptime.as_secs(),

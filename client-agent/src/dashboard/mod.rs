@@ -27,6 +27,7 @@ pub(crate) fn html(status: &Status) -> String {
     }
     table(&mut main, "Link", &link_rows(status));
     table(&mut main, "Data", &data_rows(status));
+    table(&mut main, "Pages", &page_rows(status));
     table(&mut main, "Requests", &request_rows(status));
     let _infallible = write!(
         main,
@@ -83,6 +84,50 @@ fn data_rows(status: &Status) -> Vec<Row> {
         ("In tunnels (HTTPS)", bytes(status.tunnel_bytes)),
         ("Saved", bytes(status.bytes_saved)),
     ]
+}
+
+fn page_rows(status: &Status) -> Vec<Row> {
+    let bytes = |amount: u64| ByteCount::new(amount).to_string();
+    let mut rows = Vec::new();
+    if status.push_enabled {
+        rows.push(("Pages loaded in bundles", status.pages.to_string()));
+        rows.push((
+            "Pushed by the gateway",
+            format!(
+                "{} in {} objects",
+                bytes(status.pushed_bytes),
+                status.pushed_objects
+            ),
+        ));
+        rows.push((
+            "Of that taken by the browser",
+            format!(
+                "{} in {} objects",
+                bytes(status.push_taken_bytes),
+                status.push_taken_objects
+            ),
+        ));
+        rows.push(("Of that for nothing", bytes(status.push_wasted_bytes)));
+    } else {
+        rows.push((
+            "Bundles",
+            "off: each object is fetched when the browser asks for it".to_owned(),
+        ));
+    }
+    rows.push((
+        "Unchanged, so not sent again",
+        format!("{} objects", status.held_hits),
+    ));
+    if status.cache_quota == 0 {
+        rows.push(("Cache", "off".to_owned()));
+    } else {
+        let (used, quota) = (bytes(status.cache_bytes), bytes(status.cache_quota));
+        rows.push((
+            "Cache",
+            format!("{used} of {quota}, {} bodies found", status.cache_hits),
+        ));
+    }
+    rows
 }
 
 fn request_rows(status: &Status) -> Vec<Row> {

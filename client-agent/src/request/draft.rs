@@ -1,5 +1,5 @@
 //! From the browser's request to what is sent to the gateway.
-use http::{HeaderMap, HeaderName, Method, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request::Parts};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use longhaul_driver::Priority;
@@ -7,13 +7,14 @@ use longhaul_http::{
     framing, hop,
     limits::{HeaderLimits, LimitError},
     method::{Repeatability, is_safe_bodyless, repeatability},
+    policy::{Reload, reload},
     target::{self, Target},
 };
 use longhaul_protocol::session::{self, FetchKind, HeaderField};
 
 use crate::{
     pages::BadRequest,
-    session::{FetchDraft, Need},
+    session::{FetchContext, FetchDraft, Need},
 };
 
 /// A browser's request, judged.
@@ -29,6 +30,10 @@ pub(super) struct Draft {
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
+    /// The browser's fields with `Host`, as the rules of caches need them.
+    pub(super) asked: HeaderMap,
+    /// How fresh the browser wants the answer.
+    pub(super) reload: Reload,
     /// The length of its body, where the browser says so.
     pub(super) length: Option<u64>,
 }
@@ -67,7 +72,14 @@ impl Draft {
         let kind = kind(&method, &headers);
         let origin = origin(&target);
         let url = format!("{origin}{}", target.path);
+        let mut asked = headers.clone();
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
+            asked.insert(header::HOST, host);
+        }
         Ok(Self {
+            reload: reload(&headers),
+            asked,
             class: class(
                 kind,
                 &headers,
@@ -85,13 +97,32 @@ impl Draft {
                 fields: fields(&headers, order),
                 kind,
                 has_body,
+                context: FetchContext::default(),
             },
             method,
             headers,
             length,
         })
     }
+
+    /// Whether the agent itself may have the answer, from its cache or a push: it may to a GET without what only an
+    /// origin can judge.
+    pub(super) fn is_lookable(&self) -> bool {
+        let special = ONLY_FOR_ORIGINS
+            .iter()
+            .any(|name| self.headers.contains_key(name));
+        self.method == Method::GET && !self.fetch.has_body && !special
+    }
 }
+
+static ONLY_FOR_ORIGINS: [HeaderName; 6] = [
+    header::AUTHORIZATION,
+    header::RANGE,
+    header::IF_RANGE,
+    header::IF_MATCH,
+    header::IF_UNMODIFIED_SINCE,
+    header::UPGRADE,
+];
 
 const fn limit(error: LimitError) -> BadRequest {
     match error {
@@ -125,11 +156,22 @@ fn kind(method: &Method, headers: &HeaderMap) -> FetchKind {
                 .any(|part| part.eq_ignore_ascii_case(b"text/html"))
         }),
     };
-    if page && *method == Method::GET {
+    // A script's request for a piece of HTML, or a guess at the next page: the user goes nowhere by it.
+    let aside = headers.contains_key("x-requested-with")
+        || ["purpose", "sec-purpose"]
+            .iter()
+            .any(|name| headers.get(*name).is_some_and(is_prefetch));
+    if page && !aside && *method == Method::GET {
         FetchKind::Page
     } else {
         FetchKind::Object
     }
+}
+
+fn is_prefetch(purpose: &HeaderValue) -> bool {
+    purpose
+        .to_str()
+        .is_ok_and(|purpose| purpose.starts_with("prefetch"))
 }
 
 /// docs/protocol/session.md section 2.
@@ -140,7 +182,7 @@ fn class(kind: FetchKind, headers: &HeaderMap, upload: u64) -> Priority {
     if upload > SMALL_UPLOAD {
         return BULK;
     }
-    let destination = headers.get("sec-fetch-dest").map(http::HeaderValue::as_bytes);
+    let destination = headers.get("sec-fetch-dest").map(HeaderValue::as_bytes);
     let accepts_css = || {
         headers
             .get(header::ACCEPT)
@@ -189,8 +231,6 @@ fn fields(headers: &HeaderMap, mut order: Vec<HeaderName>) -> Vec<HeaderField> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -205,6 +245,13 @@ mod tests {
         let page = map(&[("accept", "text/html,application/xhtml+xml,*/*;q=0.8")]);
         assert_eq!(kind(&Method::GET, &page), FetchKind::Page);
         assert_eq!(kind(&Method::POST, &page), FetchKind::Object);
+        for aside in [
+            ("x-requested-with", "XMLHttpRequest"),
+            ("sec-purpose", "prefetch;prerender"),
+        ] {
+            let fields = map(&[("accept", "text/html, */*; q=0.01"), aside]);
+            assert_eq!(kind(&Method::GET, &fields), FetchKind::Object);
+        }
         assert_eq!(kind(&Method::GET, &map(&[("accept", "*/*")])), FetchKind::Object);
         let frame = map(&[("accept", "text/html"), ("sec-fetch-dest", "iframe")]);
         assert_eq!(kind(&Method::GET, &frame), FetchKind::Object);

@@ -1,69 +1,69 @@
-//! The phases of a request.
+//! A request led from phase to phase; here the waiting, and the way around the gateway.
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use longhaul_driver::CloseReason;
 use longhaul_http::method::Repeatability;
 use longhaul_origin::{FetchError, OriginBody};
-use longhaul_protocol::session::FailureReason;
-use longhaul_types::{BitRate, Pii};
+use longhaul_protocol::session::{FetchKind, ShortHash};
+use longhaul_types::{ContentHash, Pii};
 use tracing::debug;
 
 use super::{
     Context, Exit,
     draft::Draft,
-    response,
-    upload::{SharedUpload, Transmission, UploadError, UploadTraits},
+    page_use::{PageUse, Role},
+    phase::{Phase, PhaseExit},
+    response::{self, Outgoing, Source},
+    upload::SharedUpload,
 };
 use crate::{
+    bundle::{KeptManifest, PageLoad},
     direct,
     fallback::FallbackClock,
     pages::{BadRequest, Failure, Lost},
-    session::{Arrival, BasePolicy, Exchange, Hop, HopError, Need, Timing},
+    session::{BasePolicy, HopError},
+    store::{Query, site_of},
 };
 
 /// How often a request is repeated after it was in an open session. Sessions that end so often will not carry it.
-const MAX_REPEATS: u8 = 3;
+pub(super) const MAX_REPEATS: u8 = 3;
 
 /// A request on its way.
 pub(super) struct Life {
-    context: Arc<Context>,
-    draft: Draft,
-    upload: Option<SharedUpload>,
-    policy: BasePolicy,
-    repeats: u8,
-    fallback: FallbackClock,
+    pub(super) context: Arc<Context>,
+    pub(super) draft: Draft,
+    pub(super) upload: Option<SharedUpload>,
+    pub(super) policy: BasePolicy,
+    pub(super) repeats: u8,
+    pub(super) fallback: FallbackClock,
+    /// The site for which its answer is looked for and kept.
+    pub(super) site: String,
+    /// The page load that it uses.
+    pub(super) page: Option<PageUse>,
+    /// For a document, the page that led to it, as long as that is loading.
+    pub(super) came_from: Option<Arc<PageLoad>>,
+    /// The version of its URL that the agent holds.
+    pub(super) held: Option<ContentHash>,
+    /// For a page, the manifest of its last load, and what the agent holds of that.
+    pub(super) kept: Option<Arc<KeptManifest>>,
+    pub(super) holding: Vec<ShortHash>,
 }
 
-/// Where a request stands.
-enum Phase {
-    /// For a session, or for the time to go around the gateway.
-    Waiting,
-    /// In a session, for the gateway's answer.
-    Sent(Arc<Hop>, Timing),
-    /// Around the gateway.
-    Direct,
-    /// At its end.
-    Over(Exit),
-}
-
-type DirectFetch = Pin<Box<dyn Future<Output = Result<Response<OriginBody>, FetchError>> + Send>>;
-
-/// What happened first while the gateway's answer is awaited.
-enum Event {
-    Arrival(Result<Arrival, CloseReason>),
-    Sent(Result<(), UploadError>),
-    Direct(Result<Response<OriginBody>, FetchError>),
-    FallbackDue,
-}
+pub(super) type DirectFetch = Pin<Box<dyn Future<Output = Result<Response<OriginBody>, FetchError>> + Send>>;
 
 impl Life {
     /// A request from the browser.
     pub(super) fn new(context: &Arc<Context>, request: Request<Incoming>) -> Result<Self, BadRequest> {
         let (parts, incoming) = request.into_parts();
-        let draft = Draft::of(parts, &incoming)?;
+        let mut draft = Draft::of(parts, &incoming)?;
+        let site = site_of(draft.fetch.kind, &draft.fetch.url, &draft.headers);
+        if !context.push.enabled || !draft.is_lookable() {
+            // The gateway plans nothing for an object.
+            draft.fetch.kind = FetchKind::Object;
+        }
         let upload = draft.fetch.has_body.then(|| SharedUpload::new(incoming));
         Ok(Self {
             context: Arc::clone(context),
@@ -72,6 +72,12 @@ impl Life {
             policy: BasePolicy::Best,
             repeats: 0,
             fallback: FallbackClock::start(context.gateway.clone(), context.fallback),
+            site,
+            page: None,
+            came_from: None,
+            held: None,
+            kept: None,
+            holding: Vec::new(),
         })
     }
 
@@ -79,9 +85,13 @@ impl Life {
     pub(super) async fn run(mut self) -> Exit {
         let gateway = self.context.gateway.clone();
         let _demand = gateway.demand();
-        let mut phase = Phase::Waiting;
+        let mut phase = Phase::Looking;
         loop {
             phase = match phase {
+                Phase::Looking => self.look().await,
+                Phase::WaitingForManifest(load) => self.wait_for_manifest(load).await,
+                Phase::Promised(promise) => self.wait_for_head(promise).await,
+                Phase::Arriving(promise, head) => self.wait_for_body(promise, head).await,
                 Phase::Waiting => self.wait().await,
                 Phase::Sent(hop, timing) => self.send(hop, timing).await,
                 Phase::Direct => self.go_direct().await,
@@ -99,97 +109,54 @@ impl Life {
         }
     }
 
-    async fn send(&mut self, hop: Arc<Hop>, timing: Timing) -> Phase {
-        let (mut exchange, fetch) = match hop.code(&self.draft.fetch, None, self.policy) {
-            Ok(coded) => coded,
-            Err(error) => return self.not_sent(&error),
-        };
-        let mut transmission = Some(self.transmission(&hop, timing, fetch));
-        let mut direct: Option<DirectFetch> = None;
-        loop {
-            let event = tokio::select! {
-                biased;
-                arrival = exchange.arrival() => Event::Arrival(arrival),
-                sent = run(&mut transmission) => Event::Sent(sent),
-                answer = run(&mut direct) => Event::Direct(answer),
-                () = self.fallback.due(), if direct.is_none() && self.is_repeatable_now() => Event::FallbackDue,
-            };
-            match event {
-                Event::Arrival(Ok(arrival)) => {
-                    if let (Some(rest), Arrival::Head { .. }) = (transmission, &arrival) {
-                        // The origin answers before it has all of the body: the rest still goes.
-                        tokio::spawn(rest);
-                    }
-                    return self.arrived(arrival, exchange, timing).await;
-                }
-                Event::Arrival(Err(reason)) => {
-                    debug!(%reason, "session lost with a request under way");
-                    return self.lost(&reason);
-                }
-                Event::Sent(sent) => {
-                    transmission = None;
-                    match sent {
-                        Ok(()) | Err(UploadError::Stream(_)) => {}
-                        Err(UploadError::NotSent(error)) => return self.not_sent(&error),
-                        Err(UploadError::Browser | UploadError::Coding) => {
-                            return Phase::Over(Exit::without_response(Failure::Request(BadRequest::Upload)));
-                        }
-                    }
-                }
-                Event::FallbackDue => direct = Some(self.direct_fetch()),
-                Event::Direct(Ok(answer)) => {
-                    return Phase::Over(Exit::Direct(response::of_origin(answer, &self.draft.method)));
-                }
-                Event::Direct(Err(error)) if direct::is_offline(&error) => {
-                    self.fallback.failed(error);
-                    direct = None;
-                }
-                Event::Direct(Err(error)) => {
-                    return Phase::Over(Exit::without_response(Failure::Direct(error)));
-                }
-            }
+    /// Leaves a phase.
+    pub(super) fn leave(&self, exit: PhaseExit, next: Phase) -> Phase {
+        self.context.counters.exits.one(exit);
+        next
+    }
+
+    /// Uses a page load, until the answer is with the browser.
+    pub(super) fn join(&mut self, load: Arc<PageLoad>) {
+        if self
+            .page
+            .as_ref()
+            .is_none_or(|page| !Arc::ptr_eq(&page.load, &load))
+        {
+            self.page = Some(PageUse::of(load, Role::Object));
+        }
+    }
+
+    /// What is looked for in the cache, and kept there.
+    pub(super) fn query(&self) -> Query<'_> {
+        Query {
+            site: &self.site,
+            url: &self.draft.fetch.url,
+            method: &self.draft.method,
+            request: &self.draft.asked,
+        }
+    }
+
+    /// A response for the browser, whose body comes from `source`.
+    pub(super) fn outgoing(&mut self, status: StatusCode, fields: HeaderMap, source: Source) -> Outgoing<'_> {
+        Outgoing {
+            context: &self.context,
+            draft: &self.draft,
+            status,
+            fields,
+            source,
+            content_hash: None,
+            tee: None,
+            page: self.page.take(),
         }
     }
 
     /// Whether a request that is in a session already may go another way as well.
-    fn is_repeatable_now(&self) -> bool {
+    pub(super) fn is_repeatable_now(&self) -> bool {
         self.draft.repeatability == Repeatability::Safe && self.upload.is_none()
     }
 
-    fn transmission(
-        &self,
-        hop: &Arc<Hop>,
-        timing: Timing,
-        fetch: Vec<u8>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>> {
-        let way = Transmission {
-            hop: Arc::clone(hop),
-            class: self.draft.class,
-            timing,
-            fetch,
-        };
-        let Some(upload) = self.upload.clone() else {
-            return Box::pin(way.bodyless());
-        };
-        let coded = self.draft.headers.contains_key(header::CONTENT_ENCODING);
-        let content_type = self.draft.headers.get(header::CONTENT_TYPE).filter(|_| !coded);
-        let traits = UploadTraits {
-            content_type: content_type
-                .and_then(|value| value.to_str().ok())
-                .map(str::to_owned),
-            length: self.draft.length,
-            rate: uplink_rate(hop),
-        };
-        let context = Arc::clone(&self.context);
-        Box::pin(async move {
-            let sent = way.with_body(upload.clone(), traits).await;
-            context.counters.upload_bytes.add(upload.taken());
-            sent
-        })
-    }
-
     /// Nothing of the request was sent.
-    fn not_sent(&self, error: &HopError) -> Phase {
+    pub(super) fn not_sent(&self, error: &HopError) -> Phase {
         let bad = match error {
             HopError::Lost(_) if self.rewind() => return Phase::Waiting,
             HopError::Lost(_) => return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone))),
@@ -199,12 +166,13 @@ impl Life {
         Phase::Over(Exit::without_response(Failure::Request(bad)))
     }
 
-    fn rewind(&self) -> bool {
+    pub(super) fn rewind(&self) -> bool {
         self.upload.as_ref().is_none_or(|upload| upload.rewind().is_ok())
     }
 
     /// The session ended before the answer came.
-    fn lost(&mut self, reason: &CloseReason) -> Phase {
+    pub(super) fn lost(&mut self, reason: &CloseReason) -> Phase {
+        self.context.counters.exits.one(PhaseExit::SentLost);
         let failure = if self.draft.repeatability != Repeatability::Safe {
             Lost::PerhapsSent
         } else if !self.rewind() {
@@ -222,65 +190,13 @@ impl Life {
         Phase::Over(Exit::without_response(Failure::Lost(failure)))
     }
 
-    async fn arrived(&mut self, arrival: Arrival, exchange: Exchange, timing: Timing) -> Phase {
-        const TOO_EARLY: u16 = 425;
-        let failure = match arrival {
-            Arrival::Head {
-                status: TOO_EARLY, ..
-            } if timing == Timing::Early => return self.outside_early_data(),
-            Arrival::Head {
-                status,
-                fields,
-                has_body,
-                content_hash,
-                stream,
-            } => {
-                let head = response::Head {
-                    status,
-                    fields,
-                    has_body,
-                    content_hash,
-                };
-                let hop = Arc::clone(exchange.hop());
-                match response::of_gateway(&self.context, head, stream, hop, &self.draft).await {
-                    Some(response) => return Phase::Over(Exit::Forwarded(response)),
-                    None => malformed_answer(),
-                }
-            }
-            Arrival::Failed {
-                reason: FailureReason::TooEarly,
-                ..
-            } if self.repeats < MAX_REPEATS && self.rewind() => {
-                return self.outside_early_data();
-            }
-            Arrival::Failed {
-                reason: FailureReason::UnknownBase,
-                ..
-            } if self.policy == BasePolicy::Best => {
-                if !self.rewind() {
-                    return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone)));
-                }
-                self.policy = BasePolicy::None;
-                self.context.counters.repeated.one();
-                return Phase::Waiting;
-            }
-            Arrival::Failed { reason, detail } => Failure::Gateway { reason, detail },
-            Arrival::Tunnel(_) | Arrival::Malformed => malformed_answer(),
-        };
-        Phase::Over(Exit::without_response(failure))
-    }
-
-    fn outside_early_data(&mut self) -> Phase {
-        self.draft.need = Need::Open;
-        self.repeats += 1;
-        self.context.counters.repeated.one();
-        Phase::Waiting
-    }
-
     async fn go_direct(&mut self) -> Phase {
         debug!(url = ?Pii(&self.draft.uri), "no gateway answers; going around it");
         match self.direct_fetch().await {
-            Ok(answer) => Phase::Over(Exit::Direct(response::of_origin(answer, &self.draft.method))),
+            Ok(answer) => {
+                let response = response::of_origin(answer, &self.draft.method);
+                self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)))
+            }
             // It looks as if this machine were offline: the gateway may be back first.
             Err(error) if direct::is_offline(&error) && self.rewind() => {
                 self.fallback.failed(error);
@@ -290,7 +206,7 @@ impl Life {
         }
     }
 
-    fn direct_fetch(&self) -> DirectFetch {
+    pub(super) fn direct_fetch(&self) -> DirectFetch {
         let body = self
             .upload
             .clone()
@@ -311,24 +227,4 @@ fn direct_headers(draft: &Draft) -> HeaderMap {
         headers.remove(header::CONTENT_LENGTH);
     }
     headers
-}
-
-fn malformed_answer() -> Failure {
-    Failure::Gateway {
-        reason: FailureReason::Malformed,
-        detail: "the gateway's answer makes no sense".to_owned(),
-    }
-}
-
-/// What uploads can count on: what the gateway grants this end.
-fn uplink_rate(hop: &Hop) -> Option<BitRate> {
-    Some(hop.stats().send_rate).filter(|rate| *rate != BitRate::default())
-}
-
-/// Drives a future that may be absent; for ever without one.
-async fn run<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
-    }
 }

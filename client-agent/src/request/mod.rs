@@ -1,18 +1,33 @@
 //! The life of a request, from the browser to its answer.
 //!
 //! ```text
-//! Waiting --session--> Sent --head--> Forwarded
-//!    |  ^                | |
+//! Looking --fresh--> Cached          WaitingForManifest --announced--> Promised
+//!    |  +--the page is known--> WaitingForManifest |                      ^ | |
+//!    |  +--announced-----------------------------> | -------- Promised ---+ | head fits
+//!    |                                             | not found, time        v
+//! other                                            |       +--withdrawn,-- Arriving --body--> Promised (answered)
+//!    v                                             v       v   mismatch,... |
+//! Waiting --session--> Sent --head--> Forwarded  Waiting <------------------+ broken, stuck, lost
+//!    |  ^                | |  +--Promised--> Promised
 //!    |  +-- repeated ----+ +-- the gateway's Failed --> Refused
 //!    +--- gateway silent for long ---> Direct
 //! ```
+//! Why a request left a phase is counted ([`PhaseExit`]). No phase loses a request: whatever a promise, a push or a
+//! session comes to, the request is then sent on its own.
+//!
 //! What is safe may be repeated in another session, or go around a silent gateway. Everything else reaches the origin
 //! at most once, and its failure is told.
 mod body;
 mod draft;
+mod known;
 mod life;
+mod looking;
+mod page_use;
+mod phase;
+mod promised;
 mod relay;
 mod response;
+mod sent;
 mod upload;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -24,12 +39,15 @@ use longhaul_protocol::session::FailureReason;
 use tracing::debug;
 
 pub use body::{BodyBroken, ProxyBody};
+pub use phase::PhaseExit;
 
 use crate::{
-    config::Fallback,
+    bundle::Loads,
+    config::{Fallback, PushSettings},
     counters::Counters,
     pages::{Failure, Page},
     session::Gateway,
+    store::Store,
     tunnel::WorkingHosts,
 };
 
@@ -43,7 +61,13 @@ pub struct Context {
     /// When to take that way.
     pub fallback: Fallback,
     /// What is counted.
-    pub counters: Counters,
+    pub counters: Arc<Counters>,
+    /// The cache.
+    pub store: Store,
+    /// Page loads under way.
+    pub loads: Loads,
+    /// Whether pages are loaded in bundles.
+    pub push: PushSettings,
     /// Where tunnels have worked lately.
     pub working_hosts: WorkingHosts,
     /// Where browsers connect.
@@ -55,6 +79,10 @@ pub struct Context {
 pub enum Exit {
     /// The gateway's response.
     Forwarded(Response<ProxyBody>),
+    /// A fresh response of the agent's cache.
+    Cached(Response<ProxyBody>),
+    /// A response that a manifest promised.
+    Promised(Response<ProxyBody>),
     /// The origin's response, around the gateway.
     Direct(Response<ProxyBody>),
     /// Somebody's rules, or the request itself, stand against it.
@@ -90,7 +118,7 @@ pub async fn answer(context: &Arc<Context>, request: Request<Incoming>) -> Respo
         Err(bad) => Exit::Refused(Failure::Request(bad)),
     };
     match exit {
-        Exit::Forwarded(response) => response,
+        Exit::Forwarded(response) | Exit::Cached(response) | Exit::Promised(response) => response,
         Exit::Direct(response) => {
             context.counters.direct_requests.one();
             response

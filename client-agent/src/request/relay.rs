@@ -3,15 +3,26 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use longhaul_cache::StoredBody;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::{End, Priority, StreamError};
-use longhaul_protocol::session::{Body, FailureReason, Resume, Validator};
+use longhaul_protocol::session::{Body, BodyPlace, Delivery, FailureReason, FetchKind, Resume, Validator};
+use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
-use super::{BodyBroken, Context};
-use crate::session::{
-    Arrival, BasePolicy, FetchDraft, Hop, HopError, Need, ResponseStream, Timing, coding_of,
+use super::{
+    BodyBroken, Context,
+    known::{Known, decoder_behind},
+    page_use::{PageUse, Role},
+    promised::Patience,
+};
+use crate::{
+    bundle::{BodyFault, BodyReader},
+    session::{
+        Arrival, BasePolicy, FetchContext, FetchDraft, Hop, HopError, Need, ResponseStream, Timing, coding_of,
+    },
+    store::Tee,
 };
 
 /// How often the rest is asked for without a byte of progress.
@@ -26,6 +37,12 @@ pub(super) struct Relay {
     pub(super) status: u16,
     pub(super) validator: Option<Validator>,
     pub(super) browser: mpsc::Sender<Result<Bytes, BodyBroken>>,
+    /// Takes the body for the cache on the way.
+    pub(super) tee: Option<Tee>,
+    /// The page load that waits for nothing worse while this goes on.
+    pub(super) page: Option<PageUse>,
+    /// What the browser has already, where the body may have to begin anew.
+    pub(super) known: Known,
 }
 
 /// A stream with the rest of the body.
@@ -54,10 +71,112 @@ enum Interruption {
 
 impl Relay {
     /// Relays the body to its end, or breaks the browser's connection.
-    pub(super) async fn run(self, hop: Arc<Hop>, stream: ResponseStream, body: Option<Body>) {
+    pub(super) async fn run(mut self, hop: Arc<Hop>, stream: ResponseStream, body: Option<Body>) {
         let first = Source { hop, stream, body };
-        match self.relay(first).await {
-            Ok(()) | Err(Interruption::BrowserGone) => {}
+        let end = self.relay(Some(first), None).await;
+        self.ended(end).await;
+    }
+
+    /// Hands a pushed body to the browser. If the push breaks off, the rest is asked for.
+    pub(super) async fn run_pushed(mut self, mut reader: BodyReader) {
+        let load = self.page.as_ref().map(|page| Arc::clone(&page.load));
+        let mut patience = load
+            .as_deref()
+            .map(|load| Patience::new(load, self.context.push.patience));
+        let end = loop {
+            let stuck = async {
+                match (&mut patience, load.as_deref()) {
+                    (Some(patience), Some(load)) => patience.runs_out(load).await,
+                    (None, _) | (_, None) => std::future::pending().await,
+                }
+            };
+            let next = tokio::select! {
+                biased;
+                next = reader.next() => next,
+                () = self.browser.closed() => break Err(Interruption::BrowserGone),
+                () = stuck => Err(BodyFault::Stuck),
+            };
+            match next {
+                Ok(Some(bytes)) => {
+                    if let Err(gone) = self.hand_over(bytes).await {
+                        break Err(gone);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(fault) => {
+                    debug!(%fault, "a push broke off with a browser reading it");
+                    let delivered = reader.delivered();
+                    break self.go_on_alone(&delivered).await;
+                }
+            }
+        };
+        self.ended(end).await;
+    }
+
+    /// Hands a stored body to the browser.
+    pub(super) async fn run_stored(mut self, mut body: StoredBody) {
+        let end = loop {
+            match body.next().await {
+                None => break Ok(()),
+                Some(Ok(bytes)) => {
+                    if let Err(gone) = self.hand_over(bytes).await {
+                        break Err(gone);
+                    }
+                }
+                Some(Err(_)) => break Err(Interruption::Broken("the stored body is damaged")),
+            }
+        };
+        self.ended(end).await;
+    }
+
+    /// Gets the rest of a body of which the browser has the start: from there on if the gateway can tell that it is the
+    /// rest, else all of it, which must begin with the same bytes.
+    async fn go_on_alone(&mut self, delivered: &[Bytes]) -> Result<(), Interruption> {
+        if !self.is_get {
+            return Err(Interruption::SessionLost);
+        }
+        if self.validator.is_some() {
+            let decoder = decoder_behind(delivered).ok_or(Interruption::SessionLost)?;
+            return self.relay(None, Some(decoder)).await;
+        }
+        self.known = Known::new(delivered.concat());
+        let whole = tokio::select! {
+            biased;
+            () = self.browser.closed() => return Err(Interruption::BrowserGone),
+            whole = self.ask_again(None) => whole?,
+        };
+        self.context.counters.resumed.one();
+        self.relay(Some(whole), None).await?;
+        if !self.known.is_confirmed() {
+            return Err(Interruption::Broken("the body is another one now"));
+        }
+        Ok(())
+    }
+
+    async fn hand_over(&mut self, bytes: Bytes) -> Result<(), Interruption> {
+        self.context.counters.body_bytes_decoded.add(bytes.len() as u64);
+        if let Some(tee) = &mut self.tee {
+            tee.write(bytes.clone()).await;
+        }
+        self.browser
+            .send(Ok(bytes))
+            .await
+            .map_err(|_| Interruption::BrowserGone)
+    }
+
+    async fn ended(self, end: Result<(), Interruption>) {
+        match end {
+            Ok(()) => {}
+            Err(Interruption::BrowserGone) => {
+                if let Some(PageUse {
+                    load,
+                    role: Role::Page,
+                    ..
+                }) = &self.page
+                {
+                    load.break_off();
+                }
+            }
             Err(interruption) => {
                 self.context.counters.truncated.one();
                 self.context.counters.failures.one();
@@ -67,45 +186,59 @@ impl Relay {
         }
     }
 
-    async fn relay(&self, first: Source) -> Result<(), Interruption> {
-        let mut decoder: Option<BodyDecoder> = None;
-        let mut source = first;
+    async fn relay(
+        &mut self,
+        mut source: Option<Source>,
+        mut decoder: Option<BodyDecoder>,
+    ) -> Result<(), Interruption> {
         let mut fruitless = 0;
         loop {
-            let before = decoder.as_ref().map_or(0, BodyDecoder::offset);
-            let interruption = match self.read(&mut source, &mut decoder).await {
-                Ok(()) => return Ok(()),
-                Err(interruption) => interruption,
-            };
-            if matches!(interruption, Interruption::BadWindow) {
-                self.context.counters.windows_bad.one();
-                warn!("a window of a body does not match its hash; asking for the rest again");
+            if let Some(source) = &mut source {
+                let before = decoder.as_ref().map_or(0, BodyDecoder::offset);
+                let interruption = match self.read(source, &mut decoder).await {
+                    Ok(chk) => {
+                        if let Some(tee) = self.tee.take() {
+                            tee.finish(chk).await;
+                        }
+                        return Ok(());
+                    }
+                    Err(interruption) => interruption,
+                };
+                if matches!(interruption, Interruption::BadWindow) {
+                    self.context.counters.windows_bad.one();
+                    warn!("a window of a body does not match its hash; asking for the rest again");
+                }
+                let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
+                fruitless = if offset > before { 0 } else { fruitless + 1 };
+                let resumable = matches!(interruption, Interruption::BadWindow | Interruption::SessionLost)
+                    && self.is_get
+                    && fruitless < MAX_FRUITLESS;
+                if !resumable || self.validator.is_none() {
+                    return Err(interruption);
+                }
             }
-            let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
-            fruitless = if offset > before { 0 } else { fruitless + 1 };
-            let resumable = matches!(interruption, Interruption::BadWindow | Interruption::SessionLost)
-                && self.is_get
-                && fruitless < MAX_FRUITLESS;
-            let (true, Some(validator)) = (resumable, &self.validator) else {
-                return Err(interruption);
-            };
             // The old stream must not go on beside the new one.
-            drop(source);
-            self.context.counters.resumed.one();
-            let resume = Resume {
-                offset,
-                validator: validator.clone(),
+            drop(source.take());
+            let Some(validator) = self.validator.clone() else {
+                return Err(Interruption::SessionLost);
             };
+            self.context.counters.resumed.one();
+            let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
+            let resume = Resume { offset, validator };
             source = tokio::select! {
                 biased;
                 () = self.browser.closed() => return Err(Interruption::BrowserGone),
-                source = self.resume(resume) => source?,
+                source = self.ask_again(Some(resume)) => Some(source?),
             };
         }
     }
 
     /// Reads one stream to the body's end.
-    async fn read(&self, source: &mut Source, decoder: &mut Option<BodyDecoder>) -> Result<(), Interruption> {
+    async fn read(
+        &mut self,
+        source: &mut Source,
+        decoder: &mut Option<BodyDecoder>,
+    ) -> Result<ContentHash, Interruption> {
         let body = match source.body.take() {
             Some(body) => body,
             None => self.or_gone(source.stream.body()).await?,
@@ -126,25 +259,28 @@ impl Relay {
     }
 
     async fn read_windows(
-        &self,
+        &mut self,
         stream: &mut ResponseStream,
         decoder: &mut BodyDecoder,
-    ) -> Result<(), Interruption> {
+    ) -> Result<ContentHash, Interruption> {
         loop {
             let Some(bytes) = self.or_gone(stream.read()).await? else {
-                return decoder.finish().map(drop).map_err(interruption);
+                return decoder.finish().map_err(interruption);
             };
+            if let Some(page) = &self.page {
+                page.load.touch();
+            }
             let mut wire = bytes.as_ref();
             loop {
                 match decoder.next(&mut wire).map_err(interruption)? {
                     BodyEvent::Window(window) => {
-                        self.context.counters.body_bytes_decoded.add(window.len() as u64);
-                        self.browser
-                            .send(Ok(window))
-                            .await
-                            .map_err(|_| Interruption::BrowserGone)?;
+                        let fresh = self.known.fresh_part(window);
+                        let fresh = fresh.ok_or(Interruption::Broken("the body is another one now"))?;
+                        if !fresh.is_empty() {
+                            self.hand_over(fresh).await?;
+                        }
                     }
-                    BodyEvent::End(_) => return Ok(()),
+                    BodyEvent::End(chk) => return Ok(chk),
                     BodyEvent::NeedInput => break,
                 }
             }
@@ -168,13 +304,22 @@ impl Relay {
         }
     }
 
-    /// Asks for the rest, in whatever session there is or will be.
-    async fn resume(&self, resume: Resume) -> Result<Source, Interruption> {
+    /// Asks for the rest, or for all of it, in whatever session there is or will be.
+    async fn ask_again(&self, resume: Option<Resume>) -> Result<Source, Interruption> {
         let _demand = self.context.gateway.demand();
         let mut policy = BasePolicy::Best;
+        let fetch = FetchDraft {
+            // A second bundle for a page that is half here would help nobody.
+            kind: FetchKind::Object,
+            context: FetchContext {
+                delivery: Delivery::Own,
+                ..FetchContext::default()
+            },
+            ..self.fetch.clone()
+        };
         loop {
             let (hop, _) = self.context.gateway.usable(Need::Open).await;
-            let (mut exchange, wire) = match hop.code(&self.fetch, Some(resume.clone()), policy) {
+            let (mut exchange, wire) = match hop.code(&fetch, resume.clone(), policy) {
                 Ok(coded) => coded,
                 Err(HopError::Lost(_)) => {
                     tokio::task::yield_now().await;
@@ -193,7 +338,7 @@ impl Relay {
             match exchange.arrival().await {
                 Ok(Arrival::Head {
                     status,
-                    has_body: true,
+                    body: BodyPlace::Follows,
                     stream,
                     ..
                 }) if status == self.status => {
@@ -215,7 +360,9 @@ impl Relay {
                         "the gateway has no rest of this representation",
                     ));
                 }
-                Ok(Arrival::Head { .. } | Arrival::Tunnel(_) | Arrival::Malformed) => {
+                Ok(
+                    Arrival::Head { .. } | Arrival::Tunnel(_) | Arrival::Promised { .. } | Arrival::Malformed,
+                ) => {
                     return Err(Interruption::Broken("the rest is another response"));
                 }
                 Err(reason) => debug!(%reason, "session lost while the rest of a body was asked for"),

@@ -1,15 +1,20 @@
-//! From the gateway's head to the browser's response.
+//! From a head and a body's source to the browser's response.
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, header};
+use http::{HeaderMap, Method, Response, StatusCode, Version, header};
+use longhaul_cache::StoredBody;
 use longhaul_driver::StreamError;
 use longhaul_http::hop;
 use longhaul_origin::OriginBody;
-use longhaul_protocol::session::{Body, HeaderField, Validator};
+use longhaul_protocol::session::{Body, Validator};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{Context, ProxyBody, draft::Draft, relay::Relay};
-use crate::session::{Hop, ResponseStream};
+use super::{Context, ProxyBody, draft::Draft, known::Known, page_use::PageUse, relay::Relay};
+use crate::{
+    bundle::PushedBody,
+    session::{Hop, ResponseStream},
+    store::Tee,
+};
 
 /// How long the browser's head waits for the `Body` message, which knows the length. Without a length the response is
 /// chunked and the browser shows no progress; an event stream must not wait long for nothing.
@@ -17,57 +22,108 @@ const LENGTH_TIME: Duration = Duration::from_millis(200);
 /// Windows of one response that wait for the browser, 32 KiB each.
 const WINDOWS_AHEAD: usize = 2;
 
-/// A `Head`, its fields decoded.
-pub(super) struct Head {
-    pub(super) status: u16,
-    pub(super) fields: Vec<HeaderField>,
-    pub(super) has_body: bool,
-    pub(super) content_hash: Option<[u8; 32]>,
+/// Where the body of a response comes from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// There is none.
+    Empty,
+    /// From the gateway, in this session; the `Body` message, if it is here.
+    Gateway(Arc<Hop>, ResponseStream, Option<Body>),
+    /// From what is being pushed.
+    Pushed(Arc<PushedBody>),
+    /// From the agent's cache.
+    Stored(Box<StoredBody>),
 }
 
-/// The browser's response; `None` if the head is not one of HTTP.
-pub(super) async fn of_gateway(
-    context: &Arc<Context>,
-    head: Head,
-    mut stream: ResponseStream,
-    hop: Arc<Hop>,
-    draft: &Draft,
-) -> Option<Response<ProxyBody>> {
-    let status = StatusCode::from_u16(head.status)
-        .ok()
-        .filter(|status| (200..600).contains(&status.as_u16()))?;
-    let mut headers = header_map(head.fields)?;
+impl Source {
+    /// A body on a stream of its own; `None` if the stream has broken off already.
+    pub(super) async fn gateway(hop: Arc<Hop>, mut stream: ResponseStream) -> Option<Self> {
+        let body = match timeout(LENGTH_TIME, stream.body()).await {
+            Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return None,
+            Ok(Err(_)) | Err(_) => None,
+            Ok(Ok(body)) => Some(body),
+        };
+        Some(Self::Gateway(hop, stream, body))
+    }
+
+    fn length(&self) -> Option<u64> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Gateway(_, _, body) => body.as_ref().and_then(|body| body.length),
+            Self::Pushed(body) => body.length(),
+            Self::Stored(body) => Some(body.length()),
+        }
+    }
+}
+
+/// A response on its way to the browser.
+pub(super) struct Outgoing<'a> {
+    pub(super) context: &'a Arc<Context>,
+    pub(super) draft: &'a Draft,
+    pub(super) status: StatusCode,
+    /// As the origin sent them.
+    pub(super) fields: HeaderMap,
+    pub(super) source: Source,
+    /// The CHK of the whole body, where it is known beforehand.
+    pub(super) content_hash: Option<[u8; 32]>,
+    pub(super) tee: Option<Tee>,
+    pub(super) page: Option<PageUse>,
+}
+
+/// The browser's response, whose body is brought by a task.
+pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
+    let Outgoing {
+        context,
+        draft,
+        status,
+        fields,
+        source,
+        content_hash,
+        tee,
+        page,
+    } = outgoing;
+    let mut headers = fields;
     hop::strip_response(&mut headers);
     hop::append_via(&mut headers, Version::HTTP_11);
     let bodyless = draft.method == Method::HEAD
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED;
-    if !head.has_body || bodyless {
+    if matches!(source, Source::Empty) || bodyless {
         // In these the length is that of another response; in any other it would contradict the missing body.
         if !bodyless {
             headers.remove(header::CONTENT_LENGTH);
         }
-        return Some(response(status, headers, ProxyBody::empty()));
+        return response(status, headers, ProxyBody::empty());
     }
     headers.remove(header::CONTENT_LENGTH);
-    let body = match timeout(LENGTH_TIME, stream.body()).await {
-        Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return None,
-        Ok(Err(_)) | Err(_) => None,
-        Ok(Ok(body)) => Some(body),
-    };
-    let length = body.as_ref().and_then(|body: &Body| body.length);
+    let length = source.length();
     let (sender, windows) = mpsc::channel(WINDOWS_AHEAD);
     let relay = Relay {
         context: Arc::clone(context),
-        validator: validator(&headers, head.content_hash),
+        validator: validator(&headers, content_hash),
         fetch: draft.fetch.clone(),
         class: draft.class,
         is_get: draft.method == Method::GET,
-        status: head.status,
+        status: status.as_u16(),
         browser: sender,
+        tee,
+        page,
+        known: Known::default(),
     };
-    tokio::spawn(relay.run(hop, stream, body));
-    Some(response(status, headers, ProxyBody::windows(windows, length)))
+    match source {
+        Source::Empty => {}
+        Source::Gateway(hop, stream, body) => drop(tokio::spawn(relay.run(hop, stream, body))),
+        Source::Pushed(body) => drop(tokio::spawn(relay.run_pushed(body.reader()))),
+        Source::Stored(body) => drop(tokio::spawn(relay.run_stored(*body))),
+    }
+    response(status, headers, ProxyBody::windows(windows, length))
+}
+
+/// A 304 with these fields.
+pub(super) fn not_modified(mut fields: HeaderMap) -> Response<ProxyBody> {
+    hop::strip_response(&mut fields);
+    hop::append_via(&mut fields, Version::HTTP_11);
+    response(StatusCode::NOT_MODIFIED, fields, ProxyBody::empty())
 }
 
 /// The browser's response from an origin that was asked directly.
@@ -91,15 +147,6 @@ fn response(status: StatusCode, headers: HeaderMap, body: ProxyBody) -> Response
     response
 }
 
-fn header_map(fields: Vec<HeaderField>) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::with_capacity(fields.len() + 1);
-    for (name, value) in fields {
-        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        headers.append(name, HeaderValue::from_bytes(&value).ok()?);
-    }
-    Some(headers)
-}
-
 /// By what the gateway can tell that the rest belongs to what is here: a strong entity tag, the content hash, or the
 /// time of the last change.
 fn validator(headers: &HeaderMap, content_hash: Option<[u8; 32]>) -> Option<Validator> {
@@ -113,7 +160,10 @@ fn validator(headers: &HeaderMap, content_hash: Option<[u8; 32]>) -> Option<Vali
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderName, HeaderValue};
+
     use super::*;
+    use crate::bundle::header_map;
 
     #[test]
     fn only_strong_validators_name_a_representation() {
@@ -140,8 +190,8 @@ mod tests {
 
     #[test]
     fn fields_that_are_not_http_are_refused() {
-        assert!(header_map(vec![("a b".to_owned(), b"x".to_vec())]).is_none());
-        assert!(header_map(vec![("a".to_owned(), b"x\r\ny: z".to_vec())]).is_none());
-        assert!(header_map(vec![("a".to_owned(), b"x".to_vec())]).is_some());
+        assert!(header_map(&[("a b".to_owned(), b"x".to_vec())]).is_none());
+        assert!(header_map(&[("a".to_owned(), b"x\r\ny: z".to_vec())]).is_none());
+        assert!(header_map(&[("a".to_owned(), b"x".to_vec())]).is_some());
     }
 }

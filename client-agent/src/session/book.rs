@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use longhaul_driver::CloseReason;
 use longhaul_protocol::session::{
-    EnvelopeError, Fetch, FetchKind, Head, HeaderField, HeaderSetError, HeaderSets, Message, Method, Resume,
-    decode_header_set, encode, encode_header_set,
+    Delivery, EnvelopeError, Fetch, FetchKind, Head, HeaderField, HeaderSetError, HeaderSets, ManifestId,
+    Message, Method, Resume, ShortHash, decode_header_set, encode, encode_header_set,
 };
 use tokio::sync::oneshot;
 
@@ -28,6 +28,35 @@ pub struct FetchDraft {
     pub kind: FetchKind,
     /// Whether a body follows.
     pub has_body: bool,
+    /// What else the gateway should know.
+    pub context: FetchContext,
+}
+
+/// What a fetch tells besides the browser's request.
+#[derive(Clone, Debug)]
+pub struct FetchContext {
+    /// For an object, the page load that it belongs to, in the same session; 0 for none.
+    pub page: u64,
+    /// The CHK of the version of the URL that the agent holds.
+    pub held: Option<[u8; 32]>,
+    /// For a page, the manifest of its last load that the agent keeps.
+    pub manifest: Option<ManifestId>,
+    /// For a page, what the agent holds of that manifest, while the gateway does not know.
+    pub holding: Vec<ShortHash>,
+    /// How the answer may come.
+    pub delivery: Delivery,
+}
+
+impl Default for FetchContext {
+    fn default() -> Self {
+        Self {
+            page: 0,
+            held: None,
+            manifest: None,
+            holding: Vec::new(),
+            delivery: Delivery::Any,
+        }
+    }
 }
 
 /// Whether a header set may refer to an earlier one.
@@ -137,7 +166,11 @@ impl Book {
             headers: encode_header_set(&draft.fields, id, base, &self.requests)?,
             kind: draft.kind,
             has_body: draft.has_body,
-            held: None,
+            held: draft.context.held,
+            page: draft.context.page,
+            manifest: draft.context.manifest,
+            holding: draft.context.holding.clone(),
+            delivery: draft.context.delivery,
             seen: self.seen,
             resume: resume.clone(),
         };

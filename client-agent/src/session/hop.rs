@@ -3,7 +3,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -13,8 +13,8 @@ use longhaul_driver::{
     Priority, RecvStream, SendStream, Session, StreamError, TransportConfig, dial,
 };
 use longhaul_protocol::session::{
-    Body, BodyCoding, FailureReason, HeaderField, Hello, LinkHint, Message, MessageReader, Preferences,
-    ReadEvent, Resume, TunnelOpen, VersionRange, Welcome, encode,
+    Body, BodyCoding, BodyPlace, Cancel, FailureReason, HeaderField, Hello, LinkHint, Message, MessageReader,
+    MirrorState, Preferences, ReadEvent, Resume, TunnelOpen, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -24,16 +24,20 @@ use super::{
     book::{Book, CodeError},
     inbound,
 };
+use crate::bundle::Loads;
 
-/// Cancellations that wait for the control stream. They only save the gateway work, so more are dropped.
-const CANCELS: usize = 256;
+/// Messages that wait for the control stream. What is dropped beyond costs time or work, never correctness: requests
+/// that wait for what they ask for are sent on their own after a while.
+const CONTROLS: usize = 1024;
 
 /// One session. Its end does not drop it: whoever holds it learns of the end by the answers that fail.
 #[derive(Debug)]
 pub struct Hop {
+    /// Tells the sessions of this process apart.
+    serial: u64,
     session: Session,
     shared: Arc<Shared>,
-    cancels: mpsc::Sender<u64>,
+    controls: mpsc::Sender<Message>,
     welcome: watch::Receiver<Option<Welcome>>,
     settled: AtomicBool,
 }
@@ -53,6 +57,14 @@ impl Shared {
 pub(super) struct Credentials {
     pub(super) token: [u8; 32],
     pub(super) last_stamp: Option<UnixTime>,
+}
+
+/// What a session needs to know of pages.
+#[derive(Debug)]
+pub(super) struct Pages {
+    pub(super) loads: Loads,
+    /// Names the cache's state; zero without a cache.
+    pub(super) cache_state: u64,
 }
 
 /// When a request is sent.
@@ -88,8 +100,8 @@ pub enum Arrival {
         status: u16,
         /// The fields.
         fields: Vec<HeaderField>,
-        /// Whether a body follows.
-        has_body: bool,
+        /// Where the body is.
+        body: BodyPlace,
         /// The CHK of the decoded body, where it is known beforehand.
         content_hash: Option<[u8; 32]>,
         /// What follows.
@@ -104,6 +116,13 @@ pub enum Arrival {
     },
     /// The tunnel's host is connected.
     Tunnel(ResponseStream),
+    /// A manifest promises the response already.
+    Promised {
+        /// The page load.
+        page: u64,
+        /// The entry of its manifest.
+        entry: u32,
+    },
     /// The gateway's answer makes no sense.
     Malformed,
 }
@@ -181,13 +200,18 @@ impl Exchange {
     pub const fn hop(&self) -> &Arc<Hop> {
         &self.hop
     }
+
+    /// The number of the fetch or tunnel.
+    pub const fn id(&self) -> u64 {
+        self.id
+    }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.settled {
             self.hop.shared.book().take(self.id);
-            let _full = self.hop.cancels.try_send(self.id);
+            self.hop.tell(Message::Cancel(Cancel { fetch: self.id }));
         }
     }
 }
@@ -202,7 +226,11 @@ impl Hop {
         remote: SocketAddr,
         credentials: Credentials,
         link: Option<LinkProfile>,
+        pages: Pages,
     ) -> Result<Arc<Self>, DialError> {
+        /// The number of the next session of this process.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let serial = NEXT.fetch_add(1, Relaxed);
         let config = DialConfig {
             gateway_key: invite.gateway(),
             remote,
@@ -214,23 +242,26 @@ impl Hop {
         };
         let hello = FirstStream {
             options: options(Priority::CONTROL, Timing::Early),
-            bytes: hello(link),
+            bytes: hello(link, pages.cache_state),
             end: End::Open,
         };
         let (session, mut streams) = dial(config, vec![hello])?;
         let shared = Arc::new(Shared::default());
-        let (cancels, cancelled) = mpsc::channel(CANCELS);
+        let (controls, to_tell) = mpsc::channel(CONTROLS);
         let (welcome_sender, welcome) = watch::channel(None);
-        tokio::spawn(inbound::read_streams(
-            session.clone(),
-            Arc::clone(&shared),
-            welcome_sender,
-        ));
-        tokio::spawn(inbound::write_control(streams.pop(), cancelled));
+        let inbound = inbound::Inbound {
+            serial,
+            shared: Arc::clone(&shared),
+            welcome: welcome_sender,
+            loads: pages.loads,
+        };
+        tokio::spawn(inbound::read_streams(session.clone(), inbound));
+        tokio::spawn(inbound::write_control(streams.pop(), to_tell));
         Ok(Arc::new(Self {
+            serial,
             session,
             shared,
-            cancels,
+            controls,
             welcome,
             settled: AtomicBool::new(false),
         }))
@@ -312,6 +343,21 @@ impl Hop {
             })
     }
 
+    /// Tells the sessions of this process apart.
+    pub const fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Says something on the control stream. It is dropped if the session is over or too much waits.
+    pub fn tell(&self, message: Message) {
+        let _dropped = self.controls.try_send(message);
+    }
+
+    /// Whether the gateway knows what the agent holds; `None` while it has not said.
+    pub fn mirror(&self) -> Option<MirrorState> {
+        self.welcome.borrow().as_ref().map(|welcome| welcome.mirror)
+    }
+
     /// The key of body windows in this session, once the handshake is complete.
     pub fn window_key(&self) -> Option<[u8; 32]> {
         self.session
@@ -322,6 +368,11 @@ impl Hop {
     /// The state of the link.
     pub fn link_state(&self) -> LinkState {
         self.session.state().borrow().clone()
+    }
+
+    /// The state of the link, to wait for changes.
+    pub fn watch_link(&self) -> watch::Receiver<LinkState> {
+        self.session.state()
     }
 
     /// The transport's counters and estimates.
@@ -381,7 +432,7 @@ const fn options(class: Priority, timing: Timing) -> OpenOptions {
     }
 }
 
-fn hello(link: Option<LinkProfile>) -> Bytes {
+fn hello(link: Option<LinkProfile>, cache_state: u64) -> Bytes {
     let hello = Hello {
         versions: VersionRange::OURS,
         software: concat!("longhaul-agent/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -390,7 +441,7 @@ fn hello(link: Option<LinkProfile>) -> Bytes {
             up_bps: link.up.as_bps(),
             rtt_ms: u32::try_from(link.rtt.as_millis()).unwrap_or(u32::MAX),
         }),
-        cache_state: 0,
+        cache_state,
         preferences: Preferences::default(),
     };
     let mut wire = Vec::with_capacity(64);

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::{RecvStream, SendStream, Session};
 use longhaul_protocol::session::{
-    Cancel, FailureReason, Head, Message, MessageReader, ReadEvent, Welcome, encode,
+    FailureReason, Head, Message, MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -12,39 +12,64 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{Arrival, ResponseStream, hop::Shared};
+use crate::bundle::Loads;
 
 /// How long a stream may take from its first byte to its first whole message, link outages included. It bounds the tasks
 /// that wait for streams of a gateway that says nothing.
 const FIRST_MESSAGE: Duration = Duration::from_secs(600);
 
-/// Takes the gateway's streams until the session ends. The transport bounds how many there are at a time.
-pub(super) async fn read_streams(
-    session: Session,
-    shared: Arc<Shared>,
-    welcome: watch::Sender<Option<Welcome>>,
-) {
-    while let Ok(stream) = session.accept().await {
-        tokio::spawn(read_stream(stream, Arc::clone(&shared), welcome.clone()));
-    }
-    let reason = session.closed().await;
-    shared.book().end(reason);
+/// Messages of the control stream are put together up to this: most of a packet.
+const TOGETHER: usize = 1024;
+
+/// To whom what comes is handed.
+#[derive(Clone, Debug)]
+pub(super) struct Inbound {
+    pub(super) serial: u64,
+    pub(super) shared: Arc<Shared>,
+    pub(super) welcome: watch::Sender<Option<Welcome>>,
+    pub(super) loads: Loads,
 }
 
-/// Sends the cancellations behind the `Hello`. The stream stays open for the whole session.
-pub(super) async fn write_control(stream: Option<SendStream>, mut cancelled: mpsc::Receiver<u64>) {
+/// Takes the gateway's streams until the session ends. The transport bounds how many there are at a time.
+pub(super) async fn read_streams(session: Session, inbound: Inbound) {
+    while let Ok(stream) = session.accept().await {
+        tokio::spawn(read_stream(stream, inbound.clone()));
+    }
+    let reason = session.closed().await;
+    inbound.shared.book().end(reason);
+    inbound.loads.session_lost(inbound.serial);
+}
+
+/// Sends what is to be told behind the `Hello`. The stream stays open for the whole session.
+pub(super) async fn write_control(stream: Option<SendStream>, mut to_tell: mpsc::Receiver<Message>) {
     let Some(mut stream) = stream else {
         return;
     };
-    while let Some(fetch) = cancelled.recv().await {
+    while let Some(message) = to_tell.recv().await {
         let mut wire = Vec::new();
-        let coded = encode(&Message::Cancel(Cancel { fetch }), &mut wire);
-        if coded.is_err() || stream.write(wire.into()).await.is_err() {
+        if let Err(error) = encode(&message, &mut wire) {
+            debug!(%error, "a message for the gateway is too large and dropped");
+            continue;
+        }
+        // What waits already goes out in the same packet.
+        while wire.len() < TOGETHER
+            && let Ok(message) = to_tell.try_recv()
+        {
+            let _too_large = encode(&message, &mut wire);
+        }
+        if stream.write(wire.into()).await.is_err() {
             return;
         }
     }
 }
 
-async fn read_stream(mut stream: RecvStream, shared: Arc<Shared>, welcome: watch::Sender<Option<Welcome>>) {
+async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
+    let Inbound {
+        serial,
+        shared,
+        welcome,
+        loads,
+    } = inbound;
     let mut reader = MessageReader::new();
     let first = timeout(FIRST_MESSAGE, first_message(&mut reader, &mut stream)).await;
     let Ok(Some(message)) = first else {
@@ -53,7 +78,11 @@ async fn read_stream(mut stream: RecvStream, shared: Arc<Shared>, welcome: watch
     match message {
         Message::Welcome(message) => {
             info!(gateway = %message.software.chars().filter(|c| c.is_ascii_graphic()).collect::<String>(), "gateway answers");
+            let mirror = message.mirror;
             welcome.send_replace(Some(message));
+            if mirror == MirrorState::Unknown {
+                loads.tell_holding(serial);
+            }
             read_notices(reader, stream).await;
         }
         Message::Head(head) => deliver_head(&shared, &head, ResponseStream::new(reader, stream)),
@@ -84,12 +113,30 @@ async fn read_stream(mut stream: RecvStream, shared: Arc<Shared>, welcome: watch
                 },
             );
         }
+        Message::Manifest(manifest) => {
+            loads
+                .manifest(serial, manifest, ResponseStream::new(reader, stream))
+                .await;
+        }
+        Message::Push(push) => {
+            loads
+                .push(serial, push, ResponseStream::new(reader, stream))
+                .await
+        }
+        Message::Promised(Promised { fetch, page, entry }) => {
+            deliver(&shared, fetch, Arrival::Promised { page, entry });
+        }
         Message::Hello(_)
         | Message::Fetch(_)
         | Message::Body(_)
         | Message::Cancel(_)
         | Message::TunnelOpen(_)
-        | Message::Notice(_) => debug!("the gateway opened a stream with a message that does not open one"),
+        | Message::Notice(_)
+        | Message::Want(_)
+        | Message::Ask(_)
+        | Message::Used(_)
+        | Message::Evicted(_)
+        | Message::Holding(_) => debug!("the gateway opened a stream with a message that does not open one"),
     }
 }
 
@@ -126,7 +173,7 @@ fn deliver_head(shared: &Shared, head: &Head, stream: ResponseStream) {
         Ok((fields, answer)) => {
             let &Head {
                 status,
-                has_body,
+                body,
                 content_hash,
                 ..
             } = head;
@@ -134,7 +181,7 @@ fn deliver_head(shared: &Shared, head: &Head, stream: ResponseStream) {
                 Arrival::Head {
                     status,
                     fields,
-                    has_body,
+                    body,
                     content_hash,
                     stream,
                 },

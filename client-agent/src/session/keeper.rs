@@ -15,7 +15,9 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    DemandCount, DownReason, GatewayConfig, GatewayState, Hop, View, hop::Credentials, view::Ledger,
+    DemandCount, DownReason, GatewayConfig, GatewayState, Hop, View,
+    hop::{Credentials, Pages},
+    view::Ledger,
 };
 
 /// First pause between attempts; doubles each time.
@@ -146,7 +148,11 @@ impl Keeper {
             token: self.token,
             last_stamp: self.stamp,
         };
-        let dialled = Hop::dial(&self.config.invite, address, credentials, self.config.link);
+        let pages = Pages {
+            loads: self.config.loads.clone(),
+            cache_state: self.config.store.state_id(),
+        };
+        let dialled = Hop::dial(&self.config.invite, address, credentials, self.config.link, pages);
         self.keep_stamp().await;
         let hop = match dialled {
             Ok(hop) => hop,

@@ -4,6 +4,7 @@ mod book;
 mod hop;
 mod inbound;
 mod keeper;
+mod losses;
 mod view;
 
 use std::{
@@ -21,12 +22,13 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-pub use book::{BasePolicy, FetchDraft};
+pub use book::{BasePolicy, FetchContext, FetchDraft};
 pub use hop::{Arrival, Exchange, Hop, HopError, ResponseStream, Timing};
 pub(crate) use hop::{body_coding_of, coding_of};
+pub(crate) use losses::short;
 pub use view::{DownReason, GatewayState, Traffic, View};
 
-use crate::state_dir::StateDir;
+use crate::{bundle::Loads, state_dir::StateDir, store::Store};
 use view::Ledger;
 
 /// What the session needs to know.
@@ -38,6 +40,10 @@ pub struct GatewayConfig {
     pub link: Option<LinkProfile>,
     /// Where the newest token is kept.
     pub state_dir: StateDir,
+    /// The cache, which the gateway mirrors.
+    pub store: Store,
+    /// Page loads, which the gateway fills.
+    pub loads: Loads,
 }
 
 /// The gateway, as requests see it. Clones are the same.
@@ -74,9 +80,13 @@ impl Gateway {
         let key = config.invite.gateway();
         let demand = Arc::new(DemandCount::default());
         let ledger = Arc::new(Ledger::default());
+        let losses = config.store.losses();
         let (sender, view) = watch::channel(View::starting());
         let keeper = keeper::Keeper::new(config, sender, Arc::clone(&demand), Arc::clone(&ledger));
         let task = Arc::new(KeeperTask(tokio::spawn(keeper.run())));
+        if let Some(losses) = losses {
+            tokio::spawn(losses::tell(losses, view.clone()));
+        }
         Self {
             view,
             demand,

@@ -17,12 +17,15 @@ use longhaul_protocol::{
     crypto::EpochKeys,
     endpoint::DeviceStatus,
     session::{
-        Body, BodyCoding, Failed, FailureReason, Fetch, Head, HeaderField, HeaderSets, Message,
-        MessageReader, ReadEvent, Resume, TunnelAccept, TunnelFailed, VersionRange, Welcome,
-        decode_header_set, encode, encode_header_set,
+        Body, BodyCoding, BodyPlace, Failed, FailureReason, Fetch, Head, HeaderField, HeaderSet, HeaderSets,
+        Message, MessageReader, MirrorState, ReadEvent, Resume, TunnelAccept, TunnelFailed, VersionRange,
+        Welcome, decode_header_set, encode, encode_header_set,
     },
 };
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinHandle,
+};
 
 use super::{device, gateway_secret};
 
@@ -54,6 +57,22 @@ struct Shared {
     sessions: AtomicU64,
     /// Lets a fault happen that waits for the test.
     release: Notify,
+    /// Where a test answers itself.
+    script: Option<Script>,
+}
+
+/// What a test that answers itself is told.
+struct Script {
+    fetches: mpsc::UnboundedSender<Asked>,
+    controls: mpsc::UnboundedSender<Message>,
+    mirror: MirrorState,
+}
+
+/// A fetch that the test answers.
+pub(crate) struct Asked {
+    pub(crate) fetch: Fetch,
+    pub(crate) fields: Vec<HeaderField>,
+    pub(crate) link: Arc<Link>,
 }
 
 pub(crate) struct TestGateway {
@@ -64,9 +83,35 @@ pub(crate) struct TestGateway {
 
 impl TestGateway {
     pub(crate) fn start() -> Self {
+        Self::with(Shared::default())
+    }
+
+    /// A gateway whose fetches and control messages the test gets and answers.
+    pub(crate) fn scripted(
+        mirror: MirrorState,
+    ) -> (
+        Self,
+        mpsc::UnboundedReceiver<Asked>,
+        mpsc::UnboundedReceiver<Message>,
+    ) {
+        let (fetches, asked) = mpsc::unbounded_channel();
+        let (controls, told) = mpsc::unbounded_channel();
+        let script = Script {
+            fetches,
+            controls,
+            mirror,
+        };
+        let gateway = Self::with(Shared {
+            script: Some(script),
+            ..Shared::default()
+        });
+        (gateway, asked, told)
+    }
+
+    fn with(shared: Shared) -> Self {
         let listener = listen(listen_config("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().to_string();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(shared);
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self {
             address,
@@ -129,8 +174,8 @@ async fn accept(mut listener: Listener, shared: Arc<Shared>) {
     }
 }
 
-struct Link {
-    session: Session,
+pub(crate) struct Link {
+    pub(crate) session: Session,
     number: u64,
     shared: Arc<Shared>,
     requests: Mutex<HeaderSets>,
@@ -139,6 +184,11 @@ struct Link {
 
 async fn serve(link: Arc<Link>) {
     let welcome = Message::Welcome(Welcome {
+        mirror: link
+            .shared
+            .script
+            .as_ref()
+            .map_or(MirrorState::Agreed, |script| script.mirror),
         version: 1,
         versions: VersionRange::OURS,
         software: "test-gateway".to_owned(),
@@ -165,7 +215,12 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
 }
 
 impl Link {
-    async fn open(&self, messages: &[Message], raw: &[u8], end: End) -> Option<longhaul_driver::SendStream> {
+    pub(crate) async fn open(
+        &self,
+        messages: &[Message],
+        raw: &[u8],
+        end: End,
+    ) -> Option<longhaul_driver::SendStream> {
         let mut wire = Vec::new();
         for message in messages {
             encode(message, &mut wire).unwrap();
@@ -183,12 +238,25 @@ impl Link {
         let mut reader = MessageReader::new();
         while let Some(message) = next(&mut reader, &mut stream).await {
             match message {
-                Message::Hello(_) | Message::Cancel(_) => {}
+                Message::Hello(_)
+                | Message::Cancel(_)
+                | Message::Want(_)
+                | Message::Ask(_)
+                | Message::Used(_)
+                | Message::Evicted(_)
+                | Message::Holding(_) => {
+                    if let Some(script) = &self.shared.script {
+                        let _ended = script.controls.send(message);
+                    }
+                }
                 Message::Fetch(fetch) => return self.fetch(fetch, reader, stream).await,
                 Message::TunnelOpen(open) => {
                     return self.tunnel(open.id, &open.host, reader, stream).await;
                 }
-                Message::Welcome(_)
+                Message::Manifest(_)
+                | Message::Push(_)
+                | Message::Promised(_)
+                | Message::Welcome(_)
                 | Message::Head(_)
                 | Message::Body(_)
                 | Message::Failed(_)
@@ -199,7 +267,7 @@ impl Link {
         }
     }
 
-    async fn fetch(&self, fetch: Fetch, mut reader: MessageReader, mut stream: RecvStream) {
+    async fn fetch(self: Arc<Self>, fetch: Fetch, mut reader: MessageReader, mut stream: RecvStream) {
         let early = stream.was_early();
         let mut wire = Vec::new();
         encode(&Message::Fetch(fetch.clone()), &mut wire).unwrap();
@@ -221,6 +289,15 @@ impl Link {
             body,
         };
         self.shared.seen.lock().unwrap().push(seen.clone());
+        if let Some(script) = &self.shared.script {
+            let asked = Asked {
+                fetch,
+                fields: seen.fields,
+                link: Arc::clone(&self),
+            };
+            let _ended = script.fetches.send(asked);
+            return;
+        }
         self.answer(&fetch, seen).await;
     }
 
@@ -249,7 +326,7 @@ impl Link {
         }
     }
 
-    fn key(&self) -> [u8; 32] {
+    pub(crate) fn key(&self) -> [u8; 32] {
         blake3::derive_key(
             "longhaul 1 window",
             &self.session.exporter().expect("the exporter secret"),
@@ -330,6 +407,14 @@ impl Link {
         self.respond(fetch, 200, fields, body, offset, fault).await;
     }
 
+    /// The coded fields of a response.
+    pub(crate) fn fields(&self, fetch: &Fetch, set: Vec<HeaderField>) -> HeaderSet {
+        let mut responses = self.responses.lock().unwrap();
+        let headers = encode_header_set(&set, fetch.id, fetch.seen, &responses).unwrap();
+        responses.insert(fetch.id, set);
+        headers
+    }
+
     async fn respond(
         &self,
         fetch: &Fetch,
@@ -348,18 +433,17 @@ impl Link {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())),
         );
-        let headers = {
-            let mut responses = self.responses.lock().unwrap();
-            let headers = encode_header_set(&set, fetch.id, fetch.seen, &responses).unwrap();
-            responses.insert(fetch.id, set);
-            headers
-        };
+        let headers = self.fields(fetch, set);
         let has_body = !body.is_empty() && format!("{:?}", fetch.method) != "Head";
         let head = Message::Head(Head {
             fetch: fetch.id,
             status,
             headers,
-            has_body,
+            body: if has_body {
+                BodyPlace::Follows
+            } else {
+                BodyPlace::None
+            },
             content_hash: None,
         });
         if !has_body {

@@ -4,17 +4,19 @@
 
 pub(crate) mod client;
 pub(crate) mod gateway;
+pub(crate) mod script;
 
 use std::time::Duration;
 
 use longhaul_agent::{
     agent::Agent,
-    config::{Config, Fallback},
+    config::{CacheSettings, Config, Fallback, PushSettings},
     control::Status,
     session::GatewayState,
 };
-use longhaul_types::{Invite, PublicKey, SecretKey, UnixTime};
+use longhaul_types::{ByteCount, Invite, PublicKey, SecretKey, UnixTime};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 #[allow(unused_imports, reason = "each test file uses a part of it")]
 pub(crate) use client::{Client, Ending, Reply};
@@ -53,6 +55,59 @@ impl TestAgent {
             .await
             .unwrap();
         Self { agent, dir }
+    }
+
+    /// An agent with other settings, in a directory that another one may have used.
+    pub(crate) async fn in_dir(dir: TempDir, address: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = config(
+            &dir,
+            address,
+            gateway_secret().public(),
+            device(),
+            Fallback::Never,
+        );
+        change(&mut config);
+        let agent = Agent::start(config).await.unwrap();
+        Self { agent, dir }
+    }
+
+    /// Stops the agent; its directory stays.
+    pub(crate) async fn stop(self) -> TempDir {
+        self.agent.stop().await;
+        self.dir
+    }
+
+    /// Begins a GET with more fields, and waits for its response elsewhere.
+    pub(crate) fn begin(&self, url: &str, fields: &[(&str, &str)]) -> JoinHandle<Reply> {
+        let proxy = self.agent.proxy();
+        let fields: String = fields
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        let request = format!("GET {url} HTTP/1.1\r\nhost: ignored\r\n{fields}\r\n");
+        tokio::spawn(async move {
+            let mut client = Client::connect(proxy).await;
+            client.send(&request).await;
+            client.reply().await
+        })
+    }
+
+    /// Waits for what the status will show.
+    pub(crate) async fn until(&self, what: &str, shows: impl Fn(&Status) -> bool) -> Status {
+        let started = tokio::time::Instant::now();
+        loop {
+            let status = self.status();
+            if shows(&status) {
+                return status;
+            }
+            assert!(started.elapsed() < PATIENCE, "never: {what}; {status:?}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// How often requests left a phase in this way.
+    pub(crate) fn exits(&self, name: &str) -> u64 {
+        self.status().exits.get(name).copied().unwrap_or(0)
     }
 
     pub(crate) async fn connect(&self) -> Client {
@@ -116,6 +171,11 @@ pub(crate) fn config(
         invite: invite(address, key, device),
         link: None,
         fallback,
+        cache: CacheSettings {
+            size: ByteCount::mib(16),
+            dir: dir.path().join("cache"),
+        },
+        push: PushSettings::default(),
     }
 }
 

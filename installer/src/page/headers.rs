@@ -21,8 +21,9 @@ pub(super) fn request_headers(
         Destination::Frame => (ACCEPT_DOCUMENT, "iframe", "navigate"),
         Destination::Style | Destination::InactiveStyle => ("text/css,*/*;q=0.1", "style", "no-cors"),
         Destination::Script => ("*/*", "script", "no-cors"),
-        Destination::Image => (ACCEPT_IMAGE, "image", "no-cors"),
+        Destination::Image | Destination::Icon => (ACCEPT_IMAGE, "image", "no-cors"),
         Destination::Font => ("*/*", "font", "cors"),
+        Destination::Manifest => ("*/*", "manifest", "cors"),
         Destination::Other => ("*/*", "empty", "cors"),
     };
     let mut headers = HeaderMap::new();

@@ -12,8 +12,8 @@ use tokio::task::{JoinError, JoinSet};
 use url::Url;
 
 use super::{
-    Client, Destination, Reference, Request, Response, content, cookies::CookieJar, css, discovery,
-    headers::request_headers, ideal,
+    Client, Destination, MediaType, Reference, Request, Response, Viewport, content, cookies::CookieJar,
+    discover_css, discover_html, headers::request_headers, ideal,
 };
 
 /// Objects of one page. The largest real pages have several hundred.
@@ -138,10 +138,7 @@ impl Loader {
         };
         let mut seen = BTreeSet::from([page.to_string()]);
         let mut tasks = JoinSet::new();
-        let main = Reference {
-            url: page,
-            destination: Destination::Document,
-        };
+        let main = Reference::new(page, Destination::Document);
         tasks.spawn(visit.clone().object(main, None, 0));
         let mut objects = Vec::new();
         while let Some(done) = tasks.join_next().await {
@@ -202,7 +199,7 @@ impl Visited {
 
 impl Visit {
     async fn object(self, reference: Reference, referrer: Option<Url>, depth: usize) -> Visited {
-        let Reference { url, destination } = reference;
+        let Reference { url, destination, .. } = reference;
         let depth = depth + usize::from(destination == Destination::Frame);
         let mut visited = Visited {
             at: url.clone(),
@@ -352,44 +349,29 @@ fn discover(
     body: &[u8],
     depth: usize,
 ) -> Vec<Reference> {
+    let MediaType { essence, charset } = MediaType::of_response(headers);
     match destination {
         Destination::Document | Destination::Frame => {
-            let html = matches!(
-                media_type(headers).as_str(),
-                "text/html" | "application/xhtml+xml" | ""
-            );
+            let html = matches!(essence.as_str(), "text/html" | "application/xhtml+xml" | "");
             if html && depth <= MAX_FRAME_DEPTH {
-                discovery::discover(body, at, charset(headers).as_deref())
+                discover_html(body, at, charset.as_deref(), Viewport::default())
             } else {
                 Vec::new()
             }
         }
-        Destination::Style => css::discover(&String::from_utf8_lossy(body), at),
+        Destination::Style => discover_css(body, at, charset.as_deref(), Viewport::default()),
         Destination::InactiveStyle
         | Destination::Script
         | Destination::Image
         | Destination::Font
+        | Destination::Icon
+        | Destination::Manifest
         | Destination::Other => Vec::new(),
     }
 }
 
 fn media_type(headers: &HeaderMap) -> String {
-    let value = joined(headers, &header::CONTENT_TYPE);
-    value
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase()
-}
-
-fn charset(headers: &HeaderMap) -> Option<String> {
-    let value = joined(headers, &header::CONTENT_TYPE).to_ascii_lowercase();
-    let charset = value
-        .split(';')
-        .skip(1)
-        .find_map(|parameter| parameter.trim().strip_prefix("charset="))?;
-    Some(charset.trim_matches(['"', '\'', ' ']).to_owned())
+    MediaType::of_response(headers).essence
 }
 
 fn joined(headers: &HeaderMap, name: &header::HeaderName) -> String {

@@ -138,7 +138,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::page::{discover_css, discover_html};
+    use crate::page::{Viewport, discover_css, discover_html};
 
     #[test]
     fn every_file_is_used_and_every_use_is_a_file() {
@@ -146,15 +146,13 @@ mod tests {
         let page = Url::parse(Site::URL).unwrap();
         let body = |path: &str| site.files[path].body.clone();
         let mut used = vec!["/".to_owned()];
-        let mut found = discover_html(&body("/"), &page, None);
+        let mut found = discover_html(&body("/"), &page, None, Viewport::default());
         while let Some(reference) = found.pop() {
             let path = reference.url.path().to_owned();
             assert!(site.files.contains_key(path.as_str()), "{path}");
             if path.ends_with(".css") {
-                found.extend(discover_css(
-                    std::str::from_utf8(&body(&path)).unwrap(),
-                    &reference.url,
-                ));
+                let sheet = discover_css(&body(&path), &reference.url, None, Viewport::default());
+                found.extend(sheet);
             }
             used.push(path);
         }

@@ -344,6 +344,8 @@ impl Shell {
             let Some(transmit) = self.endpoint.poll_transmit(now, &mut buffer) else {
                 return false;
             };
+            // Its counters and estimates have changed, though nobody wrote or read.
+            self.touched.extend(transmit.session);
             let datagram = std::mem::take(&mut buffer);
             if !self.send(transmit.remote, datagram) {
                 return false;

@@ -133,6 +133,21 @@ impl SendStream {
         }
     }
 
+    /// Waits until the peer has acknowledged the stream to its end. Only of use behind [`SendStream::finish`].
+    ///
+    /// # Errors
+    /// The peer stopped the stream, or the session is lost.
+    pub async fn delivered(&mut self) -> Result<(), StreamError> {
+        match self.ended.wait_for(Option::is_some).await {
+            Ok(error) => Err(error
+                .clone()
+                .unwrap_or(StreamError::SessionLost(CloseReason::Local { error: 0 }))),
+            // The shell lets go of a stream once all of it has been acknowledged.
+            Err(_) if self.finished => Ok(()),
+            Err(_) => Err(StreamError::SessionLost(CloseReason::Local { error: 0 })),
+        }
+    }
+
     async fn send(&self, command: ConnectionCommand) -> Result<(), StreamError> {
         self.commands.send(command).await.map_err(|_| self.error())
     }

@@ -169,6 +169,26 @@ async fn cancel_and_stop_reach_the_other_end() {
 }
 
 #[tokio::test]
+async fn delivery_is_told_to_the_sender() {
+    let (agent, gateway, _listener) = pair().await;
+    let body = Bytes::from(vec![7; 40_000]);
+    let mut stream = agent
+        .open(options(EarlyData::Forbidden), body, End::Finish)
+        .await
+        .unwrap();
+    let mut incoming = gateway.accept().await.unwrap();
+    assert_eq!(all(&mut incoming).await.unwrap().len(), 40_000);
+    stream.delivered().await.unwrap();
+
+    let mut unwanted = agent
+        .open(options(EarlyData::Forbidden), Bytes::from_static(b"x"), End::Open)
+        .await
+        .unwrap();
+    gateway.accept().await.unwrap().stop(9);
+    assert_eq!(unwanted.delivered().await, Err(StreamError::Stopped(9)));
+}
+
+#[tokio::test]
 async fn a_slow_reader_holds_the_sender_back() {
     let (agent, gateway, _listener) = pair().await;
     // A stream is announced by its first bytes.

@@ -45,6 +45,8 @@ pub struct Transmit {
     pub remote: SocketAddr,
     /// Its length in the buffer.
     pub len: usize,
+    /// The session that sends it; `None` for answers that no session sends.
+    pub session: Option<ConnectionHandle>,
 }
 
 /// Answers that no session sends, waiting for the driver: enough for one turn of a busy driver. What comes when they are full is not
@@ -236,6 +238,7 @@ impl Endpoint {
             return Some(Transmit {
                 remote,
                 len: buf.len(),
+                session: None,
             });
         }
         while let Some(&handle) = self.ready.front() {
@@ -245,6 +248,7 @@ impl Endpoint {
                 return Some(Transmit {
                     remote,
                     len: buf.len(),
+                    session: Some(handle),
                 });
             }
             buf.clear();

@@ -8,7 +8,7 @@ use bincode::{
 };
 use longhaul_types::varint::{self, VarintError};
 
-use super::message::Message;
+use super::{manifest::Record, message::Message};
 
 /// Largest payload of a message. A header section of 64 KiB, its largest part, fits four times.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
@@ -26,6 +26,9 @@ pub enum EnvelopeError {
     /// A kind or length that is not a varint.
     #[error("message envelope is malformed")]
     Malformed,
+    /// The payload of a manifest's record is not one.
+    #[error("a record of a manifest is malformed")]
+    Record,
     /// The payload does not decode to the message that its kind names.
     #[error("payload of message kind {kind} is malformed")]
     Payload {
@@ -46,6 +49,14 @@ mod kind {
     pub(super) const TUNNEL_ACCEPT: u64 = 9;
     pub(super) const TUNNEL_FAILED: u64 = 10;
     pub(super) const NOTICE: u64 = 11;
+    pub(super) const MANIFEST: u64 = 12;
+    pub(super) const PUSH: u64 = 13;
+    pub(super) const PROMISED: u64 = 14;
+    pub(super) const WANT: u64 = 15;
+    pub(super) const ASK: u64 = 16;
+    pub(super) const USED: u64 = 17;
+    pub(super) const EVICTED: u64 = 18;
+    pub(super) const HOLDING: u64 = 19;
 }
 
 /// Appends a message in its envelope.
@@ -65,6 +76,14 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::TunnelAccept(payload) => (kind::TUNNEL_ACCEPT, to_bytes(payload)),
         Message::TunnelFailed(payload) => (kind::TUNNEL_FAILED, to_bytes(payload)),
         Message::Notice(payload) => (kind::NOTICE, to_bytes(payload)),
+        Message::Manifest(payload) => (kind::MANIFEST, to_bytes(payload)),
+        Message::Push(payload) => (kind::PUSH, to_bytes(payload)),
+        Message::Promised(payload) => (kind::PROMISED, to_bytes(payload)),
+        Message::Want(payload) => (kind::WANT, to_bytes(payload)),
+        Message::Ask(payload) => (kind::ASK, to_bytes(payload)),
+        Message::Used(payload) => (kind::USED, to_bytes(payload)),
+        Message::Evicted(payload) => (kind::EVICTED, to_bytes(payload)),
+        Message::Holding(payload) => (kind::HOLDING, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -113,9 +132,47 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::TUNNEL_ACCEPT => from_bytes(payload).map(Message::TunnelAccept),
         kind::TUNNEL_FAILED => from_bytes(payload).map(Message::TunnelFailed),
         kind::NOTICE => from_bytes(payload).map(Message::Notice),
+        kind::MANIFEST => from_bytes(payload).map(Message::Manifest),
+        kind::PUSH => from_bytes(payload).map(Message::Push),
+        kind::PROMISED => from_bytes(payload).map(Message::Promised),
+        kind::WANT => from_bytes(payload).map(Message::Want),
+        kind::ASK => from_bytes(payload).map(Message::Ask),
+        kind::USED => from_bytes(payload).map(Message::Used),
+        kind::EVICTED => from_bytes(payload).map(Message::Evicted),
+        kind::HOLDING => from_bytes(payload).map(Message::Holding),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })
+}
+
+/// Appends a record of a manifest, with its length.
+pub(super) fn encode_record(record: &Record, out: &mut Vec<u8>) -> Result<(), EnvelopeError> {
+    let payload = to_bytes(record).ok_or(EnvelopeError::Record)?;
+    if payload.len() > MAX_PAYLOAD {
+        return Err(EnvelopeError::TooLarge(payload.len() as u64));
+    }
+    varint::encode(payload.len() as u64, out);
+    out.extend_from_slice(&payload);
+    Ok(())
+}
+
+/// Decodes the first record of `input`, and says how many bytes it took; `None` while it is incomplete.
+pub(super) fn decode_record(input: &[u8]) -> Result<Option<(Record, usize)>, EnvelopeError> {
+    let mut rest = input;
+    let length = match varint::decode(&mut rest) {
+        Ok(length) => length,
+        Err(VarintError::Truncated) => return Ok(None),
+        Err(VarintError::NotShortest) => return Err(EnvelopeError::Malformed),
+    };
+    if length > MAX_PAYLOAD as u64 {
+        return Err(EnvelopeError::TooLarge(length));
+    }
+    let length = usize::try_from(length).map_err(|_| EnvelopeError::TooLarge(length))?;
+    let Some(payload) = rest.get(..length) else {
+        return Ok(None);
+    };
+    let record = from_bytes(payload).ok_or(EnvelopeError::Record)?;
+    Ok(Some((record, input.len() - rest.len() + length)))
 }
 
 fn to_bytes<M: Encode>(message: &M) -> Option<Vec<u8>> {

@@ -1,7 +1,10 @@
 //! The messages as types. Their payload encoding is bincode's, done in `envelope` alone.
 use bincode::{Decode, Encode};
 
-use super::headers::HeaderSet;
+use super::{
+    bundle::{Ask, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want},
+    headers::HeaderSet,
+};
 
 /// The newest session version that this build speaks.
 pub const SESSION_VERSION: u16 = 1;
@@ -86,6 +89,17 @@ pub struct Welcome {
     pub versions: VersionRange,
     /// The gateway's software.
     pub software: String,
+    /// Whether the gateway knows what the agent holds.
+    pub mirror: MirrorState,
+}
+
+/// Whether the gateway knows what the agent's cache holds, in the state that the agent's `Hello` named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum MirrorState {
+    /// It does.
+    Agreed,
+    /// It knows nothing of this state.
+    Unknown,
 }
 
 /// A request method.
@@ -133,12 +147,29 @@ pub struct Fetch {
     pub kind: FetchKind,
     /// Whether `Body` and windows follow on this stream.
     pub has_body: bool,
-    /// The CHK of an older version that the agent holds.
+    /// For an object, the page load that it belongs to, by its fetch; 0 for none.
+    pub page: u64,
+    /// The CHK of the version of this URL that the agent holds.
     pub held: Option<[u8; 32]>,
+    /// For a page, the manifest of its last load that the agent keeps.
+    pub manifest: Option<ManifestId>,
+    /// For a page, while the gateway does not know what the agent holds: what it holds of that manifest.
+    pub holding: Vec<ShortHash>,
+    /// How the answer may come.
+    pub delivery: Delivery,
     /// The newest fetch whose `Head` the agent has (section 5); 0 for none.
     pub seen: u64,
     /// Set when this repeats an earlier request from an offset (section 6).
     pub resume: Option<Resume>,
+}
+
+/// How the answer to a fetch may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Delivery {
+    /// By `Promised`, if a manifest promises it.
+    Any,
+    /// On a stream of its own.
+    Own,
 }
 
 /// Where to go on after a bad window.
@@ -170,10 +201,21 @@ pub struct Head {
     pub status: u16,
     /// The response's fields, hop-by-hop ones removed.
     pub headers: HeaderSet,
-    /// Whether `Body` and windows follow on this stream.
-    pub has_body: bool,
+    /// Where the body is.
+    pub body: BodyPlace,
     /// The CHK of the decoded body, where it is known beforehand.
     pub content_hash: Option<[u8; 32]>,
+}
+
+/// Where a response's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum BodyPlace {
+    /// There is none.
+    None,
+    /// `Body` and windows follow on this stream.
+    Follows,
+    /// The agent holds it: the one with the head's content hash.
+    Held,
 }
 
 /// Announces the windows of a body (docs/protocol/body.md).
@@ -357,4 +399,12 @@ pub enum Message {
     TunnelAccept(TunnelAccept),
     TunnelFailed(TunnelFailed),
     Notice(Notice),
+    Manifest(Manifest),
+    Push(Push),
+    Promised(Promised),
+    Want(Want),
+    Ask(Ask),
+    Used(Used),
+    Evicted(Evicted),
+    Holding(Holding),
 }

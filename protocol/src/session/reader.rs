@@ -7,6 +7,7 @@ use super::{
 };
 
 /// What [`MessageReader::next`] found.
+#[expect(clippy::large_enum_variant, reason = "taken apart at once, never kept")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadEvent {
     /// A whole message.

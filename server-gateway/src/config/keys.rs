@@ -29,6 +29,8 @@ keys! {
     FETCH_RESPONSE_TIMEOUT: "fetch.response-timeout", "LONGHAUL_FETCH_RESPONSE_TIMEOUT", "";
     FETCH_IDLE_TIMEOUT: "fetch.idle-timeout", "LONGHAUL_FETCH_IDLE_TIMEOUT", "";
     GUARD_ALLOW: "guard.allow", "LONGHAUL_GUARD_ALLOW", "--allow";
+    CACHE_SIZE: "cache.size", "LONGHAUL_CACHE_SIZE", "--cache-size";
+    CACHE_DIR: "cache.dir", "LONGHAUL_CACHE_DIR", "--cache-dir";
     TUNNEL_PORTS: "tunnel.ports", "LONGHAUL_TUNNEL_PORTS", "--tunnel-ports";
     TUNNEL_IDLE_TIMEOUT: "tunnel.idle-timeout", "LONGHAUL_TUNNEL_IDLE_TIMEOUT", "";
     METRICS_LISTEN: "metrics.listen", "LONGHAUL_METRICS_LISTEN", "--metrics";

@@ -14,6 +14,7 @@ mod tests;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use longhaul_origin::{Cidr, DnsServers, ResolveMap};
+use longhaul_types::ByteCount;
 
 pub use self::{
     file::{ConfigFile, Raw},
@@ -39,6 +40,8 @@ pub struct Config {
     pub fetch: FetchConfig,
     /// `[guard]`.
     pub guard: GuardConfig,
+    /// `[cache]`.
+    pub cache: CacheConfig,
     /// `[tunnel]`.
     pub tunnel: TunnelConfig,
     /// `[metrics]`.
@@ -73,6 +76,16 @@ pub struct GuardConfig {
     pub allow: Vec<Cidr>,
 }
 
+/// The gateway's cache of what it fetched.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// `size`: most bytes on disk, 0 for no cache. Default 2 GiB: some weeks of what a few dozen people read, on the
+    /// disks that the smallest rented machines have.
+    pub size: ByteCount,
+    /// `dir`: directory of the cache, for this gateway alone. Default: `cache` in the state directory.
+    pub dir: PathBuf,
+}
+
 /// Tunnels (CONNECT).
 #[derive(Clone, Debug)]
 pub struct TunnelConfig {
@@ -97,7 +110,8 @@ pub struct LimitsConfig {
     /// `sessions`: sessions at a time. Default 1000; an idle one takes below 100 KiB, a busy one a few MiB.
     pub sessions: usize,
     /// `streams-per-session`: fetches and tunnels of one session at a time; further ones wait. Default 256: Chromium
-    /// opens at most 225 connections through a proxy. Each takes at most about 0.5 MiB.
+    /// opens at most 225 connections through a proxy. Each takes about 0.5 MiB
+    /// besides its body, of which a fetch keeps 1 MiB as a rule and all together keep 256 MiB.
     pub streams_per_session: usize,
     /// `streams-per-device`: the same for all sessions of one device; further ones wait. Default 512: the old
     /// session of a device that comes back may linger beside its new one.

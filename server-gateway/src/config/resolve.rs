@@ -2,15 +2,16 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use longhaul_origin::{Cidr, DnsServers, ResolveMap};
+use longhaul_types::{ByteCount, ParseUnitError};
 
 use super::{
-    Config, ConfigErrors, ConfigFile, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig, PortSet, Raw,
-    ResolvedSetting, TunnelConfig, keys,
+    CacheConfig, Config, ConfigErrors, ConfigFile, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig,
+    PortSet, Raw, ResolvedSetting, TunnelConfig, keys,
     layers::{Layers, list, quoted, text, texts},
 };
 use crate::cli::SettingArgs;
@@ -45,16 +46,16 @@ pub fn resolve(
         settings: Vec::new(),
         errors,
     };
+    let state_dir = layers.take(
+        &keys::STATE_DIR,
+        || default_state_dir(environment),
+        |raw| text(raw).map(PathBuf::from),
+        |value| quoted(&value.display().to_string()),
+    );
     let config = Config {
         listen: layers.take(&keys::LISTEN, default_listen, listen, |value| {
             quoted(&value.to_string())
         }),
-        state_dir: layers.take(
-            &keys::STATE_DIR,
-            || default_state_dir(environment),
-            |raw| text(raw).map(PathBuf::from),
-            |value| quoted(&value.display().to_string()),
-        ),
         log: layers.take(
             &keys::LOG,
             || "info".to_owned(),
@@ -71,6 +72,7 @@ pub fn resolve(
         guard: GuardConfig {
             allow: allow(&mut layers),
         },
+        cache: cache(&mut layers, &state_dir),
         tunnel: tunnel(&mut layers),
         metrics: MetricsConfig {
             listen: layers.take(
@@ -85,6 +87,7 @@ pub fn resolve(
             streams_per_session: layers.count(&keys::LIMITS_STREAMS_PER_SESSION, 256, 4096),
             streams_per_device: layers.count(&keys::LIMITS_STREAMS_PER_DEVICE, 512, 65_536),
         },
+        state_dir,
     };
     if layers.errors.is_empty() {
         Ok((config, layers.settings))
@@ -152,6 +155,62 @@ fn fetch(layers: &mut Layers<'_>) -> FetchConfig {
         ),
     }
 }
+
+fn cache(layers: &mut Layers<'_>, state_dir: &Path) -> CacheConfig {
+    CacheConfig {
+        size: layers.take(
+            &keys::CACHE_SIZE,
+            || DEFAULT_CACHE,
+            cache_size,
+            |size| quoted(&whole_size(*size)),
+        ),
+        dir: layers.take(
+            &keys::CACHE_DIR,
+            || state_dir.join("cache"),
+            |raw| text(raw).map(PathBuf::from),
+            |value| quoted(&value.display().to_string()),
+        ),
+    }
+}
+
+/// A size as it can be read back without loss.
+fn whole_size(size: ByteCount) -> String {
+    let mebibyte = ByteCount::mib(1).bytes();
+    match size.bytes() {
+        0 => "0".to_owned(),
+        bytes if bytes % mebibyte == 0 => format!("{} MiB", bytes / mebibyte),
+        bytes => format!("{bytes} B"),
+    }
+}
+
+fn cache_size(raw: &Raw) -> Result<ByteCount, String> {
+    if *raw == Raw::Integer(0) {
+        return Ok(ByteCount::ZERO);
+    }
+    let Raw::Text(text) = raw else {
+        return Err("a size is a text with its unit, such as \"2 GiB\", or 0 for no cache".to_owned());
+    };
+    if text.trim() == "0" {
+        return Ok(ByteCount::ZERO);
+    }
+    let size: ByteCount = text
+        .trim()
+        .parse()
+        .map_err(|error: ParseUnitError| error.to_string())?;
+    if size == ByteCount::ZERO || (MIN_CACHE..=MAX_CACHE).contains(&size) {
+        Ok(size)
+    } else {
+        Err(format!(
+            "`{text}` is not between {MIN_CACHE} and {MAX_CACHE}; write 0 for no cache"
+        ))
+    }
+}
+
+const DEFAULT_CACHE: ByteCount = ByteCount::mib(2 * 1024);
+/// Below it not even one page's objects fit (a body may take an eighth).
+const MIN_CACHE: ByteCount = ByteCount::mib(16);
+/// One file larger than this is slow to set aside and to check.
+const MAX_CACHE: ByteCount = ByteCount::mib(1024 * 1024);
 
 fn tunnel(layers: &mut Layers<'_>) -> TunnelConfig {
     TunnelConfig {

@@ -45,6 +45,11 @@ fn defaults_are_the_documented_ones() {
     );
     assert!(config.tunnel.ports.contains(443) && !config.tunnel.ports.contains(25));
     assert_eq!(config.tunnel.idle_timeout, Duration::from_secs(1800));
+    assert_eq!(config.cache.size, ByteCount::mib(2048));
+    assert_eq!(
+        config.cache.dir,
+        Path::new("/home/ann/.local/state/longhaul-gateway/cache")
+    );
     assert_eq!(config.metrics.listen, None);
     assert_eq!(settings.len(), keys::ALL.len());
     assert!(settings.iter().all(|setting| setting.source == Source::Default));
@@ -74,6 +79,22 @@ fn later_layers_win_key_by_key() {
     assert_eq!(source(&settings, "listen"), Source::Flag("--listen"));
     assert_eq!(source(&settings, "log"), Source::Environment("LONGHAUL_LOG"));
     assert_eq!(source(&settings, "tunnel.ports"), Source::File(path.into()));
+}
+
+#[test]
+fn sizes_of_the_cache_have_units_and_bounds() {
+    let size = |text: &str| {
+        let resolved = resolve(&args(&["--cache-size", text]), &environment(&[]));
+        resolved.map(|(config, _)| config.cache.size)
+    };
+    assert_eq!(size("64 MiB").unwrap(), ByteCount::mib(64));
+    assert_eq!(size("0").unwrap(), ByteCount::ZERO);
+    for wrong in ["64", "1 MiB", "much"] {
+        assert!(size(wrong).is_err(), "{wrong}");
+    }
+    let (_home, path) = file("[cache]\nsize = 0\n");
+    let (config, _) = resolve(&args(&["--config", &path]), &environment(&[])).unwrap();
+    assert_eq!(config.cache.size, ByteCount::ZERO);
 }
 
 #[test]
@@ -133,6 +154,8 @@ fn what_is_printed_is_a_configuration_file() {
         "10.0.0.1",
         "--metrics",
         "127.0.0.1:9",
+        "--cache-size",
+        "1.5 GiB",
     ]);
     let (config, settings) = resolve(&flags, &environment(&[])).unwrap();
     let text = crate::commands::render_settings(&settings);

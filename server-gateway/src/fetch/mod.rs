@@ -1,35 +1,42 @@
-//! The life of a fetch: checked, sent to the origin, answered on a response stream.
+//! The life of a fetch: checked, promised by a page load or answered by the store, sent on a response stream.
 mod failure;
 mod head;
+mod held;
 mod request;
 mod respond;
 mod resume;
+mod tap;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{Response, header, request::Parts};
-use http_body::Body as _;
-use http_body_util::Empty;
+use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_codec::BodyTraits;
 use longhaul_driver::{EarlyData, End, OpenOptions};
-use longhaul_http::conditional::{RangeAnswer, range_answer};
-use longhaul_origin::{FetchError, OriginBody};
-use longhaul_protocol::session::{Failed, FailureReason, Fetch, Message, encode};
-use longhaul_types::{BitRate, ByteCount};
+use longhaul_http::policy::Reload;
+use longhaul_protocol::session::{
+    BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, encode,
+};
+use longhaul_types::{BitRate, ByteCount, ContentHash};
 use tracing::debug;
 
-pub(crate) use self::failure::Failure;
+pub(crate) use self::{
+    failure::Failure,
+    head::{HEAD_CLASS, class_of},
+    request::Outgoing,
+    respond::{Gone, Relayed, Responder, relay},
+    tap::{BodyEnd, BodyTap, PageHead, PageLoads, Promise},
+};
 use self::{
-    head::{Content, HEAD_CLASS, ResponseHead, encode_head, response_head},
-    request::{Arrived, Outgoing, outgoing},
-    respond::{Gone, Responder, relay},
+    head::encode_head,
+    held::{Ahead, look_ahead},
+    request::{Arrived, outgoing},
 };
 use crate::{
     body::BodyCoder,
     incoming::{Incoming, IncomingError},
     metrics::{Metrics, Outcome},
     session::SessionContext,
+    store::{BodyReader, Content, Lookup, Purpose, Stored},
     upload::{UploadBody, UploadError},
 };
 
@@ -102,46 +109,70 @@ async fn answer(
     };
     let outgoing = outgoing(context, &fetch, arrived)?;
     if fetch.has_body {
-        let response = upload(context, &outgoing, incoming).await?;
-        return respond(context, &fetch, &outgoing, response).await;
+        let stored = upload(context, outgoing.clone(), incoming).await?;
+        return respond(context, &fetch, &outgoing, stored).await;
     }
     tokio::select! {
         biased;
         _ = incoming.given_up() => Err(Unanswered::Gone),
-        answered = async {
-            let response = download(context, &outgoing).await?;
-            respond(context, &fetch, &outgoing, response).await
-        } => answered,
+        answered = download(context, &fetch, &outgoing) => answered,
     }
 }
 
-/// Sends a request without body.
-async fn download(context: &SessionContext, outgoing: &Outgoing) -> Result<Response<OriginBody>, Failure> {
-    let send = |parts: Parts| {
-        context
-            .gateway
-            .origin
-            .fetch(http::Request::from_parts(parts, Empty::<Bytes>::new()))
-    };
-    let response = send(outgoing.parts.clone()).await?;
-    if range_answer(&outgoing.browser, response.status(), response.headers()) == RangeAnswer::Forward {
-        return Ok(response);
+/// Answers a request without body.
+async fn download(
+    context: &Arc<SessionContext>,
+    fetch: &Fetch,
+    outgoing: &Outgoing,
+) -> Result<Outcome, Unanswered> {
+    if may_be_promised(fetch, outgoing)
+        && let Some(promise) = context.loads.promised(fetch, outgoing).await
+    {
+        return send_promise(context, fetch.id, promise).await;
     }
-    // The part counts coded bytes, the browser holds decoded ones: it gets the whole.
-    drop(response);
-    let mut parts = outgoing.parts.clone();
-    parts.headers.remove(header::RANGE);
-    parts.headers.remove(header::IF_RANGE);
-    longhaul_http::coding::set_accept_encoding(&mut parts.headers);
-    Ok(send(parts).await?)
+    let lookup = Lookup {
+        device: context.device,
+        parts: outgoing.parts.clone(),
+        browser: outgoing.browser.clone(),
+        reload: Reload::None,
+        purpose: Purpose::Asked,
+    };
+    let stored = context.gateway.store.fetch(lookup).await?;
+    respond(context, fetch, outgoing, stored).await
+}
+
+fn may_be_promised(fetch: &Fetch, outgoing: &Outgoing) -> bool {
+    fetch.kind == FetchKind::Object
+        && fetch.page != 0
+        && fetch.delivery == Delivery::Any
+        && fetch.resume.is_none()
+        && outgoing.parts.method == Method::GET
+        && ![header::RANGE, header::AUTHORIZATION]
+            .iter()
+            .any(|name| outgoing.parts.headers.contains_key(name))
+}
+
+async fn send_promise(
+    context: &Arc<SessionContext>,
+    fetch: u64,
+    promise: Promise,
+) -> Result<Outcome, Unanswered> {
+    let Promise { page, entry } = promise;
+    let mut wire = Vec::new();
+    // Three numbers fit any envelope.
+    let _fits = encode(&Message::Promised(Promised { fetch, page, entry }), &mut wire);
+    Responder::new(Arc::clone(context), wire, HEAD_CLASS, None, 0)
+        .finish_without_body()
+        .await?;
+    Ok(Outcome::Complete)
 }
 
 /// Sends a request with the body that follows on its stream.
 async fn upload(
     context: &SessionContext,
-    outgoing: &Outgoing,
+    outgoing: Outgoing,
     mut incoming: Incoming,
-) -> Result<Response<OriginBody>, Unanswered> {
+) -> Result<Stored, Unanswered> {
     let malformed = |detail: &str| Unanswered::Failed(Failure::new(FailureReason::Malformed, detail));
     let announced = match incoming.message().await {
         Ok(Some(Message::Body(body))) if body.offset == 0 => body,
@@ -151,70 +182,131 @@ async fn upload(
     };
     let body = UploadBody::new(context.window_key, &announced, incoming);
     let cause = body.failure();
-    let request = http::Request::from_parts(outgoing.parts.clone(), body);
-    context
-        .gateway
-        .origin
-        .fetch(request)
-        .await
-        .map_err(|error| match (error, cause.get()) {
-            (FetchError::Upload, Some(UploadError::Stream(_))) => Unanswered::Gone,
-            (FetchError::Upload, Some(cause)) => malformed(&cause.to_string()),
-            (error, _) => Unanswered::Failed(error.into()),
-        })
+    let Outgoing { parts, browser } = outgoing;
+    let stored = context.gateway.store.upload(context.device, parts, browser, body);
+    stored.await.map_err(|failure| match cause.get() {
+        // Only a body that broke off makes a request malformed that had been checked.
+        Some(UploadError::Stream(_)) if failure.reason == FailureReason::Malformed => Unanswered::Gone,
+        Some(cause) if failure.reason == FailureReason::Malformed => malformed(&cause.to_string()),
+        Some(_) | None => Unanswered::Failed(failure),
+    })
 }
 
 async fn respond(
     context: &Arc<SessionContext>,
     fetch: &Fetch,
     outgoing: &Outgoing,
-    response: Response<OriginBody>,
+    stored: Stored,
 ) -> Result<Outcome, Unanswered> {
-    let (parts, body) = response.into_parts();
-    let head = response_head(
-        fetch,
-        &outgoing.parts.method,
-        &outgoing.browser,
-        parts,
-        body.is_end_stream(),
-    )?;
-    if let Some(resume) = &fetch.resume {
-        resume::check(resume, head.status, &head.headers)?;
-    }
-    let wire = encode_head(context, fetch, &head)?;
-    let offset = fetch.resume.as_ref().map_or(0, |resume| resume.offset);
-    let ResponseHead {
+    let Stored {
+        status,
         headers,
         content,
-        undo,
-        class,
-        ..
-    } = head;
-    let Content::Some(length) = content else {
-        Responder::new(Arc::clone(context), wire, HEAD_CLASS, None, 0)
+        facts,
+    } = stored;
+    if let Some(resume) = &fetch.resume {
+        resume::check(resume, status, &headers)?;
+    }
+    debug!(%status, source = ?facts.source, "answered");
+    let tap = tap(context, fetch, outgoing, status, &headers).await;
+    let head = ResponseHead {
+        context,
+        fetch,
+        status,
+        headers: &headers,
+    };
+    match content {
+        Content::None => {
+            if let Some(tap) = tap {
+                tap.end(BodyEnd::Complete(ContentHash::of(&[]))).await;
+            }
+            head.send_alone(BodyPlace::None, None).await
+        }
+        Content::Body(body) => head.send_with(body, tap).await,
+    }
+}
+
+/// Shows a page to the session's page loads.
+async fn tap(
+    context: &SessionContext,
+    fetch: &Fetch,
+    outgoing: &Outgoing,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Option<Box<dyn BodyTap>> {
+    let is_page =
+        fetch.kind == FetchKind::Page && fetch.resume.is_none() && outgoing.parts.method == Method::GET;
+    if !is_page {
+        return None;
+    }
+    context
+        .loads
+        .page(fetch, outgoing, PageHead { status, headers })
+        .await
+}
+
+/// A response's status and fields, and the fetch that they answer.
+struct ResponseHead<'a> {
+    context: &'a Arc<SessionContext>,
+    fetch: &'a Fetch,
+    status: StatusCode,
+    headers: &'a HeaderMap,
+}
+
+impl ResponseHead<'_> {
+    async fn send_alone(self, body: BodyPlace, hash: Option<ContentHash>) -> Result<Outcome, Unanswered> {
+        let wire = encode_head(self.context, self.fetch, self.status, self.headers, body, hash)?;
+        Responder::new(Arc::clone(self.context), wire, HEAD_CLASS, None, 0)
             .finish_without_body()
             .await?;
-        return Ok(Outcome::Complete);
-    };
-    let coder = if fetch.resume.is_some() {
-        let coder = BodyCoder::rest(context.window_key, undo, offset);
-        coder.map_err(|error| Failure::new(FailureReason::Internal, error))?
-    } else {
-        let traits = BodyTraits {
-            content_type: headers
-                .get(header::CONTENT_TYPE)
-                .and_then(|value| value.to_str().ok()),
-            length: length.map(ByteCount::new),
-            link: link_rate(context),
+        Ok(Outcome::Complete)
+    }
+
+    async fn send_with(self, body: BodyReader, tap: Option<Box<dyn BodyTap>>) -> Result<Outcome, Unanswered> {
+        let Self {
+            context,
+            fetch,
+            status,
+            headers,
+        } = self;
+        let body = match look_ahead(context, fetch, body, tap).await {
+            Ahead::Held(hash) => return self.send_alone(BodyPlace::Held, Some(hash)).await,
+            Ahead::Unknown(body) => body,
         };
-        BodyCoder::whole(context.window_key, undo, traits)
-    };
-    let responder = Responder::new(Arc::clone(context), wire, class, length, offset);
-    Ok(relay(responder, body, coder).await?)
+        let (known, length) = (body.chk(), body.length());
+        let wire = encode_head(context, fetch, status, headers, BodyPlace::Follows, known)?;
+        let offset = fetch.resume.as_ref().map_or(0, |resume| resume.offset);
+        let coder = if fetch.resume.is_some() {
+            let coder = BodyCoder::rest(context.window_key, offset);
+            coder.map_err(|error| Failure::new(FailureReason::Internal, error))?
+        } else {
+            let traits = BodyTraits {
+                content_type: headers
+                    .get(header::CONTENT_TYPE)
+                    .and_then(|value| value.to_str().ok()),
+                length: length.map(ByteCount::new),
+                link: link_rate(context),
+            };
+            BodyCoder::whole(context.window_key, traits)
+        };
+        let class = class_of(fetch.kind, length, headers);
+        let mut responder = Responder::new(Arc::clone(context), wire, class, length, offset);
+        let relayed = relay(&mut responder, body, coder).await?;
+        if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, responder.into_stream()) {
+            let (loads, headers) = (Arc::clone(&context.loads), headers.clone());
+            // Ends with the session at the latest; the fetch itself is over.
+            tokio::spawn(async move {
+                if stream.delivered().await.is_ok() {
+                    loads.delivered(hash, status, &headers);
+                }
+            });
+        }
+        Ok(relayed.outcome())
+    }
 }
 
 /// The rate towards the agent, measured or else as the agent's user configured it.
-fn link_rate(context: &SessionContext) -> Option<BitRate> {
+pub(crate) fn link_rate(context: &SessionContext) -> Option<BitRate> {
     let granted = context.session.stats().send_rate;
     if granted.as_bps() > 0 {
         Some(granted)

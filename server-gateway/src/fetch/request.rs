@@ -155,7 +155,7 @@ fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: 
 
 #[cfg(test)]
 mod tests {
-    use longhaul_protocol::session::{FetchKind, HeaderSet};
+    use longhaul_protocol::session::{Delivery, FetchKind, HeaderSet};
 
     use super::*;
 
@@ -168,6 +168,10 @@ mod tests {
             kind: FetchKind::Page,
             has_body: false,
             held: None,
+            page: 0,
+            manifest: None,
+            holding: Vec::new(),
+            delivery: Delivery::Any,
             seen: 0,
             resume: None,
         }

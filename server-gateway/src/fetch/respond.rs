@@ -5,22 +5,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_origin::{BodyError, OriginBody};
 use longhaul_protocol::session::{Body, BodyCoding, FailureReason, Message, encode};
-use longhaul_types::BitRate;
+use longhaul_types::{BitRate, ContentHash};
 use tokio::time::timeout;
 use tracing::debug;
 
 use super::{
     Failure,
     head::{BULK_CLASS, HEAD_CLASS},
+    held::{Piece, TappedBody},
 };
 use crate::{
     body::{BodyCoder, CodeError, Progress},
     metrics::Outcome,
     session::SessionContext,
+    store::BodyFault,
 };
 
 /// Coded bytes that are sent together: so much may gather before the stream is opened, too.
@@ -87,6 +87,11 @@ impl Responder {
     /// Sends the head and ends the stream.
     pub(crate) async fn finish_without_body(mut self) -> Result<(), Gone> {
         self.send(None, End::Finish).await
+    }
+
+    /// The stream, to learn whether the agent gets all of it.
+    pub(super) fn into_stream(self) -> Option<SendStream> {
+        self.stream
     }
 
     /// Sends what has gathered. A body's coding must be given once there are windows.
@@ -161,7 +166,7 @@ impl Responder {
 /// Why a response broke off.
 enum Broken {
     Gone(Gone),
-    Origin(BodyError),
+    Body(BodyFault),
     Coding(CodeError),
 }
 
@@ -177,32 +182,56 @@ impl From<CodeError> for Broken {
     }
 }
 
+/// How the relaying of a body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relayed {
+    /// The body with this CHK has been sent to its end.
+    Complete(ContentHash),
+    /// The body broke off.
+    Truncated,
+    /// The agent takes no more.
+    Cancelled,
+}
+
+impl Relayed {
+    pub(crate) const fn outcome(self) -> Outcome {
+        match self {
+            Self::Complete(_) => Outcome::Complete,
+            Self::Truncated => Outcome::Truncated,
+            Self::Cancelled => Outcome::Cancelled,
+        }
+    }
+}
+
 /// Sends a response with its body.
 ///
-/// Back-pressure reaches the origin, since nothing more is read while the hop takes nothing. A body that breaks off
+/// Back-pressure reaches the origin, since little more is read while the hop takes nothing. A body that breaks off
 /// ends without its last window, which no agent takes for its end (docs/protocol/body.md section 4); cancelling the
 /// stream could drop the head as well, and the agent would wait for it for ever.
+///
+/// # Errors
+/// Nothing has been sent, and the body's coding is damaged from its start.
 pub(crate) async fn relay(
-    mut responder: Responder,
-    body: OriginBody,
+    responder: &mut Responder,
+    mut body: TappedBody,
     coder: BodyCoder,
-) -> Result<Outcome, Failure> {
+) -> Result<Relayed, Failure> {
     let mut coding = Coding {
         coder: Some(coder),
         context: Arc::clone(&responder.context),
     };
-    let broken = match relay_body(&mut responder, body, &mut coding).await {
-        Ok(()) => return Ok(Outcome::Complete),
+    let broken = match relay_body(responder, &mut body, &mut coding).await {
+        Ok(()) => return Ok(body.chk().map_or(Relayed::Truncated, Relayed::Complete)),
         Err(broken) => broken,
     };
     match broken {
-        Broken::Gone(Gone) => return Ok(Outcome::Cancelled),
-        Broken::Coding(error @ CodeError::Origin(_))
+        Broken::Gone(Gone) => return Ok(Relayed::Cancelled),
+        Broken::Body(fault @ BodyFault::Damaged(_))
             if responder.stream.is_none() && coding.decoded() == 0 =>
         {
-            return Err(Failure::new(FailureReason::MalformedResponse, error));
+            return Err(Failure::new(FailureReason::MalformedResponse, fault));
         }
-        Broken::Origin(error) => debug!(%error, "the origin broke off"),
+        Broken::Body(error) => debug!(%error, "a body broke off"),
         Broken::Coding(error) => debug!(%error, "a body cannot be coded on"),
     }
     let known = coding.coding();
@@ -210,24 +239,24 @@ pub(crate) async fn relay(
         responder.windows.clear();
     }
     match responder.send(known, End::Finish).await {
-        Ok(()) => Ok(Outcome::Truncated),
-        Err(Gone) => Ok(Outcome::Cancelled),
+        Ok(()) => Ok(Relayed::Truncated),
+        Err(Gone) => Ok(Relayed::Cancelled),
     }
 }
 
 async fn relay_body(
     responder: &mut Responder,
-    mut body: OriginBody,
+    body: &mut TappedBody,
     coding: &mut Coding,
 ) -> Result<(), Broken> {
     let pause = pause(responder.context.session.stats().send_rate);
     let mut held_since = Some(Instant::now());
     loop {
-        let frame = match held_since {
+        let (piece, shown) = match held_since {
             Some(since) => {
                 let left = MAX_HOLD.saturating_sub(since.elapsed()).min(pause);
-                match timeout(left, body.frame()).await {
-                    Ok(frame) => frame,
+                match timeout(left, body.next()).await {
+                    Ok(next) => next,
                     Err(_) => {
                         coding.flush(responder).await?;
                         held_since = None;
@@ -236,26 +265,27 @@ async fn relay_body(
                 }
             }
             None => tokio::select! {
-                frame = body.frame() => frame,
+                next = body.next() => next,
                 () = responder.stopped() => return Err(Gone.into()),
             },
         };
-        match frame {
-            Some(Ok(frame)) => {
-                // Trailers are not relayed.
-                if let Ok(data) = frame.into_data() {
-                    held_since.get_or_insert_with(Instant::now);
-                    if coding.push(data, responder).await? {
-                        held_since = None;
-                    }
+        body.show(&piece, shown).await;
+        match piece {
+            Piece::Chunk(chunk) => {
+                held_since.get_or_insert_with(Instant::now);
+                if coding.push(chunk, responder).await? {
+                    held_since = None;
                 }
             }
-            Some(Err(error)) => {
-                // What came before is good and the browser may use it.
-                coding.flush(responder).await?;
-                return Err(Broken::Origin(error));
+            Piece::End => return coding.finish(responder).await,
+            Piece::Fault(fault) => {
+                let nothing_came = responder.stream.is_none() && coding.decoded() == 0;
+                if !(nothing_came && matches!(fault, BodyFault::Damaged(_))) {
+                    // What came before is good and the browser may use it.
+                    coding.flush(responder).await?;
+                }
+                return Err(Broken::Body(fault));
             }
-            None => return coding.finish(responder).await,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! An agent as thin as it can be: real sessions, one answer at a time.
-use std::time::SystemTime;
+use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::SystemTime};
 
 use bytes::Bytes;
 use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, DecodeError};
@@ -8,9 +8,9 @@ use longhaul_driver::{
     Session, StreamError, TransportConfig, dial,
 };
 use longhaul_protocol::session::{
-    Body, BodyCoding, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello, Message,
-    MessageReader, Method, Preferences, ReadEvent, VersionRange, decode_header_set, encode,
-    encode_header_set,
+    Body, BodyCoding, BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField,
+    HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences, ReadEvent, VersionRange,
+    decode_header_set, encode, encode_header_set,
 };
 use longhaul_types::{SecretKey, UnixTime};
 
@@ -19,6 +19,8 @@ use crate::gateway::Gateway;
 pub(crate) struct Agent {
     pub(crate) session: Session,
     pub(crate) control: SendStream,
+    /// What the gateway's welcome says.
+    pub(crate) mirror: MirrorState,
     next: u64,
 }
 
@@ -26,7 +28,7 @@ pub(crate) struct Agent {
 pub(crate) struct Answer {
     pub(crate) message: Message,
     reader: MessageReader,
-    stream: RecvStream,
+    pub(crate) stream: RecvStream,
 }
 
 /// How a body ended.
@@ -53,13 +55,13 @@ impl Response {
     }
 }
 
-pub(crate) fn hello() -> Vec<u8> {
+pub(crate) fn hello(cache_state: u64) -> Vec<u8> {
     let mut wire = Vec::new();
     let hello = Hello {
         versions: VersionRange::OURS,
         software: "test/1".to_owned(),
         link: None,
-        cache_state: 0,
+        cache_state,
         preferences: Preferences::default(),
     };
     encode(&Message::Hello(hello), &mut wire).unwrap();
@@ -79,6 +81,10 @@ pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str
         kind: FetchKind::Page,
         has_body: false,
         held: None,
+        page: 0,
+        manifest: None,
+        holding: Vec::new(),
+        delivery: Delivery::Any,
         seen: 0,
         resume: None,
     }
@@ -111,9 +117,20 @@ pub(crate) fn dial_gateway(
     token: Option<[u8; 32]>,
     early: Vec<Vec<u8>>,
 ) -> (Session, Vec<SendStream>) {
+    dial_with(gateway, device, token, early, 0)
+}
+
+/// As [`dial_gateway`], with a cache in this state.
+pub(crate) fn dial_with(
+    gateway: &Gateway,
+    device: &SecretKey,
+    token: Option<[u8; 32]>,
+    early: Vec<Vec<u8>>,
+    cache_state: u64,
+) -> (Session, Vec<SendStream>) {
     let mut first = vec![FirstStream {
         options: options(EarlyData::Allowed),
-        bytes: hello().into(),
+        bytes: hello(cache_state).into(),
         end: End::Open,
     }];
     first.extend(early.into_iter().map(|bytes| FirstStream {
@@ -134,29 +151,38 @@ pub(crate) fn dial_gateway(
 }
 
 impl Agent {
-    /// A session of a new device, open.
+    /// A session of a new device, open. The first of a gateway is `test device`.
     pub(crate) async fn connect(gateway: &Gateway) -> Self {
-        let device = gateway.admit("test device");
+        let device = gateway.admit(&free_name(gateway));
         Self::connect_as(gateway, &device).await
     }
 
     /// A session of a device that has just been admitted: refused until the gateway has noticed it.
     pub(crate) async fn connect_as(gateway: &Gateway, device: &SecretKey) -> Self {
+        Self::connect_with(gateway, device, 0).await
+    }
+
+    /// The same, with a cache in this state.
+    pub(crate) async fn connect_with(gateway: &Gateway, device: &SecretKey, cache_state: u64) -> Self {
         loop {
-            let (session, mut streams) = dial_gateway(gateway, device, None, Vec::new());
+            let (session, mut streams) = dial_with(gateway, device, None, Vec::new(), cache_state);
             let mut state = session.state();
             let settled = state
                 .wait_for(|state| !matches!(state, LinkState::Connecting))
                 .await;
             if matches!(settled.as_deref(), Ok(LinkState::Open)) {
                 drop(settled);
-                let agent = Self {
+                let mut agent = Self {
                     session,
                     control: streams.remove(0),
                     next: 1,
+                    mirror: MirrorState::Unknown,
                 };
-                let welcome = agent.answer().await.message;
-                assert!(matches!(welcome, Message::Welcome(welcome) if welcome.version == 1));
+                let Message::Welcome(welcome) = agent.answer().await.message else {
+                    panic!("no welcome")
+                };
+                assert_eq!(welcome.version, 1);
+                agent.mirror = welcome.mirror;
                 return agent;
             }
         }
@@ -175,9 +201,19 @@ impl Agent {
             .unwrap();
     }
 
-    /// The next stream of the gateway.
+    /// The next stream of the gateway that answers something.
     pub(crate) async fn answer(&self) -> Answer {
-        Answer::of(self.session.accept().await.unwrap()).await
+        loop {
+            let answer = Answer::of(self.session.accept().await.unwrap()).await;
+            if !matches!(answer.message, Message::Manifest(_) | Message::Push(_)) {
+                return answer;
+            }
+        }
+    }
+
+    /// Says something on the control stream.
+    pub(crate) async fn say(&mut self, message: Message) {
+        self.control.write(wire(message).into()).await.unwrap();
     }
 
     pub(crate) async fn get(&mut self, url: &str, fields: &[(&str, &str)]) -> Response {
@@ -226,6 +262,17 @@ impl Agent {
     pub(crate) async fn get_failure(&mut self, url: &str) -> FailureReason {
         let fetch = fetch_of(self.id(), Method::Get, url, &[]);
         self.failure(fetch).await
+    }
+}
+
+fn free_name(gateway: &Gateway) -> String {
+    static NAMES: Mutex<BTreeMap<PathBuf, u32>> = Mutex::new(BTreeMap::new());
+    let mut names = NAMES.lock().unwrap();
+    let count = names.entry(gateway.state.file("devices")).or_insert(0);
+    *count += 1;
+    match count {
+        1 => "test device".to_owned(),
+        more => format!("test device {more}"),
     }
 }
 
@@ -293,7 +340,7 @@ impl Answer {
             end: BodyEnd::Complete,
             total: None,
         };
-        if !head.has_body {
+        if head.body == BodyPlace::None {
             assert_eq!(self.bytes().await, Ok(None));
             response.total = self.stream.total();
             return response;

@@ -17,19 +17,24 @@ pub(crate) struct Gateway {
     pub(crate) state: StateDir,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
-    _home: tempfile::TempDir,
+    home: Option<tempfile::TempDir>,
 }
 
 impl Gateway {
     pub(crate) async fn start() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let settings = SettingArgs {
+        Self::start_in(tempfile::tempdir().unwrap(), |_| {}).await
+    }
+
+    /// A gateway in this directory, with settings of its own.
+    pub(crate) async fn start_in(home: tempfile::TempDir, change: impl FnOnce(&mut SettingArgs)) -> Self {
+        let mut settings = SettingArgs {
             listen: Some("127.0.0.1:0".to_owned()),
             state_dir: Some(home.path().join("state").to_str().unwrap().to_owned()),
             resolve: vec!["*.test=127.0.0.1".to_owned()],
             metrics: Some("127.0.0.1:0".to_owned()),
             ..SettingArgs::default()
         };
+        change(&mut settings);
         let (config, _) = resolve(&settings, &Environment::new()).unwrap();
         let server = Server::bind(&config).await.unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -44,7 +49,7 @@ impl Gateway {
             state,
             stop: Some(stop),
             task: Some(task),
-            _home: home,
+            home: Some(home),
         }
     }
 
@@ -57,14 +62,20 @@ impl Gateway {
         let device = random_key().unwrap();
         let public = device.public();
         Devices::update(&self.state, |devices| {
-            devices.add(name, public, std::time::SystemTime::now())
+            let others = devices.iter().count();
+            let now = std::time::SystemTime::now();
+            devices
+                .add(name, public, now)
+                .or_else(|_| devices.add(&format!("{name} {others}"), public, now))
         })
         .unwrap();
         device
     }
 
-    pub(crate) async fn stop(mut self) {
+    /// Ends it; what is in its directory stays until that is dropped.
+    pub(crate) async fn stop(mut self) -> tempfile::TempDir {
         self.stop.take().unwrap().send(()).unwrap();
         self.task.take().unwrap().await.unwrap();
+        self.home.take().unwrap()
     }
 }

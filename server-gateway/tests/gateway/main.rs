@@ -8,8 +8,15 @@
 )]
 
 mod agent;
+mod bundles;
+mod bundles_correctness;
+mod bundles_load;
 mod fetches;
 mod gateway;
 mod origin;
 mod sessions;
+mod store;
+mod store_bodies;
+mod store_files;
+mod store_validation;
 mod tunnels;

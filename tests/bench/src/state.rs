@@ -21,6 +21,8 @@ pub enum State {
     Sibling,
     /// The page was loaded before, has not changed, and the browser has its cache.
     Warm,
+    /// Another device loaded the page before through the same gateway; this one's caches are empty.
+    SecondDevice,
 }
 
 impl State {
@@ -33,6 +35,7 @@ impl State {
             Self::NextEdition => "next-edition",
             Self::Sibling => "sibling",
             Self::Warm => "warm",
+            Self::SecondDevice => "second-device",
         }
     }
 

@@ -28,11 +28,13 @@ pub enum System {
     SquidCache,
     /// Longhaul's agent and gateway.
     Longhaul,
+    /// The same with nothing pushed: each object is asked for by the browser and fetched for that.
+    LonghaulNopush,
 }
 
 impl System {
     /// All that this version can run.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -42,6 +44,7 @@ impl System {
         Self::Squid,
         Self::SquidCache,
         Self::Longhaul,
+        Self::LonghaulNopush,
     ];
 
     /// Its name on the command line and in results.
@@ -56,6 +59,7 @@ impl System {
             Self::Squid => "squid",
             Self::SquidCache => "squid-cache",
             Self::Longhaul => "longhaul",
+            Self::LonghaulNopush => "longhaul-nopush",
         }
     }
 
@@ -77,7 +81,12 @@ impl System {
 
     /// Whether the browser is told of a proxy.
     pub fn is_explicit_proxy(self) -> bool {
-        matches!(self, Self::Squid | Self::SquidCache | Self::Longhaul)
+        matches!(self, Self::Squid | Self::SquidCache) || self.is_longhaul()
+    }
+
+    /// Whether agent and gateway stand between browser and origins.
+    pub fn is_longhaul(self) -> bool {
+        matches!(self, Self::Longhaul | Self::LonghaulNopush)
     }
 }
 
@@ -93,9 +102,6 @@ pub enum UnknownSystem {
     /// Planned, and not there.
     #[error("`{0}` is not in this version")]
     NotYet(String),
-    /// It has no push to turn off.
-    #[error("`longhaul-nopush` is `longhaul` in this version, which pushes nothing")]
-    NoPush,
     /// Never heard of.
     #[error("`{0}` is no system; there are: {known}", known = names())]
     Unknown(String),
@@ -109,12 +115,8 @@ impl FromStr for System {
     type Err = UnknownSystem;
 
     fn from_str(name: &str) -> Result<Self, UnknownSystem> {
-        match name {
-            "longhaul-nopush" => return Err(UnknownSystem::NoPush),
-            "longhaul-quic" | "longhaul-tls" | "clientless" | "tcp-wwan" => {
-                return Err(UnknownSystem::NotYet(name.to_owned()));
-            }
-            _ => {}
+        if matches!(name, "longhaul-quic" | "longhaul-tls" | "clientless" | "tcp-wwan") {
+            return Err(UnknownSystem::NotYet(name.to_owned()));
         }
         let found = Self::ALL.into_iter().find(|system| system.name() == name);
         found.ok_or_else(|| UnknownSystem::Unknown(name.to_owned()))

@@ -8,8 +8,10 @@
 mod content;
 mod datagrams;
 mod input;
+mod manifest;
 mod messages;
 mod packets;
+mod pages;
 mod recordings;
 
 /// A harness and valid inputs to start from.
@@ -56,14 +58,39 @@ pub const HARNESSES: &[Harness] = &[
         seeds: input::invite_seeds,
     },
     Harness {
+        name: "learned_plan",
+        run: pages::learned_plan,
+        seeds: pages::plan_seeds,
+    },
+    Harness {
+        name: "link_field",
+        run: pages::link_field,
+        seeds: pages::link_seeds,
+    },
+    Harness {
         name: "link_trace",
         run: input::link_trace,
         seeds: input::trace_seeds,
     },
     Harness {
+        name: "manifest_records",
+        run: manifest::manifest_records,
+        seeds: manifest::manifest_seeds,
+    },
+    Harness {
         name: "packets",
         run: packets::packets,
         seeds: packets::packet_seeds,
+    },
+    Harness {
+        name: "page_css",
+        run: pages::page_css,
+        seeds: pages::css_seeds,
+    },
+    Harness {
+        name: "page_html",
+        run: pages::page_html,
+        seeds: pages::html_seeds,
     },
     Harness {
         name: "proxy_target",
@@ -74,6 +101,11 @@ pub const HARNESSES: &[Harness] = &[
         name: "session_messages",
         run: messages::session_messages,
         seeds: messages::message_seeds,
+    },
+    Harness {
+        name: "set_cookie",
+        run: pages::set_cookie,
+        seeds: pages::cookie_seeds,
     },
     Harness {
         name: "warc",

@@ -1,8 +1,9 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_protocol::session::{
-    Body, BodyCoding, Cancel, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello,
-    Message, MessageReader, Method, Notice, Preferences, ReadEvent, TunnelOpen, VersionRange,
-    decode_header_set, encode, encode_header_set,
+    Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Evicted, Failed, FailureReason, Fetch, FetchKind,
+    Head, HeaderField, HeaderSets, Hello, Holding, Manifest, Message, MessageReader, Method, Notice,
+    Preferences, Promised, Push, ReadEvent, TunnelOpen, Used, VersionRange, Want, decode_header_set, encode,
+    encode_header_set,
 };
 
 /// A stream of messages reads or fails, alike however it is cut; what decoded survives a round trip.
@@ -58,6 +59,10 @@ fn messages() -> Vec<Message> {
             kind: FetchKind::Page,
             has_body: false,
             held: None,
+            page: 0,
+            manifest: None,
+            holding: Vec::new(),
+            delivery: Delivery::Any,
             seen: 0,
             resume: None,
         }),
@@ -65,7 +70,7 @@ fn messages() -> Vec<Message> {
             fetch: 1,
             status: 200,
             headers,
-            has_body: true,
+            body: BodyPlace::Follows,
             content_hash: Some([1; 32]),
         }),
         Message::Body(Body {
@@ -86,6 +91,29 @@ fn messages() -> Vec<Message> {
         }),
         Message::Notice(Notice {
             text: "maintenance".to_owned(),
+        }),
+        Message::Manifest(Manifest {
+            page: 1,
+            base: Some([4; 8]),
+        }),
+        Message::Push(Push { page: 1, entry: 2 }),
+        Message::Promised(Promised {
+            fetch: 3,
+            page: 1,
+            entry: 2,
+        }),
+        Message::Want(Want { page: 1, entry: 2 }),
+        Message::Ask(Ask {
+            page: 1,
+            entries: vec![2, 0],
+        }),
+        Message::Used(Used::new(1, 20, |entry| entry % 3 == 0)),
+        Message::Evicted(Evicted {
+            hashes: vec![[5; 6], [6; 6]],
+        }),
+        Message::Holding(Holding {
+            page: 1,
+            hashes: vec![[7; 6]],
         }),
     ]
 }
@@ -119,7 +147,15 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::TunnelOpen(_)
             | Message::TunnelAccept(_)
             | Message::TunnelFailed(_)
-            | Message::Notice(_) => continue,
+            | Message::Notice(_)
+            | Message::Manifest(_)
+            | Message::Push(_)
+            | Message::Promised(_)
+            | Message::Want(_)
+            | Message::Ask(_)
+            | Message::Used(_)
+            | Message::Evicted(_)
+            | Message::Holding(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {
@@ -138,7 +174,7 @@ pub(crate) fn header_seeds() -> Vec<Vec<u8>> {
         fetch: 2,
         status: 200,
         headers,
-        has_body: false,
+        body: BodyPlace::None,
         content_hash: None,
     });
     let mut wire = Vec::new();

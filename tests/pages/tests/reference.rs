@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, io::Write as _, time::Instant};
 
 use http::Method;
-use longhaul::page::{Destination, discover_css, discover_html};
+use longhaul::page::{Destination, Viewport, discover_css, discover_html};
 use longhaul_pages::{Page, Scheme, ideal_sizes, reference};
 use url::Url;
 
@@ -28,12 +28,16 @@ fn discovered(page: &Page, start: &Url) -> BTreeSet<Url> {
         }
         let body = body(page, &url);
         let references = match destination {
-            Destination::Document | Destination::Frame => discover_html(&body, &url, Some("utf-8")),
-            Destination::Style => discover_css(std::str::from_utf8(&body).unwrap(), &url),
+            Destination::Document | Destination::Frame => {
+                discover_html(&body, &url, Some("utf-8"), Viewport::default())
+            }
+            Destination::Style => discover_css(&body, &url, None, Viewport::default()),
             Destination::InactiveStyle
             | Destination::Script
             | Destination::Image
             | Destination::Font
+            | Destination::Icon
+            | Destination::Manifest
             | Destination::Other => Vec::new(),
         };
         open.extend(

@@ -26,7 +26,15 @@ const LINKS: &[&str] = &[
     "lan-fast",
 ];
 /// States from nothing known to everything known.
-const STATES: &[&str] = &["first", "cold", "sibling", "next-edition", "revisit", "warm"];
+const STATES: &[&str] = &[
+    "first",
+    "cold",
+    "second-device",
+    "sibling",
+    "next-edition",
+    "revisit",
+    "warm",
+];
 /// The exact loader, then the browser.
 const LOADERS: &[&str] = &["model", "chromium"];
 /// Systems: Longhaul, what users have without it, then the others.
@@ -148,6 +156,22 @@ impl Setting {
     /// Loader, state and loss, for a heading below the link's.
     pub(crate) fn conditions(&self) -> String {
         let mut text = format!("{}, {}", self.loader.text, self.state.text);
+        if self.loss.share() > 0.0 {
+            text.push_str(&format!(
+                ", Internet loss {}",
+                quantity::percent(self.loss.share())
+            ));
+        }
+        if !self.unusual.is_empty() {
+            text.push_str(", ");
+            text.push_str(&self.unusual);
+        }
+        text
+    }
+
+    /// Everything but the state, for a heading over several states.
+    pub(crate) fn apart_from_state(&self) -> String {
+        let mut text = format!("{}, {}", self.link.text, self.loader.text);
         if self.loss.share() > 0.0 {
             text.push_str(&format!(
                 ", Internet loss {}",

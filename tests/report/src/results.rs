@@ -46,7 +46,7 @@ pub struct Row {
     pub link: String,
     /// Name of the system.
     pub system: String,
-    /// State of the caches: `first`, `cold`, `revisit`, `next-edition`, `sibling`, `warm`.
+    /// State of the caches: `first`, `cold`, `second-device`, `revisit`, `next-edition`, `sibling`, `warm`.
     pub state: String,
     /// `model` or `chromium`.
     pub loader: String,
@@ -102,14 +102,42 @@ pub struct Row {
     pub pipelining_factor: Option<f64>,
     /// Share of the time in which an ideal sender would have kept the hop busy and it was idle.
     pub hop_idle_while_missing: f64,
+    /// Share of the time from the navigation to the last byte in which the hop towards the client was idle. Something was
+    /// missing all that time: the request's own way, name look-ups and handshakes are in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_idle_share: Option<f64>,
     /// 95th percentile of the queueing delay of packets towards the client.
     pub queue_p95_s: f64,
-    /// Pushed bytes that the browser did not take.
+    /// Pushed bytes that the browser did not take until it had left the page.
     pub push_wasted_bytes: u64,
+    /// Bytes of pushed bodies on the hop, coded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pushed_bytes: Option<u64>,
+    /// Bodies that were pushed to their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pushed_objects: Option<u64>,
+    /// Of the pushed bytes, those that the browser took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_taken_bytes: Option<u64>,
+    /// Of the pushed bodies, those that the browser took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_taken_objects: Option<u64>,
+    /// Bodies that the agent's cache was asked for and had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_hits: Option<u64>,
+    /// How the agent's requests left their phases, with counts.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub exits: std::collections::BTreeMap<String, u64>,
     /// Processor time of the agent during the load.
     pub cpu_agent_s: f64,
     /// Processor time of the gateway (or other proxy) during the load.
     pub cpu_gateway_s: f64,
+    /// Most memory that the agent held during the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_agent_bytes: Option<u64>,
+    /// Most memory that the gateway (or other proxy) held during the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_gateway_bytes: Option<u64>,
     /// 99th percentile of how much later than the link model said packets were delivered: the emulator's own error.
     #[serde(default)]
     pub emulator_lateness_s: f64,

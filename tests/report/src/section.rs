@@ -3,6 +3,7 @@ mod effects;
 mod factors;
 mod header;
 mod pages;
+mod returns;
 mod summary;
 mod target_table;
 mod today;
@@ -32,6 +33,7 @@ pub(crate) fn all(context: &Context<'_>) -> Vec<Section> {
         section("failures", "Failed loads", header::failures(context)),
         section("targets", "Targets", target_table::render(context)),
         section("summary", "Summary by link", summary::render(context)),
+        section("returns", "Coming back", returns::render(context)),
         section("pages", "Page by page", pages::render(context)),
         section(
             "factors",

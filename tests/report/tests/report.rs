@@ -14,6 +14,7 @@ fn sample_gives_a_whole_page() {
         "failures",
         "targets",
         "summary",
+        "returns",
         "pages",
         "factors",
         "effects",

@@ -290,7 +290,7 @@ impl Stage {
             OriginCoding::Gzip => Decoder::Gzip(Box::new(Gzip::new())),
             OriginCoding::Identity => Decoder::Identity,
             OriginCoding::Zstd => Decoder::Zstd(
-                Zstd::new(ORIGIN_ZSTD_WINDOW_LOG).map_err(|Corrupt| UndoError::Corrupt(coding))?,
+                Zstd::new(ORIGIN_ZSTD_WINDOW_LOG, &[]).map_err(|Corrupt| UndoError::Corrupt(coding))?,
             ),
         };
         Ok(Self {

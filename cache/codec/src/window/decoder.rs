@@ -5,7 +5,7 @@ use longhaul_types::{
     varint::{self, VarintError},
 };
 
-use super::{HASH_SIZE, MAX_CODED_WINDOW, MAX_WINDOW, Place, parse_size_field, window_hash};
+use super::{HASH_SIZE, MAX_CODED_WINDOW, MAX_WINDOW, Place, base_tail, parse_size_field, window_hash};
 use crate::{
     coding::{Coding, MAX_WINDOW_LOG},
     decompress::{Brotli, Corrupt, Progress, Zstd},
@@ -116,9 +116,14 @@ enum Decompressor {
 impl BodyDecoder {
     /// A decoder of a body from its start. `key` is the session's key for window hashes.
     pub fn new(key: [u8; 32], coding: Coding, limits: BodyLimits) -> Self {
+        Self::with_base(key, coding, limits, &[])
+    }
+
+    /// As [`Self::new`], for a body that was coded with `base`.
+    pub fn with_base(key: [u8; 32], coding: Coding, limits: BodyLimits, base: &[u8]) -> Self {
         Self {
             key,
-            decompressor: Decompressor::new(coding),
+            decompressor: Decompressor::new(coding, base_tail(base)),
             limits,
             whole: blake3::Hasher::new(),
             offset: 0,
@@ -133,7 +138,7 @@ impl BodyDecoder {
     pub fn resume(self, key: [u8; 32], coding: Coding) -> Self {
         Self {
             key,
-            decompressor: Decompressor::new(coding),
+            decompressor: Decompressor::new(coding, &[]),
             state: State::Header,
             held: Vec::new(),
             ..self
@@ -285,10 +290,10 @@ impl BodyDecoder {
 }
 
 impl Decompressor {
-    fn new(coding: Coding) -> Self {
+    fn new(coding: Coding, base: &[u8]) -> Self {
         match coding {
             Coding::Identity => Self::Identity,
-            Coding::Zstd => Zstd::new(MAX_WINDOW_LOG).map_or(Self::Unusable, Self::Zstd),
+            Coding::Zstd => Zstd::new(MAX_WINDOW_LOG, base).map_or(Self::Unusable, Self::Zstd),
             Coding::Brotli => Self::Brotli(Brotli::new(MAX_WINDOW_LOG)),
         }
     }

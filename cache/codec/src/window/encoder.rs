@@ -1,7 +1,7 @@
 //! The sending side of the body framing.
 use longhaul_types::{ByteCount, ContentHash, varint};
 
-use super::{MAX_WINDOW, Place, size_field, window_hash};
+use super::{MAX_WINDOW, Place, base_tail, size_field, window_hash};
 use crate::{
     coding::{Coder, Coding},
     compress::{After, Compressor, EncodeError},
@@ -29,10 +29,24 @@ impl BodyEncoder {
     /// # Errors
     /// The coder could not be set up.
     pub fn new(key: [u8; 32], coder: Coder, length: Option<ByteCount>) -> Result<Self, EncodeError> {
+        Self::with_base(key, coder, length, &[])
+    }
+
+    /// As [`Self::new`], with a `base` that the peer has too: what a Zstandard body has in common with it costs little (the
+    /// other codings do without it). At most [`MAX_BASE`](crate::MAX_BASE) bytes from its end are used.
+    ///
+    /// # Errors
+    /// The coder could not be set up.
+    pub fn with_base(
+        key: [u8; 32],
+        coder: Coder,
+        length: Option<ByteCount>,
+        base: &[u8],
+    ) -> Result<Self, EncodeError> {
         Ok(Self {
             key,
             coding: coder.coding(),
-            compressor: Compressor::new(coder, length)?,
+            compressor: Compressor::new(coder, length, base_tail(base))?,
             whole: blake3::Hasher::new(),
             offset: 0,
             pending: Vec::new(),

@@ -29,7 +29,16 @@ pub const MAX_WINDOW: usize = 32 * 1024;
 /// The most coded bytes of a window: incompressible data grows by less than the addition.
 pub const MAX_CODED_WINDOW: usize = MAX_WINDOW + 1024;
 
+/// The most bytes of a base that are used, counted from its end: half of the coders' window, so that the other half is
+/// left for the body itself.
+pub const MAX_BASE: usize = 512 * 1024;
+
 const HASH_SIZE: usize = 8;
+
+/// The part of a base that coders use.
+fn base_tail(base: &[u8]) -> &[u8] {
+    &base[base.len().saturating_sub(MAX_BASE)..]
+}
 
 /// The check of one window, which binds its place in the body.
 fn window_hash(key: &[u8; 32], offset: u64, decoded: &[u8]) -> [u8; HASH_SIZE] {

@@ -292,15 +292,18 @@ fn describe(job: &LoadJob) -> String {
 
 /// Everything that the run starts must be there before the first load.
 fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Result<(), CommandError> {
-    if systems.contains(&System::Longhaul) {
+    if systems.iter().any(|system| system.is_longhaul()) {
         let agent = programs::ours(bin_dir, "longhaul-agent")?;
         if args
             .image_level
             .iter()
             .any(|level| *level != ImageLevel::Original)
-            && !knows_image_levels(&agent)
+            && !knows(&agent, "--image-level")
         {
             return Err(programs::ProgramError::NoImageLevels.into());
+        }
+        if systems.contains(&System::LonghaulNopush) && !knows(&agent, "--no-push") {
+            return Err(programs::ProgramError::NoPushFlag.into());
         }
         programs::ours(bin_dir, "longhaul-gateway")?;
     }
@@ -316,8 +319,8 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
     Ok(())
 }
 
-/// Whether the agent can be asked for smaller images.
-fn knows_image_levels(agent: &Path) -> bool {
+/// Whether this version of the agent has a flag.
+fn knows(agent: &Path, flag: &str) -> bool {
     let help = std::process::Command::new(agent).args(["run", "--help"]).output();
-    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("--image-level"))
+    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(flag))
 }

@@ -20,7 +20,7 @@ use longhaul_world::DNS_SERVER;
 use url::Url;
 
 use super::{
-    beside,
+    beside, leaving,
     network::{Between, Network, NetworkError},
     pair, row,
 };
@@ -99,7 +99,7 @@ pub(super) async fn measured_load(
 ) -> Result<(Row, BTreeSet<String>), LoadError> {
     let link = job.link.resolve()?;
     let (before, page) = pages(job)?;
-    let network = Network::build(
+    let mut network = Network::build(
         job,
         &link,
         before.as_ref().map_or(&page, |before| &before.0).clone(),
@@ -116,6 +116,13 @@ pub(super) async fn measured_load(
         browser = earlier.browser;
         earlier.loaded.map_err(|(reason, _)| LoadError::Earlier(reason))?;
         network.content.show(page.clone());
+        leave(&network).await;
+    }
+    if job.state == State::SecondDevice
+        && let Between::Pair(pair) = &mut network.between
+    {
+        pair.change_device(network.world.client()).await?;
+        network.world.client().run(pair::session_open).await?;
     }
     if job.state != State::First {
         settle(&network, &link).await;
@@ -126,7 +133,7 @@ pub(super) async fn measured_load(
             Some(beside::start(network.world.client(), network.proxy(), network.bulk_origin).await)
         }
     };
-    let start = row::Start::take(&network);
+    let start = row::Start::take(&network).await;
     if job.detail {
         network.world.hop().start_sampling(SAMPLE);
     }
@@ -146,11 +153,16 @@ pub(super) async fn measured_load(
     );
     drop(download);
     settle(&network, &link).await;
+    let mut end = row::End::take(&network);
+    leave(&network).await;
+    settle(&network, &link).await;
+    end.push = network.agent_counters().await;
     let loaded = measured.loaded;
     network.sound()?;
     let measured = row::Measured {
         began,
         start,
+        end,
         ended,
         loaded,
         page: &page,
@@ -169,7 +181,7 @@ fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
     let url = page.url().clone();
     Ok(match job.state {
         State::First | State::Cold => (None, page),
-        State::Revisit | State::Warm => (Some((page.clone(), url)), page),
+        State::Revisit | State::Warm | State::SecondDevice => (Some((page.clone(), url)), page),
         State::NextEdition => {
             let next = page
                 .next_edition()
@@ -189,6 +201,17 @@ fn limit(page: &Page, link: &Link, job: &LoadJob) -> Duration {
     let bytes = page.facts().bytes;
     let ideal = row::ideal(link, job, bytes);
     Duration::from_secs_f64((ideal * PATIENCE).min(MOST_LIMIT.as_secs_f64())).max(LEAST_LIMIT)
+}
+
+/// Has the agent's browser go on to another page, as its user does before coming back: what was pushed for nothing is
+/// known from then on.
+async fn leave(network: &Network) {
+    if let Some(proxy) = network.proxy().filter(|_| network.is_longhaul()) {
+        let left = network.world.client().run(move || leaving::leave(proxy)).await;
+        if let Err(error) = left {
+            tracing::debug!(%error, "the page is not left");
+        }
+    }
 }
 
 /// Waits until the hop is quiet.
@@ -250,9 +273,12 @@ fn rules(system: System) -> Rules {
         System::DirectHttp10 => Rules::Http10,
         System::DirectPipelined => Rules::pipelined(),
         System::Direct | System::TcpProxy => Rules::persistent(2),
-        System::Direct6 | System::DirectH2 | System::Squid | System::SquidCache | System::Longhaul => {
-            Rules::persistent(6)
-        }
+        System::Direct6
+        | System::DirectH2
+        | System::Squid
+        | System::SquidCache
+        | System::Longhaul
+        | System::LonghaulNopush => Rules::persistent(6),
     }
 }
 

@@ -4,6 +4,7 @@
 //! a file system that vanishes with it, and it ends when its parent does.
 mod beside;
 mod browser;
+mod leaving;
 mod network;
 mod pair;
 pub mod programs;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Response, StatusCode, request};
+use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE, request};
 use longhaul_hosting::{
     Announcement, CloseAfter, Compression, Content, Destination, HostAddresses, Hosting, HostingOptions,
     Http2, KeepAlive, Listen, NameServer, Scheme, SplittingProxy, TestAuthority,
@@ -20,8 +20,8 @@ use longhaul_types::{BitRate, ByteCount};
 use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
 
 use super::{
-    beside,
-    pair::{Pair, PairPlan},
+    beside, leaving,
+    pair::{self, Pair, PairPlan, Push},
     service::Service,
     squid::{self, Caching},
 };
@@ -93,7 +93,7 @@ pub(super) enum NetworkError {
     Squid(#[from] squid::SquidError),
     /// Longhaul.
     #[error(transparent)]
-    Pair(#[from] super::pair::PairError),
+    Pair(#[from] pair::PairError),
     /// The emulator failed.
     #[error("the emulated links did not work as they should, so nothing was measured: {0}")]
     Emulator(String),
@@ -129,8 +129,10 @@ impl Site {
 
 impl Content for Site {
     fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
-        if request.uri.host() == Some(beside::HOST) {
-            return Response::new(self.bulk.clone());
+        match request.uri.host() {
+            Some(beside::HOST) => return Response::new(self.bulk.clone()),
+            Some(leaving::HOST) => return elsewhere(),
+            _ => {}
         }
         let url = url::Url::parse(&request.uri.to_string()).ok();
         let answer = url.and_then(|url| self.page().answer(&request.method, &url));
@@ -154,9 +156,16 @@ impl Content for Site {
         names.dedup();
         let blocked = page.blocked_hosts();
         names.retain(|name| !blocked.contains(name));
-        names.push(beside::HOST.to_owned());
+        names.extend([beside::HOST, leaving::HOST].map(str::to_owned));
         names
     }
+}
+
+fn elsewhere() -> Response<Bytes> {
+    let mut page = Response::new(Bytes::from_static(leaving::PAGE));
+    let html = HeaderValue::from_static("text/html");
+    page.headers_mut().insert(CONTENT_TYPE, html);
+    page
 }
 
 /// A host without its port.
@@ -215,7 +224,7 @@ impl Network {
         match &self.between {
             Between::Nothing | Between::Splitting(_) => None,
             Between::Squid(_) => Some((GATEWAY_ON_HOP, SQUID_PORT).into()),
-            Between::Pair(_) => Some(super::pair::PROXY),
+            Between::Pair(_) => Some(pair::PROXY),
         }
     }
 
@@ -248,6 +257,39 @@ impl Network {
             count => Err(NetworkError::Emulator(format!(
                 "the kernel dropped {count} packets before the link"
             ))),
+        }
+    }
+
+    /// Whether agent and gateway stand between browser and origins.
+    pub(super) fn is_longhaul(&self) -> bool {
+        matches!(self.between, Between::Pair(_))
+    }
+
+    /// What the agent has counted so far, if there is one.
+    pub(super) async fn agent_counters(&self) -> Option<serde_json::Value> {
+        if !self.is_longhaul() {
+            return None;
+        }
+        self.world.client().run(pair::status).await
+    }
+
+    /// Most memory that agent and gateway (or another proxy) have held since the last [`Self::forget_memory`], bytes.
+    pub(super) fn memory(&self) -> (Option<u64>, Option<u64>) {
+        match &self.between {
+            Between::Nothing | Between::Splitting(_) => (None, None),
+            Between::Squid(squid) => (None, squid.peak_memory()),
+            Between::Pair(pair) => (pair.agent.peak_memory(), pair.gateway.peak_memory()),
+        }
+    }
+
+    /// From now on [`Self::memory`] counts anew.
+    pub(super) fn forget_memory(&self) {
+        match &self.between {
+            Between::Nothing | Between::Splitting(_) => {}
+            Between::Squid(squid) => squid.forget_memory(),
+            Between::Pair(pair) => [&pair.agent, &pair.gateway]
+                .into_iter()
+                .for_each(Service::forget_memory),
         }
     }
 
@@ -295,7 +337,7 @@ fn hosting_options(origin: &OriginBehaviour, system: System) -> HostingOptions {
         },
         keep_alive_timeout: origin.keep_alive_timeout,
         // HTTP/2 is a system of its own; the others compare HTTP/1.1. A gateway may use what it likes.
-        http2: if matches!(system, System::DirectH2 | System::Longhaul) {
+        http2: if system == System::DirectH2 || system.is_longhaul() {
             Http2::On
         } else {
             Http2::Off
@@ -338,7 +380,7 @@ async fn between(
                 .await?;
             return Ok(Between::Splitting(started));
         }
-        System::Longhaul => {
+        System::Longhaul | System::LonghaulNopush => {
             let ca: PathBuf = temporary.join("authority.pem");
             fs::write(&ca, authority.pem())?;
             let plan = PairPlan {
@@ -347,6 +389,12 @@ async fn between(
                 ca,
                 link: link.agent_profile.clone(),
                 image_level: job.image_level,
+                push: if job.system == System::LonghaulNopush {
+                    Push::Off
+                } else {
+                    Push::On
+                },
+                state: job.state,
             };
             let pair = Pair::start(world.gateway(), world.client(), plan).await?;
             return Ok(Between::Pair(Box::new(pair)));

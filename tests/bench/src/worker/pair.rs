@@ -19,7 +19,7 @@ use super::{
     programs::{self, ProgramError},
     service::{Service, ServiceError},
 };
-use crate::cli::ImageLevel;
+use crate::{cli::ImageLevel, state::State};
 
 /// Where the agent listens, in the client's namespace.
 pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
@@ -41,6 +41,9 @@ pub(super) struct Pair {
     pub(super) agent: Service,
     /// The gateway, in its own.
     pub(super) gateway: Service,
+    plan: PairPlan,
+    /// For the second device.
+    spare: Option<String>,
 }
 
 /// A pair that does not start.
@@ -76,6 +79,19 @@ pub(super) struct PairPlan {
     pub(super) link: Option<String>,
     /// Image quality.
     pub(super) image_level: ImageLevel,
+    /// Whether the gateway may push.
+    pub(super) push: Push,
+    /// What the load begins with: it may take a second device.
+    pub(super) state: State,
+}
+
+/// Whether the gateway sends what nobody asked for yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Push {
+    /// As the agent has it by default.
+    On,
+    /// Never.
+    Off,
 }
 
 impl Pair {
@@ -89,17 +105,38 @@ impl Pair {
         plan: PairPlan,
     ) -> Result<Self, PairError> {
         let in_gateway = plan.clone();
-        let (gateway, invite) = gateway
+        let (gateway, invite, spare) = gateway
             .run(move || async move { start_gateway(&in_gateway).await })
             .await?;
+        let in_client = plan.clone();
         let agent = client
-            .run(move || async move { start_agent(&plan, &invite).await })
+            .run(move || async move { start_agent(&in_client, "agent", &invite).await })
             .await?;
-        Ok(Self { agent, gateway })
+        Ok(Self {
+            agent,
+            gateway,
+            plan,
+            spare,
+        })
+    }
+
+    /// Ends the agent and starts that of another device in its place.
+    ///
+    /// # Errors
+    /// The pair was not set up for a second device, or its agent does not start.
+    pub(super) async fn change_device(&mut self, client: &Namespace) -> Result<(), PairError> {
+        let invite = self.spare.take();
+        let invite = invite.ok_or_else(|| PairError::Invite("none for a second device".to_owned()))?;
+        self.agent.end().await?;
+        let plan = self.plan.clone();
+        self.agent = client
+            .run(move || async move { start_agent(&plan, "second-agent", &invite).await })
+            .await?;
+        Ok(())
     }
 }
 
-async fn start_gateway(plan: &PairPlan) -> Result<(Service, String), PairError> {
+async fn start_gateway(plan: &PairPlan) -> Result<(Service, String, Option<String>), PairError> {
     let program = programs::ours(&plan.bin_dir, "longhaul-gateway")?;
     let state = private_folder(&plan.temporary, "gateway")?;
     let command = |verb: &str| {
@@ -107,9 +144,25 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, String), PairError> 
         command.arg(verb).arg("--state-dir").arg(&state);
         command
     };
-    let mut invite = command("invite");
-    let printed = invite
-        .args(["--name", "bench", "--address", GATEWAY])
+    let line = invite(command("invite"), "bench").await?;
+    let spare = if plan.state == State::SecondDevice {
+        Some(invite(command("invite"), "second").await?)
+    } else {
+        None
+    };
+    let mut run = command("run");
+    run.args(["--listen", GATEWAY, "--allow", ORIGINS])
+        .arg("--extra-ca")
+        .arg(&plan.ca);
+    let (gateway, _) =
+        Service::start_ready("longhaul-gateway", run, plan.temporary.join("gateway.log")).await?;
+    Ok((gateway, line, spare))
+}
+
+/// The line that a device enrols with; `command` is `longhaul-gateway invite` with its state.
+async fn invite(mut command: Command, name: &str) -> Result<String, PairError> {
+    let printed = command
+        .args(["--name", name, "--address", GATEWAY])
         .output()
         .await?;
     if !printed.status.success() {
@@ -120,22 +173,13 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, String), PairError> 
     let line = printed
         .lines()
         .find(|line| line.trim().parse::<longhaul_types::Invite>().is_ok());
-    let line = line
-        .ok_or_else(|| PairError::Invite("it printed none".to_owned()))?
-        .trim()
-        .to_owned();
-    let mut run = command("run");
-    run.args(["--listen", GATEWAY, "--allow", ORIGINS])
-        .arg("--extra-ca")
-        .arg(&plan.ca);
-    let (gateway, _) =
-        Service::start_ready("longhaul-gateway", run, plan.temporary.join("gateway.log")).await?;
-    Ok((gateway, line))
+    line.map(|line| line.trim().to_owned())
+        .ok_or_else(|| PairError::Invite("it printed none".to_owned()))
 }
 
-async fn start_agent(plan: &PairPlan, invite: &str) -> Result<Service, PairError> {
+async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Service, PairError> {
     let program = programs::ours(&plan.bin_dir, "longhaul-agent")?;
-    let state = private_folder(&plan.temporary, "agent")?;
+    let state = private_folder(&plan.temporary, folder)?;
     let mut run = clean(&program);
     run.arg("run").arg("--listen").arg(PROXY.to_string());
     run.arg("--control").arg(CONTROL.to_string());
@@ -148,8 +192,12 @@ async fn start_agent(plan: &PairPlan, invite: &str) -> Result<Service, PairError
     if plan.image_level != ImageLevel::Original {
         run.args(["--image-level", plan.image_level.name()]);
     }
+    if plan.push == Push::Off {
+        run.arg("--no-push");
+    }
     run.env("LONGHAUL_INVITE", invite);
-    let (agent, _) = Service::start_ready("longhaul-agent", run, plan.temporary.join("agent.log")).await?;
+    let log = plan.temporary.join(format!("{folder}.log"));
+    let (agent, _) = Service::start_ready("longhaul-agent", run, log).await?;
     Ok(agent)
 }
 
@@ -176,8 +224,8 @@ pub(super) async fn session_open() -> Result<(), PairError> {
     }
 }
 
-/// The agent's `/status.json`.
-async fn status() -> Option<serde_json::Value> {
+/// The agent's `/status.json`. Call it on the thread of the client's namespace.
+pub(super) async fn status() -> Option<serde_json::Value> {
     let mut stream = TcpStream::connect(CONTROL).await.ok()?;
     let request = format!("GET /status.json HTTP/1.0\r\nHost: {CONTROL}\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;

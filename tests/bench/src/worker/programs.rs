@@ -21,6 +21,9 @@ pub enum ProgramError {
     /// It is an older one.
     #[error("this version's agent knows no image levels; use --image-level original")]
     NoImageLevels,
+    /// It is an older one.
+    #[error("this version's agent has no --no-push; leave `longhaul-nopush` away")]
+    NoPushFlag,
     /// Another's.
     #[error("`{name}` is not installed; on Debian: apt-get install {name}")]
     Other {

@@ -2,11 +2,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use longhaul_loader::{ObjectClass, ObjectLoad, Outcome, PageLoad};
-use longhaul_netem::DelayHistogram;
+use longhaul_netem::{DelayHistogram, LinkStats};
 use longhaul_pages::{IdealSizes, Page, ideal_sizes};
 use longhaul_report::{Detail, DetailObject, Row, Sample};
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 use longhaul_world::{LinkSample, Snapshot};
+use serde_json::Value;
 use url::Url;
 
 use super::network::{Between, Network};
@@ -23,8 +24,8 @@ const SMOOTHED: ByteCount = ByteCount::new(6000);
 /// Points of a curve.
 const MAX_SAMPLES: usize = 240;
 
-/// The counters at the beginning of a load.
-pub(super) struct Start {
+/// The counters at one time.
+struct Counters {
     hop: Snapshot,
     internet: Snapshot,
     cpu: (Duration, Duration),
@@ -32,11 +33,8 @@ pub(super) struct Start {
     connections: u64,
 }
 
-impl Start {
-    pub(super) fn take(network: &Network) -> Self {
-        let _ = network.world.hop().take_queueing_delays();
-        let _ = network.world.hop().take_lateness();
-        let _ = network.world.hop().take_samples();
+impl Counters {
+    fn take(network: &Network) -> Self {
         Self {
             hop: network.world.hop().snapshot(),
             internet: network.world.internet().snapshot(),
@@ -47,9 +45,55 @@ impl Start {
     }
 }
 
+/// The counters at the beginning of a load.
+pub(super) struct Start {
+    counters: Counters,
+    push: Option<Value>,
+}
+
+impl Start {
+    pub(super) async fn take(network: &Network) -> Self {
+        let push = network.agent_counters().await;
+        network.forget_memory();
+        let _ = network.world.hop().take_queueing_delays();
+        let _ = network.world.hop().take_lateness();
+        let _ = network.world.hop().take_samples();
+        Self {
+            counters: Counters::take(network),
+            push,
+        }
+    }
+}
+
+/// The counters when the hop was quiet behind a load, before the browser went elsewhere.
+pub(super) struct End {
+    counters: Counters,
+    queueing: DelayHistogram,
+    lateness: DelayHistogram,
+    samples: Vec<LinkSample>,
+    memory: (Option<u64>, Option<u64>),
+    /// What the agent counted once the page was left.
+    pub(super) push: Option<Value>,
+}
+
+impl End {
+    pub(super) fn take(network: &Network) -> Self {
+        let hop = network.world.hop();
+        Self {
+            counters: Counters::take(network),
+            queueing: hop.take_queueing_delays().0,
+            lateness: hop.take_lateness(),
+            samples: hop.take_samples(),
+            memory: network.memory(),
+            push: None,
+        }
+    }
+}
+
 /// A load that has ended, well or not.
 pub(super) struct Measured<'a> {
     pub(super) start: Start,
+    pub(super) end: End,
     /// When the browser was told to navigate.
     pub(super) began: Timestamp,
     pub(super) ended: Timestamp,
@@ -147,13 +191,14 @@ impl Measured<'_> {
         }
         ideals(&mut row, &sizes, self.link, job);
         let end = self.began + Duration::from_secs_f64(row.time_s);
-        counters(&mut row, self.network, &self.start);
-        row.hop_idle_while_missing = idle_share(self.network, self.link, job, self.began, end);
+        counters(&mut row, self.network, &self.start.counters, &self.end);
+        row.hop_idle_while_missing = idle_while_missing(self.network, self.link, job, self.began, end);
+        row.hop_idle_share = Some(idle_between(self.network, self.began, end));
+        push_counters(&mut row, self.start.push.as_ref(), self.end.push.as_ref());
         if job.detail {
-            let samples = self.network.world.hop().take_samples();
             row.detail = Some(Detail {
                 objects: objects.iter().take(MAX_OBJECTS).map(detail_object).collect(),
-                samples: course(&samples, self.began, end, self.link.rate_down),
+                samples: course(&self.end.samples, self.began, end, self.link.rate_down),
             });
         }
         (row, delivered)
@@ -236,46 +281,71 @@ fn ideals(row: &mut Row, sizes: &IdealSizes, link: &Link, job: &LoadJob) {
     row.link_rtt_s = link.rtt.as_secs_f64();
 }
 
-fn counters(row: &mut Row, network: &Network, start: &Start) {
-    let hop = network.world.hop();
-    let (now, internet) = (hop.snapshot(), network.world.internet().snapshot());
-    row.bytes_down = now
-        .down
-        .sent
-        .bytes
-        .bytes()
-        .saturating_sub(start.hop.down.sent.bytes.bytes());
-    row.bytes_up = now
-        .up
-        .sent
-        .bytes
-        .bytes()
-        .saturating_sub(start.hop.up.sent.bytes.bytes());
-    let from_origins = internet.down.sent.bytes.bytes();
-    row.origin_bytes = from_origins.saturating_sub(start.internet.down.sent.bytes.bytes());
+fn counters(row: &mut Row, network: &Network, start: &Counters, end: &End) {
+    let now = &end.counters;
+    let grown = |now: &LinkStats, start: &LinkStats| {
+        let (now, start) = (now.sent.bytes.bytes(), start.sent.bytes.bytes());
+        now.saturating_sub(start)
+    };
+    row.bytes_down = grown(&now.hop.down, &start.hop.down);
+    row.bytes_up = grown(&now.hop.up, &start.hop.up);
+    row.origin_bytes = grown(&now.internet.down, &start.internet.down);
     if !matches!(network.between, Between::Squid(_) | Between::Pair(_)) {
         // Chromium does not tell of connections that carried no response.
-        let accepted = network
-            .hosting
-            .statistics()
-            .connections
-            .saturating_sub(start.connections);
+        let accepted = now.connections.saturating_sub(start.connections);
         row.connections = row.connections.max(accepted);
-        row.dns_lookups = network.names.questions().total().saturating_sub(start.questions);
+        row.dns_lookups = now.questions.saturating_sub(start.questions);
     }
-    let (queueing, _): (DelayHistogram, _) = hop.take_queueing_delays();
-    row.queue_p95_s = queueing.percentile(95).as_secs_f64();
-    row.emulator_lateness_s = hop.take_lateness().percentile(99).as_secs_f64();
-    let (agent, gateway) = network.cpu();
-    row.cpu_agent_s = agent.saturating_sub(start.cpu.0).as_secs_f64();
-    row.cpu_gateway_s = gateway.saturating_sub(start.cpu.1).as_secs_f64();
+    row.queue_p95_s = end.queueing.percentile(95).as_secs_f64();
+    row.emulator_lateness_s = end.lateness.percentile(99).as_secs_f64();
+    row.cpu_agent_s = now.cpu.0.saturating_sub(start.cpu.0).as_secs_f64();
+    row.cpu_gateway_s = now.cpu.1.saturating_sub(start.cpu.1).as_secs_f64();
+    (row.rss_agent_bytes, row.rss_gateway_bytes) = end.memory;
+}
+
+/// What the agent's counters have grown by from before the load until the page was left. An agent that does not count
+/// something leaves it open.
+fn push_counters(row: &mut Row, start: Option<&Value>, end: Option<&Value>) {
+    let (Some(start), Some(end)) = (start, end) else {
+        return;
+    };
+    let grown = |key: &str| {
+        Some(
+            end[key]
+                .as_u64()?
+                .saturating_sub(start[key].as_u64().unwrap_or(0)),
+        )
+    };
+    row.pushed_bytes = grown("pushed_bytes");
+    row.pushed_objects = grown("pushed_objects");
+    row.push_taken_bytes = grown("push_taken_bytes");
+    row.push_taken_objects = grown("push_taken_objects");
+    row.push_wasted_bytes = grown("push_wasted_bytes").unwrap_or(0);
+    row.cache_hits = grown("cache_hits");
+    let exits = end["exits"].as_object().into_iter().flatten();
+    row.exits = exits
+        .filter_map(|(reason, count)| {
+            let before = start["exits"][reason].as_u64().unwrap_or(0);
+            let count = count.as_u64()?.saturating_sub(before);
+            (count > 0).then(|| (reason.clone(), count))
+        })
+        .collect();
 }
 
 /// The share of idle time in the span in which an ideal sender would have kept the hop busy: it begins when the request
 /// has come and the origin has answered, and its last byte leaves one propagation delay before it arrives.
-fn idle_share(network: &Network, link: &Link, job: &LoadJob, began: Timestamp, end: Timestamp) -> f64 {
+fn idle_while_missing(
+    network: &Network,
+    link: &Link,
+    job: &LoadJob,
+    began: Timestamp,
+    end: Timestamp,
+) -> f64 {
     let back = |at: Timestamp| Timestamp::from_nanos(at.as_nanos().saturating_sub(nanos(link.rtt / 2)));
-    let (from, to) = (back(began + rtt(link, job)), back(end));
+    idle_between(network, back(began + rtt(link, job)), back(end))
+}
+
+fn idle_between(network: &Network, from: Timestamp, to: Timestamp) -> f64 {
     let span = to.saturating_since(from);
     if span.is_zero() {
         return 0.0;

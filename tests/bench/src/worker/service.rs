@@ -129,6 +129,38 @@ impl Service {
         self.child.id().map_or(Duration::ZERO, cpu_of)
     }
 
+    /// Most memory that it has held since the last [`Self::forget_memory`], bytes (proc(5), `VmHWM`).
+    pub(super) fn peak_memory(&self) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib * 1024)
+    }
+
+    /// From now on [`Self::peak_memory`] counts anew, where the system allows it; else it counts from the start.
+    pub(super) fn forget_memory(&self) {
+        if let Some(pid) = self.child.id() {
+            let _refused = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+        }
+    }
+
+    /// Asks it to end as a user's Ctrl-C does, and waits for that.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub(super) async fn end(&mut self) -> Result<(), ServiceError> {
+        let Some(pid) = self.child.id() else { return Ok(()) };
+        let sent = Command::new("kill")
+            .args(["-INT", &pid.to_string()])
+            .status()
+            .await;
+        let ended = timeout(READY, self.child.wait()).await;
+        match (sent, ended) {
+            (Ok(_), Ok(Ok(_))) => Ok(()),
+            _ => Err(self.not_ready("does not end")),
+        }
+    }
+
     /// The error that says what it did, with the end of its log.
     pub(super) fn not_ready(&self, what: &str) -> ServiceError {
         let text = fs::read_to_string(&self.log).unwrap_or_default();

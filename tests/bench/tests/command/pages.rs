@@ -106,7 +106,16 @@ fn every_system_loads_a_page_whole() {
     assert_eq!(number(direct, "pipelining_factor"), 1.0);
     assert!(number(find(&results, "direct-pipelined", "model"), "pipelining_factor") > 1.0);
     assert_eq!(direct["dns_lookups"].as_u64(), Some(4), "one for each host");
+    for row in rows(&results) {
+        let (all, ideal) = (
+            number(row, "hop_idle_share"),
+            number(row, "hop_idle_while_missing"),
+        );
+        // The request's way and the handshakes are idle time that an ideal sender would not have used either.
+        assert!((0.0..=1.0).contains(&all) && all >= ideal - 0.05, "{row}");
+    }
     let longhaul = find(&results, "longhaul", "model");
+    assert!(number(longhaul, "rss_agent_bytes") > 1e6 && number(longhaul, "rss_gateway_bytes") > 1e6);
     assert_eq!(longhaul["dns_lookups"].as_u64(), Some(0));
     assert!(number(longhaul, "cpu_agent_s") > 0.0 && number(longhaul, "cpu_gateway_s") > 0.0);
     let environment = &results["environment"];
@@ -272,4 +281,69 @@ fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
         "{warm}"
     );
     assert_eq!(warm["objects"], cold["objects"]);
+}
+
+#[test]
+fn second_visits_and_second_devices_are_loaded_whole() {
+    if !worlds() || !programs() {
+        return;
+    }
+    let folder = folder();
+    let (results, report) = (path(&folder, "results.json"), path(&folder, "report.html"));
+    let mut command = bench(&["pages", "--link", "umts-384", "--pages", "mail", "--runs", "1"]);
+    command
+        .args([
+            "--system",
+            "direct,longhaul",
+            "--state",
+            "cold,revisit,warm,second-device",
+            "--json",
+        ])
+        .arg(&results);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", said(&output));
+    let found = json(&results);
+    assert_eq!(rows(&found).len(), 8);
+    for row in rows(&found) {
+        assert_eq!(
+            (row["failed"].as_u64(), row["objects"].as_u64()),
+            (Some(0), Some(11)),
+            "{row}"
+        );
+        let (taken, pushed) = (row["push_taken_bytes"].as_u64(), row["pushed_bytes"].as_u64());
+        assert!(taken <= pushed, "more taken than pushed: {row}");
+        if row["system"] == "direct" {
+            assert_eq!(pushed, None, "{row}");
+        }
+    }
+    let output = run(bench(&["report"]).arg(&results).arg("--out").arg(&report));
+    assert!(output.status.success(), "{}", said(&output));
+    let html = std::fs::read_to_string(&report).expect("a report");
+    assert!(html.contains("Coming back") && html.contains("second-device"));
+}
+
+#[test]
+fn nothing_is_pushed_where_push_is_off() {
+    if !worlds() || !programs() {
+        return;
+    }
+    let folder = folder();
+    let results = path(&folder, "results.json");
+    let mut command = bench(&["pages", "--link", "umts-384", "--pages", "mail", "--runs", "1"]);
+    let output = run(command
+        .args(["--system", "longhaul-nopush", "--json"])
+        .arg(&results));
+    if said(&output).contains("--no-push") {
+        println!("SKIPPED: {}", said(&output));
+        return;
+    }
+    assert!(output.status.success(), "{}", said(&output));
+    for row in rows(&json(&results)) {
+        assert_eq!(
+            (row["failed"].as_u64(), row["objects"].as_u64()),
+            (Some(0), Some(11)),
+            "{row}"
+        );
+        assert!(matches!(row["pushed_bytes"].as_u64(), None | Some(0)), "{row}");
+    }
 }

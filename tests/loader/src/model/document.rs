@@ -2,7 +2,7 @@
 use std::io::Write;
 
 use flate2::write::MultiGzDecoder;
-use longhaul::page::{Discovery, Reference};
+use longhaul::page::{Discovery, Reference, Viewport};
 use url::Url;
 
 /// Decoded bytes that are looked through: far more than any page, and a decompression bomb does no harm.
@@ -33,7 +33,7 @@ impl DocumentReader {
             _ => Coding::Other,
         };
         Self {
-            discovery: Discovery::new(url, charset),
+            discovery: Discovery::new(url, charset, Viewport::default()),
             coding,
             decoded: 0,
         }

@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, header};
-use longhaul::page::Destination;
+use longhaul::page::{Destination, MediaType};
 use url::Url;
 
 use super::{document::DocumentReader, framing::Head};
@@ -77,9 +77,9 @@ fn class_of(destination: Destination) -> ObjectClass {
         Destination::Document | Destination::Frame => ObjectClass::Document,
         Destination::Style | Destination::InactiveStyle => ObjectClass::Style,
         Destination::Script => ObjectClass::Script,
-        Destination::Image => ObjectClass::Image,
+        Destination::Image | Destination::Icon => ObjectClass::Image,
         Destination::Font => ObjectClass::Font,
-        Destination::Other => ObjectClass::Other,
+        Destination::Manifest | Destination::Other => ObjectClass::Other,
     }
 }
 
@@ -92,19 +92,13 @@ pub(super) fn location(head: &Head) -> Option<String> {
 
 /// Whether the body is looked through for what it loads.
 pub(super) fn is_html(headers: &HeaderMap) -> bool {
-    let value = joined(headers, &header::CONTENT_TYPE).to_ascii_lowercase();
-    let media_type = value.split(';').next().unwrap_or_default().trim();
-    matches!(media_type, "text/html" | "application/xhtml+xml" | "")
+    let media_type = MediaType::of_response(headers);
+    media_type.is_html() || media_type.essence.is_empty()
 }
 
 /// The charset that `Content-Type` names.
 pub(super) fn charset(headers: &HeaderMap) -> Option<String> {
-    let value = joined(headers, &header::CONTENT_TYPE).to_ascii_lowercase();
-    let charset = value
-        .split(';')
-        .skip(1)
-        .find_map(|parameter| parameter.trim().strip_prefix("charset="))?;
-    Some(charset.trim_matches(['"', '\'', ' ']).to_owned())
+    MediaType::of_response(headers).charset
 }
 
 /// The values of a list field.

@@ -6,7 +6,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
-use longhaul::page::{CookieJar, Destination, Reference, decode, discover_css, discover_html};
+use longhaul::page::{CookieJar, Destination, Reference, Viewport, decode, discover_css, discover_html};
 use tokio::time::Instant;
 use url::Url;
 
@@ -74,8 +74,8 @@ impl<'a> Page<'a> {
             stored: VecDeque::new(),
             error: None,
         };
-        let destination = Destination::Document;
-        page.add(Reference { url, destination }, None, 0, Vec::new(), started);
+        let document = Reference::new(url, Destination::Document);
+        page.add(document, None, 0, Vec::new(), started);
         page
     }
 
@@ -261,7 +261,7 @@ impl<'a> Page<'a> {
         chain: Vec<Url>,
         at: Instant,
     ) {
-        let Reference { url, destination } = reference;
+        let Reference { url, destination, .. } = reference;
         // A redirect back to where it came from is asked again: it may have set a cookie.
         let again = chain.contains(&url);
         if self.objects.len() >= self.limits.objects.max(1) || !(self.seen.insert(url.clone()) || again) {
@@ -317,7 +317,7 @@ impl<'a> Page<'a> {
         url.set_fragment(None);
         let (destination, referrer, depth) = (*destination, referrer.clone(), *depth);
         self.finished(object, Outcome::Delivered, body, at);
-        self.add(Reference { url, destination }, referrer, depth, chain, at);
+        self.add(Reference::new(url, destination), referrer, depth, chain, at);
     }
 
     fn use_stored(&mut self, object: usize) {
@@ -357,9 +357,11 @@ impl<'a> Page<'a> {
             (Destination::Document | Destination::Frame, None)
                 if is_html(headers) && *depth <= MAX_FRAME_DEPTH =>
             {
-                discover_html(body, &load.url, charset(headers).as_deref())
+                discover_html(body, &load.url, charset(headers).as_deref(), Viewport::default())
             }
-            (Destination::Style, None) => discover_css(&String::from_utf8_lossy(body), &load.url),
+            (Destination::Style, None) => {
+                discover_css(body, &load.url, charset(headers).as_deref(), Viewport::default())
+            }
             _ => Vec::new(),
         };
         self.finished(object, Outcome::Delivered, body, at);

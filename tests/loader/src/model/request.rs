@@ -90,8 +90,8 @@ fn accept(destination: Destination) -> &'static str {
             "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
         }
         Destination::Style | Destination::InactiveStyle => "text/css,*/*;q=0.1",
-        Destination::Image => "image/webp,image/*,*/*;q=0.8",
-        Destination::Script | Destination::Font | Destination::Other => "*/*",
+        Destination::Image | Destination::Icon => "image/webp,image/*,*/*;q=0.8",
+        Destination::Script | Destination::Font | Destination::Manifest | Destination::Other => "*/*",
     }
 }
 

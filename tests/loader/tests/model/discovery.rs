@@ -1,5 +1,5 @@
 //! Discovery in a document that arrives piece by piece finds what it finds in the whole document.
-use longhaul::page::{Discovery, Reference, discover_html};
+use longhaul::page::{Discovery, Reference, Viewport, discover_html};
 use proptest::prelude::*;
 use url::Url;
 
@@ -37,7 +37,7 @@ const PIECES: [&str; 30] = [
 ];
 
 fn streamed(html: &[u8], sizes: &[usize], url: &Url, charset: Option<&str>) -> Vec<Reference> {
-    let mut discovery = Discovery::new(url, charset);
+    let mut discovery = Discovery::new(url, charset, Viewport::default());
     let mut found = Vec::new();
     let mut rest = html;
     for size in sizes.iter().cycle() {
@@ -61,7 +61,7 @@ proptest! {
     ) {
         let url: Url = "http://a.test/dir/page".parse().unwrap();
         let html = pieces.concat();
-        let at_once = discover_html(html.as_bytes(), &url, charset);
+        let at_once = discover_html(html.as_bytes(), &url, charset, Viewport::default());
         prop_assert_eq!(streamed(html.as_bytes(), &sizes, &url, charset), at_once);
     }
 
@@ -71,22 +71,22 @@ proptest! {
         sizes in prop::collection::vec(1..20_usize, 1..10),
     ) {
         let url: Url = "http://a.test/".parse().unwrap();
-        prop_assert_eq!(streamed(&bytes, &sizes, &url, None), discover_html(&bytes, &url, None));
+        prop_assert_eq!(streamed(&bytes, &sizes, &url, None), discover_html(&bytes, &url, None, Viewport::default()));
     }
 }
 
 #[test]
 fn a_reference_is_known_when_its_tag_is_complete() {
     let url: Url = "http://a.test/".parse().unwrap();
-    let mut discovery = Discovery::new(&url, None);
+    let mut discovery = Discovery::new(&url, None, Viewport::default());
     let mut paths = |html: &str| -> Vec<String> {
         let found = discovery.write(html.as_bytes()).into_iter();
         found.map(|found| found.url.path().to_owned()).collect()
     };
     assert!(paths("<link rel=icon href=i.ico><img src=a.png").is_empty());
     assert_eq!(paths(">text <img src=b.png><img"), ["/a.png", "/b.png"]);
-    assert!(paths(" src=c.png><style>a { b: url(x.png) }".split_at(10).0).is_empty());
-    assert_eq!(paths("><style>a { b: url(x.png) }</sty"), ["/c.png"]);
+    assert!(paths(" src=c.png><style>img { background: url(x.png) }".split_at(10).0).is_empty());
+    assert_eq!(paths("><style>img { background: url(x.png) }</sty"), ["/c.png"]);
     assert_eq!(paths("le>"), ["/x.png"]);
     assert_eq!(discovery.finish()[0].url.path(), "/i.ico");
 }

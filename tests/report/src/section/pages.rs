@@ -171,10 +171,17 @@ fn every_figure(setting: &Setting, systems: &Systems<'_>) -> String {
             "DNS",
             "PF",
             "hop idle",
+            "hop idle of all",
             "queue p95 s",
+            "pushed",
+            "push taken",
+            "of objects",
             "push wasted",
+            "cache hits",
             "CPU s agent",
             "CPU s gateway",
+            "memory agent",
+            "memory gateway",
         ]
         .map(number),
     );
@@ -204,6 +211,9 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
     let bytes = |figure: fn(&Row) -> u64| {
         quantity::bytes_or_none(loads.median(|row| Some(quantity::count(figure(row)))))
     };
+    let counted_bytes = |figure: fn(&Row) -> Option<u64>| {
+        quantity::bytes_or_none(loads.median(|row| figure(row).map(quantity::count)))
+    };
     let count = |figure: fn(&Row) -> u64| {
         quantity::number_or_none(loads.median(|row| Some(quantity::count(figure(row)))))
     };
@@ -230,9 +240,28 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
         count(|row| row.dns_lookups),
         number(|row| row.pipelining_factor),
         quantity::percent_or_none(loads.median(|row| Some(row.hop_idle_while_missing))),
+        quantity::percent_or_none(loads.median(|row| row.hop_idle_share)),
         number(|row| Some(row.queue_p95_s)),
+        counted_bytes(|row| row.pushed_bytes),
+        quantity::percent_or_none(loads.median(useful_bytes)),
+        quantity::percent_or_none(loads.median(useful_objects)),
         bytes(|row| row.push_wasted_bytes),
+        number(|row| row.cache_hits.map(quantity::count)),
         number(|row| Some(row.cpu_agent_s)),
         number(|row| Some(row.cpu_gateway_s)),
+        counted_bytes(|row| row.rss_agent_bytes),
+        counted_bytes(|row| row.rss_gateway_bytes),
     ]
+}
+
+/// Of the pushed bytes, the share that the browser took.
+pub(super) fn useful_bytes(row: &Row) -> Option<f64> {
+    let (taken, pushed) = (row.push_taken_bytes?, row.pushed_bytes?);
+    quantity::quotient(quantity::count(taken), quantity::count(pushed))
+}
+
+/// Of the pushed objects, the share that the browser took.
+pub(super) fn useful_objects(row: &Row) -> Option<f64> {
+    let (taken, pushed) = (row.push_taken_objects?, row.pushed_objects?);
+    quantity::quotient(quantity::count(taken), quantity::count(pushed))
 }

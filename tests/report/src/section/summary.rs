@@ -1,11 +1,12 @@
 //! One table a link: every system against the ideal, over all pages.
-use super::Context;
+use super::{Context, pages::useful_bytes};
 use crate::{
     aggregate::Aggregate,
     markup::{Cell, Column, Table, Tone, escape, shorten},
     measurements::{Setting, Systems},
     quantity::{self, NONE},
     results::Row,
+    statistics::median as median_of,
 };
 
 pub(super) fn render(context: &Context<'_>) -> String {
@@ -31,6 +32,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
                 ("up / down", Column::Numbers),
                 ("queue p95, s", Column::Numbers),
                 ("hop idle", Column::Numbers),
+                ("push taken", Column::Numbers),
                 ("agent CPU s", Column::Numbers),
                 ("gateway CPU s", Column::Numbers),
             ],
@@ -50,7 +52,8 @@ const LEGEND: &str = "<p class=\"legend-text\">pages: pages with at least one lo
 condition; a system that lacks pages is marked, because its medians are over fewer pages. × ideal (gzip): the median over pages; quartiles and geometric mean likewise. FTP goodput: median × ideal \
 (gzip) with R reduced by 2.7&nbsp;%. direct / this: geometric mean, over the pages that both loaded, of the time of <code>direct</code> over \
 this system's; above 1 is faster than direct. down × ideal: bytes on the hop towards the client over the gzip ideal's. hop idle: share of the \
-load in which the hop was idle while something was missing.</p>";
+load in which the hop was idle while something was missing. push taken: share of the pushed bytes that the browser took before it left the \
+page.</p>";
 
 fn link_line(settings: &[(&Setting, &Systems<'_>)]) -> String {
     let row = settings
@@ -116,6 +119,10 @@ fn add_rows(context: &Context<'_>, table: &mut Table, setting: &Setting, systems
         cells.push(Cell::Number(quantity::percent_or_none(median(|row| {
             row.hop_idle_while_missing
         }))));
+        let taken = pages.values().filter_map(|loads| loads.median(useful_bytes));
+        cells.push(Cell::Number(quantity::percent_or_none(median_of(
+            &taken.collect::<Vec<_>>(),
+        ))));
         cells.push(Cell::Number(quantity::number_or_none(median(|row| {
             row.cpu_agent_s
         }))));

@@ -178,7 +178,15 @@ fn row(
         pipelining_factor: (loader == "model").then_some(1.0 + system.3),
         hop_idle_while_missing: (penalty / time).min(0.9),
         queue_p95_s: if longhaul { 0.12 } else { 0.9 * dice.roll() },
+        hop_idle_share: Some((penalty / time + 0.05).min(1.0)),
         push_wasted_bytes: if longhaul { 310 } else { 0 },
+        pushed_bytes: longhaul.then(|| whole(bytes)),
+        pushed_objects: longhaul.then(|| u64::from(page.2)),
+        push_taken_bytes: longhaul.then(|| whole(bytes * 0.9)),
+        push_taken_objects: longhaul.then(|| u64::from(page.2) - 1),
+        cache_hits: longhaul.then_some(2),
+        rss_agent_bytes: longhaul.then_some(31_000_000),
+        rss_gateway_bytes: longhaul.then_some(52_000_000),
         cpu_agent_s: if longhaul { 0.021 } else { 0.0 },
         cpu_gateway_s: if system.0.starts_with("direct") {
             0.0

@@ -1,0 +1,78 @@
+//! HTTP dates (RFC 9110 section 5.6.7) as [`UnixTime`].
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderValue, header::AsHeaderName};
+use longhaul_types::UnixTime;
+
+/// The only value of a date field, if it is a date. Dates before 1970 count as 1970: nothing here tells them apart.
+pub(crate) fn field(headers: &HeaderMap, name: impl AsHeaderName) -> Option<UnixTime> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    parse(value.to_str().ok()?)
+}
+
+/// Reads a date in any of the three forms.
+pub(crate) fn parse(text: &str) -> Option<UnixTime> {
+    let time = httpdate::parse_http_date(text.trim()).ok()?;
+    let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Some(UnixTime::new(since_epoch))
+}
+
+/// Writes a date in the preferred form.
+pub(crate) fn write(time: UnixTime) -> HeaderValue {
+    // A formatted date is always a valid field value; the empty one would be an unreadable date, which is harmless.
+    HeaderValue::from_str(&httpdate::fmt_http_date(system(time)))
+        .unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// The same time as `SystemTime`, at most the last second of 9999, beyond which HTTP dates cannot be written.
+pub(crate) fn system(time: UnixTime) -> SystemTime {
+    SystemTime::UNIX_EPOCH + time.since_epoch().min(LAST)
+}
+
+const LAST: Duration = Duration::from_secs(253_402_300_799);
+
+#[cfg(test)]
+mod tests {
+    use http::header;
+
+    use super::*;
+
+    #[test]
+    fn three_forms_are_read_and_one_is_written() {
+        let expected = UnixTime::new(Duration::from_secs(784_111_777));
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(parse(text), Some(expected), "{text}");
+        }
+        assert_eq!(write(expected), "Sun, 06 Nov 1994 08:49:37 GMT");
+        for text in ["", "0", "-1", "1994-11-06"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(
+            write(UnixTime::new(Duration::MAX)),
+            "Fri, 31 Dec 9999 23:59:59 GMT"
+        );
+    }
+
+    #[test]
+    fn a_date_given_twice_is_none() {
+        let mut headers = HeaderMap::new();
+        headers.append(
+            header::EXPIRES,
+            HeaderValue::from_static("Sun, 06 Nov 1994 08:49:37 GMT"),
+        );
+        assert!(field(&headers, header::EXPIRES).is_some());
+        headers.append(
+            header::EXPIRES,
+            HeaderValue::from_static("Sun, 06 Nov 1994 08:49:37 GMT"),
+        );
+        assert_eq!(field(&headers, header::EXPIRES), None);
+    }
+}

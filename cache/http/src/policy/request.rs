@@ -1,0 +1,36 @@
+//! What a request says about caches (RFC 9111 section 5.2.1).
+use std::time::Duration;
+
+use http::{HeaderMap, header};
+
+use crate::{directives::Directives, list::members};
+
+/// How a request wants stored responses to be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// As their freshness says.
+    None,
+    /// `max-age=0`: validate (the reload button).
+    Revalidate,
+    /// `no-cache`, or `Pragma: no-cache` without `Cache-Control`: fetch from the origin (reload without cache).
+    Bypass,
+}
+
+/// Reads `Cache-Control` and `Pragma` of a request.
+pub fn reload(request: &HeaderMap) -> Reload {
+    let directives = Directives::of(request);
+    let pragma = members(request, header::PRAGMA).any(|member| member.eq_ignore_ascii_case("no-cache"));
+    if directives.has("no-cache") || pragma && !request.contains_key(header::CACHE_CONTROL) {
+        Reload::Bypass
+    } else if directives.seconds("max-age") == Some(Duration::ZERO) {
+        Reload::Revalidate
+    } else {
+        Reload::None
+    }
+}
+
+/// Whether the request must be answered without the origin, and with 504 if that cannot be done (RFC 9111 section
+/// 5.2.1.7).
+pub fn only_if_cached(request: &HeaderMap) -> bool {
+    Directives::of(request).has("only-if-cached")
+}

@@ -1,0 +1,148 @@
+use super::*;
+
+fn of(request: &[(&'static str, &'static str)], response: &[(&'static str, &'static str)]) -> Storage {
+    storage(&GET, &map(request), OK, &map(response))
+}
+
+#[test]
+fn responses_by_what_they_say() {
+    use Storage::{No, Private, Shared};
+    for (response, expected) in [
+        (&[][..], Private),
+        (&[("cache-control", "max-age=60")], Shared),
+        (&[("cache-control", "public")], Shared),
+        (&[("cache-control", "s-maxage=60")], Shared),
+        (&[("expires", "Mon, 07 Nov 1994 08:49:37 GMT")], Shared),
+        (&[("cache-control", "max-age=0")], Private),
+        (&[("cache-control", "s-maxage=0, max-age=60")], Private),
+        (&[("cache-control", "public, no-cache")], Private),
+        (&[("cache-control", "private, max-age=60")], Private),
+        (&[("cache-control", "Private=\"x\", max-age=60")], Private),
+        (&[("cache-control", "NO-STORE, max-age=60")], No),
+        (&[("cache-control", "x=\"open, no-store")], No),
+        (
+            &[("cache-control", "max-age=60"), ("cache-control", "no-store")],
+            No,
+        ),
+        (
+            &[("cache-control", "public, max-age=60"), ("set-cookie", "a=1")],
+            Private,
+        ),
+        (&[("cache-control", "max-age=60"), ("vary", "*")], No),
+        (&[("cache-control", "max-age=60"), ("vary", "Accept")], Shared),
+        (&[("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")], Private),
+        (
+            &[("cache-control", "max-age=60"), ("content-range", "bytes 0-1/2")],
+            No,
+        ),
+        (&[("content-type", "text/event-stream; charset=utf-8")], No),
+        (&[("content-type", "Multipart/X-Mixed-Replace;boundary=x")], No),
+    ] {
+        assert_eq!(of(&[], response), expected, "{response:?}");
+    }
+}
+
+#[test]
+fn responses_by_how_they_were_asked_for() {
+    use Storage::{No, Private, Shared};
+    let lasting = ("cache-control", "max-age=60");
+    let public = ("cache-control", "public, max-age=60");
+    for (request, response, expected) in [
+        (&[("authorization", "Basic eA==")][..], &[public][..], Private),
+        (&[("cookie", "a=1")], &[lasting], Private),
+        (&[("cookie", "a=1")], &[public], Shared),
+        (&[("cookie", "a=1")], &[("cache-control", "s-maxage=60")], Shared),
+        (
+            &[("cookie", "a=1")],
+            &[public, ("vary", "Accept, Cookie")],
+            Private,
+        ),
+        (&[], &[public, ("vary", "Cookie")], Shared),
+        (&[("cache-control", "no-store")], &[public], No),
+        (&[("x-forwarded-host", "evil.test")], &[public], Private),
+        (&[("x-original-url", "/admin")], &[public], Private),
+        (&[("range", "bytes=0-")], &[public], Private),
+        (
+            &[
+                ("sec-ch-ua", "x"),
+                ("sec-fetch-dest", "image"),
+                ("user-agent", "x"),
+                ("accept", "x"),
+            ],
+            &[public],
+            Shared,
+        ),
+    ] {
+        assert_eq!(of(request, response), expected, "{request:?} {response:?}");
+    }
+}
+
+#[test]
+fn permissions_of_one_origin_are_not_shared() {
+    let public = ("cache-control", "public, max-age=60");
+    let request = [("origin", "http://a.test")];
+    let with = |fields: &[(&'static str, &'static str)]| of(&request, &[&[public], fields].concat());
+    assert_eq!(with(&[]), Storage::Shared);
+    assert_eq!(with(&[("access-control-allow-origin", "*")]), Storage::Shared);
+    let named = ("access-control-allow-origin", "http://a.test");
+    assert_eq!(with(&[named]), Storage::Private);
+    assert_eq!(with(&[named, ("vary", "Origin")]), Storage::Shared);
+}
+
+#[test]
+fn methods_and_statuses() {
+    let public = map(&[("cache-control", "public, max-age=60")]);
+    for method in [Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
+        assert_eq!(storage(&method, &map(&[]), OK, &public), Storage::No, "{method}");
+    }
+    for (status, plain, lasting) in [
+        (200, Storage::Private, Storage::Shared),
+        (203, Storage::Private, Storage::Shared),
+        (301, Storage::Private, Storage::Shared),
+        (308, Storage::Private, Storage::Shared),
+        (302, Storage::No, Storage::Private),
+        (307, Storage::No, Storage::Private),
+        (404, Storage::Private, Storage::Private),
+        (410, Storage::Private, Storage::Private),
+        (206, Storage::No, Storage::No),
+        (304, Storage::No, Storage::No),
+        (401, Storage::No, Storage::No),
+        (500, Storage::No, Storage::No),
+        (503, Storage::No, Storage::No),
+    ] {
+        let status = StatusCode::from_u16(status).unwrap();
+        assert_eq!(storage(&GET, &map(&[]), status, &map(&[])), plain, "{status}");
+        assert_eq!(storage(&GET, &map(&[]), status, &public), lasting, "{status}");
+    }
+}
+
+#[test]
+fn what_agents_keep() {
+    let stores = |status: u16, fields: &[(&'static str, &'static str)]| {
+        agent_stores(StatusCode::from_u16(status).unwrap(), &map(fields))
+    };
+    assert!(stores(200, &[]));
+    assert!(stores(
+        200,
+        &[("cache-control", "private, no-cache"), ("set-cookie", "a=1")]
+    ));
+    assert!(stores(200, &[("vary", "*")]));
+    assert!(stores(404, &[]));
+    assert!(stores(302, &[("cache-control", "max-age=60")]));
+    assert!(!stores(302, &[]));
+    assert!(!stores(200, &[("cache-control", "no-store")]));
+    assert!(!stores(200, &[("content-type", "text/event-stream")]));
+    assert!(!stores(200, &[("content-range", "bytes 0-1/2")]));
+    for status in [204, 206, 304, 500] {
+        assert!(!stores(status, &[("cache-control", "max-age=60")]), "{status}");
+    }
+}
+
+#[test]
+fn unsafe_methods_invalidate() {
+    assert!(invalidates(&Method::POST, OK));
+    assert!(invalidates(&Method::DELETE, StatusCode::SEE_OTHER));
+    assert!(!invalidates(&Method::POST, StatusCode::INTERNAL_SERVER_ERROR));
+    assert!(!invalidates(&GET, OK));
+    assert!(!invalidates(&Method::OPTIONS, OK));
+}

@@ -1,0 +1,201 @@
+//! Which request fields choose a response (`Vary`, RFC 9111 section 4.1), and keys made of them.
+//!
+//! `Accept-Encoding` never counts: bodies are kept with their content codings undone, and origins are always asked
+//! with the same one ([`crate::coding::ORIGIN_ACCEPT_ENCODING`]).
+use http::{HeaderMap, HeaderName, header};
+use longhaul_types::ContentHash;
+
+use crate::{cookies, list::members};
+
+/// What the `Vary` fields of a response say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vary {
+    /// One response for all requests.
+    None,
+    /// `*`, or more than anybody can compare: the response fits no other request.
+    Any,
+    /// These request fields matter, sorted, each once.
+    Names(Vec<HeaderName>),
+}
+
+/// Reads the `Vary` fields of a response.
+pub fn of(response: &HeaderMap) -> Vary {
+    let mut names: Vec<HeaderName> = Vec::new();
+    for value in response.get_all(header::VARY) {
+        // Without knowing what the field says nothing can be compared.
+        if value.to_str().is_err() {
+            return Vary::Any;
+        }
+    }
+    for member in members(response, header::VARY) {
+        let Ok(name) = member.parse::<HeaderName>() else {
+            return Vary::Any;
+        };
+        if member == "*" || names.len() > MAX_NAMES {
+            return Vary::Any;
+        }
+        if name != header::ACCEPT_ENCODING {
+            names.push(name);
+        }
+    }
+    names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.dedup();
+    if names.is_empty() {
+        Vary::None
+    } else {
+        Vary::Names(names)
+    }
+}
+
+/// A key of the request fields that the response's `Vary` names: equal keys mean that the response fits both
+/// requests. None if it names nothing, and also for [`Vary::Any`], whose responses fit no second request: ask
+/// [`of`] first.
+///
+/// Several fields of one name are joined, that of cookies by `"; "`; an absent field differs from an empty one.
+pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
+    let Vary::Names(names) = of(response) else {
+        return None;
+    };
+    let mut text = Vec::new();
+    for name in names {
+        text.extend_from_slice(name.as_str().as_bytes());
+        match value(request, &name) {
+            Some(value) => {
+                text.push(b':');
+                text.extend_from_slice(&value);
+            }
+            None => text.push(b'-'),
+        }
+        // No field value contains a line feed.
+        text.push(b'\n');
+    }
+    Some(short_hash(&text))
+}
+
+/// The request fields that the response's `Vary` names, as a cache keeps them with the response.
+pub fn nominated(response: &HeaderMap, request: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    if let Vary::Names(names) = of(response) {
+        for name in names {
+            for value in request.get_all(&name) {
+                kept.append(name.clone(), value.clone());
+            }
+        }
+    }
+    kept
+}
+
+/// A key of a request's cookie string, byte for byte. None if it has no `Cookie` field.
+pub fn cookie_key(request: &HeaderMap) -> Option<[u8; 8]> {
+    cookies::joined(request).map(|cookies| short_hash(&cookies))
+}
+
+fn value(request: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
+    if name == header::COOKIE {
+        return cookies::joined(request);
+    }
+    let mut values = request.get_all(name).iter();
+    let mut whole = values.next()?.as_bytes().to_vec();
+    for value in values {
+        whole.extend_from_slice(b", ");
+        whole.extend_from_slice(value.as_bytes());
+    }
+    Some(whole)
+}
+
+fn short_hash(text: &[u8]) -> [u8; 8] {
+    let mut short = [0; 8];
+    short.copy_from_slice(&ContentHash::of(text).as_bytes()[..8]);
+    short
+}
+
+/// More names than this are taken for `*`: keys stay cheap.
+const MAX_NAMES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        fields.collect()
+    }
+
+    #[test]
+    fn fields_of_vary() {
+        let vary = |value| of(&map(&[("vary", value)]));
+        assert_eq!(of(&map(&[])), Vary::None);
+        assert_eq!(vary(""), Vary::None);
+        assert_eq!(vary("Accept-Encoding"), Vary::None);
+        assert_eq!(vary("*"), Vary::Any);
+        assert_eq!(vary("accept, *"), Vary::Any);
+        assert_eq!(vary("not a name"), Vary::Any);
+        let two = [("vary", "Cookie, accept-encoding"), ("vary", "Accept,COOKIE")];
+        assert_eq!(of(&map(&two)), Vary::Names(vec![header::ACCEPT, header::COOKIE]));
+        let mut unreadable = HeaderMap::new();
+        unreadable.insert(header::VARY, HeaderValue::from_bytes(b"accept\xff").unwrap());
+        assert_eq!(of(&unreadable), Vary::Any);
+        let mut many = HeaderMap::new();
+        for index in 0..40 {
+            many.append(
+                header::VARY,
+                HeaderValue::from_str(&format!("x-{index}")).unwrap(),
+            );
+        }
+        assert_eq!(of(&many), Vary::Any);
+    }
+
+    #[test]
+    fn keys_tell_what_vary_names_and_nothing_else() {
+        let response = map(&[("vary", "Accept, Cookie, Accept-Encoding")]);
+        let base = [("accept", "image/webp"), ("cookie", "a=1"), ("user-agent", "x")];
+        let key_of = |fields: &[(&'static str, &'static str)]| key(&response, &map(fields)).unwrap();
+        let same = [
+            ("user-agent", "y"),
+            ("accept-encoding", "br"),
+            ("cookie", "a=1"),
+            ("accept", "image/webp"),
+        ];
+        assert_eq!(key_of(&base), key_of(&same));
+        for other in [
+            &[("accept", "image/webp"), ("cookie", "a=2")][..],
+            &[("accept", "image/webp")],
+            &[("accept", "image/webp"), ("cookie", "")],
+            &[("cookie", "a=1"), ("accept", "")],
+            &[("cookie", "a=1")],
+        ] {
+            assert_ne!(key_of(&base), key_of(other), "{other:?}");
+        }
+        assert_eq!(key(&map(&[]), &map(&base)), None);
+        assert_eq!(key(&map(&[("vary", "*")]), &map(&base)), None);
+        // The order of the names does not matter.
+        let reversed = map(&[("vary", "cookie"), ("vary", "accept")]);
+        assert_eq!(key(&reversed, &map(&base)), Some(key_of(&base)));
+    }
+
+    #[test]
+    fn nominated_fields_give_the_same_key() {
+        let response = map(&[("vary", "Accept, Accept-Language")]);
+        let request = map(&[("accept", "a"), ("accept", "b"), ("cookie", "c=1")]);
+        let kept = nominated(&response, &request);
+        assert_eq!(kept.len(), 2);
+        assert_eq!(key(&response, &kept), key(&response, &request));
+    }
+
+    #[test]
+    fn cookie_keys() {
+        assert_eq!(cookie_key(&map(&[])), None);
+        assert_eq!(
+            cookie_key(&map(&[("cookie", "a=1"), ("cookie", "b=2")])),
+            cookie_key(&map(&[("cookie", "a=1; b=2")]))
+        );
+        assert_ne!(
+            cookie_key(&map(&[("cookie", "a=1; b=2")])),
+            cookie_key(&map(&[("cookie", "b=2; a=1")]))
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! How a response is written into its row: everything in one sealed text, so that a row that was damaged is noticed.
+use std::time::Duration;
+
+use longhaul_types::{ContentHash, UnixTime};
+
+use crate::{Partition, StoredResponse};
+
+/// Bytes of the check sum of a row: the beginning of its BLAKE3.
+pub(super) const SUM: usize = 16;
+
+/// The check sum of a row.
+pub(super) fn sum(content: &[u8]) -> [u8; SUM] {
+    let mut sum = [0; SUM];
+    sum.copy_from_slice(&ContentHash::of(content).as_bytes()[..SUM]);
+    sum
+}
+
+/// The index key of a URL in a partition.
+pub(super) fn key(partition: &Partition, url: &str) -> [u8; SUM] {
+    let mut text = Vec::with_capacity(url.len() + 40);
+    put_partition(&mut text, partition);
+    text.extend_from_slice(url.as_bytes());
+    sum(&text)
+}
+
+/// Writes a response. All lengths are 32 bits, little-endian, before what they measure.
+pub(super) fn encode(response: &StoredResponse) -> Vec<u8> {
+    let mut to = Vec::with_capacity(1024);
+    put_partition(&mut to, &response.partition);
+    put_bytes(&mut to, response.url.as_bytes());
+    to.extend_from_slice(&response.vary);
+    put_fields(&mut to, &response.request_fields);
+    to.extend_from_slice(&response.status.to_le_bytes());
+    put_fields(&mut to, &response.fields);
+    put_bytes(&mut to, response.chk.as_ref().map_or(&[], |chk| chk.as_bytes()));
+    to.extend_from_slice(&response.length.to_le_bytes());
+    put_time(&mut to, response.requested_at);
+    put_time(&mut to, response.received_at);
+    to
+}
+
+/// Reads a response; none if it was not written by [`encode`].
+pub(super) fn decode(content: &[u8]) -> Option<StoredResponse> {
+    let mut from = Reader(content);
+    let response = StoredResponse {
+        partition: from.partition()?,
+        url: from.text()?,
+        vary: from.array()?,
+        request_fields: from.fields()?,
+        status: u16::from_le_bytes(from.array()?),
+        fields: from.fields()?,
+        chk: from.hash()?,
+        length: u64::from_le_bytes(from.array()?),
+        requested_at: from.time()?,
+        received_at: from.time()?,
+    };
+    from.0.is_empty().then_some(response)
+}
+
+fn put_partition(to: &mut Vec<u8>, partition: &Partition) {
+    let (tag, name): (u8, &[u8]) = match partition {
+        Partition::Shared => (0, &[]),
+        Partition::Device(key) => (1, key),
+        Partition::Site(host) => (2, host.as_bytes()),
+    };
+    to.push(tag);
+    put_bytes(to, name);
+}
+
+fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
+    // Longer ones are refused before (`MAX_RESPONSE`); a length that is capped makes a text that does not decode.
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    to.extend_from_slice(&length.to_le_bytes());
+    to.extend_from_slice(bytes);
+}
+
+fn put_fields(to: &mut Vec<u8>, fields: &[(String, Vec<u8>)]) {
+    let count = u32::try_from(fields.len()).unwrap_or(u32::MAX);
+    to.extend_from_slice(&count.to_le_bytes());
+    for (name, value) in fields {
+        put_bytes(to, name.as_bytes());
+        put_bytes(to, value);
+    }
+}
+
+fn put_time(to: &mut Vec<u8>, time: UnixTime) {
+    let since_epoch = time.since_epoch();
+    to.extend_from_slice(&since_epoch.as_secs().to_le_bytes());
+    to.extend_from_slice(&since_epoch.subsec_nanos().to_le_bytes());
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        usize::try_from(u32::from_le_bytes(self.array()?)).ok()
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        Some(std::str::from_utf8(self.bytes()?).ok()?.to_owned())
+    }
+
+    fn partition(&mut self) -> Option<Partition> {
+        let [tag] = self.array()?;
+        let name = self.bytes()?;
+        match tag {
+            0 => name.is_empty().then_some(Partition::Shared),
+            1 => Some(Partition::Device(name.try_into().ok()?)),
+            2 => Some(Partition::Site(std::str::from_utf8(name).ok()?.to_owned())),
+            _ => None,
+        }
+    }
+
+    fn fields(&mut self) -> Option<Vec<(String, Vec<u8>)>> {
+        let count = self.length()?;
+        // A field takes at least its two lengths, so the count is bounded by what is there.
+        (0..count)
+            .map(|_| Some((self.text()?, self.bytes()?.to_vec())))
+            .collect()
+    }
+
+    fn hash(&mut self) -> Option<Option<ContentHash>> {
+        match self.bytes()? {
+            [] => Some(None),
+            bytes => Some(Some(ContentHash::from_bytes(bytes.try_into().ok()?))),
+        }
+    }
+
+    fn time(&mut self) -> Option<UnixTime> {
+        let seconds = u64::from_le_bytes(self.array()?);
+        let nanos = u32::from_le_bytes(self.array()?);
+        (nanos < 1_000_000_000).then(|| UnixTime::new(Duration::new(seconds, nanos)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn partitions() -> impl Strategy<Value = Partition> {
+        prop_oneof![
+            Just(Partition::Shared),
+            any::<[u8; 32]>().prop_map(Partition::Device),
+            ".{0,12}".prop_map(Partition::Site),
+        ]
+    }
+
+    fn fields() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
+        prop::collection::vec(("[a-z-]{1,9}", prop::collection::vec(any::<u8>(), 0..20)), 0..6)
+    }
+
+    prop_compose! {
+        fn responses()(
+            partition in partitions(), url in ".{0,40}", vary: [u8; 8], request_fields in fields(), status: u16,
+            fields in fields(), chk: Option<[u8; 32]>, length: u64, times: [u32; 4],
+        ) -> StoredResponse {
+            let time = |seconds: u32, nanos: u32| {
+                UnixTime::new(Duration::new(seconds.into(), nanos % 1_000_000_000))
+            };
+            StoredResponse {
+                partition, url, vary, request_fields, status, fields,
+                chk: chk.map(ContentHash::from_bytes), length,
+                requested_at: time(times[0], times[1]), received_at: time(times[2], times[3]),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn responses_round_trip(response in responses()) {
+            prop_assert_eq!(decode(&encode(&response)), Some(response));
+        }
+
+        #[test]
+        fn anything_else_is_refused_quietly(response in responses(), cut: prop::sample::Index, junk: Vec<u8>) {
+            let mut content = encode(&response);
+            content.truncate(cut.index(content.len()));
+            prop_assert_eq!(decode(&content), None);
+            let _ = decode(&junk);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Keeping within the quota, step by step (GreedyDual-Size-Frequency, see [`crate::Cost`]), and telling of it.
+use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
+
+use longhaul_types::ContentHash;
+use rusqlite::params;
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use super::{Store, bodies::chunk_ids, file::PAGE, hash_of, recovery::Writing};
+
+/// Chunks (or bodies, or groups of responses) removed in a step: 1 MiB.
+const STEP: usize = 16;
+/// Candidates looked at: the first that is neither being read nor new is evicted.
+const CANDIDATES: usize = 64;
+/// Bodies that count as new: whoever stored one is about to ask for it. They leave only if nothing else can.
+const NEW: i64 = 32;
+/// Pages given back to the disk in a step.
+const VACUUM_STEP: u32 = 64;
+/// Hashes that wait for their reader: 2 MiB.
+const MOST_UNSENT: usize = 65_536;
+/// Hashes in a batch: a message of the session carries 6 bytes of each.
+const BATCH: usize = 1024;
+
+/// The state of eviction.
+#[derive(Debug)]
+pub(super) struct Eviction {
+    /// `L`: the priority of the body evicted last.
+    floor: f64,
+    /// A size below the quota, kept until a time, after the disk was full.
+    modest: Option<(u64, Instant)>,
+    reports: mpsc::Sender<Vec<ContentHash>>,
+    unsent: VecDeque<ContentHash>,
+}
+
+impl Eviction {
+    pub(super) fn new(reports: mpsc::Sender<Vec<ContentHash>>) -> Self {
+        Self {
+            floor: 0.0,
+            modest: None,
+            reports,
+            unsent: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn floor(&self) -> f64 {
+        self.floor
+    }
+
+    pub(super) fn limit_to(&mut self, size: u64, until: Instant) {
+        self.modest = Some((size, until));
+    }
+
+    /// After a reset, which reports itself by the state id.
+    pub(super) fn forget(&mut self) {
+        self.floor = 0.0;
+        self.unsent.clear();
+    }
+}
+
+impl Store {
+    /// `L` is never above the lowest priority, so that is what it is taken to be at the start.
+    pub(super) fn load_floor(&mut self) -> rusqlite::Result<()> {
+        let sql = "SELECT min(priority) FROM bodies WHERE chk IS NOT NULL";
+        let lowest: Option<f64> = self.connection.query_row(sql, [], |row| row.get(0))?;
+        self.eviction.floor = lowest.filter(|priority| priority.is_finite()).unwrap_or(0.0);
+        Ok(())
+    }
+
+    /// One step towards the quota. Returns whether there is more to do.
+    pub(super) fn reclaim(&mut self) -> rusqlite::Result<bool> {
+        if matches!(self.writing, Writing::Paused { .. }) {
+            return Ok(false);
+        }
+        let mut left = STEP;
+        while left > 0 {
+            if let Some(body) = self.garbage.front().copied() {
+                left = left.saturating_sub(self.remove_chunks(body, left)?.max(1));
+            } else if self.used()? <= self.size_limit() {
+                return self.give_back();
+            } else if self.evict_one()? {
+                left -= 1;
+            } else {
+                return self.give_back();
+            }
+        }
+        Ok(true)
+    }
+
+    fn size_limit(&mut self) -> u64 {
+        if let Writing::Shrinking { to } = self.writing {
+            return to;
+        }
+        if self
+            .eviction
+            .modest
+            .is_some_and(|(_, until)| Instant::now() >= until)
+        {
+            self.eviction.modest = None;
+        }
+        self.eviction
+            .modest
+            .map_or_else(|| self.quota.bytes(), |(size, _)| size.min(self.quota.bytes()))
+    }
+
+    /// Removes up to `most` chunks of a body without a name, and the body after its last chunk.
+    fn remove_chunks(&mut self, body: i64, most: usize) -> rusqlite::Result<usize> {
+        self.begin(0)?;
+        let sql =
+            "DELETE FROM chunks WHERE id IN (SELECT id FROM chunks WHERE id BETWEEN ?1 AND ?2 LIMIT ?3)";
+        let (from, to) = chunk_ids(body, 0);
+        let removed = self
+            .connection
+            .prepare_cached(sql)?
+            .execute(params![from, to, most])?;
+        if removed == 0 {
+            let sql = "DELETE FROM bodies WHERE id = ?1 AND chk IS NULL";
+            self.connection.prepare_cached(sql)?.execute([body])?;
+            self.garbage.pop_front();
+        }
+        Ok(removed)
+    }
+
+    /// Evicts the body that is worth least, or, without bodies, the oldest responses. Returns whether there was one.
+    fn evict_one(&mut self) -> rusqlite::Result<bool> {
+        self.write_uses()?;
+        let Some((body, chk, priority)) = self.least_worth()? else {
+            self.begin(0)?;
+            let sql = "DELETE FROM responses WHERE id IN (SELECT id FROM responses WHERE body IS NULL ORDER BY id LIMIT ?1)";
+            let removed = self.connection.prepare_cached(sql)?.execute([STEP])?;
+            self.totals.bodiless = self.totals.bodiless.saturating_sub(removed);
+            return Ok(removed > 0);
+        };
+        self.eviction.floor = self.eviction.floor.max(priority);
+        self.take_out(body, chk)?;
+        self.shared.counters.evicted.add(1);
+        Ok(true)
+    }
+
+    fn least_worth(&self) -> rusqlite::Result<Option<(i64, ContentHash, f64)>> {
+        let sql = "SELECT id, chk, priority FROM bodies WHERE chk IS NOT NULL ORDER BY priority LIMIT ?1";
+        let mut find = self.connection.prepare_cached(sql)?;
+        let mut rows = find.query([CANDIDATES])?;
+        let mut new = None;
+        while let Some(row) = rows.next()? {
+            let body: i64 = row.get(0)?;
+            if self.is_pinned(body) {
+                continue;
+            }
+            let candidate = (body, hash_of(row.get(1)?), row.get(2)?);
+            if body.saturating_add(NEW) < self.next_body {
+                return Ok(Some(candidate));
+            }
+            new.get_or_insert(candidate);
+        }
+        Ok(new)
+    }
+
+    /// Gives free pages back to the disk where the file is larger than it may be: the quota was lowered, or the disk
+    /// is full. Otherwise they are kept for what comes next. Returns whether there is more to do.
+    fn give_back(&mut self) -> rusqlite::Result<bool> {
+        let limit = self.size_limit();
+        let count = |sql: &str| -> rusqlite::Result<u64> {
+            self.connection
+                .prepare_cached(sql)?
+                .query_row([], |row| row.get(0))
+        };
+        let size = count("PRAGMA page_count")?.saturating_mul(PAGE);
+        let surplus = size > limit + limit / 16 && count("PRAGMA freelist_count")? > 0;
+        if surplus && self.vacuum()? {
+            return Ok(true);
+        }
+        if matches!(self.writing, Writing::Shrinking { .. }) {
+            self.shrunk();
+        }
+        Ok(false)
+    }
+
+    /// Returns whether a page was given back; a cache in memory has none to give.
+    fn vacuum(&mut self) -> rusqlite::Result<bool> {
+        self.begin(0)?;
+        let mut vacuum = self
+            .connection
+            .prepare(&format!("PRAGMA incremental_vacuum({VACUUM_STEP})"))?;
+        let mut rows = vacuum.query([])?;
+        let mut any = false;
+        while rows.next()?.is_some() {
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Passes hashes of bodies that are gone to whoever listens.
+    pub(super) fn report(&mut self, hashes: Vec<ContentHash>) {
+        self.eviction.unsent.extend(hashes);
+        while !self.eviction.unsent.is_empty() {
+            let count = self.eviction.unsent.len().min(BATCH);
+            let batch: Vec<_> = self.eviction.unsent.iter().take(count).copied().collect();
+            match self.eviction.reports.try_send(batch) {
+                Ok(()) => drop(self.eviction.unsent.drain(..count)),
+                Err(TrySendError::Full(_)) => break,
+                // Nobody will ever listen: then nobody has a mirror to keep true.
+                Err(TrySendError::Closed(_)) => self.eviction.unsent.clear(),
+            }
+        }
+        if self.eviction.unsent.len() > MOST_UNSENT {
+            self.eviction.unsent.clear();
+            self.shared.evictions_lost.store(true, Ordering::Release);
+        }
+    }
+
+    /// Changes the state id if hashes were dropped that somebody should have been told of.
+    pub(super) fn own_up(&mut self) -> rusqlite::Result<()> {
+        let lost = &self.shared.evictions_lost;
+        if !lost.load(Ordering::Acquire) || !self.shared.evictions_taken.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.shared.evictions_lost.store(false, Ordering::Release);
+        if self.writable().is_ok() {
+            self.begin(0)?;
+            let state = self.new_state()?;
+            self.shared.state.send_replace(state);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! The file on the disk: made, locked, opened, set aside.
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use longhaul_types::ByteCount;
+use rusqlite::Connection;
+
+use super::{schema, trouble::Trouble};
+use crate::{OpenError, ResetReason};
+
+/// Bytes in a page. SQLite's own measurements of BLOBs of 100 KB find 8 and 16 KiB the fastest
+/// (sqlite.org/intern-v-extern-blob.html).
+pub(super) const PAGE: u64 = 8192;
+/// The page cache in KiB: what a lookup needs of the indexes. Bodies pass through it once.
+const PAGE_CACHE_KIB: i64 = 2000;
+/// Prepared statements kept.
+const STATEMENTS: usize = 64;
+/// Write-ahead log in pages (4 MiB) after which a commit also moves it into the file, if no idle moment came first.
+const LOG_PAGES: i64 = 512;
+/// The log is cut to this many bytes after a burst.
+const LOG_LIMIT: i64 = 4 * 1024 * 1024;
+/// What the log takes at most after a large group of changes.
+pub(super) const LOG_ROOM: u64 = 8 * 1024 * 1024;
+/// Bytes kept back for the day when the disk is full: then removing something takes room first, as the log must be
+/// moved into the file. Not more than an eighth of the quota.
+const SPARE: u64 = LOG_ROOM;
+/// Beyond the quota: what may be written before the next step of eviction.
+const SLACK: u64 = 8 * 1024 * 1024;
+
+/// The cache's place on the disk, held against other processes as long as this lives.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// A connection to a sound file.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) connection: Connection,
+    pub(super) reset: Option<ResetReason>,
+}
+
+impl Place {
+    /// Makes the directory and takes the lock. The inner error says why no file can be written there.
+    pub(super) fn take(dir: &Path, file: &str) -> Result<Result<Self, io::Error>, OpenError> {
+        let path = dir.join(file);
+        let lock = match make_private(dir).and_then(|()| open_private(&beside(&path, ".lock"))) {
+            Ok(lock) => lock,
+            Err(error) => return Ok(Err(error)),
+        };
+        match lock.try_lock() {
+            Ok(()) => Ok(Ok(Self { path, _lock: lock })),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path }),
+            // A file system without locks: SQLite's own exclusive lock fails there too.
+            Err(TryLockError::Error(error)) => Ok(Err(error)),
+        }
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What file and log take of the disk in bytes.
+    pub(super) fn room(&self) -> u64 {
+        let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+        length(&self.path).saturating_add(length(&beside(&self.path, "-wal")))
+    }
+
+    /// Opens the file; what is not sound or too new is set aside first.
+    pub(super) fn open(&self, quota: ByteCount) -> Result<Ready, rusqlite::Error> {
+        match self.connect(quota) {
+            Ok(connection) => {
+                let _ = fs::remove_file(beside(&self.path, ".damaged"));
+                Ok(Ready {
+                    connection,
+                    reset: None,
+                })
+            }
+            Err(Refused::Newer { version }) => {
+                let aside = beside(&self.path, &format!(".v{version}"));
+                let _ = fs::rename(beside(&self.path, "-wal"), beside(&aside, "-wal"));
+                let _ = fs::rename(&self.path, aside);
+                self.anew(quota, ResetReason::Newer { version })
+            }
+            Err(Refused::Sqlite(error)) if Trouble::of(&error) == Trouble::Damaged => {
+                self.set_aside_damaged();
+                self.anew(quota, ResetReason::Damaged)
+            }
+            Err(Refused::Sqlite(error)) => Err(error),
+        }
+    }
+
+    /// Keeps a damaged file for whoever wants to know what happened to it. Only the last one is kept, and only until
+    /// the next start that finds a sound file: it takes as much of the disk as the cache itself.
+    pub(super) fn set_aside_damaged(&self) {
+        let _ = fs::rename(&self.path, beside(&self.path, ".damaged"));
+        self.remove();
+    }
+
+    /// Takes the room that is kept back; half of what there is on a disk that is almost full.
+    pub(super) fn keep_spare(&self, quota: ByteCount) {
+        let path = beside(&self.path, ".spare");
+        let length = SPARE.min(quota.bytes() / 8);
+        if fs::metadata(&path).is_ok_and(|spare| spare.len() == length) {
+            return;
+        }
+        let Ok(mut spare) = open_private(&path).and_then(|spare| spare.set_len(0).map(|()| spare)) else {
+            return;
+        };
+        // Written out: a file that is only given a length takes no room.
+        if io::copy(&mut io::repeat(0).take(length), &mut spare).is_err() {
+            let written = spare.metadata().map_or(0, |spare| spare.len());
+            let _ = spare.set_len(written / 2);
+        }
+    }
+
+    /// Gives the disk the room that was kept back.
+    pub(super) fn give_up_spare(&self) {
+        let _ = fs::remove_file(beside(&self.path, ".spare"));
+    }
+
+    /// Removes the file and its log.
+    pub(super) fn remove(&self) {
+        for name in [
+            self.path.clone(),
+            beside(&self.path, "-wal"),
+            beside(&self.path, "-journal"),
+        ] {
+            let _ = fs::remove_file(name);
+        }
+    }
+
+    /// Begins an empty file.
+    pub(super) fn anew(&self, quota: ByteCount, reason: ResetReason) -> Result<Ready, rusqlite::Error> {
+        self.remove();
+        match self.connect(quota) {
+            Ok(connection) => Ok(Ready {
+                connection,
+                reset: Some(reason),
+            }),
+            Err(Refused::Sqlite(error)) => Err(error),
+            // Unreachable with an empty file; whatever it is, it is not usable.
+            Err(Refused::Newer { .. }) => Err(rusqlite::Error::InvalidQuery),
+        }
+    }
+
+    fn connect(&self, quota: ByteCount) -> Result<Connection, Refused> {
+        // SQLite would make it readable for others; its log inherits the mode.
+        if let Err(error) = open_private(&self.path) {
+            tracing::debug!(%error, "the cache's file cannot be made");
+        }
+        let connection = Connection::open(&self.path)?;
+        connection.busy_timeout(std::time::Duration::ZERO)?;
+        // Exclusive before the first access to the log: then SQLite needs no shared memory beside the file.
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        // Before anything that writes: a file that is refused stays as it is.
+        if check_header(&connection)? == 0 {
+            connection.pragma_update(None, "page_size", PAGE)?;
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "journal_size_limit", LOG_LIMIT)?;
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+        tune(&connection, quota)?;
+        Ok(connection)
+    }
+}
+
+/// A cache in memory.
+pub(super) fn in_memory(quota: ByteCount) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    connection.pragma_update(None, "page_size", PAGE)?;
+    tune(&connection, quota)?;
+    Ok(connection)
+}
+
+/// A file that cannot be used as it is.
+enum Refused {
+    Newer { version: u32 },
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Refused {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// The version of a file that can be used, zero if it is empty.
+fn check_header(connection: &Connection) -> Result<u32, Refused> {
+    let version = schema::version(connection)?;
+    let foreign = schema::application(connection)? != if version == 0 { 0 } else { schema::APPLICATION_ID };
+    match u32::try_from(version) {
+        Ok(version) if version > schema::VERSION && !foreign => Err(Refused::Newer { version }),
+        Ok(version) if !foreign => Ok(version),
+        _ => Err(Refused::Sqlite(rusqlite::Error::InvalidQuery)),
+    }
+}
+
+fn tune(connection: &Connection, quota: ByteCount) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -PAGE_CACHE_KIB)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    let version = u32::try_from(schema::version(connection)?).unwrap_or(0);
+    if version < schema::VERSION {
+        schema::migrate(connection, version)?;
+    }
+    // After the migration: a file may be larger than a quota that was lowered, and SQLite takes the larger.
+    let pages = (quota.bytes() + quota.bytes() / 16 + SLACK) / PAGE;
+    connection.pragma_update(None, "max_page_count", i64::try_from(pages).unwrap_or(i64::MAX))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn make_private(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

@@ -1,0 +1,262 @@
+//! The thread that owns the file, and everything in SQL.
+//!
+//! Changes are collected in a group and committed when nothing more is asked for, or when the group is large; their
+//! answers are sent then. A commit does not wait for the disk (`synchronous=NORMAL`): it survives a crash of the
+//! process, and after a power failure the file is sound but may lack what was committed last.
+mod bodies;
+mod content;
+mod eviction;
+mod file;
+mod group;
+mod mirrors;
+mod records;
+mod recovery;
+mod responses;
+mod schema;
+mod trouble;
+mod uploads;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    path::PathBuf,
+    sync::{Arc, Weak},
+    thread,
+};
+
+use longhaul_types::{ByteCount, ContentHash};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use tokio::sync::mpsc;
+
+use crate::{
+    Cache, CacheConfig, OpenError, Opened, ResetReason, Storage, Usage,
+    cache::Shared,
+    command::{Queues, READ_QUEUE, WRITE_QUEUE, WriterId},
+};
+use eviction::Eviction;
+use file::Place;
+use group::Group;
+use mirrors::Mirrors;
+use records::Totals;
+use recovery::Writing;
+use uploads::Upload;
+
+/// Less is of no use.
+const LEAST_QUOTA: ByteCount = ByteCount::mib(1);
+/// What a cache in memory may take: it is a stopgap, and the agent is to stay small.
+const MEMORY_QUOTA: ByteCount = ByteCount::mib(16);
+/// Batches of evictions that wait for their reader; more wait in the store.
+const EVICTION_BATCHES: usize = 16;
+
+/// The file and what must be remembered beside it.
+#[derive(Debug)]
+pub(super) struct Store {
+    connection: Connection,
+    /// None: in memory.
+    place: Option<Place>,
+    storage: Storage,
+    shared: Arc<Shared>,
+    quota: ByteCount,
+    entropy: u64,
+    resets: u64,
+    next_body: i64,
+    /// The last value of the clock that orders records and devices by use.
+    clock: i64,
+    group: Option<Group>,
+    groups: u64,
+    uploads: BTreeMap<WriterId, Upload>,
+    pins: BTreeMap<i64, Weak<()>>,
+    /// Bodies that were asked for since their priority was last written, and how often.
+    touched: BTreeMap<i64, u32>,
+    /// Bodies without a name whose chunks are to be removed.
+    garbage: VecDeque<i64>,
+    eviction: Eviction,
+    totals: Totals,
+    mirrors: Mirrors,
+    writing: Writing,
+    /// Bytes written since the log was last moved into the file.
+    unmoved: u64,
+}
+
+/// Opens the file and starts its thread.
+pub(super) fn open(config: CacheConfig, entropy: u64) -> Result<Opened, OpenError> {
+    let (store, reset) = Store::open(config, entropy)?;
+    let (storage, shared) = (store.storage.clone(), Arc::clone(&store.shared));
+    let queues = start(store)?;
+    Ok(Opened {
+        cache: Cache::new(queues, shared),
+        reset,
+        storage,
+    })
+}
+
+fn open_file(place: Place, quota: ByteCount) -> Result<(Base, Option<ResetReason>), OpenError> {
+    match place.open(quota) {
+        Ok(ready) => {
+            let base = Base {
+                connection: ready.connection,
+                place: Some(place),
+                storage: Storage::File,
+                quota,
+            };
+            Ok((base, ready.reset))
+        }
+        Err(error) if trouble::Trouble::of(&error) == trouble::Trouble::InUse => Err(OpenError::InUse {
+            path: PathBuf::from(place.path()),
+        }),
+        Err(error) => Ok((Base::in_memory(error.to_string(), quota)?, None)),
+    }
+}
+
+fn start(store: Store) -> Result<Queues, OpenError> {
+    let (reads, read_queue) = mpsc::channel(READ_QUEUE);
+    let (writes, write_queue) = mpsc::channel(WRITE_QUEUE);
+    // Only to wait for two queues at once; it has neither clock nor sockets.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(OpenError::Thread)?;
+    let run = move || worker::run(store, read_queue, write_queue, &runtime);
+    let thread: io::Result<_> = thread::Builder::new().name("longhaul-cache".into()).spawn(run);
+    thread.map_err(OpenError::Thread)?;
+    Ok(Queues { reads, writes })
+}
+
+/// An open connection and where it leads.
+struct Base {
+    connection: Connection,
+    place: Option<Place>,
+    storage: Storage,
+    quota: ByteCount,
+}
+
+impl Base {
+    fn in_memory(cause: String, quota: ByteCount) -> Result<Self, OpenError> {
+        tracing::warn!(cause, "the cache works in memory: its file cannot be written");
+        let quota = quota.min(MEMORY_QUOTA);
+        let connection = file::in_memory(quota).map_err(|error| OpenError::Memory(error.to_string()))?;
+        Ok(Self {
+            connection,
+            place: None,
+            storage: Storage::Memory { cause },
+            quota,
+        })
+    }
+}
+
+impl Store {
+    fn open(config: CacheConfig, entropy: u64) -> Result<(Self, Option<ResetReason>), OpenError> {
+        let quota = config.quota.max(LEAST_QUOTA);
+        let (base, reset) = match Place::take(&config.dir, config.file)? {
+            Ok(place) => open_file(place, quota)?,
+            Err(error) => (Base::in_memory(error.to_string(), quota)?, None),
+        };
+        let (evicted, evictions) = mpsc::channel(EVICTION_BATCHES);
+        let shared = Arc::new(Shared::new(0, base.quota.bytes() / 8, evictions));
+        let mut store = Self::new(base, shared, entropy, Eviction::new(evicted));
+        if let Err(error) = store.load() {
+            // What is found only now, in the tables, is damage all the same.
+            store.trouble(&error);
+        }
+        store.keep_spare();
+        let reset = reset.or_else(|| (store.resets > 0).then_some(ResetReason::Damaged));
+        Ok((store, reset))
+    }
+
+    fn new(base: Base, shared: Arc<Shared>, entropy: u64, eviction: Eviction) -> Self {
+        Self {
+            connection: base.connection,
+            place: base.place,
+            storage: base.storage,
+            shared,
+            quota: base.quota,
+            entropy,
+            resets: 0,
+            next_body: 1,
+            clock: 0,
+            group: None,
+            groups: 0,
+            uploads: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            garbage: VecDeque::new(),
+            eviction,
+            totals: Totals::default(),
+            mirrors: Mirrors::default(),
+            writing: Writing::Yes,
+            unmoved: 0,
+        }
+    }
+
+    /// Reads from the tables what is kept in memory.
+    fn load(&mut self) -> rusqlite::Result<()> {
+        let last: Option<i64> = self
+            .connection
+            .query_row("SELECT max(id) FROM bodies", [], |row| row.get(0))?;
+        self.next_body = self.next_body.max(last.unwrap_or(0).saturating_add(1));
+        self.load_state()?;
+        self.load_garbage()?;
+        self.load_floor()?;
+        self.load_totals()?;
+        self.load_mirrors()
+    }
+
+    fn load_state(&self) -> rusqlite::Result<()> {
+        let sql = "SELECT value FROM meta WHERE name = 'state'";
+        let stored: Option<[u8; 8]> = self.connection.query_row(sql, [], |row| row.get(0)).optional()?;
+        let state = match stored {
+            Some(bytes) => u64::from_be_bytes(bytes),
+            None => self.new_state()?,
+        };
+        self.shared.state.send_replace(state);
+        Ok(())
+    }
+
+    /// Makes and stores a state id that no cache had before.
+    fn new_state(&self) -> rusqlite::Result<u64> {
+        let mut hasher = blake3::Hasher::new_derive_key("longhaul cache state id");
+        hasher.update(&self.entropy.to_be_bytes());
+        hasher.update(&self.resets.to_be_bytes());
+        hasher.update(&self.shared.state.borrow().to_be_bytes());
+        let mut bytes = [0; 8];
+        hasher.finalize_xof().fill(&mut bytes);
+        let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('state', ?1)";
+        self.connection.execute(sql, params![bytes])?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+
+    /// Pages in use, in bytes.
+    fn used(&self) -> rusqlite::Result<u64> {
+        let pragma = |sql: &str| -> rusqlite::Result<u64> {
+            self.connection
+                .prepare_cached(sql)?
+                .query_row([], |row| row.get(0))
+        };
+        let pages = pragma("PRAGMA page_count")?.saturating_sub(pragma("PRAGMA freelist_count")?);
+        Ok(pages.saturating_mul(file::PAGE))
+    }
+
+    fn usage(&self) -> rusqlite::Result<Usage> {
+        let count = |sql: &str| -> rusqlite::Result<u64> {
+            self.connection
+                .prepare_cached(sql)?
+                .query_row([], |row| row.get(0))
+        };
+        Ok(Usage {
+            bytes: ByteCount::new(self.used()?),
+            quota: self.quota,
+            bodies: count("SELECT count(*) FROM bodies WHERE chk IS NOT NULL")?,
+            responses: count("SELECT count(*) FROM responses")?,
+            storage: self.storage.clone(),
+            ..self.shared.counters.usage()
+        })
+    }
+}
+
+/// A hash from a column; one of another length is damage.
+fn hash_of(bytes: [u8; 32]) -> ContentHash {
+    ContentHash::from_bytes(bytes)
+}

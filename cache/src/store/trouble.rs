@@ -1,0 +1,65 @@
+//! What an error of SQLite means for the cache.
+use rusqlite::{Error, ErrorCode, ffi};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The file is not what this program wrote.
+    Damaged,
+    /// Nothing more can be written: disk, disk quota or page limit.
+    Full,
+    /// The file belongs to another process.
+    InUse,
+}
+
+impl Trouble {
+    /// What an error means. Errors that only a damaged file can cause (a table that is missing, a column of
+    /// another type, a constraint that the program keeps) count as damage.
+    pub(super) fn of(error: &Error) -> Self {
+        let Error::SqliteFailure(failure, _) = error else {
+            return Self::Damaged;
+        };
+        if matches!(
+            failure.extended_code,
+            ffi::SQLITE_IOERR_WRITE
+                | ffi::SQLITE_IOERR_FSYNC
+                | ffi::SQLITE_IOERR_DIR_FSYNC
+                | ffi::SQLITE_IOERR_TRUNCATE
+                | ffi::SQLITE_IOERR_NOMEM
+                | ffi::SQLITE_IOERR_DELETE
+        ) {
+            return Self::Full;
+        }
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "all other codes are impossible with a sound file"
+        )]
+        match failure.code {
+            ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::OutOfMemory | ErrorCode::CannotOpen => {
+                Self::Full
+            }
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::InUse,
+            _ => Self::Damaged,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: i32) -> Trouble {
+        Trouble::of(&Error::SqliteFailure(ffi::Error::new(code), None))
+    }
+
+    #[test]
+    fn codes_are_told_apart() {
+        assert_eq!(of(ffi::SQLITE_CORRUPT), Trouble::Damaged);
+        assert_eq!(of(ffi::SQLITE_NOTADB), Trouble::Damaged);
+        assert_eq!(of(ffi::SQLITE_IOERR_SHORT_READ), Trouble::Damaged);
+        assert_eq!(of(ffi::SQLITE_FULL), Trouble::Full);
+        assert_eq!(of(ffi::SQLITE_IOERR_WRITE), Trouble::Full);
+        assert_eq!(of(ffi::SQLITE_BUSY), Trouble::InUse);
+        assert_eq!(Trouble::of(&Error::QueryReturnedNoRows), Trouble::Damaged);
+    }
+}

@@ -1,0 +1,164 @@
+//! Records and mirrors: kept, replaced, bounded.
+mod support;
+
+use bytes::Bytes;
+use longhaul_cache::{MAX_RECORD, MAX_RECORDS, RecordKind};
+use longhaul_types::{ByteCount, ContentHash, PublicKey};
+use support::{body, open_sound};
+
+const QUOTA: ByteCount = ByteCount::mib(16);
+
+fn hashes(range: std::ops::Range<u32>) -> Vec<ContentHash> {
+    let mut hashes: Vec<_> = range
+        .map(|number| ContentHash::of(&number.to_le_bytes()))
+        .collect();
+    hashes.sort();
+    hashes
+}
+
+#[tokio::test]
+async fn records_are_kept_by_kind_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open_sound(dir.path(), QUOTA);
+    let long_key = [b'k'; 5000];
+    cache
+        .put_record(RecordKind::Manifest, &long_key, Bytes::from_static(b"one"))
+        .await;
+    cache
+        .put_record(RecordKind::Plan, &long_key, Bytes::from_static(b"two"))
+        .await;
+    cache
+        .put_record(RecordKind::Plan, &long_key, Bytes::from_static(b"three"))
+        .await;
+    cache.close().await;
+    let cache = open_sound(dir.path(), QUOTA);
+    assert_eq!(
+        cache.record(RecordKind::Manifest, &long_key).await.as_deref(),
+        Some(&b"one"[..])
+    );
+    assert_eq!(
+        cache.record(RecordKind::Plan, &long_key).await.as_deref(),
+        Some(&b"three"[..])
+    );
+    assert_eq!(cache.record(RecordKind::RequestTemplate, &long_key).await, None);
+    cache
+        .put_record(RecordKind::Plan, &long_key, Bytes::from(vec![0; MAX_RECORD + 1]))
+        .await;
+    assert_eq!(
+        cache.record(RecordKind::Plan, &long_key).await,
+        None,
+        "too long, yet it supersedes"
+    );
+}
+
+#[tokio::test]
+async fn the_record_not_used_for_longest_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open_sound(dir.path(), QUOTA);
+    let surplus = 40;
+    for number in 0..MAX_RECORDS + surplus {
+        if number == MAX_RECORDS / 2 {
+            assert!(
+                cache
+                    .record(RecordKind::Plan, &0_usize.to_le_bytes())
+                    .await
+                    .is_some()
+            );
+        }
+        cache
+            .put_record(
+                RecordKind::Plan,
+                &number.to_le_bytes(),
+                Bytes::from_static(b"plan"),
+            )
+            .await;
+    }
+    assert!(
+        cache
+            .record(RecordKind::Plan, &0_usize.to_le_bytes())
+            .await
+            .is_some(),
+        "it was used"
+    );
+    assert!(
+        cache
+            .record(RecordKind::Plan, &surplus.to_le_bytes())
+            .await
+            .is_none()
+    );
+    assert!(
+        cache
+            .record(RecordKind::Plan, &(surplus + 1).to_le_bytes())
+            .await
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn records_are_bounded_by_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open_sound(dir.path(), QUOTA);
+    for number in 0..20_u32 {
+        cache
+            .put_record(RecordKind::Manifest, &number.to_le_bytes(), body(number, 200_000))
+            .await;
+    }
+    let mut kept = 0;
+    for number in 0..20_u32 {
+        let record = cache.record(RecordKind::Manifest, &number.to_le_bytes()).await;
+        assert!(
+            record
+                .as_ref()
+                .is_none_or(|record| *record == body(number, 200_000))
+        );
+        kept += u32::from(record.is_some());
+    }
+    assert_eq!(kept, 5, "a sixteenth of the quota");
+}
+
+#[tokio::test]
+async fn a_mirror_follows_its_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open_sound(dir.path(), QUOTA);
+    let (one, two) = (PublicKey::from_bytes([1; 32]), PublicKey::from_bytes([2; 32]));
+    cache.mirror_add(one, hashes(0..3)).await;
+    assert_eq!(cache.mirror(one).await, None, "its cache's state is not known");
+    cache.mirror_reset(one, u64::MAX).await;
+    cache.mirror_reset(two, 5).await;
+    cache.mirror_add(one, hashes(0..10_000)).await;
+    cache.mirror_add(one, hashes(9_000..10_000)).await;
+    cache.mirror_add(two, hashes(0..1)).await;
+    cache.mirror_remove(one, hashes(5_000..20_000)).await;
+    cache.close().await;
+
+    let cache = open_sound(dir.path(), QUOTA);
+    let mirror = cache.mirror(one).await.unwrap();
+    assert_eq!((mirror.state, mirror.held), (u64::MAX, hashes(0..5_000)));
+    assert_eq!(cache.mirror(two).await.unwrap().held, hashes(0..1));
+    cache.mirror_reset(one, 6).await;
+    let mirror = cache.mirror(one).await.unwrap();
+    assert_eq!((mirror.state, mirror.held), (6, Vec::new()));
+}
+
+#[tokio::test]
+async fn mirrors_stay_within_their_part_of_the_quota() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open_sound(dir.path(), ByteCount::mib(2));
+    let most = (2 << 20) / 200;
+    let device = |number| PublicKey::from_bytes([number; 32]);
+    for number in 1..=3 {
+        cache.mirror_reset(device(number), number.into()).await;
+        cache.mirror_add(device(number), hashes(0..5_000)).await;
+    }
+    assert_eq!(cache.mirror(device(1)).await, None, "absent longest");
+    assert_eq!(cache.mirror(device(2)).await.unwrap().held.len(), 5_000);
+    cache.mirror_add(device(3), hashes(5_000..30_000)).await;
+    let held = cache.mirror(device(3)).await.unwrap().held;
+    assert!(
+        (most - 600..=most).contains(&held.len()),
+        "{} of at most {most}",
+        held.len()
+    );
+    assert_eq!(cache.mirror(device(2)).await, None, "made room");
+    assert!(cache.usage().await.bytes < ByteCount::mib(2));
+}

@@ -1,0 +1,162 @@
+//! Manifests that are kept for the next load of their page: the base of its next manifest, and which body each URL had.
+use std::collections::BTreeMap;
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use longhaul_protocol::session::{ManifestId, Record, RecordReader};
+use longhaul_types::ContentHash;
+
+/// The first byte of a kept manifest: another layout gets another number.
+const LAYOUT: u8 = 1;
+/// A larger manifest is not kept: the codec's window, beyond which a base does not help, is no larger.
+const MAX_KEPT: usize = 512 * 1024;
+const CHK: usize = 32;
+
+/// A kept manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptManifest {
+    id: ManifestId,
+    bytes: Bytes,
+    /// The CHKs of its entries' bodies, where they are known.
+    chks: Vec<Option<ContentHash>>,
+    bodies: BTreeMap<String, ContentHash>,
+}
+
+/// The id of a manifest with this CHK.
+pub(crate) fn id_of(chk: ContentHash) -> ManifestId {
+    let mut id = ManifestId::default();
+    let length = id.len();
+    id.copy_from_slice(&chk.as_bytes()[..length]);
+    id
+}
+
+impl KeptManifest {
+    /// A manifest with its entries' bodies; `None` if it is too large or is none.
+    pub(super) fn new(chk: ContentHash, bytes: Bytes, chks: Vec<Option<ContentHash>>) -> Option<Self> {
+        if bytes.len() > MAX_KEPT {
+            return None;
+        }
+        let mut reader = RecordReader::new();
+        reader.push(&bytes);
+        let mut bodies = BTreeMap::new();
+        let mut known = chks.iter();
+        while let Some(record) = reader.next().ok()? {
+            if let Record::Entry(entry) = record
+                && let Some(Some(chk)) = known.next()
+            {
+                bodies.insert(entry.url, *chk);
+            }
+        }
+        Some(Self {
+            id: id_of(chk),
+            bytes,
+            chks,
+            bodies,
+        })
+    }
+
+    /// Its id.
+    pub(crate) const fn id(&self) -> ManifestId {
+        self.id
+    }
+
+    /// Its decoded bytes.
+    pub(crate) const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The body that the entry of an absolute URL had; `origin` is the page's.
+    pub(crate) fn body_of(&self, origin: &str, url: &str) -> Option<ContentHash> {
+        let path = url.strip_prefix(origin).filter(|path| path.starts_with('/'));
+        let by_path = path.and_then(|path| self.bodies.get(path));
+        by_path.or_else(|| self.bodies.get(url)).copied()
+    }
+
+    /// The bodies of its entries.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = ContentHash> {
+        self.chks.iter().copied().flatten()
+    }
+
+    /// As the cache keeps it.
+    pub(super) fn to_record(&self) -> Bytes {
+        let mut record = BytesMut::with_capacity(self.bytes.len() + CHK * (self.chks.len() + 1) + 5);
+        record.put_u8(LAYOUT);
+        record.put_u32(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+        record.put_slice(&self.bytes);
+        for chk in &self.chks {
+            record.put_slice(chk.as_ref().map_or(&[0; CHK], ContentHash::as_bytes).as_slice());
+        }
+        record.freeze()
+    }
+
+    /// From what the cache kept; `None` if it is of another layout.
+    pub(crate) fn from_record(mut record: Bytes) -> Option<Self> {
+        if record.try_get_u8().ok()? != LAYOUT {
+            return None;
+        }
+        let length = usize::try_from(record.try_get_u32().ok()?).ok()?;
+        if record.len() < length {
+            return None;
+        }
+        let bytes = record.split_to(length);
+        let chk = |bytes: &[u8]| {
+            let bytes: [u8; CHK] = bytes.try_into().ok()?;
+            (bytes != [0; CHK]).then(|| ContentHash::from_bytes(bytes))
+        };
+        let chks = record.chunks_exact(CHK).map(chk).collect();
+        Self::new(ContentHash::of(&bytes), bytes, chks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_protocol::session::{Entry, encode_record};
+
+    use super::*;
+
+    fn manifest() -> KeptManifest {
+        let mut bytes = Vec::new();
+        for url in ["/a.css", "http://cdn.test/b.js", "/c.png"] {
+            let entry = Entry {
+                url: url.to_owned(),
+                destination: 2,
+            };
+            encode_record(&Record::Entry(entry), &mut bytes).unwrap();
+        }
+        let chks = vec![Some(ContentHash::of(b"a")), Some(ContentHash::of(b"b")), None];
+        KeptManifest::new(ContentHash::of(&bytes), bytes.into(), chks).unwrap()
+    }
+
+    #[test]
+    fn it_comes_back_as_it_was() {
+        let kept = manifest();
+        let again = KeptManifest::from_record(kept.to_record()).unwrap();
+        assert_eq!(again, kept);
+        assert_eq!(
+            again.body_of("http://site.test", "http://site.test/a.css"),
+            Some(ContentHash::of(b"a"))
+        );
+        assert_eq!(
+            again.body_of("http://site.test", "http://cdn.test/b.js"),
+            Some(ContentHash::of(b"b"))
+        );
+        for other in [
+            "http://site.test/c.png",
+            "http://cdn.test/a.css",
+            "http://site.testing/a.css",
+        ] {
+            assert_eq!(again.body_of("http://site.test", other), None, "{other}");
+        }
+        assert_eq!(again.hashes().count(), 2);
+    }
+
+    #[test]
+    fn anything_else_is_no_manifest() {
+        let record = manifest().to_record();
+        for cut in 0..40 {
+            assert_eq!(KeptManifest::from_record(record.slice(..cut)), None, "{cut}");
+        }
+        let mut other = record.to_vec();
+        other[0] = 9;
+        assert_eq!(KeptManifest::from_record(other.into()), None);
+    }
+}

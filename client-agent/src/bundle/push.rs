@@ -1,0 +1,114 @@
+//! A pushed body's stream, from its windows to the memory where requests read it.
+use std::sync::Arc;
+
+use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
+use longhaul_driver::StreamError;
+use longhaul_protocol::session::Withdrawal;
+use longhaul_types::{ByteCount, ContentHash};
+use tracing::{debug, warn};
+
+use super::{
+    body::{BodyFault, BodyInlet, MAX_BODY},
+    load::PageLoad,
+};
+use crate::session::{ResponseStream, coding_of};
+
+/// Reads a pushed body to its end. A damaged one is asked for again.
+pub(super) async fn read(load: Arc<PageLoad>, entry: u32, mut stream: ResponseStream) {
+    let Some(body) = load.body_place(entry) else {
+        debug!(entry, "a push that nothing waits for");
+        return;
+    };
+    let mut inlet = body.inlet();
+    match windows(&load, &mut inlet, &mut stream).await {
+        Ok(chk) => {
+            inlet.finish(chk);
+            load.counters.pushed_objects.one();
+        }
+        Err(fault) => {
+            // The stream must not go on beside the one that is asked for.
+            drop(stream);
+            match fault {
+                BodyFault::Damaged => {
+                    load.counters.windows_bad.one();
+                    warn!("a pushed body is damaged");
+                    if load.want(entry) {
+                        return;
+                    }
+                }
+                BodyFault::TooLarge => load.refuse(entry, Withdrawal::TooLarge),
+                BodyFault::SessionLost | BodyFault::Cut | BodyFault::Stuck => {
+                    debug!(entry, %fault, "a push broke off")
+                }
+            }
+            inlet.fail(fault);
+        }
+    }
+    load.body_ended(entry);
+}
+
+async fn windows(
+    load: &PageLoad,
+    inlet: &mut BodyInlet,
+    stream: &mut ResponseStream,
+) -> Result<ContentHash, BodyFault> {
+    let mut changes = load.changes();
+    let announced = tokio::select! {
+        body = stream.body() => body.map_err(|error| fault_of(&error))?,
+        () = load.over(&mut changes) => return Err(BodyFault::Cut),
+    };
+    inlet.announce(announced.length)?;
+    if announced.offset != 0 {
+        return Err(BodyFault::Damaged);
+    }
+    let key = load.hop.window_key().ok_or(BodyFault::SessionLost)?;
+    let limits = BodyLimits {
+        max_body: ByteCount::new(MAX_BODY),
+    };
+    let mut decoder = BodyDecoder::new(key, coding_of(announced.coding), limits);
+    let mut begun = false;
+    loop {
+        let bytes = tokio::select! {
+            bytes = stream.read() => bytes.map_err(|error| fault_of(&error))?,
+            () = load.over(&mut changes) => return Err(BodyFault::Cut),
+        };
+        let Some(bytes) = bytes else {
+            return decoder.finish().map_err(fault_of_windows);
+        };
+        load.touch();
+        load.counters.pushed_bytes.add(bytes.len() as u64);
+        inlet.count(bytes.len() as u64);
+        let mut wire = bytes.as_ref();
+        loop {
+            match decoder.next(&mut wire).map_err(fault_of_windows)? {
+                BodyEvent::Window(window) => {
+                    inlet.push(window)?;
+                    if !std::mem::replace(&mut begun, true) {
+                        load.notify();
+                    }
+                }
+                BodyEvent::End(chk) => return Ok(chk),
+                BodyEvent::NeedInput => break,
+            }
+        }
+    }
+}
+
+const fn fault_of(error: &StreamError) -> BodyFault {
+    match error {
+        StreamError::SessionLost(_) => BodyFault::SessionLost,
+        StreamError::Cancelled(_) | StreamError::Stopped(_) | StreamError::Finished | _ => BodyFault::Cut,
+    }
+}
+
+const fn fault_of_windows(error: DecodeError) -> BodyFault {
+    match error {
+        // The origin broke off: another push would bring no more.
+        DecodeError::Truncated { .. } => BodyFault::Cut,
+        DecodeError::TooLarge(_) => BodyFault::TooLarge,
+        DecodeError::WindowMismatch { .. }
+        | DecodeError::ContentMismatch
+        | DecodeError::Malformed { .. }
+        | _ => BodyFault::Damaged,
+    }
+}

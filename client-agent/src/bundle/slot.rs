@@ -1,0 +1,236 @@
+//! The entries of a manifest and what has come of each.
+use std::{collections::BTreeMap, sync::Arc};
+
+use longhaul_protocol::session::{EntryBody, EntryHead, Withdrawal};
+use longhaul_types::ContentHash;
+
+use super::body::{BodyFault, PushedBody};
+use crate::counters::Counters;
+
+/// More entries than this a manifest does not have: the gateway's budget is half of it.
+pub(crate) const MAX_ENTRIES: u32 = 2048;
+/// More sites than this do not share an entry of one page.
+const MAX_SITES: usize = 4;
+/// The destination of a document (the numbers are those of the gateway's page planner).
+const DOCUMENT: u8 = 0;
+
+/// The entries.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    slots: Vec<Slot>,
+    by_url: BTreeMap<Arc<str>, u32>,
+    /// The number of the next `Entry` record.
+    next: u32,
+    /// Origins of the documents among them.
+    documents: Vec<String>,
+}
+
+/// One entry. What belongs to it may come in any order.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) url: Option<Arc<str>>,
+    pub(super) head: Option<Arc<EntryHead>>,
+    pub(super) withdrawn: Option<Withdrawal>,
+    pub(super) body: Option<Arc<PushedBody>>,
+    /// A push has begun.
+    pub(super) pushed: bool,
+    /// The CHK of its body, once the cache has it or is known to hold it.
+    pub(super) chk: Option<ContentHash>,
+    /// The browser waits or waited for it.
+    pub(super) asked: bool,
+    /// A request has claimed it.
+    pub(super) claimed: bool,
+    /// The browser was answered with it.
+    pub(super) taken: bool,
+    /// The browser was answered with its body, perhaps for another entry.
+    pub(super) body_taken: bool,
+    taken_counted: bool,
+    /// How often its body was asked for by `Want`.
+    pub(super) wants: u8,
+    /// It was handed to the cache.
+    pub(super) kept: bool,
+    /// The sites that used it, besides the page's own.
+    pub(super) sites: Vec<String>,
+}
+
+impl Slot {
+    /// Whether something may still come of it.
+    pub(super) fn is_unfinished(&self) -> bool {
+        if self.withdrawn.is_some() {
+            return false;
+        }
+        match self.head.as_ref().map(|head| head.body) {
+            None => true,
+            Some(EntryBody::Pushed { .. }) => self.is_arriving(),
+            Some(EntryBody::Held { .. } | EntryBody::AsBefore) => self.wants > 0 && self.is_arriving(),
+            Some(EntryBody::None | EntryBody::SameAs { .. }) => false,
+        }
+    }
+
+    fn is_arriving(&self) -> bool {
+        self.body.as_ref().is_none_or(|body| body.end().is_none())
+    }
+
+    /// Has its response kept for a site as well.
+    pub(super) fn keep_for(&mut self, site: &str) {
+        if self.sites.len() < MAX_SITES && !self.sites.iter().any(|known| known == site) {
+            self.sites.push(site.to_owned());
+            self.kept = false;
+        }
+    }
+
+    /// Counts its pushed body as taken, once it is complete and the browser has it.
+    pub(super) fn count_taken(&mut self, counters: &Counters) {
+        let Some(body) = self
+            .body
+            .as_ref()
+            .filter(|_| self.body_taken && !self.taken_counted)
+        else {
+            return;
+        };
+        if body.end().is_some() {
+            self.taken_counted = true;
+            counters.push_taken_objects.one();
+            counters.push_taken_bytes.add(body.wire_bytes());
+        }
+    }
+}
+
+impl Entries {
+    /// Adds the next entry; false if there are too many.
+    pub(super) fn announce(&mut self, url: String, destination: u8) -> bool {
+        let number = self.next;
+        if number >= MAX_ENTRIES {
+            return false;
+        }
+        self.next += 1;
+        if destination == DOCUMENT
+            && let Some(origin) = super::origin_of(&url)
+        {
+            self.documents.push(origin.to_owned());
+        }
+        let url: Arc<str> = url.into();
+        if let Some(slot) = self.slot_at(number) {
+            slot.url = Some(Arc::clone(&url));
+        }
+        self.by_url.insert(url, number);
+        true
+    }
+
+    pub(super) fn head(&mut self, head: EntryHead) -> bool {
+        let Some(slot) = self.slot_at(head.entry) else {
+            return false;
+        };
+        slot.head = Some(Arc::new(head));
+        true
+    }
+
+    pub(super) fn withdraw(&mut self, entry: u32, reason: Withdrawal) -> bool {
+        let Some(slot) = self.slot_at(entry) else {
+            return false;
+        };
+        slot.withdrawn = Some(reason);
+        if let Some(body) = &slot.body {
+            body.fail(BodyFault::Cut);
+        }
+        true
+    }
+
+    pub(super) fn find(&self, url: &str) -> Option<u32> {
+        self.by_url.get(url).copied()
+    }
+
+    pub(super) fn slot(&self, entry: u32) -> Option<&Slot> {
+        self.slots.get(usize::try_from(entry).ok()?)
+    }
+
+    pub(super) fn slot_mut(&mut self, entry: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(entry).ok()?)
+    }
+
+    /// The place of an entry that may not be announced yet.
+    pub(super) fn slot_at(&mut self, entry: u32) -> Option<&mut Slot> {
+        if entry >= MAX_ENTRIES {
+            return None;
+        }
+        let at = usize::try_from(entry).ok()?;
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, Slot::default);
+        }
+        self.slots.get_mut(at)
+    }
+
+    pub(super) fn document_origins(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.documents.iter().map(String::as_str)
+    }
+
+    /// Entries that were announced.
+    pub(super) const fn count(&self) -> u32 {
+        self.next
+    }
+
+    /// Entries that the browser took, in order.
+    pub(super) fn taken(&self) -> Vec<u32> {
+        (0..)
+            .zip(&self.slots)
+            .filter(|(_, slot)| slot.taken)
+            .map(|(entry, _)| entry)
+            .collect()
+    }
+
+    /// Whether something is on its way for which the browser has not asked.
+    pub(super) fn has_unasked(&self) -> bool {
+        self.slots.iter().any(|slot| !slot.asked && slot.is_unfinished())
+    }
+
+    pub(super) fn are_finished(&self) -> bool {
+        !self.slots.iter().any(Slot::is_unfinished)
+    }
+
+    /// The CHKs of the entries' bodies, as far as they are known.
+    pub(super) fn chks(&self) -> Vec<Option<ContentHash>> {
+        let known = usize::try_from(self.next).unwrap_or(usize::MAX);
+        self.slots.iter().take(known).map(|slot| slot.chk).collect()
+    }
+
+    /// An entry whose response was not handed to the cache yet and can be; and the entry whose pushed body it has.
+    pub(super) fn next_to_keep(&self) -> Option<(u32, Option<u32>)> {
+        (0..).zip(&self.slots).find_map(|(entry, slot)| {
+            let ready = !slot.kept && slot.withdrawn.is_none() && slot.url.is_some();
+            let head = slot.head.as_ref().filter(|_| ready)?;
+            let mut at = entry;
+            let mut body = head.body;
+            while let EntryBody::SameAs { entry } = body {
+                let before = self.slot(entry).filter(|_| entry < at)?;
+                (at, body) = (entry, before.head.as_ref()?.body);
+            }
+            let of_body = self.slot(at)?;
+            match body {
+                EntryBody::None => Some((entry, None)),
+                EntryBody::Held { .. } | EntryBody::AsBefore if of_body.wants == 0 => Some((entry, None)),
+                EntryBody::Pushed { .. } | EntryBody::Held { .. } | EntryBody::AsBefore => {
+                    let whole = of_body.body.as_ref()?.end()?.is_ok();
+                    whole.then_some((entry, Some(at)))
+                }
+                EntryBody::SameAs { .. } => None,
+            }
+        })
+    }
+
+    /// Counts what was pushed and not taken.
+    pub(super) fn count_waste(&mut self, counters: &Counters) {
+        for slot in &mut self.slots {
+            slot.count_taken(counters);
+            if let Some(body) = slot.body.as_ref().filter(|_| !slot.body_taken) {
+                counters.push_wasted_bytes.add(body.wire_bytes());
+            }
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end_bodies(&self, fault: BodyFault) {
+        for body in self.slots.iter().filter_map(|slot| slot.body.as_ref()) {
+            body.fail(fault);
+        }
+    }
+}

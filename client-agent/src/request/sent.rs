@@ -1,0 +1,358 @@
+//! A request in a session: what is sent, and what becomes of the gateway's answer.
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use http::{Response, StatusCode, header};
+use longhaul_driver::CloseReason;
+use longhaul_http::policy::invalidates;
+use longhaul_origin::{FetchError, OriginBody};
+use longhaul_protocol::session::{
+    BodyPlace, Delivery, Evicted, FailureReason, FetchKind, HeaderField, Message, MirrorState,
+};
+use longhaul_types::{BitRate, ContentHash};
+use tracing::debug;
+
+use super::{
+    Exit,
+    life::{DirectFetch, Life, MAX_REPEATS},
+    page_use::{PageUse, Role},
+    phase::{Phase, PhaseExit, Promise},
+    response::{self, Source},
+    upload::{Transmission, UploadError, UploadTraits},
+};
+use crate::{
+    bundle::{Beginning, Direction, header_map, host_of},
+    direct,
+    pages::{BadRequest, Failure, Lost},
+    session::{Arrival, BasePolicy, Exchange, Hop, Need, ResponseStream, Timing, short},
+};
+
+/// What happened first while the gateway's answer is awaited.
+enum Event {
+    Arrival(Result<Arrival, CloseReason>),
+    Sent(Result<(), UploadError>),
+    Direct(Result<Response<OriginBody>, FetchError>),
+    FallbackDue,
+}
+
+impl Life {
+    /// Says in the fetch what the gateway should know beside the request.
+    fn complete_fetch(&mut self, hop: &Hop) {
+        let page = self.page.as_ref().map(|page| &page.load);
+        let of_session = page.filter(|load| load.hop.serial() == hop.serial() && !load.is_over());
+        let context = &mut self.draft.fetch.context;
+        context.page = of_session.map_or(0, |load| load.page);
+        context.held = self.held.map(|chk| *chk.as_bytes());
+        context.manifest = self.kept.as_ref().map(|kept| kept.id());
+        context.holding = match hop.mirror() {
+            Some(MirrorState::Unknown) => self.holding.clone(),
+            Some(MirrorState::Agreed) | None => Vec::new(),
+        };
+    }
+
+    /// Begins the page load of a page's fetch, before that is sent.
+    fn begin_page(&mut self, exchange: &Exchange) {
+        if self.draft.fetch.kind != FetchKind::Page {
+            return;
+        }
+        let hop = exchange.hop();
+        let told = !self.draft.fetch.context.holding.is_empty();
+        let load = self.context.loads.begin(Beginning {
+            hop: Arc::clone(hop),
+            page: exchange.id(),
+            url: self.draft.fetch.url.clone(),
+            origin: self.draft.fetch.origin.clone(),
+            reload: self.draft.reload,
+            base: self.kept.clone(),
+            holding: if told { Vec::new() } else { self.holding.clone() },
+        });
+        self.page = Some(PageUse::of(load, Role::Page));
+        // The gateway may have said so between the coding of the fetch and now.
+        if hop.mirror() == Some(MirrorState::Unknown) {
+            self.context.loads.tell_holding(hop.serial());
+        }
+    }
+
+    pub(super) async fn send(&mut self, hop: Arc<Hop>, timing: Timing) -> Phase {
+        self.complete_fetch(&hop);
+        let (mut exchange, fetch) = match hop.code(&self.draft.fetch, None, self.policy) {
+            Ok(coded) => coded,
+            Err(error) => return self.not_sent(&error),
+        };
+        self.begin_page(&exchange);
+        let mut transmission = Some(self.transmission(&hop, timing, fetch));
+        let mut direct: Option<DirectFetch> = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                arrival = exchange.arrival() => Event::Arrival(arrival),
+                sent = run(&mut transmission) => Event::Sent(sent),
+                answer = run(&mut direct) => Event::Direct(answer),
+                () = self.fallback.due(), if direct.is_none() && self.is_repeatable_now() => Event::FallbackDue,
+            };
+            match event {
+                Event::Arrival(Ok(arrival)) => {
+                    if let (Some(rest), Arrival::Head { .. }) = (transmission, &arrival) {
+                        // The origin answers before it has all of the body: the rest still goes.
+                        tokio::spawn(rest);
+                    }
+                    return self.arrived(arrival, exchange, timing).await;
+                }
+                Event::Arrival(Err(reason)) => {
+                    debug!(%reason, "session lost with a request under way");
+                    return self.lost(&reason);
+                }
+                Event::Sent(sent) => {
+                    transmission = None;
+                    match sent {
+                        Ok(()) | Err(UploadError::Stream(_)) => {}
+                        Err(UploadError::NotSent(error)) => return self.not_sent(&error),
+                        Err(UploadError::Browser | UploadError::Coding) => {
+                            return Phase::Over(Exit::without_response(Failure::Request(BadRequest::Upload)));
+                        }
+                    }
+                }
+                Event::FallbackDue => direct = Some(self.direct_fetch()),
+                Event::Direct(Ok(answer)) => {
+                    let response = response::of_origin(answer, &self.draft.method);
+                    return self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)));
+                }
+                Event::Direct(Err(error)) if direct::is_offline(&error) => {
+                    self.fallback.failed(error);
+                    direct = None;
+                }
+                Event::Direct(Err(error)) => {
+                    return Phase::Over(Exit::without_response(Failure::Direct(error)));
+                }
+            }
+        }
+    }
+
+    fn transmission(
+        &self,
+        hop: &Arc<Hop>,
+        timing: Timing,
+        fetch: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>> {
+        let way = Transmission {
+            hop: Arc::clone(hop),
+            class: self.draft.class,
+            timing,
+            fetch,
+        };
+        let Some(upload) = self.upload.clone() else {
+            return Box::pin(way.bodyless());
+        };
+        let coded = self.draft.headers.contains_key(header::CONTENT_ENCODING);
+        let content_type = self.draft.headers.get(header::CONTENT_TYPE).filter(|_| !coded);
+        let traits = UploadTraits {
+            content_type: content_type
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned),
+            length: self.draft.length,
+            rate: uplink_rate(hop),
+        };
+        let context = Arc::clone(&self.context);
+        Box::pin(async move {
+            let sent = way.with_body(upload.clone(), traits).await;
+            context.counters.upload_bytes.add(upload.taken());
+            sent
+        })
+    }
+
+    async fn arrived(&mut self, arrival: Arrival, exchange: Exchange, timing: Timing) -> Phase {
+        const TOO_EARLY: u16 = 425;
+        let failure = match arrival {
+            Arrival::Head {
+                status: TOO_EARLY, ..
+            } if timing == Timing::Early => return self.outside_early_data(),
+            Arrival::Head {
+                status,
+                fields,
+                body,
+                content_hash,
+                stream,
+            } => {
+                let head = Answer {
+                    status,
+                    fields,
+                    body,
+                    content_hash,
+                    stream,
+                };
+                match self.answered(head, &exchange).await {
+                    Some(phase) => return phase,
+                    None => malformed_answer(),
+                }
+            }
+            Arrival::Promised { page, entry } => return self.promised_by(page, entry, exchange.hop()),
+            Arrival::Failed {
+                reason: FailureReason::TooEarly,
+                ..
+            } if self.repeats < MAX_REPEATS && self.rewind() => {
+                return self.outside_early_data();
+            }
+            Arrival::Failed {
+                reason: FailureReason::UnknownBase,
+                ..
+            } if self.policy == BasePolicy::Best => {
+                if !self.rewind() {
+                    return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone)));
+                }
+                self.policy = BasePolicy::None;
+                self.context.counters.repeated.one();
+                return self.leave(PhaseExit::SentRepeated, Phase::Waiting);
+            }
+            Arrival::Failed { reason, detail } => Failure::Gateway { reason, detail },
+            Arrival::Tunnel(_) | Arrival::Malformed => malformed_answer(),
+        };
+        self.leave(
+            PhaseExit::SentFailed,
+            Phase::Over(Exit::without_response(failure)),
+        )
+    }
+
+    /// The head of a response is here; `None` if it makes no sense.
+    async fn answered(&mut self, answer: Answer, exchange: &Exchange) -> Option<Phase> {
+        let Answer {
+            status,
+            fields,
+            body,
+            content_hash,
+            stream,
+        } = answer;
+        let status = StatusCode::from_u16(status)
+            .ok()
+            .filter(|status| (200..600).contains(&status.as_u16()))?;
+        let fields = header_map(&fields)?;
+        if let Some(PageUse {
+            load,
+            role: Role::Page,
+            ..
+        }) = &self.page
+        {
+            let elsewhere = status.is_redirection() && fields.contains_key(header::LOCATION);
+            if let Some(before) = self.came_from.take() {
+                let time = self.context.push.leaving;
+                tokio::spawn(async move { before.supersede_if_left(time).await });
+            }
+            load.answered(if elsewhere {
+                Direction::Elsewhere
+            } else {
+                Direction::Here
+            });
+        }
+        if invalidates(&self.draft.method, status) {
+            self.forget_stored().await;
+        }
+        let store = self.context.store.clone();
+        let (exit, source) = match (body, content_hash.map(ContentHash::from_bytes)) {
+            (BodyPlace::Held, None) => return None,
+            (BodyPlace::Held, Some(chk)) => {
+                let Some(stored) = store.body(chk).await else {
+                    return Some(self.held_is_missing(chk, exchange.hop()));
+                };
+                self.context.counters.held_hits.one();
+                store
+                    .put_held(self.query(), status, &fields, chk, stored.length())
+                    .await;
+                (PhaseExit::SentHeld, Source::Stored(Box::new(stored)))
+            }
+            (BodyPlace::None, _) => {
+                if status == StatusCode::NOT_MODIFIED {
+                    store.freshen(self.query(), &fields).await;
+                } else {
+                    store.put_bodyless(self.query(), status, &fields).await;
+                }
+                (PhaseExit::SentForwarded, Source::Empty)
+            }
+            (BodyPlace::Follows, _) => {
+                let source = Source::gateway(Arc::clone(exchange.hop()), stream).await?;
+                (PhaseExit::SentForwarded, source)
+            }
+        };
+        let tee = match &source {
+            Source::Gateway(..) => store.tee(self.query(), status, &fields),
+            Source::Empty | Source::Pushed(_) | Source::Stored(_) => None,
+        };
+        let mut outgoing = self.outgoing(status, fields, source);
+        outgoing.tee = tee;
+        outgoing.content_hash = content_hash;
+        let response = response::begin(outgoing);
+        Some(self.leave(exit, Phase::Over(Exit::Forwarded(response))))
+    }
+
+    /// What was stored under the URL of an unsafe request may be wrong now.
+    async fn forget_stored(&self) {
+        let url = &self.draft.fetch.url;
+        for site in [self.site.as_str(), host_of(url)] {
+            self.context.store.invalidate(site, url).await;
+        }
+    }
+
+    /// The gateway takes a body to be held that is not there (any more).
+    fn held_is_missing(&mut self, chk: ContentHash, hop: &Hop) -> Phase {
+        hop.tell(Message::Evicted(Evicted {
+            hashes: vec![short(&chk)],
+        }));
+        self.held = None;
+        if self.repeats >= MAX_REPEATS {
+            return Phase::Over(Exit::without_response(malformed_answer()));
+        }
+        self.repeats += 1;
+        self.context.counters.repeated.one();
+        self.leave(PhaseExit::SentHeldMissing, Phase::Waiting)
+    }
+
+    /// The gateway says that a manifest promises the answer.
+    fn promised_by(&mut self, page: u64, entry: u32, hop: &Hop) -> Phase {
+        match self.context.loads.of_page(hop.serial(), page) {
+            Some(load) if self.draft.is_lookable() => {
+                self.leave(PhaseExit::SentPromised, Phase::Promised(Promise { load, entry }))
+            }
+            Some(_) | None => {
+                self.draft.fetch.context.delivery = Delivery::Own;
+                if self.repeats >= MAX_REPEATS {
+                    return Phase::Over(Exit::without_response(malformed_answer()));
+                }
+                self.repeats += 1;
+                self.leave(PhaseExit::SentPromisedUnknown, Phase::Waiting)
+            }
+        }
+    }
+
+    fn outside_early_data(&mut self) -> Phase {
+        self.draft.need = Need::Open;
+        self.repeats += 1;
+        self.context.counters.repeated.one();
+        self.leave(PhaseExit::SentRepeated, Phase::Waiting)
+    }
+}
+
+/// A head as it came.
+struct Answer {
+    status: u16,
+    fields: Vec<HeaderField>,
+    body: BodyPlace,
+    content_hash: Option<[u8; 32]>,
+    stream: ResponseStream,
+}
+
+fn malformed_answer() -> Failure {
+    Failure::Gateway {
+        reason: FailureReason::Malformed,
+        detail: "the gateway's answer makes no sense".to_owned(),
+    }
+}
+
+/// What uploads can count on: what the gateway grants this end.
+fn uplink_rate(hop: &Hop) -> Option<BitRate> {
+    Some(hop.stats().send_rate).filter(|rate| *rate != BitRate::default())
+}
+
+/// Drives a future that may be absent; for ever without one.
+async fn run<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

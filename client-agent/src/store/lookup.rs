@@ -1,0 +1,135 @@
+//! Looking a request up.
+use http::{HeaderMap, StatusCode};
+use longhaul_cache::{Partition, StoredBody, StoredResponse};
+use longhaul_http::{
+    conditional::{is_not_modified, not_modified_fields},
+    policy::{CacheKind, Freshness, Reuse},
+    vary,
+};
+use longhaul_types::ContentHash;
+
+use super::{Store, now};
+use crate::bundle::header_map;
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Query<'a> {
+    pub(crate) site: &'a str,
+    pub(crate) url: &'a str,
+    pub(crate) method: &'a http::Method,
+    /// The browser's fields, `Host` among them.
+    pub(crate) request: &'a HeaderMap,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    /// A fresh response: status, fields and body.
+    Fresh(StatusCode, HeaderMap, Option<Box<StoredBody>>),
+    /// A fresh response, and the browser has the same: the fields of a 304.
+    NotModified(HeaderMap),
+    /// Nothing that may answer; perhaps a version that is held.
+    Held(Option<ContentHash>),
+}
+
+impl Store {
+    /// Looks for a response that may answer (RFC 9111 section 4), or a version of the resource.
+    pub(crate) async fn look_up(&self, query: Query<'_>) -> Lookup {
+        let Some(cache) = self.cache() else {
+            return Lookup::Held(None);
+        };
+        let stored = cache
+            .find(&Partition::Site(query.site.to_owned()), query.url)
+            .await;
+        let mut held = stored.iter().find_map(|response| response.chk);
+        for response in &stored {
+            let Some((status, fields)) = matching(response, query.request) else {
+                continue;
+            };
+            held = response.chk.or(held);
+            let Some(fields) = fresh(response, status, &fields, query) else {
+                break;
+            };
+            if is_not_modified(query.request, status, &fields) {
+                return Lookup::NotModified(not_modified_fields(&fields));
+            }
+            let Some(chk) = response.chk else {
+                return Lookup::Fresh(status, fields, None);
+            };
+            if let Some(body) = cache.body(chk).await {
+                return Lookup::Fresh(status, fields, Some(Box::new(body)));
+            }
+            held = held.filter(|other| *other != chk);
+        }
+        match held {
+            Some(chk) if cache.has(chk).await => Lookup::Held(Some(chk)),
+            Some(_) | None => Lookup::Held(None),
+        }
+    }
+
+    /// Freshens the stored response that a 304 is about (RFC 9111 section 4.3.4).
+    pub(crate) async fn freshen(&self, query: Query<'_>, not_modified: &HeaderMap) {
+        let Some(cache) = self.cache() else {
+            return;
+        };
+        for mut response in cache
+            .find(&Partition::Site(query.site.to_owned()), query.url)
+            .await
+        {
+            let Some((status, fields)) = matching(&response, query.request) else {
+                continue;
+            };
+            // The 304 answers the browser's condition, which must have named this version.
+            if !is_not_modified(query.request, status, &fields) {
+                continue;
+            }
+            let received_at = now();
+            let freshness = judge(&response, status, &fields, query.request);
+            if let Some(fields) = freshness.after_304(not_modified, received_at) {
+                response.fields = super::pairs(&fields);
+                response.requested_at = received_at;
+                response.received_at = received_at;
+                cache.put(response).await;
+            }
+        }
+    }
+}
+
+/// Status and fields of a stored response, if the fields that its `Vary` names are those of the request.
+fn matching(response: &StoredResponse, request: &HeaderMap) -> Option<(StatusCode, HeaderMap)> {
+    let fields = header_map(&response.fields)?;
+    let key = vary::key(&fields, request).unwrap_or_default();
+    (key == response.vary).then_some((StatusCode::from_u16(response.status).ok()?, fields))
+}
+
+fn judge(
+    response: &StoredResponse,
+    status: StatusCode,
+    fields: &HeaderMap,
+    request: &HeaderMap,
+) -> Freshness {
+    // The stored request's varying fields equal this one's, as the key has told; those of a pushed response were never
+    // known here.
+    let nominated = vary::nominated(fields, request);
+    let (requested_at, received_at) = (response.requested_at, response.received_at);
+    Freshness::of(
+        &nominated,
+        status,
+        fields,
+        requested_at,
+        received_at,
+        CacheKind::Private,
+    )
+}
+
+fn fresh(
+    response: &StoredResponse,
+    status: StatusCode,
+    fields: &HeaderMap,
+    query: Query<'_>,
+) -> Option<HeaderMap> {
+    match judge(response, status, fields, query.request).reuse(query.method, query.request, now()) {
+        Reuse::Fresh(fields) => Some(fields),
+        Reuse::Stale(_) | Reuse::No => None,
+    }
+}

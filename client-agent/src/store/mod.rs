@@ -1,0 +1,266 @@
+//! The agent's cache: a private one (RFC 9111), partitioned by site, and the bodies that page loads build on.
+//!
+//! What is stored by URL answers only requests made for the same site, so that no page can find out by timing what
+//! other sites were visited. Bodies are shared by hash: to use one takes a gateway that names it.
+mod lookup;
+mod open;
+mod site;
+mod tee;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use longhaul_cache::{BodyWriter, Cache, Cost, Partition, RecordKind, StoredBody, StoredResponse, Usage};
+use longhaul_http::vary;
+use longhaul_types::{ContentHash, UnixTime};
+use tokio::sync::{mpsc, watch};
+
+pub(crate) use lookup::{Lookup, Query};
+pub(crate) use site::site_of;
+pub(crate) use tee::Tee;
+
+/// Missing bodies that wait to be told to the gateway. It only saves a round trip later, so more are dropped.
+const MISSING: usize = 256;
+/// Agents' records other than manifests do not exist; this is a manifest's size at most.
+const KIND: RecordKind = RecordKind::Manifest;
+
+/// The cache, or none. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Store(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    cache: Cache,
+    missing: mpsc::Sender<ContentHash>,
+    /// What [`Store::losses`] reads.
+    losses: Mutex<Option<Losses>>,
+    usage: watch::Sender<Option<Usage>>,
+    /// Bodies that are being stored.
+    busy: watch::Sender<usize>,
+    /// Resets before this run.
+    resets: u64,
+}
+
+/// Bodies that the gateway may believe to be held and that are not.
+#[derive(Debug)]
+pub(crate) struct Losses {
+    evicted: mpsc::Receiver<Vec<ContentHash>>,
+    missing: mpsc::Receiver<ContentHash>,
+}
+
+impl Losses {
+    /// The next ones; `None` when there will be none. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Vec<ContentHash>> {
+        tokio::select! {
+            hashes = self.evicted.recv() => hashes,
+            Some(hash) = self.missing.recv() => Some(vec![hash]),
+        }
+    }
+}
+
+impl Store {
+    /// No cache: nothing is kept, and nothing is found.
+    pub const fn off() -> Self {
+        Self(None)
+    }
+
+    fn of(cache: Cache, resets: u64) -> Self {
+        let (missing, of_missing) = mpsc::channel(MISSING);
+        let losses = Losses {
+            evicted: cache.evictions(),
+            missing: of_missing,
+        };
+        Self(Some(Arc::new(Inner {
+            cache,
+            missing,
+            losses: Mutex::new(Some(losses)),
+            usage: watch::Sender::new(None),
+            busy: watch::Sender::new(0),
+            resets,
+        })))
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        self.0.as_ref().map(|inner| &inner.cache)
+    }
+
+    /// Whether there is a cache.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Names the cache's state to the gateway; zero without a cache: then the gateway takes nothing to be held.
+    pub(crate) fn state_id(&self) -> u64 {
+        self.cache().map_or(0, Cache::state_id)
+    }
+
+    /// What the gateway must be told, once.
+    pub(crate) fn losses(&self) -> Option<Losses> {
+        let inner = self.0.as_ref()?;
+        inner.losses.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The gateway takes this body to be held, which it is not.
+    pub(crate) fn report_missing(&self, chk: ContentHash) {
+        if let Some(inner) = &self.0 {
+            let _full = inner.missing.try_send(chk);
+        }
+    }
+
+    // ---- bodies ----
+
+    /// Whether a body is there.
+    pub(crate) async fn has(&self, chk: ContentHash) -> bool {
+        match self.cache() {
+            Some(cache) => cache.has(chk).await,
+            None => false,
+        }
+    }
+
+    /// The body whose CHK begins so.
+    pub(crate) async fn find_prefix(&self, prefix: &[u8]) -> Option<ContentHash> {
+        self.cache()?.find_prefix(prefix).await
+    }
+
+    /// A body.
+    pub(crate) async fn body(&self, chk: ContentHash) -> Option<StoredBody> {
+        self.cache()?.body(chk).await
+    }
+
+    /// Begins to store a body.
+    pub(crate) fn writer(&self) -> Option<BodyWriter> {
+        self.cache().map(|cache| cache.writer(Cost::unknown()))
+    }
+
+    /// The length of a body that is there.
+    pub(crate) async fn length(&self, site: &str, url: &str, chk: ContentHash) -> Option<u64> {
+        let known = self.cache()?.find(&Partition::Site(site.to_owned()), url).await;
+        match known.iter().find(|response| response.chk == Some(chk)) {
+            Some(response) => Some(response.length),
+            None => Some(self.body(chk).await?.length()),
+        }
+    }
+
+    // ---- responses ----
+
+    /// Keeps a response, whose body is there.
+    pub(crate) async fn put(&self, response: StoredResponse) {
+        if let Some(cache) = self.cache() {
+            cache.put(response).await;
+        }
+    }
+
+    /// Forgets the responses to a URL that an unsafe request may have changed (RFC 9111 section 4.4).
+    pub(crate) async fn invalidate(&self, site: &str, url: &str) {
+        if let Some(cache) = self.cache() {
+            cache.remove(&Partition::Site(site.to_owned()), url).await;
+        }
+    }
+
+    // ---- manifests ----
+
+    /// Keeps the manifest of a page.
+    pub(crate) async fn keep_manifest(&self, url: &str, record: Bytes) {
+        if let Some(cache) = self.cache() {
+            cache.put_record(KIND, url.as_bytes(), record).await;
+        }
+    }
+
+    /// The manifest that was kept of a page.
+    pub(crate) async fn manifest(&self, url: &str) -> Option<Bytes> {
+        self.cache()?.record(KIND, url.as_bytes()).await
+    }
+
+    // ---- figures and end ----
+
+    /// Waits until no body is being stored, and all is in the file.
+    pub async fn settle(&self) {
+        if let Some(inner) = &self.0 {
+            let mut busy = inner.busy.subscribe();
+            // The sender lives in this store.
+            drop(busy.wait_for(|busy| *busy == 0).await);
+            inner.cache.flush().await;
+        }
+    }
+
+    fn busy(&self) -> Busy {
+        if let Some(inner) = &self.0 {
+            inner.busy.send_modify(|busy| *busy += 1);
+        }
+        Busy(self.clone())
+    }
+
+    /// Reads the cache's figures, for the next status.
+    pub async fn refresh_usage(&self) {
+        if let Some(inner) = &self.0 {
+            let mut usage = inner.cache.usage().await;
+            usage.resets += inner.resets;
+            inner.usage.send_replace(Some(usage));
+        }
+    }
+
+    /// The figures as they were read last.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.0.as_ref().and_then(|inner| inner.usage.borrow().clone())
+    }
+
+    /// Writes what is left and closes the file.
+    pub(crate) async fn close(&self) {
+        if let Some(cache) = self.cache() {
+            cache.clone().close().await;
+        }
+    }
+}
+
+/// A body is being stored, for as long as this lives.
+#[derive(Debug)]
+struct Busy(Store);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(inner) = &self.0.0 {
+            inner.busy.send_modify(|busy| *busy = busy.saturating_sub(1));
+        }
+    }
+}
+
+/// The wall clock, by which caches reckon.
+pub(crate) fn now() -> UnixTime {
+    UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A response as the cache keeps it. `request` needs only the fields that `Vary` names.
+pub(crate) fn response_of(
+    site: String,
+    url: &str,
+    request: &HeaderMap,
+    status: StatusCode,
+    fields: &HeaderMap,
+    chk: Option<ContentHash>,
+    length: u64,
+) -> StoredResponse {
+    let now = now();
+    StoredResponse {
+        partition: Partition::Site(site),
+        url: url.to_owned(),
+        vary: vary::key(fields, request).unwrap_or_default(),
+        request_fields: pairs(&vary::nominated(fields, request)),
+        status: status.as_u16(),
+        fields: pairs(fields),
+        chk,
+        length,
+        requested_at: now,
+        received_at: now,
+    }
+}
+
+fn pairs(fields: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+    fields
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}

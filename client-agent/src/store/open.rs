@@ -1,0 +1,63 @@
+//! Opening the cache. Browsing never fails for want of one.
+use longhaul_cache::{Cache, CacheConfig, OpenError, Opened, ResetReason, Storage};
+use tracing::{info, warn};
+
+use super::Store;
+use crate::config::CacheSettings;
+
+/// The file in the cache's directory.
+const FILE: &str = "cache.sqlite";
+
+impl Store {
+    /// Opens the cache, or goes on without.
+    pub(crate) async fn open(settings: &CacheSettings) -> Self {
+        if settings.size.bytes() == 0 {
+            return Self::off();
+        }
+        let config = CacheConfig {
+            dir: settings.dir.clone(),
+            file: FILE,
+            quota: settings.size,
+        };
+        let mut entropy = [0; 8];
+        if let Err(error) = getrandom::fill(&mut entropy) {
+            warn!("the cache is off: the system has no randomness to name its state with: {error}");
+            return Self::off();
+        }
+        let opened =
+            tokio::task::spawn_blocking(move || Cache::open(config, u64::from_ne_bytes(entropy))).await;
+        match opened {
+            Ok(Ok(opened)) => Self::opened(opened),
+            Ok(Err(error @ (OpenError::InUse { .. } | OpenError::Thread(_) | OpenError::Memory(_)))) => {
+                warn!("the cache is off: {error}");
+                Self::off()
+            }
+            Err(_) => Self::off(),
+        }
+    }
+
+    fn opened(opened: Opened) -> Self {
+        let Opened {
+            cache,
+            reset,
+            storage,
+        } = opened;
+        match reset {
+            None => {}
+            Some(ResetReason::Damaged) => {
+                warn!("the cache's file was damaged; it is set aside and an empty one begun")
+            }
+            Some(ResetReason::Newer { version }) => {
+                info!(
+                    version,
+                    "the cache's file is of a newer version; it is set aside and an empty one begun"
+                );
+            }
+            Some(ResetReason::Full) => warn!("the disk is full; the cache begins anew"),
+        }
+        if let Storage::Memory { cause } = &storage {
+            warn!("the cache works in memory, and is lost at the end: {cause}");
+        }
+        Self::of(cache, u64::from(reset.is_some()))
+    }
+}

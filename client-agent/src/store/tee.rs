@@ -1,0 +1,133 @@
+//! A response's way into the cache while the browser gets it.
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use longhaul_cache::BodyWriter;
+use longhaul_http::policy::{self, Storage};
+use longhaul_types::ContentHash;
+use tracing::debug;
+
+use super::{Busy, Query, Store, response_of};
+
+/// A body that is stored as it passes. Dropped before [`Tee::finish`], nothing of it stays.
+#[derive(Debug)]
+pub(crate) struct Tee {
+    store: Store,
+    /// `None` if the browser wants nothing kept, while the gateway takes it to be held.
+    writer: Option<BodyWriter>,
+    site: String,
+    url: String,
+    request: HeaderMap,
+    status: StatusCode,
+    fields: HeaderMap,
+    /// Whether the response may be found by its URL, too.
+    indexed: bool,
+    _busy: Busy,
+}
+
+impl Store {
+    /// A way into the cache for a response's body, if it may be stored.
+    pub(crate) fn tee(&self, query: Query<'_>, status: StatusCode, fields: &HeaderMap) -> Option<Tee> {
+        let storage = policy::storage(query.method, query.request, status, fields);
+        let private = query.request.contains_key(http::header::AUTHORIZATION);
+        if *query.method != http::Method::GET || !policy::agent_stores(status, fields) {
+            return None;
+        }
+        let writer = self.writer()?;
+        Some(Tee {
+            store: self.clone(),
+            writer: (!forbids(query.request)).then_some(writer),
+            site: query.site.to_owned(),
+            url: query.url.to_owned(),
+            request: query.request.clone(),
+            status,
+            fields: fields.clone(),
+            indexed: storage != Storage::No && !private,
+            _busy: self.busy(),
+        })
+    }
+
+    /// Keeps a response without body, such as a redirection, if it may be stored.
+    pub(crate) async fn put_bodyless(&self, query: Query<'_>, status: StatusCode, fields: &HeaderMap) {
+        let private = query.request.contains_key(http::header::AUTHORIZATION);
+        let storage = policy::storage(query.method, query.request, status, fields);
+        if storage != Storage::No && !private && policy::agent_stores(status, fields) {
+            let site = query.site.to_owned();
+            self.put(response_of(
+                site,
+                query.url,
+                query.request,
+                status,
+                fields,
+                None,
+                0,
+            ))
+            .await;
+        }
+    }
+
+    /// Keeps the response whose body is held already, as the gateway has just told.
+    pub(crate) async fn put_held(
+        &self,
+        query: Query<'_>,
+        status: StatusCode,
+        fields: &HeaderMap,
+        chk: ContentHash,
+        length: u64,
+    ) {
+        let private = query.request.contains_key(http::header::AUTHORIZATION);
+        let storage = policy::storage(query.method, query.request, status, fields);
+        if storage != Storage::No && !private {
+            let site = query.site.to_owned();
+            self.put(response_of(
+                site,
+                query.url,
+                query.request,
+                status,
+                fields,
+                Some(chk),
+                length,
+            ))
+            .await;
+        }
+    }
+}
+
+/// The browser wants nothing of its request kept.
+fn forbids(request: &HeaderMap) -> bool {
+    let values = request.get_all(http::header::CACHE_CONTROL).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|directive| directive.trim().eq_ignore_ascii_case("no-store"))
+}
+
+impl Tee {
+    /// Takes the next verified bytes.
+    pub(crate) async fn write(&mut self, bytes: Bytes) {
+        if let Some(writer) = &mut self.writer {
+            writer.write(bytes).await;
+        }
+    }
+
+    /// The body is complete, and this is its hash.
+    pub(crate) async fn finish(mut self, chk: ContentHash) {
+        let Some(writer) = self.writer.take() else {
+            self.store.report_missing(chk);
+            return;
+        };
+        let length = writer.length();
+        match writer.commit().await {
+            Ok(chk) if self.indexed => {
+                let (request, status, fields) = (&self.request, self.status, &self.fields);
+                let site = std::mem::take(&mut self.site);
+                let response = response_of(site, &self.url, request, status, fields, Some(chk), length);
+                self.store.put(response).await;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                debug!(%error, "a body is not kept");
+                self.store.report_missing(chk);
+            }
+        }
+    }
+}

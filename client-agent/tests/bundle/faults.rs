@@ -1,0 +1,293 @@
+//! Pushes that break off, are damaged or never come, and sessions that end: no request is lost.
+use std::time::Duration;
+
+use longhaul_agent::config::Config;
+use longhaul_protocol::session::{Delivery, Message, MirrorState, Validator};
+
+use crate::support::{
+    Ending,
+    gateway::noise,
+    script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, entry, pushed, reusable},
+};
+
+const OBJECT: &str = "http://site.test/a";
+const TAGGED: [(&str, &str); 2] = [("etag", "\"v1\""), FRESH];
+
+fn wanted(message: Message) -> Option<u32> {
+    if let Message::Want(want) = message {
+        Some(want.entry)
+    } else {
+        None
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_push_is_pushed_again() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a"]).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    let body = noise(100_000);
+    page.begin_push(0, &body[..40_000])
+        .await
+        .damage(&body[40_000..50_000])
+        .await;
+    assert_eq!(world.control(wanted).await, 0);
+    page.push(0, &body).await;
+    let reply = browser.await.unwrap();
+    assert!(reply.ending == Ending::Complete && reply.body == body);
+    let status = world.agent.status();
+    assert_eq!(
+        (status.windows_bad, status.push_wanted, status.failures),
+        (1, 1, 0)
+    );
+    world.no_fetch();
+}
+
+#[tokio::test]
+async fn a_push_that_stays_damaged_is_fetched() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a"]).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    for _ in 0..2 {
+        page.begin_push(0, b"").await.damage(b"damaged").await;
+        assert_eq!(world.control(wanted).await, 0);
+    }
+    page.begin_push(0, b"").await.damage(b"damaged").await;
+    let asked = world.fetch().await;
+    assert_eq!(asked.fetch.delivery, Delivery::Own);
+    asked.answer(200, &[], b"own").await;
+    assert_eq!(browser.await.unwrap().text(), "own");
+    assert_eq!(world.agent.exits("arriving.broken"), 1);
+}
+
+#[tokio::test]
+async fn a_push_cut_off_midway_goes_on_as_a_fetch() {
+    for fields in [&TAGGED[..], &TAGGED[1..]] {
+        let mut world = World::new().await;
+        let (page, mut manifest) = world.page(&["/a"]).await;
+        manifest.head(reusable(0, fields, pushed())).await;
+        let body = noise(100_000);
+        let push = page.begin_push(0, &body[..40_000]).await;
+        let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+        world
+            .agent
+            .until("the start is here", |status| {
+                status.exits.contains_key("arriving.pushed")
+            })
+            .await;
+        drop(push);
+        let asked = world.fetch().await;
+        assert_eq!(asked.fetch.delivery, Delivery::Own);
+        let resume = asked.fetch.resume.clone();
+        let tagged = fields.len() == 2;
+        assert_eq!(
+            resume.map(|resume| resume.validator),
+            tagged.then(|| Validator::EntityTag("\"v1\"".to_owned()))
+        );
+        asked.answer(200, fields, &body).await;
+        let reply = browser.await.unwrap();
+        assert!(reply.ending == Ending::Complete && reply.body == body);
+    }
+}
+
+#[tokio::test]
+async fn another_body_than_the_push_began_with_is_a_truncation() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a"]).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    let body = noise(100_000);
+    let push = page.begin_push(0, &body[..40_000]).await;
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    world
+        .agent
+        .until("the start is here", |status| {
+            status.exits.contains_key("arriving.pushed")
+        })
+        .await;
+    drop(push);
+    world.fetch().await.answer(200, &[FRESH], &body[1..]).await;
+    let reply = browser.await.unwrap();
+    assert_eq!(reply.ending, Ending::Truncated);
+    assert!(body.starts_with(&reply.body));
+    assert_eq!(world.agent.status().truncated, 1);
+}
+
+#[tokio::test]
+async fn a_lost_session_loses_no_request() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/begun", "/body", "/head", "/here"]).await;
+    for entry in [0, 1, 3] {
+        manifest.head(reusable(entry, &TAGGED, pushed())).await;
+    }
+    let body = noise(100_000);
+    let _push = page.begin_push(0, &body[..40_000]).await;
+    page.push(3, b"here").await;
+    let urls = ["begun", "body", "head"].map(|path| format!("http://site.test/{path}"));
+    let [begun, waiting, headless] = urls.clone().map(|url| world.agent.begin(&url, &[OF_PAGE]));
+    world
+        .agent
+        .until("all wait", |status| {
+            let count = |exit: &str| status.exits.get(exit).copied().unwrap_or(0);
+            count("looking.announced") == 3 && count("promised.head") == 2 && count("arriving.pushed") == 1
+        })
+        .await;
+    world
+        .agent
+        .until("the whole push", |status| status.pushed_objects == 1)
+        .await;
+    page.link.session.close(1, "test");
+    for _ in 0..3 {
+        let asked = world.fetch().await;
+        assert_eq!(asked.fetch.page, 0, "the page load was another session's");
+        // One window or two had come.
+        let resumed = asked.fetch.resume.as_ref().map(|resume| resume.offset);
+        assert_eq!(
+            resumed.is_some_and(|offset| offset >= 32_768),
+            asked.fetch.url == urls[0]
+        );
+        asked.answer(200, &TAGGED, &body).await;
+    }
+    for request in [begun, waiting, headless] {
+        let reply = request.await.unwrap();
+        assert!(reply.ending == Ending::Complete && reply.body == body);
+    }
+    assert_eq!(
+        (
+            world.agent.exits("arriving.lost"),
+            world.agent.exits("promised.lost")
+        ),
+        (1, 1)
+    );
+    // What had come before the session ended is as good as ever.
+    assert_eq!(
+        world
+            .agent
+            .begin("http://site.test/here", &[OF_PAGE])
+            .await
+            .unwrap()
+            .text(),
+        "here"
+    );
+    assert_eq!(world.agent.status().failures, 0);
+}
+
+#[tokio::test]
+async fn a_page_whose_session_ends_begins_anew() {
+    let mut world = World::new().await;
+    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
+    let lost = world.fetch().await;
+    let mut manifest = lost.manifest(None).await;
+    manifest.record(entry("/a")).await;
+    lost.link.session.close(1, "test");
+    let page = world.fetch().await;
+    let mut manifest = page.manifest(None).await;
+    manifest.record(entry("/a")).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    page.push(0, b"pushed").await;
+    page.answer(200, &[], b"<html>").await;
+    assert_eq!(browser.await.unwrap().text(), "<html>");
+    assert_eq!(
+        world.agent.begin(OBJECT, &[OF_PAGE]).await.unwrap().text(),
+        "pushed"
+    );
+    assert_eq!(world.agent.status().pages, 2);
+}
+
+#[tokio::test]
+async fn a_promise_that_is_not_kept_is_not_waited_for_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let change = |config: &mut Config| config.push.patience = Duration::from_millis(100);
+    let mut world = World::with(dir, MirrorState::Agreed, change).await;
+    let (_page, mut manifest) = world.page(&["/a", "/b"]).await;
+    manifest.head(reusable(1, &[FRESH], pushed())).await;
+    for (url, exit) in [
+        (OBJECT, "promised.stuck"),
+        ("http://site.test/b", "arriving.stuck"),
+    ] {
+        let browser = world.agent.begin(url, &[OF_PAGE]);
+        let asked = world.fetch().await;
+        assert_eq!(asked.fetch.delivery, Delivery::Own);
+        asked.answer(200, &[], b"own").await;
+        assert_eq!(browser.await.unwrap().text(), "own");
+        assert_eq!(world.agent.exits(exit), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_push_that_is_too_large_is_stopped() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a"]).await;
+    manifest.head(reusable(0, &TAGGED, pushed())).await;
+    let mut push = page.begin_push(0, b"start").await;
+    let part = noise(1024 * 1024);
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    for _ in 0..9 {
+        push.write(&part).await;
+    }
+    push.stopped().await;
+    let asked = world.fetch().await;
+    let whole = [b"start".as_slice(), &part.repeat(9)].concat();
+    asked.answer(200, &TAGGED, &whole).await;
+    let reply = browser.await.unwrap();
+    assert!(reply.ending == Ending::Complete && reply.body == whole);
+}
+
+#[tokio::test]
+async fn nonsense_in_a_manifest_ends_it_and_nothing_else() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a", "/b"]).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    page.push(0, b"good").await;
+    let alias = longhaul_protocol::session::EntryBody::SameAs { entry: 1 };
+    manifest.head(reusable(1, &[FRESH], alias)).await;
+    assert_eq!(
+        world.agent.begin(OBJECT, &[OF_PAGE]).await.unwrap().text(),
+        "good"
+    );
+    let browser = world.agent.begin("http://site.test/b", &[OF_PAGE]);
+    world.fetch().await.answer(200, &[], b"own").await;
+    assert_eq!(browser.await.unwrap().text(), "own");
+}
+
+#[tokio::test]
+async fn a_push_that_stops_midway_is_not_waited_for_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let change = |config: &mut Config| config.push.patience = Duration::from_millis(100);
+    let mut world = World::with(dir, MirrorState::Agreed, change).await;
+    let (page, mut manifest) = world.page(&["/a"]).await;
+    manifest.head(reusable(0, &TAGGED, pushed())).await;
+    let body = noise(100_000);
+    let _push = page.begin_push(0, &body[..32_768]).await;
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    let asked = world.fetch().await;
+    assert_eq!(
+        asked.fetch.resume.as_ref().map(|resume| resume.offset),
+        Some(32_768)
+    );
+    asked.answer(200, &TAGGED, &body).await;
+    assert!(browser.await.unwrap().body == body);
+}
+
+#[tokio::test]
+async fn a_session_that_ends_before_the_repetition_comes_loses_nothing() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a"]).await;
+    manifest.head(reusable(0, &TAGGED, pushed())).await;
+    let body = noise(100_000);
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    page.begin_push(0, &body[..32_768])
+        .await
+        .damage(&body[32_768..40_000])
+        .await;
+    assert_eq!(world.control(wanted).await, 0);
+    page.link.session.close(1, "test");
+    let asked = world.fetch().await;
+    assert_eq!(
+        asked.fetch.resume.as_ref().map(|resume| resume.offset),
+        Some(32_768)
+    );
+    asked.answer(200, &TAGGED, &body).await;
+    assert!(browser.await.unwrap().body == body);
+}

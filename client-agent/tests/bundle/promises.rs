@@ -1,0 +1,399 @@
+//! What manifests promise, and how requests are answered with it.
+use std::time::Duration;
+
+use longhaul_http::vary;
+use longhaul_protocol::session::{Delivery, EntryBody, FetchKind, Message, Record, Scope, Withdrawal};
+
+use crate::support::{
+    gateway::noise,
+    script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, document, entry, pushed, reusable},
+};
+
+const OBJECT: &str = "http://site.test/a.css";
+
+#[tokio::test]
+async fn a_push_answers_the_browser() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a.css", "http://cdn.test/b.png"]).await;
+    assert_eq!(
+        (page.fetch.kind, page.fetch.page, page.fetch.delivery),
+        (FetchKind::Page, 0, Delivery::Any)
+    );
+    manifest
+        .head(reusable(0, &[("content-type", "text/css"), FRESH], pushed()))
+        .await;
+    page.push(0, b"body{}").await;
+    let reply = world.agent.begin(OBJECT, &[OF_PAGE]).await.unwrap();
+    assert_eq!(
+        (reply.status, reply.text(), reply.field("content-type")),
+        (200, "body{}", Some("text/css"))
+    );
+    assert!(reply.field("via").unwrap().contains("longhaul"));
+    // The other one is asked for before anything is known of it but its URL.
+    let waiting = world.agent.begin("http://cdn.test/b.png", &[]);
+    world
+        .agent
+        .until("it waits", |status| {
+            status.exits.get("looking.announced") == Some(&2)
+        })
+        .await;
+    manifest.head(reusable(1, &[FRESH], pushed())).await;
+    let image = noise(200_000);
+    page.push(1, &image).await;
+    assert!(waiting.await.unwrap().body == image);
+    world.no_fetch();
+    let status = world
+        .agent
+        .until("all is counted", |status| status.push_taken_objects == 2)
+        .await;
+    assert_eq!((status.pages, status.pushed_objects, status.announced), (1, 2, 2));
+    assert!(status.pushed_bytes > 200_000 && status.push_taken_bytes == status.pushed_bytes);
+    assert_eq!(status.push_wasted_bytes, 0);
+    assert_eq!(status.exits["arriving.pushed"], 2);
+}
+
+#[tokio::test]
+async fn order_does_not_matter() {
+    let mut world = World::new().await;
+    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
+    let page = world.fetch().await;
+    let mut manifest = page.manifest(None).await;
+    manifest.head(reusable(1, &[FRESH], pushed())).await;
+    page.push(1, b"second").await;
+    page.push(0, b"first").await;
+    world
+        .agent
+        .until("the pushes", |status| status.pushed_objects == 2)
+        .await;
+    page.answer(200, &[], b"<html>").await;
+    browser.await.unwrap();
+    manifest.record(entry("/0")).await;
+    manifest.record(entry("/1")).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    world
+        .agent
+        .until("the entries", |status| status.announced == 2)
+        .await;
+    for (url, text) in [("http://site.test/1", "second"), ("http://site.test/0", "first")] {
+        assert_eq!(world.agent.begin(url, &[OF_PAGE]).await.unwrap().text(), text);
+    }
+    world.no_fetch();
+}
+
+#[tokio::test]
+async fn a_request_waits_a_little_for_the_manifest() {
+    let change =
+        |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::with(dir, longhaul_protocol::session::MirrorState::Agreed, change).await;
+    let (page, mut manifest) = world.page(&[]).await;
+    let early = world.agent.begin(OBJECT, &[OF_PAGE]);
+    let other = world.agent.begin("http://site.test/by-script", &[OF_PAGE]);
+    world
+        .agent
+        .until("both wait", |status| {
+            status.exits.get("looking.owned") == Some(&2)
+        })
+        .await;
+    manifest.record(entry("/a.css")).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    page.push(0, b"early").await;
+    assert_eq!(early.await.unwrap().text(), "early");
+    assert_eq!(world.agent.exits("manifest.announced"), 1);
+    // Once all is planned there is nothing to wait for.
+    manifest.record(Record::Planned).await;
+    let asked = world.fetch().await;
+    assert_eq!(
+        (asked.fetch.page, asked.fetch.kind),
+        (page.fetch.id, FetchKind::Object)
+    );
+    asked.answer(200, &[], b"own").await;
+    assert_eq!(other.await.unwrap().text(), "own");
+    assert_eq!(world.agent.exits("manifest.not-found"), 1);
+}
+
+#[tokio::test]
+async fn a_manifest_that_says_nothing_is_not_waited_for() {
+    let mut world = World::new().await;
+    let (page, _manifest) = world.page(&[]).await;
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    let asked = world.fetch().await;
+    assert_eq!(asked.fetch.page, page.fetch.id);
+    asked.answer(200, &[], b"own").await;
+    assert_eq!(browser.await.unwrap().text(), "own");
+    assert_eq!(world.agent.exits("manifest.time"), 1);
+    let foreign = world.agent.begin(OBJECT, &[("referer", "http://other.test/")]);
+    let asked = world.fetch().await;
+    assert_eq!(asked.fetch.page, 0);
+    asked.answer(200, &[], b"own").await;
+    foreign.await.unwrap();
+    assert_eq!(world.agent.exits("looking.alone"), 1);
+}
+
+#[tokio::test]
+async fn a_forwarded_request_can_be_promised() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&[]).await;
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
+    let asked = world.fetch().await;
+    asked.promised(page.fetch.id, 0).await;
+    world
+        .agent
+        .until("the promise", |status| status.exits.contains_key("sent.promised"))
+        .await;
+    manifest.record(entry("/a.css")).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    page.push(0, b"promised").await;
+    assert_eq!(browser.await.unwrap().text(), "promised");
+    // By a page load that the agent does not know.
+    let browser = world.agent.begin("http://site.test/other", &[OF_PAGE]);
+    world.fetch().await.promised(4711, 0).await;
+    let asked = world.fetch().await;
+    assert_eq!(asked.fetch.delivery, Delivery::Own);
+    asked.answer(200, &[], b"own").await;
+    assert_eq!(browser.await.unwrap().text(), "own");
+}
+
+#[tokio::test]
+async fn two_requests_share_an_entry_unless_it_is_for_one() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/shared", "/once"]).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    let mut once = reusable(1, &[], pushed());
+    once.scope = Scope::ThisPage;
+    manifest.head(once).await;
+    let both = [(); 2].map(|()| world.agent.begin("http://site.test/shared", &[OF_PAGE]));
+    let mut push = page.begin_push(0, &noise(40_000)).await;
+    push.write(b"more").await;
+    push.finish(b"end").await;
+    let whole = [&noise(40_000)[..], b"moreend"].concat();
+    for reply in both {
+        assert!(reply.await.unwrap().body == whole);
+    }
+    page.push(1, b"once").await;
+    assert_eq!(
+        world
+            .agent
+            .begin("http://site.test/once", &[OF_PAGE])
+            .await
+            .unwrap()
+            .text(),
+        "once"
+    );
+    world.no_fetch();
+    let second = world.agent.begin("http://site.test/once", &[OF_PAGE]);
+    let asked = world.fetch().await;
+    assert_eq!(asked.fetch.delivery, Delivery::Own);
+    asked.answer(200, &[], b"twice").await;
+    assert_eq!(second.await.unwrap().text(), "twice");
+    assert_eq!(world.agent.exits("promised.used"), 1);
+}
+
+#[tokio::test]
+async fn what_was_predicted_wrongly_is_fetched() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/cookie", "/vary", "/withdrawn", "/broken"]).await;
+    let sent = |name: http::HeaderName, value| {
+        http::HeaderMap::from_iter([(name, http::HeaderValue::from_static(value))])
+    };
+    let mut cookie = reusable(0, &[], pushed());
+    cookie.scope = Scope::ThisPage;
+    cookie.cookie = vary::cookie_key(&sent(http::header::COOKIE, "a=1"));
+    manifest.head(cookie).await;
+    let fields = [("vary", "accept-language"), FRESH];
+    let mut varying = reusable(1, &fields, pushed());
+    let response = sent(http::header::VARY, "accept-language");
+    varying.vary = vary::key(&response, &sent(http::header::ACCEPT_LANGUAGE, "de"));
+    manifest.head(varying).await;
+    page.push(0, b"pushed").await;
+    page.push(1, b"pushed").await;
+    for (url, field, exit) in [
+        ("http://site.test/cookie", ("cookie", "a=2"), "promised.mismatch"),
+        (
+            "http://site.test/vary",
+            ("accept-language", "en"),
+            "promised.mismatch",
+        ),
+    ] {
+        let before = world.agent.exits(exit);
+        let browser = world.agent.begin(url, &[OF_PAGE, field]);
+        let asked = world.fetch().await;
+        assert_eq!(asked.fetch.delivery, Delivery::Own, "{url}");
+        asked.answer(200, &[], b"own").await;
+        assert_eq!(browser.await.unwrap().text(), "own", "{url}");
+        assert_eq!(world.agent.exits(exit), before + 1, "{url}");
+    }
+    for (url, field) in [
+        ("http://site.test/cookie", ("cookie", "a=1")),
+        ("http://site.test/vary", ("accept-language", "de")),
+    ] {
+        assert_eq!(
+            world.agent.begin(url, &[OF_PAGE, field]).await.unwrap().text(),
+            "pushed",
+            "{url}"
+        );
+    }
+    let waiting = world.agent.begin("http://site.test/withdrawn", &[OF_PAGE]);
+    world
+        .agent
+        .until("it waits", |status| {
+            status.exits.get("looking.announced") == Some(&5)
+        })
+        .await;
+    let reason = Withdrawal::Private;
+    manifest.record(Record::Withdrawn { entry: 2, reason }).await;
+    world.fetch().await.answer(200, &[], b"own").await;
+    assert_eq!(waiting.await.unwrap().text(), "own");
+    assert_eq!(world.agent.exits("promised.withdrawn"), 1);
+    manifest
+        .head(reusable(3, &[("not a name", "x")], EntryBody::None))
+        .await;
+    let broken = world.agent.begin("http://site.test/broken", &[OF_PAGE]);
+    world.fetch().await.answer(200, &[], b"own").await;
+    assert_eq!(broken.await.unwrap().text(), "own");
+}
+
+#[tokio::test]
+async fn conditional_requests_are_answered_with_304() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/a.css", "/empty"]).await;
+    let fields = [
+        ("etag", "\"v1\""),
+        ("content-type", "text/css"),
+        ("cache-control", "no-cache"),
+    ];
+    manifest.head(reusable(0, &fields, pushed())).await;
+    let reply = world
+        .agent
+        .begin(OBJECT, &[OF_PAGE, ("if-none-match", "\"v1\"")])
+        .await
+        .unwrap();
+    assert_eq!((reply.status, reply.field("etag")), (304, Some("\"v1\"")));
+    page.push(0, b"new").await;
+    let reply = world
+        .agent
+        .begin(OBJECT, &[OF_PAGE, ("if-none-match", "\"v0\"")])
+        .await
+        .unwrap();
+    assert_eq!((reply.status, reply.text()), (200, "new"));
+    let mut moved = reusable(1, &[("location", "/elsewhere")], EntryBody::None);
+    moved.status = 302;
+    manifest.head(moved).await;
+    let reply = world
+        .agent
+        .begin("http://site.test/empty", &[OF_PAGE])
+        .await
+        .unwrap();
+    assert_eq!((reply.status, reply.field("location")), (302, Some("/elsewhere")));
+    assert_eq!(world.agent.exits("arriving.empty"), 1);
+    world.no_fetch();
+}
+
+#[tokio::test]
+async fn what_the_browser_asks_for_is_told_if_it_matters() {
+    let mut world = World::new().await;
+    let (page, mut manifest) = world.page(&["/0", "/1", "/2"]).await;
+    for entry in 0..3 {
+        manifest.head(reusable(entry, &[FRESH], pushed())).await;
+    }
+    let requests = ["/2", "/1"].map(|path| world.agent.begin(&format!("http://site.test{path}"), &[OF_PAGE]));
+    let mut asked = Vec::new();
+    while asked.len() < 2 {
+        asked.extend(
+            world
+                .control(|message| {
+                    if let Message::Ask(ask) = message {
+                        Some(ask.entries)
+                    } else {
+                        None
+                    }
+                })
+                .await,
+        );
+    }
+    asked.sort_unstable();
+    assert_eq!(asked, [1, 2]);
+    for entry in 0..3 {
+        page.push(entry, b"x").await;
+    }
+    for request in requests {
+        assert_eq!(request.await.unwrap().text(), "x");
+    }
+    // Nothing is in front of this one.
+    assert_eq!(
+        world
+            .agent
+            .begin("http://site.test/0", &[OF_PAGE])
+            .await
+            .unwrap()
+            .text(),
+        "x"
+    );
+    assert!(
+        world
+            .controls()
+            .iter()
+            .all(|message| !matches!(message, Message::Ask(_)))
+    );
+}
+
+#[tokio::test]
+async fn a_redirected_page_is_followed_to_its_manifest() {
+    let mut world = World::new().await;
+    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
+    let page = world.fetch().await;
+    page.answer(302, &[("location", "http://www.site.test/")], b"")
+        .await;
+    assert_eq!(browser.await.unwrap().status, 302);
+    let mut manifest = page.manifest(None).await;
+    manifest.record(document("http://www.site.test/")).await;
+    manifest.record(entry("http://www.site.test/a.css")).await;
+    world
+        .agent
+        .until("the entries", |status| status.announced == 2)
+        .await;
+    let target = world.agent.begin("http://www.site.test/", &[AS_PAGE]);
+    manifest.head(reusable(0, &[], pushed())).await;
+    page.push(0, b"<html>").await;
+    assert_eq!(target.await.unwrap().text(), "<html>");
+    // The style sheet's Referer is just the origin of the target.
+    let style = world.agent.begin(
+        "http://www.site.test/a.css",
+        &[("referer", "http://www.site.test/")],
+    );
+    manifest.head(reusable(1, &[FRESH], pushed())).await;
+    page.push(1, b"body{}").await;
+    assert_eq!(style.await.unwrap().text(), "body{}");
+    world.no_fetch();
+    assert_eq!(world.agent.status().pages, 1);
+}
+
+#[tokio::test]
+async fn without_push_a_page_is_an_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let change = |config: &mut longhaul_agent::config::Config| config.push.enabled = false;
+    let mut world = World::with(dir, longhaul_protocol::session::MirrorState::Agreed, change).await;
+    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
+    let page = world.fetch().await;
+    assert_eq!((page.fetch.kind, page.fetch.manifest), (FetchKind::Object, None));
+    page.answer(200, &[], b"<html>").await;
+    assert_eq!(browser.await.unwrap().text(), "<html>");
+    let status = world.agent.status();
+    assert_eq!((status.push_enabled, status.pages), (false, 0));
+}
+
+#[tokio::test]
+async fn a_page_behind_a_password_is_an_object() {
+    let mut world = World::new().await;
+    let browser = world
+        .agent
+        .begin(PAGE, &[AS_PAGE, ("authorization", "Basic eA==")]);
+    let page = world.fetch().await;
+    assert_eq!(page.fetch.kind, FetchKind::Object);
+    page.answer(200, &[FRESH], b"<html>").await;
+    assert_eq!(browser.await.unwrap().text(), "<html>");
+    // Nobody else gets it.
+    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
+    world.fetch().await.answer(401, &[], b"no").await;
+    assert_eq!(browser.await.unwrap().status, 401);
+}

@@ -1,0 +1,376 @@
+//! A gateway that says on the wire exactly what a test writes.
+use std::sync::Arc;
+
+use bytes::Bytes;
+use longhaul_agent::session::GatewayState;
+use longhaul_codec::{BodyEncoder, Coder};
+use longhaul_driver::{End, SendStream};
+use longhaul_protocol::session::{
+    Body, BodyCoding, BodyPlace, Entry, EntryBody, EntryHead, Failed, FailureReason, Head, HeaderField,
+    Manifest, ManifestId, Message, MirrorState, Promised, Push, Record, Scope, encode_record,
+};
+use longhaul_types::ContentHash;
+use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
+
+use super::{
+    PATIENCE, TestAgent, TestGateway,
+    gateway::{Asked, Link},
+};
+
+/// The page of most tests.
+pub(crate) const PAGE: &str = "http://site.test/page";
+/// What browsers send for pages, and for what these load.
+pub(crate) const AS_PAGE: (&str, &str) = ("accept", "text/html");
+pub(crate) const OF_PAGE: (&str, &str) = ("referer", PAGE);
+pub(crate) const FRESH: (&str, &str) = ("cache-control", "max-age=3600");
+
+/// A gateway that the test speaks for, and an agent.
+pub(crate) struct World {
+    pub(crate) agent: TestAgent,
+    fetches: UnboundedReceiver<Asked>,
+    controls: UnboundedReceiver<Message>,
+    pub(crate) gateway: TestGateway,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(tempfile::tempdir().unwrap(), MirrorState::Agreed, |_| {}).await
+    }
+
+    pub(crate) async fn with(
+        dir: tempfile::TempDir,
+        mirror: MirrorState,
+        change: impl FnOnce(&mut longhaul_agent::config::Config),
+    ) -> Self {
+        let world = Self::starting(dir, mirror, change).await;
+        world.agent.reach(GatewayState::Open).await;
+        world
+    }
+
+    /// The same while the session is still being opened.
+    pub(crate) async fn starting(
+        dir: tempfile::TempDir,
+        mirror: MirrorState,
+        change: impl FnOnce(&mut longhaul_agent::config::Config),
+    ) -> Self {
+        let (gateway, fetches, controls) = TestGateway::scripted(mirror);
+        let agent = TestAgent::in_dir(dir, &gateway.address(), change).await;
+        Self {
+            agent,
+            fetches,
+            controls,
+            gateway,
+        }
+    }
+
+    /// The next fetch.
+    pub(crate) async fn fetch(&mut self) -> Asked {
+        timeout(PATIENCE, self.fetches.recv())
+            .await
+            .expect("a fetch")
+            .unwrap()
+    }
+
+    /// The next control message that `wanted` takes; others are passed over.
+    pub(crate) async fn control<T>(&mut self, wanted: impl Fn(Message) -> Option<T>) -> T {
+        loop {
+            let message = timeout(PATIENCE, self.controls.recv())
+                .await
+                .expect("a message")
+                .unwrap();
+            if let Some(found) = wanted(message) {
+                return found;
+            }
+        }
+    }
+
+    /// Control messages so far.
+    pub(crate) fn controls(&mut self) -> Vec<Message> {
+        std::iter::from_fn(|| self.controls.try_recv().ok()).collect()
+    }
+
+    pub(crate) fn no_fetch(&mut self) {
+        if let Ok(asked) = self.fetches.try_recv() {
+            panic!("a fetch of {}", asked.fetch.url);
+        }
+    }
+
+    /// A page whose manifest has these entries, all of it at the browser but what is pushed.
+    pub(crate) async fn page(&mut self, entries: &[&str]) -> (Asked, ManifestWriter) {
+        self.page_with(&[AS_PAGE], entries).await
+    }
+
+    pub(crate) async fn page_with(
+        &mut self,
+        request: &[(&str, &str)],
+        entries: &[&str],
+    ) -> (Asked, ManifestWriter) {
+        let before = self.agent.status().announced;
+        let page = self.agent.begin(PAGE, request);
+        let asked = self.fetch().await;
+        let mut manifest = asked.manifest(None).await;
+        for url in entries {
+            manifest.record(entry(url)).await;
+        }
+        asked
+            .answer(200, &[("content-type", "text/html")], b"<html>")
+            .await;
+        assert_eq!(page.await.unwrap().text(), "<html>");
+        let count = before + entries.len() as u64;
+        self.agent
+            .until("the entries", |status| status.announced == count)
+            .await;
+        (asked, manifest)
+    }
+}
+
+pub(crate) fn entry(url: &str) -> Record {
+    Record::Entry(Entry {
+        url: url.to_owned(),
+        destination: 5,
+    })
+}
+
+pub(crate) fn document(url: &str) -> Record {
+    Record::Entry(Entry {
+        url: url.to_owned(),
+        destination: 0,
+    })
+}
+
+fn set(fields: &[(&str, &str)]) -> Vec<HeaderField> {
+    fields
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}
+
+/// The response of an entry that any request may use.
+pub(crate) fn reusable(entry: u32, fields: &[(&str, &str)], body: EntryBody) -> EntryHead {
+    EntryHead {
+        entry,
+        status: 200,
+        scope: Scope::Reusable,
+        vary: None,
+        cookie: None,
+        body,
+        fields: set(fields),
+    }
+}
+
+pub(crate) fn pushed() -> EntryBody {
+    EntryBody::Pushed { length: None }
+}
+
+impl Asked {
+    fn is_get(&self) -> bool {
+        self.fetch.method == longhaul_protocol::session::Method::Get
+    }
+
+    fn head(
+        &self,
+        status: u16,
+        fields: &[(&str, &str)],
+        body: BodyPlace,
+        chk: Option<ContentHash>,
+    ) -> Message {
+        Message::Head(Head {
+            fetch: self.fetch.id,
+            status,
+            headers: self.link.fields(&self.fetch, set(fields)),
+            body,
+            content_hash: chk.map(|chk| *chk.as_bytes()),
+        })
+    }
+
+    /// A head without body.
+    pub(crate) fn bodyless(&self, status: u16) -> Message {
+        self.head(status, &[], BodyPlace::None, None)
+    }
+
+    pub(crate) async fn answer(&self, status: u16, fields: &[(&str, &str)], body: &[u8]) {
+        assert!(self.is_get());
+        let offset = self
+            .fetch
+            .resume
+            .as_ref()
+            .map_or(0, |resume| usize::try_from(resume.offset).unwrap());
+        if body.is_empty() {
+            self.link
+                .open(
+                    &[self.head(status, fields, BodyPlace::None, None)],
+                    &[],
+                    End::Finish,
+                )
+                .await;
+            return;
+        }
+        let head = self.head(status, fields, BodyPlace::Follows, None);
+        let announce = announce(Some(body.len() as u64), offset as u64);
+        let (prefix, rest) = body.split_at(offset);
+        let mut encoder = BodyEncoder::resume(self.link.key(), Coder::Identity, None, prefix).unwrap();
+        let mut wire = Vec::new();
+        encoder.push(rest, &mut wire).unwrap();
+        encoder.finish(&mut wire).unwrap();
+        let mut stream = self.link.open(&[head, announce], &[], End::Open).await.unwrap();
+        stream.write(wire.into()).await.unwrap();
+        stream.finish().await.unwrap();
+    }
+
+    /// A response of which the body is not all there yet.
+    pub(crate) async fn begin(&self, fields: &[(&str, &str)], first: &[u8]) -> Pushing {
+        let head = self.head(200, fields, BodyPlace::Follows, None);
+        Pushing::open(&self.link, &[head, announce(None, 0)], first).await
+    }
+
+    pub(crate) async fn held(&self, fields: &[(&str, &str)], chk: ContentHash) {
+        let head = self.head(200, fields, BodyPlace::Held, Some(chk));
+        self.link.open(&[head], &[], End::Finish).await;
+    }
+
+    pub(crate) async fn promised(&self, page: u64, entry: u32) {
+        let fetch = self.fetch.id;
+        self.link
+            .open(
+                &[Message::Promised(Promised { fetch, page, entry })],
+                &[],
+                End::Finish,
+            )
+            .await;
+    }
+
+    pub(crate) async fn failed(&self, reason: FailureReason) {
+        let failed = Failed {
+            fetch: self.fetch.id,
+            reason,
+            detail: String::new(),
+        };
+        self.link.open(&[Message::Failed(failed)], &[], End::Finish).await;
+    }
+
+    /// Begins the manifest of this page; `base` is the manifest against which it is coded.
+    pub(crate) async fn manifest(&self, base: Option<(ManifestId, &[u8])>) -> ManifestWriter {
+        let manifest = Message::Manifest(Manifest {
+            page: self.fetch.id,
+            base: base.map(|(id, _)| id),
+        });
+        let announce = Message::Body(Body {
+            coding: BodyCoding::Zstd,
+            length: None,
+            offset: 0,
+        });
+        let base = base.map_or(&[][..], |(_, bytes)| bytes);
+        let encoder = BodyEncoder::with_base(self.link.key(), Coder::Zstd { level: 3 }, None, base).unwrap();
+        ManifestWriter {
+            stream: self
+                .link
+                .open(&[manifest, announce], &[], End::Open)
+                .await
+                .unwrap(),
+            encoder,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Pushes a whole body.
+    pub(crate) async fn push(&self, entry: u32, body: &[u8]) {
+        self.begin_push(entry, body).await.finish(&[]).await;
+    }
+
+    /// Pushes the start of a body.
+    pub(crate) async fn begin_push(&self, entry: u32, first: &[u8]) -> Pushing {
+        let push = Message::Push(Push {
+            page: self.fetch.id,
+            entry,
+        });
+        Pushing::open(&self.link, &[push, announce(None, 0)], first).await
+    }
+}
+
+fn announce(length: Option<u64>, offset: u64) -> Message {
+    Message::Body(Body {
+        coding: BodyCoding::Identity,
+        length,
+        offset,
+    })
+}
+
+/// A manifest under way.
+pub(crate) struct ManifestWriter {
+    stream: SendStream,
+    encoder: BodyEncoder,
+    bytes: Vec<u8>,
+}
+
+impl ManifestWriter {
+    pub(crate) async fn record(&mut self, record: Record) {
+        let mut bytes = Vec::new();
+        encode_record(&record, &mut bytes).unwrap();
+        let mut wire = Vec::new();
+        self.encoder.push(&bytes, &mut wire).unwrap();
+        self.encoder.flush(&mut wire).unwrap();
+        self.bytes.append(&mut bytes);
+        self.stream.write(wire.into()).await.unwrap();
+    }
+
+    pub(crate) async fn head(&mut self, head: EntryHead) {
+        self.record(Record::Head(head)).await;
+    }
+
+    /// Ends it; its decoded bytes.
+    pub(crate) async fn finish(mut self) -> Vec<u8> {
+        self.record(Record::Planned).await;
+        let mut wire = Vec::new();
+        self.encoder.finish(&mut wire).unwrap();
+        self.stream.write(wire.into()).await.unwrap();
+        self.stream.finish().await.unwrap();
+        self.bytes
+    }
+}
+
+/// A body under way.
+pub(crate) struct Pushing {
+    stream: SendStream,
+    encoder: BodyEncoder,
+}
+
+impl Pushing {
+    async fn open(link: &Arc<Link>, messages: &[Message], first: &[u8]) -> Self {
+        let encoder = BodyEncoder::new(link.key(), Coder::Identity, None).unwrap();
+        let stream = link.open(messages, &[], End::Open).await.unwrap();
+        let mut pushing = Self { stream, encoder };
+        pushing.write(first).await;
+        pushing
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        let mut wire = Vec::new();
+        self.encoder.push(bytes, &mut wire).unwrap();
+        self.encoder.flush(&mut wire).unwrap();
+        let _stopped = self.stream.write(wire.into()).await;
+    }
+
+    pub(crate) async fn finish(mut self, last: &[u8]) {
+        let mut wire = Vec::new();
+        self.encoder.push(last, &mut wire).unwrap();
+        self.encoder.finish(&mut wire).unwrap();
+        let _stopped = self.stream.write(wire.into()).await;
+        let _stopped = self.stream.finish().await;
+    }
+
+    /// Ends it with a window that is damaged.
+    pub(crate) async fn damage(mut self, last: &[u8]) {
+        let mut wire = Vec::new();
+        self.encoder.push(last, &mut wire).unwrap();
+        self.encoder.finish(&mut wire).unwrap();
+        let at = wire.len() - 1;
+        wire[at] ^= 1;
+        let _stopped = self.stream.write(Bytes::from(wire)).await;
+        let _stopped = self.stream.finish().await;
+    }
+
+    /// Waits until the agent wants no more of it.
+    pub(crate) async fn stopped(&mut self) {
+        timeout(PATIENCE, self.stream.stopped()).await.expect("a stop");
+    }
+}

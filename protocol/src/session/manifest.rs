@@ -1,0 +1,210 @@
+//! The records of a manifest (docs/protocol/session.md section 7): what a page load needs, as it becomes known.
+use bincode::{Decode, Encode};
+use bytes::{Buf as _, BytesMut};
+
+use super::{
+    envelope::{self, EnvelopeError},
+    headers::HeaderField,
+};
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Record {
+    /// The next entry. Entries are numbered from 0 in the order of their records.
+    Entry(Entry),
+    /// The response of an entry.
+    Head(EntryHead),
+    /// An entry will have no response: the browser's request for it goes its own way.
+    Withdrawn {
+        /// The entry.
+        entry: u32,
+        /// Why.
+        reason: Withdrawal,
+    },
+    /// No entry will follow.
+    Planned,
+}
+
+/// Something that the page needs, and that the gateway is fetching.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Entry {
+    /// Path and query if it is of the page's origin, else the absolute URL; without fragment.
+    pub url: String,
+    /// What it is for; the numbers are those of the page planner.
+    pub destination: u8,
+}
+
+/// The response of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct EntryHead {
+    /// The entry.
+    pub entry: u32,
+    /// The status code, 200 to 599.
+    pub status: u16,
+    /// For which requests it may be used.
+    pub scope: Scope,
+    /// The key of the request fields that the response's `Vary` names, as the gateway sent them; `None` if it names none.
+    pub vary: Option<[u8; 8]>,
+    /// The key of the `Cookie` field that the gateway sent; `None` if it sent none.
+    pub cookie: Option<[u8; 8]>,
+    /// Where the body is.
+    pub body: EntryBody,
+    /// The response's fields, hop-by-hop ones removed.
+    pub fields: Vec<HeaderField>,
+}
+
+/// For which requests a response may be used (architecture section 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Scope {
+    /// For any whose method, URL and varying fields match, as RFC 9111 allows.
+    Reusable,
+    /// For one request of this page load whose `Cookie` matches as well.
+    ThisPage,
+}
+
+/// Where an entry's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum EntryBody {
+    /// There is none.
+    None,
+    /// It comes on a stream that begins with `Push`.
+    Pushed {
+        /// Its decoded length, where it is known.
+        length: Option<u64>,
+    },
+    /// The agent holds the body whose CHK begins so.
+    Held {
+        /// Half of the CHK.
+        hash: [u8; 16],
+    },
+    /// The agent holds it: the body that the entry of the same URL had in the base manifest.
+    AsBefore,
+    /// It is that of an earlier entry.
+    SameAs {
+        /// The earlier entry.
+        entry: u32,
+    },
+}
+
+/// Why an entry has no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Withdrawal {
+    /// It could not be fetched.
+    Failed,
+    /// The response is for the browser's own request only.
+    Private,
+    /// The body is too large to be pushed unasked.
+    TooLarge,
+    /// The page's bundle is too large.
+    Budget,
+    /// The browser's request differs from the one that was predicted.
+    Mismatch,
+    /// It is not needed any more.
+    Cancelled,
+}
+
+/// Appends a record to a manifest.
+///
+/// # Errors
+/// It is too large.
+pub fn encode_record(record: &Record, out: &mut Vec<u8>) -> Result<(), EnvelopeError> {
+    envelope::encode_record(record, out)
+}
+
+/// Reads records from a manifest's decoded bytes.
+#[derive(Debug, Default)]
+pub struct RecordReader {
+    buffer: BytesMut,
+}
+
+impl RecordReader {
+    /// A reader at the start of a manifest.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds decoded bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next record; `None` while it is incomplete.
+    ///
+    /// # Errors
+    /// The bytes are not records: the gateway is at fault, and the manifest cannot be read further.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "fallible and incremental, so no iterator"
+    )]
+    pub fn next(&mut self) -> Result<Option<Record>, EnvelopeError> {
+        let Some((record, taken)) = envelope::decode_record(&self.buffer)? else {
+            return Ok(None);
+        };
+        self.buffer.advance(taken);
+        Ok(Some(record))
+    }
+
+    /// Whether bytes of an incomplete record are left.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn records() -> Vec<Record> {
+        vec![
+            Record::Entry(Entry {
+                url: "/a.css".to_owned(),
+                destination: 2,
+            }),
+            Record::Head(EntryHead {
+                entry: 0,
+                status: 200,
+                scope: Scope::Reusable,
+                vary: None,
+                cookie: Some([7; 8]),
+                body: EntryBody::Held { hash: [3; 16] },
+                fields: vec![("content-type".to_owned(), b"text/css".to_vec())],
+            }),
+            Record::Withdrawn {
+                entry: 0,
+                reason: Withdrawal::Budget,
+            },
+            Record::Planned,
+        ]
+    }
+
+    #[test]
+    fn records_come_whole_however_they_are_cut() {
+        let mut bytes = Vec::new();
+        for record in records() {
+            encode_record(&record, &mut bytes).unwrap();
+        }
+        for cut in 0..=bytes.len() {
+            let mut reader = RecordReader::new();
+            let mut found = Vec::new();
+            for part in [&bytes[..cut], &bytes[cut..]] {
+                reader.push(part);
+                while let Some(record) = reader.next().unwrap() {
+                    found.push(record);
+                }
+            }
+            assert_eq!(found, records());
+            assert!(reader.is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut reader = RecordReader::new();
+            reader.push(&bytes);
+            while let Ok(Some(_)) = reader.next() {}
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Compares discovery with recorded pages: how much of what a browser loaded it finds, and how much it finds that no browser
+//! loaded. Prints one line a page; with `--verbose` also the URLs.
+//!
+//! `cargo run -p longhaul-page --example recorded [--verbose] [FOLDER]`; without a folder that in `LONGHAUL_CORPUS` or the
+//! shared one beside the checkout. Pages change with every load: what a recording has that its own HTML does not name was
+//! loaded by scripts, and what it lacks was often left out by its recorder.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the comparison is the output, and a missing corpus is said loudly"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use http::{Method, header};
+use longhaul::warc::{Exchange, Recording};
+use longhaul_page::{
+    Certainty, Destination, Discovery, MediaType, Reference, Viewport, Vocabulary, discover_css_for,
+    discover_link_header,
+};
+use url::Url;
+
+/// Steps from the page to what a frame's style sheet names, with redirects.
+const MAX_DEPTH: usize = 8;
+
+fn main() {
+    let mut folder = None;
+    let mut verbose = false;
+    for argument in std::env::args().skip(1) {
+        if argument == "--verbose" {
+            verbose = true;
+        } else {
+            folder = Some(PathBuf::from(argument));
+        }
+    }
+    let folder = folder
+        .or_else(|| std::env::var_os("LONGHAUL_CORPUS").map(PathBuf::from))
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"));
+    let mut files = recordings(&folder);
+    if files.is_empty() {
+        eprintln!("SKIPPED: no recorded pages at {}", folder.display());
+    }
+    files.sort();
+    println!(
+        "{:20} {:>8} {:>6} {:>6} {:>7} {:>8} | {:>6} {:>6} {:>8} {:>8}",
+        "page", "recorded", "found", "%", "% bytes", "unlikely", "unseen", "sure", "likely", "unlikely"
+    );
+    for file in files {
+        match Recording::open(&file) {
+            Ok(recording) => Comparison::of(&recording).print(&file, verbose),
+            Err(error) => eprintln!("{}: {error}", file.display()),
+        }
+    }
+}
+
+fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().ends_with(".warc.gz"))
+        .collect()
+}
+
+/// What discovery found beside what was recorded.
+#[derive(Default)]
+struct Comparison {
+    /// Recorded sub-resources, with their lengths.
+    recorded: BTreeMap<String, usize>,
+    found: BTreeMap<String, Certainty>,
+    /// Found references that the recording has no answer to.
+    unseen: Vec<Reference>,
+    /// Text of the page, its frames and style sheets.
+    markup: String,
+}
+
+impl Comparison {
+    fn of(recording: &Recording) -> Self {
+        let mut comparison = Self::default();
+        for exchange in recording.exchanges() {
+            if exchange.method == Method::GET {
+                let length = exchange.response.body.len();
+                comparison.recorded.insert(exchange.url.to_string(), length);
+            }
+        }
+        let Some(page) = recording.main_page() else {
+            return comparison;
+        };
+        let document = Reference::new(page.clone(), Destination::Document);
+        let mut open = VecDeque::from([(document, 0, Rc::new(Vocabulary::default()))]);
+        let mut seen = BTreeSet::from([page.clone()]);
+        while let Some((reference, depth, mut vocabulary)) = open.pop_front() {
+            let Some(exchange) = recording.answer(&Method::GET, &reference.url) else {
+                comparison.unseen.push(reference);
+                continue;
+            };
+            comparison
+                .found
+                .insert(exchange.url.to_string(), reference.certainty);
+            if depth >= MAX_DEPTH {
+                continue;
+            }
+            for next in comparison.follow(&reference, exchange, &mut vocabulary) {
+                if seen.insert(next.url.clone()) {
+                    open.push_back((next, depth + 1, Rc::clone(&vocabulary)));
+                }
+            }
+        }
+        comparison.found.remove(page.as_str());
+        comparison.recorded.remove(page.as_str());
+        comparison
+    }
+
+    /// What the answer to a reference refers to; `vocabulary` is that of the document around.
+    fn follow(
+        &mut self,
+        reference: &Reference,
+        exchange: &Exchange,
+        vocabulary: &mut Rc<Vocabulary>,
+    ) -> Vec<Reference> {
+        let headers = &exchange.response.headers;
+        if exchange.response.status.is_redirection() {
+            let target = headers
+                .get(header::LOCATION)
+                .and_then(|target| target.to_str().ok());
+            let target = target.and_then(|target| reference.url.join(target).ok());
+            let redirected = target.map(|url| Reference {
+                url,
+                ..reference.clone()
+            });
+            return redirected.into_iter().collect();
+        }
+        let codings: Vec<&str> = headers
+            .get_all(header::CONTENT_ENCODING)
+            .iter()
+            .filter_map(|coding| coding.to_str().ok())
+            .collect();
+        let Ok(body) = longhaul::page::decode(&codings.join(","), &exchange.response.body) else {
+            return Vec::new();
+        };
+        let MediaType { charset, .. } = MediaType::of_response(headers);
+        let (url, viewport) = (&reference.url, Viewport::default());
+        let mut found = discover_link_header(headers, url, viewport);
+        match reference.destination {
+            Destination::Document | Destination::Frame => {
+                let mut discovery = Discovery::new(url, charset.as_deref(), viewport);
+                found.extend(discovery.write(&body));
+                *vocabulary = Rc::new(discovery.vocabulary());
+                found.extend(discovery.finish());
+            }
+            Destination::Style => {
+                found.extend(discover_css_for(
+                    &body,
+                    url,
+                    charset.as_deref(),
+                    viewport,
+                    vocabulary,
+                ));
+            }
+            Destination::InactiveStyle
+            | Destination::Script
+            | Destination::Image
+            | Destination::Font
+            | Destination::Other
+            | Destination::Icon
+            | Destination::Manifest => return found,
+        }
+        self.markup.push_str(&String::from_utf8_lossy(&body));
+        found
+    }
+
+    fn print(&self, file: &Path, verbose: bool) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let known = |url: &&String| self.recorded.contains_key(*url);
+        let found: Vec<&String> = self.found.keys().filter(known).collect();
+        let bytes = |urls: &mut dyn Iterator<Item = &String>| -> usize {
+            urls.filter_map(|url| self.recorded.get(url)).sum()
+        };
+        let unlikely = found
+            .iter()
+            .filter(|url| self.found.get(**url) == Some(&Certainty::Unlikely));
+        let unseen = |certainty| {
+            let unseen = self.unseen.iter();
+            unseen
+                .filter(|reference| reference.certainty == certainty)
+                .count()
+        };
+        println!(
+            "{:20} {:8} {:6} {:6.1} {:7.1} {:8} | {:6} {:6} {:8} {:8}",
+            name.trim_end_matches(".warc.gz"),
+            self.recorded.len(),
+            found.len(),
+            percent(found.len(), self.recorded.len()),
+            percent(
+                bytes(&mut found.iter().copied()),
+                bytes(&mut self.recorded.keys())
+            ),
+            unlikely.count(),
+            self.unseen.len(),
+            unseen(Certainty::Sure),
+            unseen(Certainty::Likely),
+            unseen(Certainty::Unlikely),
+        );
+        if !verbose {
+            return;
+        }
+        for url in self.recorded.keys().filter(|url| !self.found.contains_key(*url)) {
+            println!(
+                "  missed {} {url}",
+                if self.mentions(url) {
+                    "IN-MARKUP"
+                } else {
+                    "by-script"
+                }
+            );
+        }
+        for (url, _) in self
+            .found
+            .iter()
+            .filter(|(_, certainty)| **certainty == Certainty::Unlikely)
+        {
+            println!("  recorded though unlikely {url}");
+        }
+        for reference in &self.unseen {
+            println!(
+                "  unseen {:?} {:?} {}",
+                reference.destination, reference.certainty, reference.url
+            );
+        }
+    }
+
+    /// Whether markup or style sheets contain the last part of the URL's path.
+    fn mentions(&self, url: &str) -> bool {
+        let url = Url::parse(url).ok();
+        let last = url.as_ref().and_then(|url| url.path_segments()?.next_back());
+        last.is_some_and(|last| !last.is_empty() && self.markup.contains(last))
+    }
+}
+
+fn percent(part: usize, whole: usize) -> f64 {
+    let as_f64 = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    100.0 * as_f64(part) / as_f64(whole.max(1))
+}

@@ -1,0 +1,267 @@
+//! The character encoding of documents and style sheets (HTML Living Standard 13.2.3, CSS Syntax Level 3 section 3.2).
+use encoding_rs::{CoderResult, Decoder, Encoding, UTF_8, WINDOWS_1252};
+
+/// The longest byte order mark.
+const BOM: usize = 3;
+/// Decoded bytes in one step.
+const STEP: usize = 8 * 1024;
+/// The longest encoding label in an `@charset`.
+const MAX_LABEL: usize = 100;
+
+/// The encoding that this label names.
+pub(crate) fn named(label: &str) -> Option<&'static Encoding> {
+    Encoding::for_label(label.as_bytes())
+}
+
+/// The encoding that a document's own markup declares, which cannot be UTF-16: whoever read the markup did not read it so.
+pub(crate) fn declared(label: &str) -> Option<&'static Encoding> {
+    let encoding = named(label)?;
+    if encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE {
+        return Some(UTF_8);
+    }
+    if encoding == encoding_rs::X_USER_DEFINED {
+        return Some(WINDOWS_1252);
+    }
+    Some(encoding)
+}
+
+/// The label in a value such as `text/html; charset=utf-8` (HTML Living Standard 2.6.5).
+pub(crate) fn in_content_type(value: &str) -> Option<&str> {
+    let mut rest = value;
+    loop {
+        let at = find_ignoring_case(rest, "charset")?;
+        rest = rest[at + "charset".len()..].trim_start();
+        if let Some(label) = rest.strip_prefix('=') {
+            let label = label.trim_start();
+            return match label.chars().next()? {
+                quote @ ('"' | '\'') => label[1..].split_once(quote).map(|(label, _)| label),
+                _ => label.split(|c: char| c == ';' || c.is_ascii_whitespace()).next(),
+            };
+        }
+    }
+}
+
+fn find_ignoring_case(text: &str, wanted: &str) -> Option<usize> {
+    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
+    text.windows(wanted.len())
+        .position(|window| window.eq_ignore_ascii_case(wanted))
+}
+
+/// How the encoding of a document is known before its markup is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// By its byte order mark or its `Content-Type`: what the markup says does not count.
+    Certain(&'static Encoding),
+    /// Not at all: windows-1252 unless the markup declares another.
+    Tentative,
+}
+
+impl Known {
+    pub(crate) fn encoding(self) -> &'static Encoding {
+        match self {
+            Self::Certain(encoding) => encoding,
+            Self::Tentative => WINDOWS_1252,
+        }
+    }
+}
+
+/// Tells a document's encoding from its first bytes and the charset of its `Content-Type`, and hands the document on in an
+/// encoding in which markup is ASCII.
+pub(crate) struct Transcoder {
+    header: Option<&'static Encoding>,
+    state: State,
+}
+
+/// Who takes a document whose encoding is told.
+pub(crate) trait Markup {
+    /// Called once, first, with what is known of the encoding of what follows.
+    fn begin(&mut self, known: Known);
+    /// The next bytes.
+    fn text(&mut self, text: &[u8]);
+}
+
+enum State {
+    /// Too few bytes to tell whether there is a byte order mark.
+    Begun(Vec<u8>),
+    /// It is handed on as it is.
+    Plain,
+    /// It is handed on in UTF-8.
+    Coded(Box<Decoder>),
+}
+
+impl Transcoder {
+    pub(crate) fn new(charset: Option<&str>) -> Self {
+        Self {
+            header: charset.and_then(named),
+            state: State::Begun(Vec::with_capacity(BOM)),
+        }
+    }
+
+    /// Takes the document's next bytes (`last`: it ends with them).
+    pub(crate) fn write(&mut self, mut bytes: &[u8], last: bool, markup: &mut impl Markup) {
+        if let State::Begun(start) = &mut self.state {
+            let missing = (BOM - start.len()).min(bytes.len());
+            let (head, rest) = bytes.split_at(missing);
+            start.extend_from_slice(head);
+            bytes = rest;
+            if start.len() < BOM && !last {
+                return;
+            }
+            let start = std::mem::take(start);
+            let (known, skipped) = self.begin(&start);
+            markup.begin(known);
+            self.pass(&start[skipped.min(start.len())..], false, markup);
+        }
+        self.pass(bytes, last, markup);
+    }
+
+    fn begin(&mut self, start: &[u8]) -> (Known, usize) {
+        let marked = Encoding::for_bom(start);
+        let encoding = marked.map(|(encoding, _)| encoding).or(self.header);
+        let skipped = marked.map_or(0, |(_, length)| length);
+        let Some(encoding) = encoding else {
+            self.state = State::Plain;
+            return (Known::Tentative, 0);
+        };
+        if encoding.is_ascii_compatible() {
+            self.state = State::Plain;
+            return (Known::Certain(encoding), skipped);
+        }
+        self.state = State::Coded(Box::new(encoding.new_decoder_without_bom_handling()));
+        (Known::Certain(UTF_8), skipped)
+    }
+
+    fn pass(&mut self, mut bytes: &[u8], last: bool, markup: &mut impl Markup) {
+        match &mut self.state {
+            State::Begun(_) => {}
+            State::Plain => markup.text(bytes),
+            State::Coded(decoder) => {
+                let mut text = [0_u8; STEP];
+                loop {
+                    let (result, read, written, _) = decoder.decode_to_utf8(bytes, &mut text, last);
+                    markup.text(&text[..written]);
+                    bytes = &bytes[read..];
+                    if result == CoderResult::InputEmpty {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The text of a style sheet, and its encoding: by its byte order mark, the charset of its `Content-Type`, its `@charset`, or
+/// that of whoever refers to it.
+pub(crate) fn decode_sheet<'a>(
+    css: &'a [u8],
+    charset: Option<&str>,
+    referring: Option<&'static Encoding>,
+) -> (std::borrow::Cow<'a, str>, &'static Encoding) {
+    let own = || at_charset(css);
+    let fallback = charset
+        .and_then(named)
+        .or_else(own)
+        .or(referring)
+        .unwrap_or(UTF_8);
+    let (text, encoding, _) = fallback.decode(css);
+    (text, encoding)
+}
+
+/// The encoding that the bytes `@charset "…";` at the very start of a sheet name.
+fn at_charset(css: &[u8]) -> Option<&'static Encoding> {
+    let rest = css.strip_prefix(b"@charset \"")?;
+    let end = rest.iter().take(MAX_LABEL).position(|&byte| byte == b'"')?;
+    let label = rest[end..].starts_with(b"\";").then_some(&rest[..end])?;
+    declared(std::str::from_utf8(label).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Text(Option<Known>, Vec<u8>);
+
+    impl Markup for Text {
+        fn begin(&mut self, known: Known) {
+            assert_eq!(self.0.replace(known), None);
+        }
+
+        fn text(&mut self, text: &[u8]) {
+            assert!(self.0.is_some());
+            self.1.extend_from_slice(text);
+        }
+    }
+
+    fn passed(pieces: &[&[u8]], charset: Option<&str>) -> (Option<Known>, Vec<u8>) {
+        let mut transcoder = Transcoder::new(charset);
+        let mut text = Text::default();
+        for (index, piece) in pieces.iter().enumerate() {
+            transcoder.write(piece, index + 1 == pieces.len(), &mut text);
+        }
+        (text.0, text.1)
+    }
+
+    #[test]
+    fn marks_count_before_headers_and_headers_before_markup() {
+        let utf8 = Known::Certain(UTF_8);
+        type Pieces = &'static [&'static [u8]];
+        let cases: [(Pieces, Option<&str>, Known, &str); 9] = [
+            (&[b"abcd"], None, Known::Tentative, "abcd"),
+            (&[b"a"], None, Known::Tentative, "a"),
+            (&[b""], Some("bogus"), Known::Tentative, ""),
+            (&[b"\xef\xbb", b"\xbfa"], Some("windows-1252"), utf8, "a"),
+            (&[b"\xff\xfea\0b\0"], Some("utf-8"), utf8, "ab"),
+            (&[b"\xfe\xff", b"\0", b"a\0", b"b"], None, utf8, "ab"),
+            (&[b"a\0", b"b\0c", b"\0"], Some("utf-16le"), utf8, "abc"),
+            (
+                &[b"abc"],
+                Some("Shift_JIS"),
+                Known::Certain(encoding_rs::SHIFT_JIS),
+                "abc",
+            ),
+            (&[b"a\x1b$BF|", b"\x1b(Bb"], Some("iso-2022-jp"), utf8, "a日b"),
+        ];
+        for (pieces, charset, known, text) in cases {
+            let (found, passed) = passed(pieces, charset);
+            assert_eq!(
+                (found, String::from_utf8(passed).unwrap().as_str()),
+                (Some(known), text)
+            );
+        }
+        let long: Vec<u8> = "ab"
+            .repeat(STEP)
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        assert_eq!(passed(&[&long], Some("utf-16")).1.len(), 2 * STEP);
+    }
+
+    #[test]
+    fn labels_are_found_in_content_types() {
+        let cases = [
+            ("text/html; charset=utf-8", Some("utf-8")),
+            ("text/html; CHARSET = \"gbk\"; x", Some("gbk")),
+            ("text/html; charset='euc-kr", None),
+            ("charset charset=x y", Some("x")),
+            ("text/html", None),
+            ("charset=", None),
+            ("é charset=é;", Some("é")),
+        ];
+        for (value, label) in cases {
+            assert_eq!(in_content_type(value), label, "{value}");
+        }
+        assert_eq!(declared("utf-16"), Some(UTF_8));
+    }
+
+    #[test]
+    fn sheets_are_decoded_by_mark_header_or_rule() {
+        let name = |css: &[u8], charset| decode_sheet(css, charset, Some(encoding_rs::GBK)).1.name();
+        assert_eq!(name(b"@charset \"shift_jis\";a{}", None), "Shift_JIS");
+        assert_eq!(name(b"@charset \"shift_jis\";a{}", Some("utf-8")), "UTF-8");
+        assert_eq!(name(b"@charset 'shift_jis';a{}", None), "GBK");
+        assert_eq!(name(b"\xef\xbb\xbfa{}", Some("gbk")), "UTF-8");
+        let (text, _) = decode_sheet(b"\xff\xfea\0", None, None);
+        assert_eq!(text, "a");
+    }
+}

@@ -1,0 +1,142 @@
+//! The references of a document or page, each URL once.
+use std::collections::BTreeMap;
+
+use url::Url;
+
+use crate::{CrossOrigin, Destination, Reference};
+
+/// References by URL. Of several to one URL one stays: with the stronger importance, its destination, and the greater
+/// certainty.
+#[derive(Clone, Debug)]
+pub struct References {
+    list: Vec<Reference>,
+    by_url: BTreeMap<Url, usize>,
+    limit: usize,
+}
+
+/// What became of a reference that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is the first to its URL, and has this index.
+    New(usize),
+    /// It made the one with this index more important, more certain or of another destination.
+    Stronger(usize),
+    /// The one with this index covers it.
+    Known(usize),
+    /// The collection is full.
+    Full,
+}
+
+impl References {
+    /// An empty collection that takes so many references.
+    pub const fn new(limit: usize) -> Self {
+        Self {
+            list: Vec::new(),
+            by_url: BTreeMap::new(),
+            limit,
+        }
+    }
+
+    /// Adds a reference.
+    pub fn add(&mut self, reference: &Reference) -> Added {
+        if let Some(&index) = self.by_url.get(&reference.url) {
+            let Some(known) = self.list.get_mut(index) else {
+                return Added::Known(index);
+            };
+            let before = known.clone();
+            merge(known, reference);
+            return if *known == before {
+                Added::Known(index)
+            } else {
+                Added::Stronger(index)
+            };
+        }
+        if self.list.len() >= self.limit {
+            return Added::Full;
+        }
+        let index = self.list.len();
+        self.by_url.insert(reference.url.clone(), index);
+        self.list.push(reference.clone());
+        Added::New(index)
+    }
+
+    /// The reference with this index.
+    pub fn get(&self, index: usize) -> Option<&Reference> {
+        self.list.get(index)
+    }
+
+    /// The index of the reference to this URL.
+    pub fn index_of(&self, url: &Url) -> Option<usize> {
+        self.by_url.get(url).copied()
+    }
+
+    /// All references, in the order in which their URLs were first added.
+    pub fn as_slice(&self) -> &[Reference] {
+        &self.list
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+fn merge(known: &mut Reference, other: &Reference) {
+    // A sheet that applies is looked through for what it loads, which must not be lost to one that does not.
+    let applies = (known.destination, other.destination) == (Destination::InactiveStyle, Destination::Style);
+    if other.importance < known.importance || applies {
+        known.destination = other.destination;
+        known.importance = known.importance.min(other.importance);
+        // The mode of what comes first on the wire is the one that a prediction has to meet, unless it knows none.
+        if known.cross_origin == CrossOrigin::None {
+            known.cross_origin = other.cross_origin;
+        }
+    }
+    known.certainty = known.certainty.min(other.certainty);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Certainty, Importance};
+
+    #[test]
+    fn one_entry_a_url_with_the_stronger_importance() {
+        let url = |path: &str| Url::parse("http://a.test/").unwrap().join(path).unwrap();
+        let mut references = References::new(2);
+        let image = Reference::new(url("x"), Destination::Image);
+        assert_eq!(references.add(&image), Added::New(0));
+        assert_eq!(references.add(&image), Added::Known(0));
+        let script = Reference::new(url("x"), Destination::Script);
+        assert_eq!(references.add(&script), Added::Stronger(0));
+        assert_eq!(references.add(&image), Added::Known(0));
+        assert_eq!(references.as_slice(), [script]);
+
+        let inactive = Reference::new(url("s"), Destination::InactiveStyle);
+        let lazy = Reference::new(url("s"), Destination::Style).with_importance(Importance::Lazy);
+        assert_eq!(references.add(&inactive), Added::New(1));
+        assert_eq!(references.add(&lazy), Added::Stronger(1));
+        assert_eq!(references.get(1).unwrap().destination, Destination::Style);
+        assert_eq!(
+            references.add(&Reference::new(url("y"), Destination::Image)),
+            Added::Full
+        );
+        assert_eq!((references.len(), references.index_of(&url("s"))), (2, Some(1)));
+    }
+
+    #[test]
+    fn certainty_only_grows() {
+        let url = Url::parse("http://a.test/").unwrap();
+        let mut references = References::new(1);
+        let sure = Reference::new(url, Destination::Image);
+        let likely = sure.clone().with_certainty(Certainty::Likely);
+        references.add(&likely);
+        assert_eq!(references.add(&sure), Added::Stronger(0));
+        assert_eq!(references.add(&likely), Added::Known(0));
+    }
+}

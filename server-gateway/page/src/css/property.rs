@@ -1,0 +1,51 @@
+//! Which declarations make a browser load the `url()`s of their value.
+use cssparser::Token;
+
+/// Beginnings of the names of properties whose value may load something.
+const LOADING: [&str; 14] = [
+    "background",
+    "border-image",
+    "list-style",
+    "content",
+    "cursor",
+    "mask",
+    "filter",
+    "backdrop-filter",
+    "clip-path",
+    "shape-outside",
+    "fill",
+    "stroke",
+    "marker",
+    "box-reflect",
+];
+
+/// The property whose value is being read, as far as it decides whether a `url()` is loaded.
+#[derive(Default)]
+pub(super) struct Property {
+    candidate: Option<String>,
+    hacked: bool,
+    name: Option<String>,
+}
+
+impl Property {
+    pub(super) fn observe(&mut self, token: &Token<'_>) {
+        match token {
+            Token::Ident(name) if self.name.is_none() => self.candidate = Some(name.to_ascii_lowercase()),
+            Token::Colon if self.name.is_none() => self.name = self.candidate.take(),
+            // `*property:` was understood by old versions of one browser only.
+            Token::Delim('*') if self.name.is_none() => self.hacked = true,
+            Token::Semicolon | Token::CurlyBracketBlock => *self = Self::default(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn loads(&self) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        if name.starts_with("--") {
+            // Loaded where the variable is used, as most are.
+            return true;
+        }
+        let plain = name.strip_prefix("-webkit-").unwrap_or(name);
+        !self.hacked && LOADING.iter().any(|loading| plain.starts_with(loading))
+    }
+}

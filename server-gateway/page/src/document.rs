@@ -1,0 +1,457 @@
+//! What a page loads, from its markup.
+use lol_html::send::Element;
+use url::Url;
+
+use crate::{
+    Certainty, CrossOrigin, Destination, ImageChoice, Importance, Reference, ReferrerPolicy, Viewport,
+    Vocabulary, character_reference,
+    charset::{self, Known},
+    collection::{Added, References},
+    correction::MAX_CHOICES,
+    css::{self, Waiting},
+    discovery::{MAX_REFERENCES, discover_nested},
+    link::{Link, Linked, ScriptKind, is_displayed, script_kind, with_priority},
+    media,
+    reference::Base,
+    srcset::{self, Candidate},
+    vocabulary::Name,
+};
+
+/// Inline styles of one element that are looked through.
+const MAX_STYLE: usize = 4 * 1024 * 1024;
+/// `srcdoc` frames within one another that are looked through.
+const MAX_SRCDOC: usize = 3;
+
+/// An element whose end matters.
+#[derive(Clone, Copy)]
+pub(crate) enum Opened {
+    Picture,
+    Template,
+}
+
+/// What is known of a document as far as it was read.
+pub(crate) struct Document {
+    base: Base,
+    base_set: bool,
+    /// Whether the markup may still declare the encoding.
+    encoding_open: bool,
+    viewport: Viewport,
+    depth: usize,
+    referrer_policy: Option<ReferrerPolicy>,
+    all: References,
+    found: Vec<Reference>,
+    choices: Vec<ImageChoice>,
+    /// The last icon declared; a browser loads one.
+    icon: Option<Reference>,
+    icon_declared: bool,
+    /// Per open `picture`: what its sources decided on.
+    pictures: Vec<Option<Image>>,
+    templates: usize,
+    vocabulary: Vocabulary,
+    /// Images of inline styles for which no element has come.
+    waiting: Vec<Waiting>,
+    style: String,
+    style_applies: bool,
+}
+
+/// The candidates of an image, with its sizes.
+#[derive(Clone, Default)]
+struct Image {
+    candidates: Vec<Candidate<String>>,
+    sizes: String,
+}
+
+type Attribute<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Document {
+    pub(crate) fn new(url: &Url, viewport: Viewport, depth: usize) -> Self {
+        Self {
+            base: Base::new(url),
+            base_set: false,
+            encoding_open: false,
+            viewport,
+            depth,
+            referrer_policy: None,
+            all: References::new(MAX_REFERENCES),
+            found: Vec::new(),
+            choices: Vec::new(),
+            icon: None,
+            icon_declared: false,
+            pictures: Vec::new(),
+            templates: 0,
+            vocabulary: Vocabulary::default(),
+            waiting: Vec::new(),
+            style: String::new(),
+            style_applies: true,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, known: Known) {
+        self.base.encoding = known.encoding();
+        self.encoding_open = known == Known::Tentative;
+    }
+
+    pub(crate) fn element(&mut self, element: &Element<'_, '_>) -> Option<Opened> {
+        let tag = element.tag_name();
+        self.name(&tag, element);
+        if tag == "template" {
+            self.templates += 1;
+            return Some(Opened::Template);
+        }
+        if self.templates > 0 {
+            return None;
+        }
+        let attribute = |name: &str| {
+            element
+                .get_attribute(name)
+                .map(|value| character_reference::resolve(&value))
+        };
+        if let Some(style) =
+            attribute("style").filter(|style| style.len() <= MAX_STYLE && style.contains('('))
+        {
+            self.add_declarations(&style);
+        }
+        match tag.as_str() {
+            "picture" => {
+                self.pictures.push(None);
+                return Some(Opened::Picture);
+            }
+            "base" => self.set_base(attribute("href").as_deref()),
+            "meta" => self.meta(&attribute),
+            "link" => self.link(&attribute),
+            "script" => self.script(&attribute),
+            "style" => {
+                self.flush_style();
+                self.style_applies = media::applies(&attribute("media").unwrap_or_default(), self.viewport);
+            }
+            "source" => self.source(&attribute),
+            "img" => self.image(&attribute),
+            "iframe" | "frame" => self.frame(&attribute),
+            _ => self.embedded(&tag, &attribute),
+        }
+        None
+    }
+
+    /// Takes in what selectors can match. What is in templates counts: they are there to be filled in.
+    fn name(&mut self, tag: &str, element: &Element<'_, '_>) {
+        let mut new = self.vocabulary.add(Name::Element, tag);
+        if let Some(id) = element.get_attribute("id") {
+            new |= self
+                .vocabulary
+                .add(Name::Id, character_reference::resolve(&id).trim());
+        }
+        if let Some(classes) = element.get_attribute("class") {
+            for class in character_reference::resolve(&classes).split_ascii_whitespace() {
+                new |= self.vocabulary.add(Name::Class, class);
+            }
+        }
+        if new && !self.waiting.is_empty() {
+            let vocabulary = &self.vocabulary;
+            let (matching, waiting) = std::mem::take(&mut self.waiting)
+                .into_iter()
+                .partition(|waiting: &Waiting| waiting.may_match(vocabulary));
+            self.waiting = waiting;
+            for waiting in matching {
+                self.add(waiting.reference.with_certainty(Certainty::Likely));
+            }
+        }
+    }
+
+    pub(crate) const fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    pub(crate) fn close(&mut self, opened: Opened) {
+        match opened {
+            Opened::Picture => {
+                self.pictures.pop();
+            }
+            Opened::Template => self.templates = self.templates.saturating_sub(1),
+        }
+    }
+
+    pub(crate) fn style_text(&mut self, text: &str, last: bool) {
+        if self.templates == 0 && self.style.len() + text.len() <= MAX_STYLE {
+            self.style.push_str(text);
+        }
+        if last {
+            self.flush_style();
+        }
+    }
+
+    /// What was found since the last call.
+    pub(crate) fn take_found(&mut self) -> Vec<Reference> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// The images in several sizes since the last call.
+    pub(crate) fn take_choices(&mut self) -> Vec<ImageChoice> {
+        std::mem::take(&mut self.choices)
+    }
+
+    /// Whether no further reference is taken.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.all.len() >= MAX_REFERENCES
+    }
+
+    /// What was found since the last call, with what only the document's end decides.
+    pub(crate) fn finish(&mut self) -> Vec<Reference> {
+        self.flush_style();
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.add(waiting.reference);
+        }
+        if let Some(icon) = self.icon.take() {
+            self.add(icon);
+        }
+        self.take_found()
+    }
+
+    /// What browsers ask for where a page names no icon.
+    pub(crate) fn default_icon(&self) -> Option<Reference> {
+        if self.icon_declared || self.depth > 0 {
+            return None;
+        }
+        let url = self.base.resolve("/favicon.ico")?;
+        Some(Reference::new(url, Destination::Icon))
+    }
+
+    fn set_base(&mut self, href: Option<&str>) {
+        if let (false, Some(href)) = (self.base_set, href) {
+            self.base_set = true;
+            let url = self.base.join(href.trim());
+            if let Some(url) = url.filter(|url| !matches!(url.scheme(), "data" | "javascript")) {
+                self.base.url = url;
+            }
+        }
+    }
+
+    fn meta(&mut self, attribute: Attribute<'_>) {
+        let is = |name: &str, wanted: &str| {
+            attribute(name).is_some_and(|value| value.trim().eq_ignore_ascii_case(wanted))
+        };
+        if is("name", "referrer") {
+            let policy = attribute("content").and_then(|content| ReferrerPolicy::of_meta(&content));
+            self.referrer_policy = policy.or(self.referrer_policy);
+        }
+        if !self.encoding_open {
+            return;
+        }
+        let content = || attribute("content").filter(|_| is("http-equiv", "content-type"));
+        let label = attribute("charset")
+            .or_else(|| content().and_then(|content| charset::in_content_type(&content).map(str::to_owned)));
+        if let Some(encoding) = label.and_then(|label| charset::declared(&label)) {
+            self.encoding_open = false;
+            self.base.encoding = encoding;
+        }
+    }
+
+    fn link(&mut self, attribute: Attribute<'_>) {
+        let onload = attribute("onload").unwrap_or_default();
+        let link = Link {
+            rel: attribute("rel").unwrap_or_default(),
+            href: attribute("href"),
+            destination: attribute("as"),
+            kind: attribute("type"),
+            media: attribute("media"),
+            title: attribute("title"),
+            cross_origin: attribute("crossorigin"),
+            referrer_policy: attribute("referrerpolicy"),
+            priority: attribute("fetchpriority"),
+            image_srcset: attribute("imagesrcset"),
+            image_sizes: attribute("imagesizes"),
+            disabled: attribute("disabled").is_some(),
+            switches: onload.contains("media"),
+        };
+        match link.resource(&self.base, self.viewport) {
+            Linked::Nothing => {}
+            Linked::Resource(reference) => self.add(reference),
+            Linked::Icon(icon) => {
+                self.icon_declared = true;
+                self.icon = icon;
+            }
+        }
+    }
+
+    fn script(&mut self, attribute: Attribute<'_>) {
+        let kind = script_kind(&attribute("type").unwrap_or_default());
+        let source = attribute("src")
+            .or_else(|| attribute("href"))
+            .or_else(|| attribute("xlink:href"));
+        if kind == ScriptKind::Data || (kind == ScriptKind::Classic && attribute("nomodule").is_some()) {
+            return;
+        }
+        let Some(url) = source.and_then(|source| self.base.resolve(&source)) else {
+            return;
+        };
+        let waits =
+            kind == ScriptKind::Module || attribute("async").is_some() || attribute("defer").is_some();
+        let mut cross_origin = CrossOrigin::of_attribute(attribute("crossorigin").as_deref());
+        if kind == ScriptKind::Module && cross_origin == CrossOrigin::None {
+            cross_origin = CrossOrigin::Anonymous;
+        }
+        let mut script = Reference::new(url, Destination::Script).with_cross_origin(cross_origin);
+        if waits {
+            script = script.with_importance(Importance::High);
+        }
+        self.add_from(script, attribute);
+    }
+
+    /// A `source` of a `picture`; those of `video` and `audio` have no `srcset`.
+    fn source(&mut self, attribute: Attribute<'_>) {
+        let Some(picture @ None) = self.pictures.last_mut() else {
+            return;
+        };
+        let media = attribute("media").unwrap_or_default();
+        if is_displayed(&attribute("type").unwrap_or_default()) && media::applies(&media, self.viewport) {
+            let candidates = srcset::candidates(attribute("srcset").as_deref(), None);
+            let sizes = attribute("sizes").unwrap_or_default();
+            *picture = (!candidates.is_empty()).then_some(Image { candidates, sizes });
+        }
+    }
+
+    fn image(&mut self, attribute: Attribute<'_>) {
+        let from_picture = self.pictures.last().cloned().flatten();
+        let image = from_picture.unwrap_or_else(|| Image {
+            candidates: srcset::candidates(attribute("srcset").as_deref(), attribute("src").as_deref()),
+            sizes: attribute("sizes").unwrap_or_default(),
+        });
+        let chosen = srcset::select(&image.candidates, &image.sizes, self.viewport)
+            .and_then(|index| image.candidates.get(index))
+            .and_then(|candidate| self.base.resolve(&candidate.target));
+        let Some(url) = chosen else {
+            return;
+        };
+        self.keep_choice(&image);
+        let mut reference = Reference::new(url, Destination::Image);
+        if image.candidates.len() > 1 && image.sizes.trim_start().starts_with("auto") {
+            reference = reference.with_certainty(Certainty::Likely);
+        }
+        self.add_shown(reference, attribute);
+    }
+
+    fn keep_choice(&mut self, image: &Image) {
+        if self.choices.len() >= MAX_CHOICES || image.candidates.len() < 2 {
+            return;
+        }
+        let resolved = image.candidates.iter().filter_map(|candidate| {
+            Some(Candidate {
+                target: self.base.resolve(&candidate.target)?,
+                descriptor: candidate.descriptor,
+            })
+        });
+        self.choices
+            .extend(ImageChoice::new(resolved.collect(), &image.sizes));
+    }
+
+    fn frame(&mut self, attribute: Attribute<'_>) {
+        match attribute("srcdoc") {
+            Some(srcdoc) if self.depth < MAX_SRCDOC => {
+                for reference in discover_nested(&srcdoc, &self.base.url, self.viewport, self.depth + 1) {
+                    self.add(reference);
+                }
+            }
+            Some(_) => {}
+            None => {
+                let url = attribute("src").and_then(|source| self.base.resolve(&source));
+                if let Some(url) = url {
+                    self.add_shown(Reference::new(url, Destination::Frame), attribute);
+                }
+            }
+        }
+    }
+
+    fn embedded(&mut self, tag: &str, attribute: Attribute<'_>) {
+        let link = || attribute("href").or_else(|| attribute("xlink:href"));
+        let is_button = || attribute("type").is_some_and(|kind| kind.trim().eq_ignore_ascii_case("image"));
+        let (target, destination) = match tag {
+            "image" => (link().or_else(|| attribute("src")), Destination::Image),
+            "use" | "feimage" => (link(), Destination::Image),
+            "input" if is_button() => (attribute("src"), Destination::Image),
+            "video" => (attribute("poster"), Destination::Image),
+            "body" | "table" | "tr" | "td" | "th" | "thead" | "tbody" | "tfoot" => {
+                (attribute("background"), Destination::Image)
+            }
+            "embed" => (plugin(attribute, "src"), Destination::Other),
+            "object" => (plugin(attribute, "data"), Destination::Other),
+            _ => return,
+        };
+        let url = target.and_then(|target| self.base.resolve(&target));
+        if let Some(url) = url {
+            let cross_origin = CrossOrigin::of_attribute(attribute("crossorigin").as_deref());
+            self.add_from(
+                Reference::new(url, destination).with_cross_origin(cross_origin),
+                attribute,
+            );
+        }
+    }
+
+    /// Adds an image or frame, which may be lazy.
+    fn add_shown(&mut self, reference: Reference, attribute: Attribute<'_>) {
+        let lazy = attribute("loading").is_some_and(|loading| loading.trim().eq_ignore_ascii_case("lazy"));
+        let cross_origin = if reference.destination == Destination::Image {
+            CrossOrigin::of_attribute(attribute("crossorigin").as_deref())
+        } else {
+            CrossOrigin::None
+        };
+        let reference = reference.with_cross_origin(cross_origin);
+        if lazy {
+            // Without layout it cannot be told whether it is near the viewport.
+            let lazy = reference
+                .with_importance(Importance::Lazy)
+                .with_certainty(Certainty::Likely);
+            self.add_from(lazy, attribute);
+        } else {
+            self.add_from(reference, attribute);
+        }
+    }
+
+    /// Adds what an element refers to that may have a priority and a referrer policy.
+    fn add_from(&mut self, mut reference: Reference, attribute: Attribute<'_>) {
+        reference.referrer_policy = attribute("referrerpolicy")
+            .as_deref()
+            .and_then(ReferrerPolicy::named);
+        self.add(with_priority(reference, attribute("fetchpriority").as_deref()));
+    }
+
+    fn add_declarations(&mut self, css: &str) {
+        for reference in css::discover_text(css, css::Part::Declarations, &self.base, self.viewport) {
+            self.add(reference);
+        }
+    }
+
+    fn flush_style(&mut self) {
+        let style = std::mem::take(&mut self.style);
+        if !self.style_applies || style.is_empty() {
+            return;
+        }
+        let (found, waiting) = css::discover_inline(&style, &self.base, self.viewport, &self.vocabulary);
+        for reference in found {
+            self.add(reference);
+        }
+        for waiting in waiting {
+            if self.waiting.len() < css::MAX_WAITING {
+                self.waiting.push(waiting);
+            } else {
+                self.add(waiting.reference);
+            }
+        }
+    }
+
+    fn add(&mut self, mut reference: Reference) {
+        reference.referrer_policy = reference.referrer_policy.or(self.referrer_policy);
+        match self.all.add(&reference) {
+            Added::New(index) | Added::Stronger(index) => self.found.extend(self.all.get(index).cloned()),
+            Added::Known(_) | Added::Full => {}
+        }
+    }
+}
+
+/// The address of plug-in content, unless its type is one that browsers no longer load.
+fn plugin(attribute: Attribute<'_>, name: &str) -> Option<String> {
+    let kind = attribute("type").unwrap_or_default().to_ascii_lowercase();
+    let gone = ["flash", "silverlight", "java-", "x-mplayer", "realaudio"];
+    let target = attribute(name)?;
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    let flash = path.len() >= 4 && path.as_bytes()[path.len() - 4..].eq_ignore_ascii_case(b".swf");
+    (!flash && !gone.iter().any(|gone| kind.contains(gone))).then_some(target)
+}

@@ -1,0 +1,263 @@
+use http::HeaderName;
+
+use super::*;
+
+const CHROMIUM: &str =
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36";
+const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
+
+/// A page load at `page` whose responses set cookies.
+struct Load {
+    page: Url,
+    jar: Jar,
+}
+
+impl Load {
+    fn new(page: &str, user_agent: &'static str, cookie: &str) -> Self {
+        let mut request = HeaderMap::new();
+        request.insert(header::USER_AGENT, HeaderValue::from_static(user_agent));
+        if !cookie.is_empty() {
+            request.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
+        }
+        let page: Url = page.parse().unwrap();
+        let jar = Jar::new(&page, &request);
+        Self { page, jar }
+    }
+
+    fn set(&mut self, url: &str, fields: &[&str]) {
+        let fields = fields
+            .iter()
+            .map(|value| (header::SET_COOKIE, HeaderValue::from_str(value).unwrap()));
+        let response: HeaderMap = fields.collect();
+        let url = self.page.join(url).unwrap();
+        self.jar.store(&url, &response, &self.page, NOW);
+    }
+
+    fn sent(&self, url: &str) -> Option<String> {
+        self.sent_at(url, NOW)
+    }
+
+    fn sent_at(&self, url: &str, now: UnixTime) -> Option<String> {
+        let url = self.page.join(url).unwrap();
+        let field = self.jar.cookie_for(&url, &self.page, now)?;
+        Some(field.to_str().unwrap().to_owned())
+    }
+}
+
+#[test]
+fn the_pages_cookies_go_to_its_host_in_their_order() {
+    let load = Load::new(
+        "http://www.a.test:8080/dir/p",
+        CHROMIUM,
+        "z=1; a=2; flag; q=\"x y\"",
+    );
+    let same = Some("z=1; a=2; flag; q=\"x y\"".to_owned());
+    assert_eq!(load.sent("/x"), same);
+    assert_eq!(load.sent("http://www.a.test:9/x"), same);
+    for other in [
+        "http://a.test/x",
+        "http://sub.www.a.test/x",
+        "http://b.test/x",
+        "https://www.a.test/x",
+    ] {
+        assert_eq!(load.sent(other), None, "{other}");
+    }
+    assert_eq!(Load::new("http://a.test/", CHROMIUM, "").sent("/x"), None);
+}
+
+/// What Chromium 156 sent for the same responses.
+#[test]
+fn cookies_as_chromium_sends_them() {
+    let mut load = Load::new("http://a.test/dir/two", CHROMIUM, "a=1; b=2; c=3");
+    load.set(
+        "/dir/two",
+        &[
+            "a=1; Path=/",
+            "b=new; Path=/",
+            "d=4; Path=/",
+            "e=5; Path=/dir/",
+            "f=6",
+            "n=x; SameSite=None",
+            "s=y; Secure",
+            "dom=1; Domain=a.test; Path=/",
+            "z=1; Max-Age=0",
+            "=nameless",
+            "q=\"quo ted\"",
+            "sp  =  v  ; Path=/",
+            "ss=1; SameSite=Strict; Path=/",
+        ],
+    );
+    assert_eq!(
+        load.sent("/dir/x.png").unwrap(),
+        "e=5; f=6; nameless; q=\"quo ted\"; a=1; c=3; b=new; d=4; dom=1; sp=v; ss=1"
+    );
+    assert_eq!(
+        load.sent("/y.png").unwrap(),
+        "a=1; c=3; b=new; d=4; dom=1; sp=v; ss=1"
+    );
+    assert_eq!(load.sent("http://sub.a.test/z.png").unwrap(), "dom=1");
+    assert_eq!(load.sent("http://b.test/w.png"), None);
+}
+
+#[test]
+fn only_chromium_moves_a_changed_cookie_to_the_end() {
+    for (user_agent, expected) in [(CHROMIUM, "b=2; a=9"), (FIREFOX, "a=9; b=2")] {
+        let mut load = Load::new("http://a.test/", user_agent, "a=1; b=2");
+        load.set("/", &["a=9"]);
+        assert_eq!(load.sent("/x").unwrap(), expected);
+    }
+}
+
+#[test]
+fn cookies_end() {
+    let mut load = Load::new("http://a.test/", FIREFOX, "gone=1; stays=1");
+    load.set(
+        "/",
+        &[
+            "gone=; Max-Age=0",
+            "short=1; Max-Age=10",
+            "date=1; Expires=Sun, 06 Nov 1994 08:49:37 GMT",
+        ],
+    );
+    assert_eq!(load.sent("/x").unwrap(), "stays=1; short=1");
+    let later = NOW + Duration::from_secs(10);
+    assert_eq!(load.sent_at("/x", later).unwrap(), "stays=1");
+}
+
+#[test]
+fn paths() {
+    let mut load = Load::new("http://a.test/a/b/page", FIREFOX, "");
+    load.set("/a/b/page", &["default=1", "a=1; Path=/a", "odd=1; Path=x"]);
+    assert_eq!(load.sent("/a/b/c").unwrap(), "default=1; odd=1; a=1");
+    assert_eq!(load.sent("/a/b").unwrap(), "default=1; odd=1; a=1");
+    assert_eq!(load.sent("/a/bc").unwrap(), "a=1");
+    assert_eq!(load.sent("/ab"), None);
+    load.set("/style.css", &["root=1"]);
+    assert_eq!(load.sent("/ab").unwrap(), "root=1");
+}
+
+#[test]
+fn a_cookie_of_the_page_that_is_set_with_its_default_path_is_the_same_one() {
+    let mut load = Load::new("http://a.test/dir/page", FIREFOX, "a=1; b=2");
+    load.set("/dir/page", &["a=9"]);
+    assert_eq!(load.sent("/dir/x").unwrap(), "a=9; b=2");
+    load.set("/other/x", &["b=3; Path=/other"]);
+    assert_eq!(load.sent("/other/y").unwrap(), "b=3; b=2");
+}
+
+#[test]
+fn domains() {
+    let mut load = Load::new("http://www.a.co.uk/", FIREFOX, "");
+    load.set(
+        "/",
+        &[
+            "ok=1; Domain=.A.co.uk",
+            "own=1; Domain=www.a.co.uk",
+            "suffix=1; Domain=co.uk",
+            "top=1; Domain=uk",
+            "other=1; Domain=b.co.uk",
+            "below=1; Domain=x.www.a.co.uk",
+            "part=1; Domain=w.a.co.uk",
+            "host=1",
+        ],
+    );
+    assert_eq!(load.sent("/x").unwrap(), "ok=1; own=1; host=1");
+    assert_eq!(load.sent("http://static.a.co.uk/x").unwrap(), "ok=1");
+    assert_eq!(load.sent("http://x.www.a.co.uk/").unwrap(), "ok=1; own=1");
+    assert_eq!(load.sent("http://xa.co.uk/"), None);
+
+    let mut load = Load::new("http://127.0.0.1/", FIREFOX, "");
+    load.set("/", &["ip=1; Domain=127.0.0.1", "no=1; Domain=0.0.1"]);
+    assert_eq!(load.sent("/x").unwrap(), "ip=1");
+    let mut load = Load::new("http://localhost/", FIREFOX, "");
+    load.set("/", &["l=1; Domain=localhost"]);
+    assert_eq!(load.sent("/x").unwrap(), "l=1");
+    assert_eq!(load.sent("http://x.localhost/"), None);
+}
+
+#[test]
+fn other_sites_neither_set_nor_get_cookies() {
+    let mut load = Load::new("https://a.test/", FIREFOX, "");
+    load.set("https://b.test/x", &["b=1; SameSite=None; Secure"]);
+    load.set("https://me.github.io/", &["g=1"]);
+    assert_eq!(load.sent("https://b.test/y"), None);
+    load.set(
+        "https://cdn.a.test/x",
+        &["c=1; Domain=a.test; SameSite=None; Secure"],
+    );
+    assert_eq!(load.sent("/x").unwrap(), "c=1");
+}
+
+#[test]
+fn secure_cookies_and_prefixes() {
+    let mut load = Load::new("https://a.test/dir/p", FIREFOX, "");
+    load.set(
+        "/dir/p",
+        &[
+            "s=1; Secure; Path=/",
+            "__Host-ok=1; Secure; Path=/",
+            "__Host-path=1; Secure",
+            "__Host-dom=1; Secure; Path=/; Domain=a.test",
+            "__host-plain=1; Path=/",
+            "__Secure-ok=1; Secure; Path=/",
+            "__Secure-no=1; Path=/",
+            "=__Host-x=1; Secure; Path=/",
+        ],
+    );
+    assert_eq!(load.sent("/x").unwrap(), "s=1; __Host-ok=1; __Secure-ok=1");
+    let mut load = Load::new("http://a.test/", FIREFOX, "");
+    load.set("/", &["s=1; Secure", "n=1; SameSite=None"]);
+    assert_eq!(load.sent("/x"), None);
+    let mut load = Load::new("http://localhost/", FIREFOX, "");
+    load.set("/", &["s=1; Secure"]);
+    assert_eq!(load.sent("/x").unwrap(), "s=1");
+}
+
+#[test]
+fn the_jar_is_bounded() {
+    let mut load = Load::new("http://a.test/", FIREFOX, "page=1");
+    for index in 0..100 {
+        load.set("/", &[&format!("c{index}=1")]);
+    }
+    assert_eq!(load.jar.cookies.len(), 1 + MAX_OF_HOST);
+    for host in 0..20 {
+        for index in 0..50 {
+            load.set(&format!("http://h{host}.a.test/"), &[&format!("c{index}=1")]);
+        }
+    }
+    assert_eq!(load.jar.cookies.len(), MAX_COOKIES);
+    let mut request = HeaderMap::new();
+    for index in 0..1000 {
+        let value = HeaderValue::from_str(&format!("c{index}=1")).unwrap();
+        request.append(HeaderName::from_static("cookie"), value);
+    }
+    let jar = Jar::new(&load.page, &request);
+    assert_eq!(jar.cookies.len(), MAX_PAGE_COOKIES);
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The cookies of the page's request come back byte for byte.
+        #[test]
+        fn a_cookie_string_round_trips(pairs in proptest::collection::vec("[a-z]{1,3}=[!-:<-~]{0,8}", 1..30)) {
+            let cookie = pairs.join("; ");
+            let load = Load::new("http://a.test/p", CHROMIUM, &cookie);
+            prop_assert_eq!(load.sent("/x"), Some(cookie));
+        }
+
+        #[test]
+        fn any_field_is_taken_or_dropped(field in proptest::collection::vec(0x20_u8..=0xff, 0..100)) {
+            let mut load = Load::new("http://a.test/p", FIREFOX, "a=1");
+            if let Ok(value) = HeaderValue::from_bytes(&field) {
+                let response: HeaderMap = [(header::SET_COOKIE, value)].into_iter().collect();
+                load.jar.store(&load.page.clone(), &response, &load.page, NOW);
+            }
+            prop_assert!(load.jar.cookie_for(&load.page, &load.page, NOW).is_some() || load.jar.cookies.is_empty());
+        }
+    }
+}

@@ -1,0 +1,306 @@
+use super::*;
+
+const START: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
+
+fn url(text: &str) -> Url {
+    Url::parse("http://a.test/").unwrap().join(text).unwrap()
+}
+
+/// A device's memory: both records of each page go through their serialised form after every visit.
+#[derive(Default)]
+struct Memory {
+    records: std::collections::BTreeMap<String, Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Seen<'a> {
+    unplanned: &'a [&'a str],
+    used: &'a [&'a str],
+    unused: &'a [&'a str],
+    unused_but_fresh: &'a [&'a str],
+}
+
+impl Memory {
+    fn learned(&self, page: &str) -> Learned {
+        let keys = RecordKeys::of(&url(page));
+        let record = |key| self.records.get(key).map(Vec::as_slice);
+        Learned::read(&url(page), record(&keys.page), record(&keys.pattern)).unwrap()
+    }
+
+    fn visit(&mut self, page: &str, seen: &Seen<'_>, now: UnixTime) {
+        let mut learned = self.learned(page);
+        let unplanned: Vec<_> = seen
+            .unplanned
+            .iter()
+            .map(|text| (url(text), Destination::Script))
+            .collect();
+        let used: Vec<_> = seen.used.iter().map(|text| url(text)).collect();
+        let unused = |list: &[&str], held| {
+            let unused = list.iter().map(move |text| Unused { url: url(text), held });
+            unused.collect::<Vec<_>>()
+        };
+        let mut all = unused(seen.unused, HeldFresh::No);
+        all.extend(unused(seen.unused_but_fresh, HeldFresh::Possible));
+        learned.update(&Visit {
+            asked_unplanned: &unplanned,
+            pushed_used: &used,
+            pushed_unused: &all,
+            now,
+        });
+        let keys = RecordKeys::of(&url(page));
+        self.records.insert(keys.page, learned.page_record());
+        self.records.insert(keys.pattern, learned.pattern_record());
+    }
+
+    fn extras(&self, page: &str, now: UnixTime) -> Vec<String> {
+        let extras = self.learned(page).extras(now);
+        extras.iter().map(|extra| extra.url.to_string()).collect()
+    }
+
+    fn suppressed(&self, page: &str, object: &str, now: UnixTime) -> bool {
+        self.learned(page).suppressed(&url(object), now)
+    }
+}
+
+fn later(days: u32) -> UnixTime {
+    START + DAY * days
+}
+
+fn asked<'a>(unplanned: &'a [&'a str]) -> Seen<'a> {
+    Seen {
+        unplanned,
+        ..Seen::default()
+    }
+}
+
+#[test]
+fn what_scripts_load_is_planned_at_the_next_visit_of_the_page() {
+    let mut memory = Memory::default();
+    assert!(memory.extras("/p", START).is_empty());
+    memory.visit(
+        "/p",
+        &asked(&["/b.js", "/a.js", "http://cdn.test/c.js", "/b.js"]),
+        START,
+    );
+    let expected = ["http://a.test/b.js", "http://a.test/a.js", "http://cdn.test/c.js"];
+    assert_eq!(memory.extras("/p#part", later(1)), expected);
+    assert!(memory.extras("/other", later(1)).is_empty());
+    assert_eq!(
+        memory.learned("/p").extras(later(1))[0].destination,
+        Destination::Script
+    );
+}
+
+#[test]
+fn other_pages_of_the_pattern_profit_once_two_have_shown_it() {
+    let mut memory = Memory::default();
+    memory.visit(
+        "/article/1001",
+        &asked(&["/lib.js", "/api/1001/votes", "/only-here.js"]),
+        START,
+    );
+    assert!(memory.extras("/article/1003", START).is_empty());
+    // The same page again is no second page.
+    memory.visit("/article/1001", &asked(&["/lib.js", "/api/1001/votes"]), START);
+    assert!(memory.extras("/article/1003", START).is_empty());
+    memory.visit("/article/1002", &asked(&["/lib.js", "/api/1002/votes"]), START);
+    assert_eq!(
+        memory.extras("/article/1003", START),
+        ["http://a.test/lib.js", "http://a.test/api/1003/votes"]
+    );
+    assert!(memory.extras("/section/news", START).is_empty());
+}
+
+#[test]
+fn documents_and_what_is_no_http_are_not_learned() {
+    let mut learned = Learned::new(&url("/p"));
+    let unplanned = [
+        (url("/next"), Destination::Document),
+        (Url::parse("data:text/css,x").unwrap(), Destination::Style),
+        (url(&format!("/{}", "x".repeat(2000))), Destination::Script),
+        (url("/p"), Destination::Other),
+    ];
+    learned.update(&Visit {
+        asked_unplanned: &unplanned,
+        pushed_used: &[],
+        pushed_unused: &[],
+        now: START,
+    });
+    assert!(learned.extras(START).is_empty());
+}
+
+#[test]
+fn cache_busters_are_seen_at_once_or_when_two_visits_differ() {
+    let mut memory = Memory::default();
+    let first = [
+        "/t.js?_=1760000000123",
+        "/r.js?r=0.123456789",
+        "/ad.js?token=abcd",
+        "/ok.js?v=3",
+    ];
+    memory.visit("/p", &asked(&first), START);
+    assert_eq!(
+        memory.extras("/p", START),
+        ["http://a.test/ad.js?token=abcd", "http://a.test/ok.js?v=3"]
+    );
+    let second = ["/t.js?_=1760000900123", "/ad.js?token=efgh", "/ok.js?v=3"];
+    memory.visit("/p", &asked(&second), START);
+    assert_eq!(memory.extras("/p", START), ["http://a.test/ok.js?v=3"]);
+    memory.visit("/p", &asked(&["/ad.js?token=ijkl", "/ok.js?v=3"]), START);
+    assert_eq!(memory.extras("/p", START), ["http://a.test/ok.js?v=3"]);
+}
+
+#[test]
+fn several_urls_of_one_shape_are_stable_if_they_come_again() {
+    let mut memory = Memory::default();
+    let pages = ["/api?page=1", "/api?page=2"];
+    memory.visit("/p", &asked(&pages), START);
+    memory.visit(
+        "/p",
+        &Seen {
+            used: &pages,
+            ..Seen::default()
+        },
+        START,
+    );
+    assert_eq!(memory.extras("/p", START).len(), 2);
+    // A third one next to them does not make them volatile.
+    let third = Seen {
+        unplanned: &["/api?page=3"],
+        used: &pages,
+        ..Seen::default()
+    };
+    memory.visit("/p", &third, START);
+    assert_eq!(memory.extras("/p", START).len(), 3);
+}
+
+#[test]
+fn extras_that_are_not_asked_for_any_more_go() {
+    let mut memory = Memory::default();
+    memory.visit("/p", &asked(&["/a.js"]), START);
+    memory.visit("/p", &Seen::default(), START);
+    assert_eq!(memory.extras("/p", START).len(), 1);
+    memory.visit("/p", &Seen::default(), START);
+    assert!(memory.extras("/p", START).is_empty());
+    // They come back with the browser's next request.
+    memory.visit("/p", &asked(&["/a.js"]), START);
+    assert_eq!(memory.extras("/p", START).len(), 1);
+    assert!(memory.extras("/p", later(60)).is_empty());
+}
+
+#[test]
+fn useless_pushes_leave_the_plan_for_ever_longer_times() {
+    let mut memory = Memory::default();
+    let unused = Seen {
+        unused: &["/print.css"],
+        ..Seen::default()
+    };
+    memory.visit("/p", &unused, START);
+    assert!(memory.suppressed("/p", "/print.css", START));
+    assert!(!memory.suppressed("/p", "/screen.css", START));
+    assert!(!memory.suppressed("/p", "/print.css", later(1)));
+    memory.visit("/p", &unused, later(1));
+    assert!(memory.suppressed("/p", "/print.css", later(2)));
+    assert!(!memory.suppressed("/p", "/print.css", later(3)));
+    for _ in 0..300 {
+        memory.visit("/p", &unused, later(3));
+    }
+    assert!(memory.suppressed("/p", "/print.css", later(66)));
+    assert!(!memory.suppressed("/p", "/print.css", later(67)));
+    // The browser asks for it: it is back.
+    memory.visit("/p", &asked(&["/print.css"]), later(4));
+    assert!(!memory.suppressed("/p", "/print.css", later(4)));
+}
+
+#[test]
+fn what_the_browser_may_hold_fresh_stays_in_the_plan() {
+    let mut memory = Memory::default();
+    let seen = Seen {
+        unused_but_fresh: &["/app.js"],
+        ..Seen::default()
+    };
+    memory.visit("/p", &seen, START);
+    assert!(!memory.suppressed("/p", "/app.js", START));
+}
+
+#[test]
+fn two_pages_suppress_for_the_pattern() {
+    let mut memory = Memory::default();
+    let unused = Seen {
+        unused: &["/hidden.png"],
+        ..Seen::default()
+    };
+    memory.visit("/article/1001", &unused, START);
+    assert!(!memory.suppressed("/article/1003", "/hidden.png", START));
+    memory.visit("/article/1002", &unused, START);
+    assert!(memory.suppressed("/article/1003", "/hidden.png", START));
+}
+
+#[test]
+fn a_useless_extra_is_suppressed_as_well() {
+    let mut memory = Memory::default();
+    memory.visit("/p", &asked(&["/a.js"]), START);
+    memory.visit(
+        "/p",
+        &Seen {
+            unused: &["/a.js"],
+            ..Seen::default()
+        },
+        START,
+    );
+    assert!(memory.extras("/p", START).is_empty());
+}
+
+#[test]
+fn new_extras_replace_missed_ones_only() {
+    let mut memory = Memory::default();
+    let names: Vec<String> = (0..70).map(|index| format!("/s{index}.js")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    memory.visit("/p", &asked(&names), START);
+    assert_eq!(memory.extras("/p", START).len(), MAX_EXTRAS);
+    memory.visit(
+        "/p",
+        &Seen {
+            used: &names[1..64],
+            unplanned: &["/new.js"],
+            ..Seen::default()
+        },
+        START,
+    );
+    let extras = memory.extras("/p", START);
+    assert_eq!(extras.len(), MAX_EXTRAS);
+    assert!(!extras.contains(&"http://a.test/s0.js".to_owned()));
+    assert_eq!(extras.last().unwrap(), "http://a.test/new.js");
+}
+
+#[test]
+fn damaged_records_are_refused() {
+    let page = url("/p");
+    assert!(Learned::read(&page, Some(b""), None).is_err());
+    assert!(Learned::read(&page, None, Some(&[9])).is_err());
+    assert!(Learned::read(&page, None, None).is_ok());
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever is visited, records stay within their bounds and can be read again.
+        #[test]
+        fn records_stay_bounded(visits in proptest::collection::vec(
+            (0_u32..4, proptest::collection::vec("/[a-c]{1,2}(\\?[xy]=[0-9]{1,14})?", 0..40), 0_u32..40), 1..20)) {
+            let mut memory = Memory::default();
+            for (page, objects, day) in visits {
+                let page = format!("/article/{}", 1000 + page);
+                let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+                let (asked, rest) = objects.split_at(objects.len() / 2);
+                let (used, unused) = rest.split_at(rest.len() / 2);
+                memory.visit(&page, &Seen { unplanned: asked, used, unused, ..Seen::default() }, later(day));
+                prop_assert!(memory.extras(&page, later(day)).len() <= MAX_EXTRAS);
+                prop_assert!(memory.records.values().all(|record| record.len() <= 16 * 1024));
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Media types of responses.
+use http::{HeaderMap, header};
+
+use crate::charset;
+
+/// What a response's `Content-Type` says, as far as discovery needs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MediaType {
+    /// Type and subtype in lower case; empty if the response names none.
+    pub essence: String,
+    /// The charset as named.
+    pub charset: Option<String>,
+}
+
+impl MediaType {
+    /// The media type of a response with these fields.
+    pub fn of_response(headers: &HeaderMap) -> Self {
+        let field = headers.get(header::CONTENT_TYPE);
+        let value = field.map_or_else(Default::default, |value| {
+            String::from_utf8_lossy(value.as_bytes())
+        });
+        let essence = value
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
+        Self {
+            essence,
+            charset: charset::in_content_type(&value).map(|label| label.trim().to_owned()),
+        }
+    }
+
+    /// Whether a browser reads it as HTML.
+    pub fn is_html(&self) -> bool {
+        matches!(self.essence.as_str(), "text/html" | "application/xhtml+xml")
+    }
+
+    /// Whether a browser takes it as a style sheet. One without a type counts as one.
+    pub fn is_css(&self) -> bool {
+        matches!(self.essence.as_str(), "text/css" | "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_charsets_are_told_apart() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(MediaType::of_response(&headers), MediaType::default());
+        headers.insert("content-type", "Text/HTML ;Charset=\"UTF-8\"".parse().unwrap());
+        let html = MediaType::of_response(&headers);
+        assert!(html.is_html() && !html.is_css());
+        assert_eq!(html.charset.as_deref(), Some("UTF-8"));
+        headers.insert("content-type", "text/css".parse().unwrap());
+        assert!(MediaType::of_response(&headers).is_css());
+    }
+}

@@ -1,0 +1,66 @@
+//! Which engine sends a request.
+use http::{HeaderMap, header};
+
+/// The engine of a browser, as far as its requests differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Browser {
+    /// Chrome, Edge, Opera and others.
+    Chromium,
+    /// Firefox and its kin.
+    Firefox,
+    /// Safari and all browsers of iOS.
+    Safari,
+    /// Unknown: only what all do alike is expected of it.
+    Other,
+}
+
+impl Browser {
+    /// Tells the engine by `User-Agent`.
+    pub fn of(request: &HeaderMap) -> Self {
+        let user_agent = request.get(header::USER_AGENT);
+        let text = user_agent
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        if text.contains("Chrome/") || text.contains("Chromium/") {
+            Self::Chromium
+        } else if text.contains("Firefox/") && text.contains("Gecko/") {
+            Self::Firefox
+        } else if text.contains("AppleWebKit/") {
+            Self::Safari
+        } else {
+            Self::Other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn engines_are_told_apart() {
+        let cases = [
+            (
+                "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36",
+                Browser::Chromium,
+            ),
+            (
+                "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+                Browser::Firefox,
+            ),
+            (
+                "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/605.1.15",
+                Browser::Safari,
+            ),
+            ("curl/8.0", Browser::Other),
+        ];
+        for (text, expected) in cases {
+            let mut request = HeaderMap::new();
+            request.insert(header::USER_AGENT, HeaderValue::from_static(text));
+            assert_eq!(Browser::of(&request), expected, "{text}");
+        }
+        assert_eq!(Browser::of(&HeaderMap::new()), Browser::Other);
+    }
+}

@@ -1,0 +1,306 @@
+use std::time::Duration;
+
+use super::*;
+
+const CHROMIUM: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36";
+const CHROMIUM_PAGE: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/jxl,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7";
+const CHROMIUM_IMAGE: &str = "image/jxl,image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8";
+const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
+
+type Fields<'a> = Vec<(&'a str, &'a str)>;
+
+fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+    let fields = fields
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    fields.collect()
+}
+
+fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+fn list(fields: &HeaderMap) -> Fields<'_> {
+    fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+        .collect()
+}
+
+/// A page load and what is predicted in it.
+struct Load {
+    predictor: Predictor,
+    templates: Templates,
+    jar: Jar,
+}
+
+impl Load {
+    fn new(page: &str, request: &HeaderMap) -> Self {
+        Self {
+            predictor: Predictor::new(&url(page), request, None),
+            templates: Templates::new(),
+            jar: Jar::new(&url(page), request),
+        }
+    }
+
+    fn predict(&self, reference: &Reference) -> HeaderMap {
+        let page = self.predictor.page.clone();
+        self.predictor
+            .predict(reference, &page, None, &self.templates, &self.jar, NOW)
+    }
+}
+
+fn reference(target: &str, destination: Destination) -> Reference {
+    Reference::new(url(target), destination)
+}
+
+fn chromium() -> HeaderMap {
+    map(&[
+        ("host", "a.test:8931"),
+        ("upgrade-insecure-requests", "1"),
+        ("user-agent", CHROMIUM),
+        ("accept", CHROMIUM_PAGE),
+        ("accept-encoding", "gzip, deflate"),
+        ("accept-language", "en-US,en;q=0.9"),
+        ("cookie", "first=1"),
+    ])
+}
+
+/// The header sections that Chromium 156 sent in a load of such a page, without `Host` and `Connection`.
+#[test]
+fn as_chromium_does_on_http() {
+    let load = Load::new("http://a.test:8931/", &chromium());
+    let rest = [
+        ("referer", "http://a.test:8931/"),
+        ("accept-encoding", "gzip, deflate"),
+        ("accept-language", "en-US,en;q=0.9"),
+    ];
+    let own = ("cookie", "first=1");
+    let head = ("user-agent", CHROMIUM);
+    let origin = ("origin", "http://a.test:8931");
+    let here = |path: &str| format!("http://a.test:8931{path}");
+    let cases: [(Reference, Fields<'_>); 6] = [
+        (
+            reference(&here("/s.css"), Destination::Style),
+            [&[head, ("accept", "text/css,*/*;q=0.1")], &rest[..], &[own]].concat(),
+        ),
+        (
+            reference(&here("/i.png"), Destination::Image),
+            [&[head, ("accept", CHROMIUM_IMAGE)], &rest[..], &[own]].concat(),
+        ),
+        (
+            reference("http://b.test:8931/x.js", Destination::Script),
+            [&[head, ("accept", "*/*")], &rest[..]].concat(),
+        ),
+        (
+            reference(&here("/f.woff2"), Destination::Font),
+            [&[origin, head, ("accept", "*/*")], &rest[..], &[own]].concat(),
+        ),
+        (
+            reference("http://b.test:8931/g.woff2", Destination::Font),
+            [&[origin, head, ("accept", "*/*")], &rest[..]].concat(),
+        ),
+        (
+            reference(&here("/m.webmanifest"), Destination::Manifest),
+            [&[head, ("accept", "*/*")], &rest[..]].concat(),
+        ),
+    ];
+    for (reference, expected) in cases {
+        assert_eq!(list(&load.predict(&reference)), expected, "{}", reference.url);
+    }
+    let frame = load.predict(&reference(&here("/frame.html"), Destination::Frame));
+    let expected = [
+        &[
+            ("upgrade-insecure-requests", "1"),
+            head,
+            ("accept", CHROMIUM_PAGE),
+        ],
+        &rest[..],
+        &[own],
+    ];
+    assert_eq!(list(&frame), expected.concat());
+}
+
+#[test]
+fn as_chromium_does_on_loopback() {
+    let mut request = chromium();
+    for (name, value) in [
+        ("sec-ch-ua", "\"Chromium\";v=\"156\""),
+        ("sec-ch-ua-mobile", "?0"),
+        ("sec-ch-ua-platform", "\"Linux\""),
+        ("sec-fetch-site", "none"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-user", "?1"),
+        ("sec-fetch-dest", "document"),
+    ] {
+        request.insert(name, HeaderValue::from_static(value));
+    }
+    let load = Load::new("http://localhost:8931/", &request);
+    let mut module = reference("http://localhost:8931/mod.js", Destination::Script);
+    module.cross_origin = CrossOrigin::Anonymous;
+    assert_eq!(
+        list(&load.predict(&module)),
+        [
+            ("origin", "http://localhost:8931"),
+            ("sec-ch-ua-platform", "\"Linux\""),
+            ("user-agent", CHROMIUM),
+            ("sec-ch-ua", "\"Chromium\";v=\"156\""),
+            ("sec-ch-ua-mobile", "?0"),
+            ("accept", "*/*"),
+            ("sec-fetch-site", "same-origin"),
+            ("sec-fetch-mode", "cors"),
+            ("sec-fetch-dest", "script"),
+            ("referer", "http://localhost:8931/"),
+            ("accept-encoding", "gzip, deflate"),
+            ("accept-language", "en-US,en;q=0.9"),
+            ("cookie", "first=1"),
+        ]
+    );
+    // Not to a place that is not trustworthy, and nothing of the page's path, since that is a downgrade.
+    let other = load.predict(&reference("http://b.test/i.png", Destination::Image));
+    for name in ["sec-fetch-site", "sec-ch-ua", "cookie", "origin", "referer"] {
+        assert!(!other.contains_key(name), "{name}");
+    }
+}
+
+#[test]
+fn firefox_tells_its_origin_to_others_only() {
+    let request = map(&[
+        (
+            "user-agent",
+            "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+        ),
+        (
+            "accept",
+            "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+        ),
+        ("accept-language", "de,en;q=0.5"),
+        ("accept-encoding", "gzip, deflate, br, zstd"),
+        ("sec-gpc", "1"),
+        ("upgrade-insecure-requests", "1"),
+    ]);
+    let load = Load::new("https://a.test/", &request);
+    let own = load.predict(&reference("https://a.test/f.woff2", Destination::Font));
+    assert!(!own.contains_key(header::ORIGIN));
+    assert_eq!(own["sec-fetch-site"], "same-origin");
+    assert_eq!(own["sec-gpc"], "1");
+    let other = load.predict(&reference("https://fonts.b.test/f.woff2", Destination::Font));
+    assert_eq!(other[header::ORIGIN], "https://a.test");
+    assert_eq!(other["sec-fetch-site"], "cross-site");
+    assert_eq!(other["sec-fetch-mode"], "cors");
+    assert_eq!(other[header::REFERER], "https://a.test/");
+    assert!(!other.contains_key("upgrade-insecure-requests"));
+    let cdn = load.predict(&reference("https://cdn.a.test/i.png", Destination::Image));
+    assert_eq!(cdn["sec-fetch-site"], "same-site");
+    assert_eq!(cdn["sec-fetch-mode"], "no-cors");
+}
+
+#[test]
+fn credentials_follow_the_mode() {
+    let load = Load::new("http://a.test:8931/", &chromium());
+    let cookies = |target: &str, mode| {
+        let mut reference = reference(target, Destination::Image);
+        reference.cross_origin = mode;
+        load.predict(&reference).contains_key(header::COOKIE)
+    };
+    let own = "http://a.test:8931/x";
+    assert!(cookies(own, CrossOrigin::None));
+    assert!(cookies(own, CrossOrigin::Anonymous));
+    assert!(cookies(own, CrossOrigin::Credentials));
+    assert!(!cookies(own, CrossOrigin::Omitted));
+    // The same host, but another origin.
+    assert!(cookies("http://a.test/x", CrossOrigin::None));
+    assert!(!cookies("http://a.test/x", CrossOrigin::Anonymous));
+    assert!(cookies("http://a.test/x", CrossOrigin::Credentials));
+}
+
+#[test]
+fn policies_of_page_sheet_and_element() {
+    let request = chromium();
+    let page = url("http://a.test/dir/page");
+    let sheet = url("http://a.test/css/s.css");
+    let predictor = Predictor::new(&page, &request, Some(ReferrerPolicy::Origin));
+    let (templates, jar) = (Templates::new(), Jar::new(&page, &request));
+    let mut image = reference("http://a.test/i.png", Destination::Image);
+    let referer = |image: &Reference, from: &Url, policy| {
+        let fields = predictor.predict(image, from, policy, &templates, &jar, NOW);
+        fields
+            .get(header::REFERER)
+            .map(|value| value.to_str().unwrap().to_owned())
+    };
+    assert_eq!(referer(&image, &page, None).unwrap(), "http://a.test/");
+    assert_eq!(
+        referer(&image, &sheet, Some(ReferrerPolicy::default())).unwrap(),
+        "http://a.test/css/s.css"
+    );
+    image.referrer_policy = Some(ReferrerPolicy::NoReferrer);
+    assert_eq!(referer(&image, &page, None), None);
+}
+
+#[test]
+fn a_reload_without_caches_extends_to_objects() {
+    let style = reference("http://a.test:8931/s.css", Destination::Style);
+    let mut request = chromium();
+    request.insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=0"));
+    let plain = Load::new("http://a.test:8931/", &request).predict(&style);
+    assert!(!plain.contains_key(header::CACHE_CONTROL));
+    request.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    request.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+    let hard = Load::new("http://a.test:8931/", &request).predict(&style);
+    assert_eq!(hard[header::CACHE_CONTROL], "no-cache");
+    assert_eq!(hard[header::PRAGMA], "no-cache");
+}
+
+#[test]
+fn templates_replace_what_is_known_of_the_engine() {
+    let mut load = Load::new("http://a.test:8931/", &chromium());
+    let seen = map(&[
+        ("host", "a.test:8931"),
+        ("accept", "image/new,*/*"),
+        ("user-agent", CHROMIUM),
+        ("priority", "i"),
+        ("x-requested-with", "script"),
+        ("authorization", "Basic eA=="),
+        ("if-none-match", "\"a\""),
+        ("referer", "http://a.test:8931/old"),
+        ("cookie", "old=1"),
+        ("accept-language", "en-US,en;q=0.9"),
+    ]);
+    let target = url("http://a.test:8931/one.png");
+    load.templates.observe(&target, Destination::Image, &seen);
+    let predicted = load.predict(&reference("http://b.test:8931/two.png", Destination::Image));
+    assert_eq!(
+        list(&predicted),
+        [
+            ("accept", "image/new,*/*"),
+            ("user-agent", CHROMIUM),
+            ("priority", "i"),
+            ("referer", "http://a.test:8931/"),
+            ("accept-language", "en-US,en;q=0.9"),
+            ("accept-encoding", "gzip, deflate"),
+        ]
+    );
+    // Other destinations and modes are not concerned.
+    let style = load.predict(&reference("http://a.test:8931/s.css", Destination::Style));
+    assert_eq!(style[header::ACCEPT], "text/css,*/*;q=0.1");
+    let mut cors = reference("http://b.test:8931/two.png", Destination::Image);
+    cors.cross_origin = CrossOrigin::Anonymous;
+    assert_eq!(load.predict(&cors)[header::ACCEPT], CHROMIUM_IMAGE);
+}
+
+#[test]
+fn a_range_does_not_teach_its_coding() {
+    let mut load = Load::new("http://a.test:8931/", &chromium());
+    let target = url("http://a.test:8931/v.mp4");
+    let seen = map(&[
+        ("user-agent", CHROMIUM),
+        ("accept", "*/*"),
+        ("accept-encoding", "identity"),
+        ("range", "bytes=0-"),
+    ]);
+    load.templates.observe(&target, Destination::Other, &seen);
+    let predicted = load.predict(&reference("http://a.test:8931/w.mp4", Destination::Other));
+    assert_eq!(predicted[header::ACCEPT_ENCODING], "gzip, deflate");
+    assert!(!predicted.contains_key(header::RANGE));
+    assert!(!load.templates.is_empty());
+}

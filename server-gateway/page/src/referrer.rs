@@ -1,0 +1,101 @@
+//! Referrer policies (W3C Referrer Policy).
+use http::HeaderMap;
+
+/// How much of a page's address its requests tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReferrerPolicy {
+    /// Nothing.
+    NoReferrer,
+    /// Everything, but nothing from https to http.
+    NoReferrerWhenDowngrade,
+    /// The origin.
+    Origin,
+    /// Everything to the same origin, the origin to others.
+    OriginWhenCrossOrigin,
+    /// Everything to the same origin, nothing to others.
+    SameOrigin,
+    /// The origin, but nothing from https to http.
+    StrictOrigin,
+    /// Everything to the same origin, the origin to others, but nothing from https to http: the default.
+    #[default]
+    StrictOriginWhenCrossOrigin,
+    /// Everything, to all.
+    UnsafeUrl,
+}
+
+impl ReferrerPolicy {
+    /// The policy of this name; `None` if there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name.trim().to_ascii_lowercase().as_str() {
+            "no-referrer" => Self::NoReferrer,
+            "no-referrer-when-downgrade" => Self::NoReferrerWhenDowngrade,
+            "origin" => Self::Origin,
+            "origin-when-cross-origin" => Self::OriginWhenCrossOrigin,
+            "same-origin" => Self::SameOrigin,
+            "strict-origin" => Self::StrictOrigin,
+            "strict-origin-when-cross-origin" => Self::StrictOriginWhenCrossOrigin,
+            "unsafe-url" => Self::UnsafeUrl,
+            _ => return None,
+        })
+    }
+
+    /// The policy of a response: the last one in its `Referrer-Policy` field that is known (section 8.1).
+    pub fn of_response(headers: &HeaderMap) -> Option<Self> {
+        let fields = headers.get_all(http::header::REFERRER_POLICY).iter();
+        let last = |field: &http::HeaderValue| {
+            let value = String::from_utf8_lossy(field.as_bytes()).into_owned();
+            value.rsplit(',').find_map(Self::named)
+        };
+        fields.rev().find_map(last)
+    }
+
+    /// The policy that `<meta name=referrer>` sets, whose older names still count (HTML Living Standard 4.2.5.1).
+    pub(crate) fn of_meta(content: &str) -> Option<Self> {
+        match content.trim().to_ascii_lowercase().as_str() {
+            "never" => Some(Self::NoReferrer),
+            "default" => Some(Self::default()),
+            "always" => Some(Self::UnsafeUrl),
+            "origin-when-crossorigin" => Some(Self::OriginWhenCrossOrigin),
+            other => Self::named(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_known_policy_of_a_response_counts() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(ReferrerPolicy::of_response(&headers), None);
+        headers.append(
+            "referrer-policy",
+            "no-referrer, Origin, new-policy".parse().unwrap(),
+        );
+        assert_eq!(
+            ReferrerPolicy::of_response(&headers),
+            Some(ReferrerPolicy::Origin)
+        );
+        headers.append("referrer-policy", "same-origin".parse().unwrap());
+        assert_eq!(
+            ReferrerPolicy::of_response(&headers),
+            Some(ReferrerPolicy::SameOrigin)
+        );
+        headers.append("referrer-policy", "bogus".parse().unwrap());
+        assert_eq!(
+            ReferrerPolicy::of_response(&headers),
+            Some(ReferrerPolicy::SameOrigin)
+        );
+    }
+
+    #[test]
+    fn old_names_count_in_markup_only() {
+        assert_eq!(
+            ReferrerPolicy::of_meta(" Never "),
+            Some(ReferrerPolicy::NoReferrer)
+        );
+        assert_eq!(ReferrerPolicy::named("never"), None);
+        assert_eq!(ReferrerPolicy::of_meta("bogus"), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! The names that selectors of style sheets can match: element types, classes and ids of a document.
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+/// Names kept of one document; beyond, every selector counts as matching.
+const MAX_NAMES: usize = 50_000;
+/// Elements that are there without being written.
+const IMPLIED: [&str; 6] = ["html", "head", "body", "tbody", "colgroup", "tr"];
+/// States that no element is in when a page is loaded: what they display is loaded when they come.
+const LATER: [&str; 9] = [
+    "hover",
+    "active",
+    "focus",
+    "focus-visible",
+    "focus-within",
+    "target",
+    "fullscreen",
+    "visited",
+    "selection",
+];
+
+/// Which element types, classes and ids a document has: a rule of a style sheet that asks for another does not apply, so its
+/// images are not loaded unless a script brings in what it asks for.
+///
+/// Names are kept as hashes and compared without case, as documents without a doctype compare them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vocabulary {
+    names: BTreeSet<u64>,
+    overflown: bool,
+}
+
+#[derive(Clone, Copy, Hash)]
+pub(crate) enum Name {
+    Element,
+    Class,
+    Id,
+}
+
+fn hashed(kind: Name, name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (kind, name.to_ascii_lowercase()).hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Vocabulary {
+    /// Adds a name; whether it was not there.
+    pub(crate) fn add(&mut self, kind: Name, name: &str) -> bool {
+        if self.names.len() < MAX_NAMES {
+            return self.names.insert(hashed(kind, name));
+        }
+        !std::mem::replace(&mut self.overflown, true)
+    }
+
+    fn has(&self, kind: Name, name: &str) -> bool {
+        self.overflown
+            || self.names.contains(&hashed(kind, name))
+            || (matches!(kind, Name::Element)
+                && IMPLIED.iter().any(|implied| implied.eq_ignore_ascii_case(name)))
+    }
+}
+
+/// Whether an element may match one of the selectors when the page is loaded. What stands in functions such as `:not(…)`,
+/// and attributes, is not looked at; without a vocabulary every name counts as there.
+pub(crate) fn may_match(selectors: &str, vocabulary: Option<&Vocabulary>) -> bool {
+    let mut scanner = Scanner {
+        rest: selectors,
+        vocabulary,
+    };
+    loop {
+        let (matches, more) = scanner.selector();
+        if matches || !more {
+            return matches;
+        }
+    }
+}
+
+struct Scanner<'a> {
+    rest: &'a str,
+    vocabulary: Option<&'a Vocabulary>,
+}
+
+impl Scanner<'_> {
+    /// Reads up to the next comma; whether the selector may match, and whether another follows.
+    fn selector(&mut self) -> (bool, bool) {
+        let mut matches = true;
+        while let Some(c) = self.rest.chars().next() {
+            match c {
+                ',' => {
+                    self.rest = &self.rest[1..];
+                    return (matches, true);
+                }
+                '[' => self.skip('[', ']'),
+                '(' => self.skip('(', ')'),
+                ':' => {
+                    self.rest = self.rest.trim_start_matches(':');
+                    let name = self.name();
+                    matches &= !LATER.iter().any(|later| later.eq_ignore_ascii_case(&name));
+                }
+                '.' | '#' => {
+                    self.rest = &self.rest[1..];
+                    let kind = if c == '.' { Name::Class } else { Name::Id };
+                    matches &= self.known(kind);
+                }
+                _ if is_name(c) && !c.is_ascii_digit() => matches &= self.known(Name::Element),
+                _ => self.rest = &self.rest[c.len_utf8()..],
+            }
+        }
+        (matches, false)
+    }
+
+    fn known(&mut self, kind: Name) -> bool {
+        let name = self.name();
+        self.vocabulary
+            .is_none_or(|vocabulary| name.contains('\\') || vocabulary.has(kind, &name))
+    }
+
+    /// Reads an identifier. Escapes of single characters are resolved; a numeric one stays, as does its backslash.
+    fn name(&mut self) -> String {
+        let mut name = String::new();
+        let mut characters = self.rest.char_indices();
+        let mut end = self.rest.len();
+        while let Some((at, c)) = characters.next() {
+            if c == '\\' {
+                match characters.next() {
+                    Some((_, escaped)) if !escaped.is_ascii_hexdigit() => name.push(escaped),
+                    _ => name.push('\\'),
+                }
+            } else if is_name(c) {
+                name.push(c);
+            } else {
+                end = at;
+                break;
+            }
+        }
+        self.rest = &self.rest[end..];
+        name
+    }
+
+    /// Skips what stands between two brackets, with all in it.
+    fn skip(&mut self, open: char, close: char) {
+        let mut depth = 0_usize;
+        let end = self.rest.find(|c: char| {
+            if c == open {
+                depth += 1;
+            } else if c == close {
+                depth = depth.saturating_sub(1);
+            }
+            depth == 0
+        });
+        self.rest = end.map_or("", |end| &self.rest[end + close.len_utf8()..]);
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '\\') || !c.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_match_what_is_there() {
+        let mut vocabulary = Vocabulary::default();
+        for (kind, name) in [
+            (Name::Element, "div"),
+            (Name::Element, "a"),
+            (Name::Class, "box"),
+            (Name::Class, "md:wide"),
+            (Name::Id, "top"),
+        ] {
+            vocabulary.add(kind, name);
+        }
+        for yes in [
+            "div",
+            "*",
+            "DIV.Box",
+            "#top > .box + a",
+            "html body div",
+            ".none, .box",
+            ".box:not(.none)",
+            ".box[data-x=\".none\"]",
+            "a::before",
+            "a:first-child",
+            ".md\\:wide",
+            ".\\31 0",
+            "&.box",
+            ":is(.none, .box)",
+            "tbody",
+            "",
+        ] {
+            assert!(may_match(yes, Some(&vocabulary)), "{yes}");
+        }
+        for no in [
+            "span",
+            ".none",
+            "#box",
+            "div.none",
+            ".box .none",
+            ".none, #none",
+            "a:hover",
+            "a:Focus-Visible::after",
+            "::selection",
+            "svg|path",
+        ] {
+            assert!(!may_match(no, Some(&vocabulary)), "{no}");
+        }
+        assert!(may_match(".anything", None));
+        assert!(!may_match(".anything:hover", None));
+        for odd in ["[", "(", ":", "\\", ".", ",,,", "é(", "a[)]"] {
+            let _ = may_match(odd, Some(&vocabulary));
+        }
+    }
+
+    #[test]
+    fn too_many_names_match_everything() {
+        let mut vocabulary = Vocabulary::default();
+        for number in 0..=MAX_NAMES {
+            vocabulary.add(Name::Class, &number.to_string());
+        }
+        assert!(may_match(".none", Some(&vocabulary)));
+    }
+}

@@ -1,0 +1,101 @@
+//! What the page loads of one session share.
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use http::HeaderMap;
+use longhaul_cache::Cache;
+use longhaul_driver::Session;
+use longhaul_page::{Destination, Viewport, predict::Templates};
+use longhaul_protocol::session::Preferences;
+use longhaul_types::{BitRate, LinkProfile, PublicKey, UnixTime};
+use url::Url;
+
+use super::{counters::BundleCounters, mirror::Mirror};
+use crate::session::Gateway;
+
+/// A session, as far as bundles are concerned.
+pub(crate) struct BundleContext {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) session: Session,
+    pub(crate) device: PublicKey,
+    /// docs/protocol/session.md section 6.
+    pub(crate) window_key: [u8; 32],
+    pub(crate) mirror: Mirror,
+    profile: Option<LinkProfile>,
+    templates: Mutex<Templates>,
+    viewport: Mutex<Viewport>,
+}
+
+impl BundleContext {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        session: Session,
+        device: PublicKey,
+        profile: Option<LinkProfile>,
+        window_key: [u8; 32],
+    ) -> Self {
+        let mirror = Mirror::new(gateway.store.cache().cloned(), device);
+        Self {
+            gateway,
+            session,
+            device,
+            window_key,
+            mirror,
+            profile,
+            templates: Mutex::default(),
+            viewport: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.gateway.store.cache()
+    }
+
+    pub(crate) fn counters(&self) -> &BundleCounters {
+        &self.gateway.bundles
+    }
+
+    /// The rate towards the agent, measured or else as the agent's user configured it.
+    pub(crate) fn link_rate(&self) -> Option<BitRate> {
+        let granted = self.session.stats().send_rate;
+        if granted.as_bps() > 0 {
+            Some(granted)
+        } else {
+            self.profile.map(|profile| profile.down)
+        }
+    }
+
+    /// What the user's screen is like.
+    pub(crate) fn prefer(&self, preferences: Preferences) {
+        *lock(&self.viewport) = Viewport {
+            width: preferences.viewport_width.into(),
+            height: preferences.viewport_height.into(),
+            ratio_percent: preferences.pixel_ratio_percent.into(),
+        };
+    }
+
+    pub(crate) fn viewport(&self) -> Viewport {
+        *lock(&self.viewport)
+    }
+
+    /// Learns how the browser asks for objects.
+    pub(crate) fn observe(&self, url: &Url, destination: Destination, request: &HeaderMap) {
+        lock(&self.templates).observe(url, destination, request);
+    }
+
+    pub(crate) fn templates(&self) -> MutexGuard<'_, Templates> {
+        lock(&self.templates)
+    }
+}
+
+/// What the locks of bundles guard is whole between any two statements, so a panic elsewhere does no harm.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn now() -> UnixTime {
+    // A clock before 1970 makes everything look old: nothing is reused then.
+    UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}

@@ -1,0 +1,331 @@
+//! A page load: what its tasks share.
+mod drive;
+mod subresource;
+mod tap;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
+};
+
+use http::{HeaderMap, HeaderValue, header};
+use longhaul_http::policy;
+use longhaul_page::{Reference, ReferrerPolicy, jar::Jar, predict::Predictor};
+use longhaul_protocol::session::{Used, Withdrawal};
+use tokio::sync::watch;
+use url::Url;
+
+pub(super) use self::{drive::drive, subresource::redirection, tap::PageTap};
+use super::{
+    context::{BundleContext, lock, now},
+    learned::LearnedPlan,
+    manifest::ManifestWriter,
+    memory::ManifestMemory,
+    mirror::short,
+    plan::{BodyState, Match, Plan, PlanLimits},
+    push::PushBody,
+};
+use crate::fetch::Promise;
+
+/// One page load.
+pub(crate) struct PageLoad {
+    context: Arc<BundleContext>,
+    id: u64,
+    plan: Mutex<Plan>,
+    /// `None` when the manifest has ended, or nobody reads it.
+    manifest: tokio::sync::Mutex<Option<ManifestWriter>>,
+    /// Its decoded bytes, once it has ended.
+    written: OnceLock<Vec<u8>>,
+    /// Bodies that wait to be pushed.
+    bodies: Mutex<BTreeMap<u32, PushBody>>,
+    /// Where the classes of open pushes are changed.
+    classes: Mutex<BTreeMap<u32, watch::Sender<u8>>>,
+    jar: Mutex<Jar>,
+    learned: Mutex<LearnedPlan>,
+    top: Mutex<Top>,
+    /// The browser's request for the page.
+    request: HeaderMap,
+    /// `Via` as the gateway sends it.
+    via: Option<HeaderValue>,
+    /// Changes whenever the plan does.
+    changed: watch::Sender<u64>,
+}
+
+/// The document that the browser displays, behind redirects.
+struct Top {
+    url: Url,
+    predictor: Predictor,
+}
+
+/// What a page load begins with.
+pub(super) struct PageStart<'a> {
+    pub(super) id: u64,
+    pub(super) url: Url,
+    /// The browser's request.
+    pub(super) browser: &'a HeaderMap,
+    /// The request as the origin got it.
+    pub(super) sent: &'a HeaderMap,
+    /// The response's fields.
+    pub(super) response: &'a HeaderMap,
+    /// The last manifest, if the agent has it, too.
+    pub(super) base: Option<ManifestMemory>,
+    /// What earlier visits taught.
+    pub(super) learned: LearnedPlan,
+}
+
+impl PageLoad {
+    pub(super) fn new(context: Arc<BundleContext>, start: PageStart<'_>) -> Self {
+        let PageStart {
+            id,
+            url,
+            browser,
+            sent,
+            response,
+            base,
+            learned,
+        } = start;
+        let before = base.as_ref().map(|base| base.hashes.clone()).unwrap_or_default();
+        let mut jar = Jar::new(&url, browser);
+        jar.store(&url, response, &url, now());
+        let top = Top {
+            url: url.clone(),
+            predictor: Predictor::new(&url, browser, ReferrerPolicy::of_response(response)),
+        };
+        Self {
+            id,
+            manifest: tokio::sync::Mutex::new(Some(ManifestWriter::new(context.session.clone(), id, base))),
+            written: OnceLock::new(),
+            context,
+            plan: Mutex::new(Plan::new(url, PlanLimits::default(), before)),
+            bodies: Mutex::default(),
+            classes: Mutex::default(),
+            jar: Mutex::new(jar),
+            learned: Mutex::new(learned),
+            top: Mutex::new(top),
+            request: browser.clone(),
+            via: sent.get(header::VIA).cloned(),
+            changed: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn context(&self) -> &BundleContext {
+        &self.context
+    }
+
+    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
+        lock(&self.plan)
+    }
+
+    /// Lets the page load's task look at the plan.
+    fn wake(&self) {
+        self.changed
+            .send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
+    /// Plans what `referrer` (`None`: the page) refers to.
+    pub(super) fn found(&self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
+        let now = now();
+        let learned = lock(&self.learned);
+        let wanted = references
+            .into_iter()
+            .filter(|reference| !learned.is_suppressed(&reference.url, now));
+        self.plan().found(wanted, referrer);
+        drop(learned);
+        self.wake();
+    }
+
+    /// Plans what scripts of the page loaded before.
+    pub(super) fn plan_extras(&self) {
+        let extras = lock(&self.learned).extras(now());
+        self.found(extras, None);
+    }
+
+    /// Returns when all records so far are on the manifest's stream.
+    pub(super) async fn flush(&self) {
+        let mut place = self.manifest.lock().await;
+        let (records, entries) = {
+            let mut plan = self.plan();
+            let records = plan.take_records();
+            let entries = records
+                .iter()
+                .filter(|record| matches!(record, longhaul_protocol::session::Record::Entry(_)));
+            let entries = entries.count() as u64;
+            (records, entries)
+        };
+        if records.is_empty() {
+            return;
+        }
+        // Taken out meanwhile: were this future dropped in between, what was sent would not be known.
+        let Some(mut writer) = place.take() else { return };
+        let context = &self.context;
+        if let Ok(bytes) = writer
+            .write(&records, context.window_key, context.link_rate())
+            .await
+        {
+            context.counters().manifest(entries, bytes);
+            *place = Some(writer);
+        }
+    }
+
+    /// Ends the manifest.
+    async fn finish_manifest(&self) {
+        self.flush().await;
+        let writer = self.manifest.lock().await.take();
+        if let Some(writer) = writer
+            && let Ok(Some(bytes)) = writer.finish().await
+        {
+            let _first = self.written.set(bytes);
+        }
+    }
+
+    /// Keeps the manifest, with the hashes that are known by now, as the next one's base.
+    async fn keep_manifest(&self) {
+        let (Some(bytes), Some(cache)) = (self.written.get(), self.context.cache()) else {
+            return;
+        };
+        let (hashes, page) = {
+            let plan = self.plan();
+            (plan.hashes(), plan.page().clone())
+        };
+        let memory = ManifestMemory {
+            bytes: bytes.clone(),
+            hashes,
+        };
+        memory.store(cache, &self.context.device, &page).await;
+    }
+
+    /// Whether an entry answers a request of the browser; waits for the entry's head.
+    pub(super) async fn promise(&self, url: &Url, request: &HeaderMap) -> Option<Promise> {
+        let mut changed = self.changed.subscribe();
+        let entry = self.plan().find(url.as_str());
+        let Some(entry) = entry else {
+            lock(&self.learned).unplanned(url, request);
+            return None;
+        };
+        if let Some(entry) = self.plan().get(entry) {
+            self.context.observe(url, entry.reference.destination, request);
+        }
+        self.ask(&[entry]);
+        loop {
+            match self.plan().promise(entry, request) {
+                Match::Promised => break,
+                Match::No => return None,
+                Match::Later => {}
+            }
+            changed.changed().await.ok()?;
+        }
+        self.context.counters().promised();
+        Some(Promise { page: self.id, entry })
+    }
+
+    /// The browser asked for these.
+    pub(super) fn ask(&self, entries: &[u32]) {
+        let risen = self.plan().ask(entries);
+        let classes = lock(&self.classes);
+        for (entry, class) in risen {
+            if let Some(push) = classes.get(&entry) {
+                push.send_replace(class);
+            }
+        }
+        drop(classes);
+        self.wake();
+    }
+
+    /// The agent does not have an entry's body.
+    pub(super) async fn want(&self, entry: u32) {
+        self.context.counters().wanted();
+        let hash = self.plan().get(entry).and_then(|entry| entry.hash);
+        if let Some(hash) = hash {
+            self.context.mirror.remove(&[short(&hash)]).await;
+        }
+        let body = match (self.context.cache(), hash) {
+            (Some(cache), Some(hash)) => cache.body(hash).await,
+            (None, _) | (_, None) => None,
+        };
+        match body {
+            Some(body) => {
+                lock(&self.bodies).insert(entry, PushBody::Again(Box::new(body)));
+                self.plan().want(entry);
+            }
+            None => self.plan().withdraw(entry, Withdrawal::Failed),
+        }
+        self.wake();
+    }
+
+    /// The page load is over: what the browser took.
+    pub(super) async fn used(&self, used: &Used) {
+        let records = {
+            let mut learned = lock(&self.learned);
+            let plan = self.plan();
+            self.context.counters().taken(plan.taken(used));
+            learned.learn(&self.context.device, &plan, used, now())
+        };
+        self.keep_manifest().await;
+        if let Some(cache) = self.context.cache() {
+            records.store(cache).await;
+        }
+    }
+
+    /// Nothing more is fetched or sent.
+    pub(super) fn abandon(&self) {
+        self.plan().abandon();
+        lock(&self.bodies).clear();
+        lock(&self.classes).clear();
+        // Where somebody writes to it at this moment, it ends with the page load.
+        if let Ok(mut manifest) = self.manifest.try_lock() {
+            *manifest = None;
+        }
+        self.wake();
+    }
+
+    /// Whether no body waits to be sent.
+    fn is_sent(&self) -> bool {
+        let plan = self.plan();
+        [BodyState::Waiting, BodyState::Pushing]
+            .iter()
+            .all(|state| plan.bodies(*state) == 0)
+    }
+
+    // What follows is for pushes.
+
+    pub(super) fn content_type(&self, entry: u32) -> Option<String> {
+        let plan = self.plan();
+        let headers = &plan.get(entry)?.answered()?.headers;
+        headers
+            .get(header::CONTENT_TYPE)?
+            .to_str()
+            .ok()
+            .map(str::to_owned)
+    }
+
+    /// Whether a body that has grown to `length` may go on.
+    pub(super) fn grown(&self, entry: u32, length: u64, by: u64) -> bool {
+        self.plan().grown(entry, length, by)
+    }
+
+    pub(super) fn push_ended(&self, entry: u32, bytes: u64, state: BodyState) {
+        self.plan().pushed(entry, bytes, state);
+        self.wake();
+    }
+
+    /// The agent has all of an entry's body.
+    pub(super) async fn delivered(&self, entry: u32) {
+        self.push_ended(entry, 0, BodyState::Delivered);
+        let stored = {
+            let plan = self.plan();
+            plan.get(entry).and_then(|entry| {
+                let answered = entry.answered()?;
+                policy::agent_stores(answered.status, &answered.headers)
+                    .then_some(entry.hash)
+                    .flatten()
+            })
+        };
+        if let Some(hash) = stored {
+            self.context.mirror.add(vec![hash]).await;
+        }
+    }
+}

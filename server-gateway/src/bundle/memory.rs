@@ -1,0 +1,115 @@
+//! The last manifest of a page on a device, kept as the base of the next one.
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use longhaul_cache::{Cache, RecordKind};
+use longhaul_protocol::session::ManifestId;
+use longhaul_types::{ContentHash, PublicKey, varint};
+use url::Url;
+
+/// Layout of the record; another one is not read.
+const VERSION: u8 = 1;
+/// Longest decoded manifest that is kept: the record's limit is 1 MiB, and 1,000 entries of 500 bytes fit.
+const MAX_MANIFEST: usize = 640 * 1024;
+
+/// A manifest that an agent may keep, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ManifestMemory {
+    /// Its decoded bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// The CHKs of its entries, by URL as it has them.
+    pub(crate) hashes: BTreeMap<String, ContentHash>,
+}
+
+impl ManifestMemory {
+    pub(crate) fn id(&self) -> ManifestId {
+        let hash = ContentHash::of(&self.bytes);
+        let mut id = ManifestId::default();
+        id.copy_from_slice(&hash.as_bytes()[..8]);
+        id
+    }
+
+    /// The last manifest of `page` that was sent to `device`.
+    pub(crate) async fn load(cache: &Cache, device: &PublicKey, page: &Url) -> Option<Self> {
+        let record = cache.record(RecordKind::Manifest, &key(device, page)).await?;
+        Self::decode(&record)
+    }
+
+    pub(crate) async fn store(&self, cache: &Cache, device: &PublicKey, page: &Url) {
+        if self.bytes.len() <= MAX_MANIFEST {
+            let record = Bytes::from(self.encode());
+            cache
+                .put_record(RecordKind::Manifest, &key(device, page), record)
+                .await;
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        varint::encode(self.bytes.len() as u64, &mut out);
+        out.extend_from_slice(&self.bytes);
+        for (url, hash) in &self.hashes {
+            varint::encode(url.len() as u64, &mut out);
+            out.extend_from_slice(url.as_bytes());
+            out.extend_from_slice(hash.as_bytes());
+        }
+        out
+    }
+
+    fn decode(record: &[u8]) -> Option<Self> {
+        let (&VERSION, mut rest) = record.split_first()? else {
+            return None;
+        };
+        let bytes = text(&mut rest)?.to_vec();
+        let mut hashes = BTreeMap::new();
+        while !rest.is_empty() {
+            let url = String::from_utf8(text(&mut rest)?.to_vec()).ok()?;
+            let (hash, behind) = rest.split_first_chunk::<32>()?;
+            rest = behind;
+            hashes.insert(url, ContentHash::from_bytes(*hash));
+        }
+        Some(Self { bytes, hashes })
+    }
+}
+
+/// A device's records are its own: a manifest tells what its user saw.
+fn key(device: &PublicKey, page: &Url) -> Vec<u8> {
+    let mut key = device.as_bytes().to_vec();
+    key.extend_from_slice(page.as_str().as_bytes());
+    key
+}
+
+fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(varint::decode(rest).ok()?).ok()?;
+    let (text, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip_and_damage_is_noticed() {
+        let memory = ManifestMemory {
+            bytes: vec![7; 300],
+            hashes: [("/a.css", 1_u8), ("http://b.test/x", 2)]
+                .map(|(url, n)| (url.to_owned(), ContentHash::of(&[n])))
+                .into(),
+        };
+        let record = memory.encode();
+        assert_eq!(ManifestMemory::decode(&record), Some(memory.clone()));
+        for cut in 0..record.len() {
+            assert_ne!(
+                ManifestMemory::decode(&record[..cut]).as_ref(),
+                Some(&memory),
+                "cut at {cut}"
+            );
+        }
+        let empty = ManifestMemory::default();
+        assert_eq!(ManifestMemory::decode(&empty.encode()), Some(empty));
+        assert_eq!(ManifestMemory::decode(&[9, 0]), None);
+        assert_eq!(memory.id()[..], ContentHash::of(&[7; 300]).as_bytes()[..8]);
+    }
+}

@@ -1,0 +1,172 @@
+//! Responses of entries: what their heads say, and what becomes of their bodies.
+use http::{HeaderMap, StatusCode};
+use longhaul_protocol::session::{EntryBody, EntryHead, HeaderField, Record, Scope, Withdrawal};
+use longhaul_types::ContentHash;
+
+use super::{Answered, BodyState, Plan, PlanEntry, Stage};
+
+/// The response of an entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    /// As they go to the agent.
+    pub(crate) headers: HeaderMap,
+    pub(crate) scope: Scope,
+    /// Keys of what was sent.
+    pub(crate) vary: Option<[u8; 8]>,
+    pub(crate) cookie: Option<[u8; 8]>,
+    pub(crate) body: AnswerBody,
+}
+
+/// What is known of a response's body when its head is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerBody {
+    /// There is none.
+    None,
+    /// It is complete.
+    Known { hash: ContentHash, length: u64 },
+    /// It is on its way from the origin.
+    Coming { length: Option<u64> },
+}
+
+/// What becomes of an answered entry's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// It is pushed when its turn comes.
+    Push,
+    /// It is not needed.
+    Nothing,
+}
+
+impl Plan {
+    /// The head of an entry's response. `holds` says what the agent holds.
+    pub(crate) fn answered(
+        &mut self,
+        entry: u32,
+        answer: Answer,
+        holds: impl Fn(&ContentHash) -> bool,
+    ) -> Placement {
+        if !self.get(entry).is_some_and(PlanEntry::is_open) {
+            return Placement::Nothing;
+        }
+        let (body, state) = self.place(entry, answer.body, holds);
+        if let EntryBody::Pushed { length: Some(length) } = body {
+            let reason = if length > self.limits.body {
+                Some(Withdrawal::TooLarge)
+            } else if self.bytes.saturating_add(length) > self.limits.bytes {
+                Some(Withdrawal::Budget)
+            } else {
+                None
+            };
+            if let Some(reason) = reason {
+                self.withdraw(entry, reason);
+                return Placement::Nothing;
+            }
+            self.bytes += length;
+        }
+        self.records.push(Record::Head(EntryHead {
+            entry,
+            status: answer.status.as_u16(),
+            scope: answer.scope,
+            vary: answer.vary,
+            cookie: answer.cookie,
+            body,
+            fields: fields(&answer.headers),
+        }));
+        if let (EntryBody::Pushed { .. }, AnswerBody::Known { hash, .. }) = (body, answer.body) {
+            self.by_hash.insert(hash, entry);
+        }
+        if let Some(found) = self.get_mut(entry) {
+            match answer.body {
+                AnswerBody::None => {}
+                AnswerBody::Known { hash, length } => (found.hash, found.length) = (Some(hash), Some(length)),
+                AnswerBody::Coming { length } => found.length = length,
+            }
+            found.stage = Stage::Answered(Box::new(Answered {
+                status: answer.status,
+                scope: answer.scope,
+                headers: answer.headers,
+                vary: answer.vary,
+                cookie: answer.cookie,
+                body: state,
+            }));
+        }
+        if state == BodyState::Waiting {
+            Placement::Push
+        } else {
+            Placement::Nothing
+        }
+    }
+
+    fn place(
+        &self,
+        entry: u32,
+        body: AnswerBody,
+        holds: impl Fn(&ContentHash) -> bool,
+    ) -> (EntryBody, BodyState) {
+        let (hash, length) = match body {
+            AnswerBody::None => return (EntryBody::None, BodyState::Settled),
+            AnswerBody::Coming { length } => return (EntryBody::Pushed { length }, BodyState::Waiting),
+            AnswerBody::Known { hash, length } => (hash, length),
+        };
+        if holds(&hash) {
+            let url = self.get(entry).map(|entry| self.short(&entry.reference.url));
+            let body = if url.and_then(|url| self.before.get(url)) == Some(&hash) {
+                EntryBody::AsBefore
+            } else {
+                let mut half = [0; 16];
+                half.copy_from_slice(&hash.as_bytes()[..16]);
+                EntryBody::Held { hash: half }
+            };
+            return (body, BodyState::Settled);
+        }
+        let same = self.by_hash.get(&hash).copied().filter(|same| {
+            let body = self.get(*same).and_then(PlanEntry::body);
+            *same < entry && body.is_some_and(|body| body != BodyState::Broken && body != BodyState::Settled)
+        });
+        match same {
+            Some(entry) => (EntryBody::SameAs { entry }, BodyState::Settled),
+            None => (EntryBody::Pushed { length: Some(length) }, BodyState::Waiting),
+        }
+    }
+
+    /// An entry's body is complete.
+    pub(crate) fn completed(&mut self, entry: u32, hash: ContentHash, length: u64) {
+        let Some(found) = self.get_mut(entry) else { return };
+        let was_unknown = found.hash.replace(hash).is_none();
+        found.length = Some(length);
+        if was_unknown && found.body().is_some_and(|body| body != BodyState::Settled) {
+            self.by_hash.entry(hash).or_insert(entry);
+        }
+    }
+
+    /// A body of unknown length has grown to `length`: whether it may go on.
+    pub(crate) fn grown(&mut self, entry: u32, length: u64, by: u64) -> bool {
+        let Some(found) = self.get(entry) else {
+            return false;
+        };
+        if matches!(found.stage, Stage::Withdrawn) {
+            return false;
+        }
+        if found.length.is_some() {
+            return true;
+        }
+        self.bytes = self.bytes.saturating_add(by);
+        let reason = if length > self.limits.body {
+            Withdrawal::TooLarge
+        } else if self.bytes > self.limits.bytes {
+            Withdrawal::Budget
+        } else {
+            return true;
+        };
+        self.withdraw(entry, reason);
+        false
+    }
+}
+
+fn fields(headers: &HeaderMap) -> Vec<HeaderField> {
+    headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}

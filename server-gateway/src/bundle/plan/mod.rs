@@ -1,0 +1,335 @@
+//! What one page load needs: entries, what is known of them, what is to be sent next. Pure.
+mod answer;
+mod entry;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use longhaul_page::{Reference, order::Position};
+use longhaul_protocol::session::{Entry, Record, Withdrawal};
+use longhaul_types::ContentHash;
+use url::Url;
+
+use self::entry::Rank;
+pub(crate) use self::{
+    answer::{Answer, AnswerBody, Placement},
+    entry::{Answered, BodyState, PlanEntry, Stage},
+    request::{Match, Taken},
+};
+
+/// What a body of unknown length is taken for: the median object of the web is smaller, the mean larger.
+const USUAL_LENGTH: u64 = 32 * 1024;
+
+/// Bounds of one page's bundle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanLimits {
+    /// Entries: the heaviest pages of the web load some hundreds of objects.
+    pub(crate) entries: usize,
+    /// Decoded bytes of all pushes.
+    pub(crate) bytes: u64,
+    /// Decoded bytes of one push: what is larger is a download, and loaded when it is asked for.
+    pub(crate) body: u64,
+    /// References from the page to an entry: style sheets that import one another go in circles.
+    pub(crate) depth: usize,
+    /// How often a body is pushed again.
+    pub(crate) repeats: u8,
+}
+
+impl Default for PlanLimits {
+    fn default() -> Self {
+        Self {
+            entries: 1000,
+            bytes: 64 * 1024 * 1024,
+            body: 8 * 1024 * 1024,
+            depth: 5,
+            repeats: 3,
+        }
+    }
+}
+
+/// The plan of one page load.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    page: Url,
+    limits: PlanLimits,
+    entries: Vec<PlanEntry>,
+    by_url: BTreeMap<String, u32>,
+    by_hash: BTreeMap<ContentHash, u32>,
+    /// What the base manifest's entries were, by URL as it is there.
+    before: BTreeMap<String, ContentHash>,
+    records: Vec<Record>,
+    /// Documents and style sheets that may name further entries.
+    searching: usize,
+    is_planned: bool,
+    bytes: u64,
+    asked: u32,
+    /// Entries that the page's own document added.
+    children: u32,
+}
+
+impl Plan {
+    /// A plan of the page at `page`, whose own document is being searched.
+    pub(crate) fn new(page: Url, limits: PlanLimits, before: BTreeMap<String, ContentHash>) -> Self {
+        Self {
+            page,
+            limits,
+            entries: Vec::new(),
+            by_url: BTreeMap::new(),
+            by_hash: BTreeMap::new(),
+            before,
+            records: Vec::new(),
+            searching: 1,
+            is_planned: false,
+            bytes: 0,
+            asked: 0,
+            children: 0,
+        }
+    }
+
+    pub(crate) fn page(&self) -> &Url {
+        &self.page
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &PlanEntry)> {
+        (0..).zip(&self.entries)
+    }
+
+    pub(crate) fn get(&self, entry: u32) -> Option<&PlanEntry> {
+        self.entries.get(usize::try_from(entry).ok()?)
+    }
+
+    fn get_mut(&mut self, entry: u32) -> Option<&mut PlanEntry> {
+        self.entries.get_mut(usize::try_from(entry).ok()?)
+    }
+
+    /// The entry of a URL.
+    pub(crate) fn find(&self, url: &str) -> Option<u32> {
+        self.by_url.get(url).copied()
+    }
+
+    /// Adds what `referrer` (`None`: the page) refers to.
+    pub(crate) fn found(&mut self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
+        let depth = referrer.map_or(0, |entry| {
+            self.get(entry).map_or(0, |entry| entry.position.depth())
+        });
+        if self.is_planned || depth >= self.limits.depth {
+            return;
+        }
+        for reference in references {
+            let url = reference.url.as_str();
+            // A browser asks for what has another scheme than its page in ways of its own: `https` through a tunnel.
+            if url == self.page.as_str() || reference.url.scheme() != self.page.scheme() {
+                continue;
+            }
+            if let Some(known) = self.find(url) {
+                self.raise(known, &reference);
+                continue;
+            }
+            let Some(number) = u32::try_from(self.entries.len())
+                .ok()
+                .filter(|_| self.entries.len() < self.limits.entries)
+            else {
+                return;
+            };
+            self.by_url.insert(url.to_owned(), number);
+            self.records.push(Record::Entry(Entry {
+                url: self.short(&reference.url).to_owned(),
+                destination: reference.destination.number(),
+            }));
+            let position = self.next_position(referrer);
+            let entry = PlanEntry::new(reference, referrer, position);
+            self.searching += usize::from(entry.is_searched());
+            self.entries.push(entry);
+        }
+    }
+
+    fn next_position(&mut self, referrer: Option<u32>) -> Position {
+        match referrer.and_then(|entry| self.get_mut(entry)) {
+            Some(parent) => {
+                parent.children += 1;
+                parent.position.child(parent.children)
+            }
+            None => {
+                self.children += 1;
+                Position::of_page(self.children)
+            }
+        }
+    }
+
+    /// A second reference may be the more urgent one, as behind a preload.
+    fn raise(&mut self, entry: u32, reference: &Reference) {
+        if let Some(entry) = self.get_mut(entry) {
+            let known = &mut entry.reference;
+            known.importance = known.importance.min(reference.importance);
+            known.certainty = known.certainty.min(reference.certainty);
+        }
+    }
+
+    /// A URL as entries have it: without its origin if that is the page's.
+    pub(crate) fn short<'a>(&self, url: &'a Url) -> &'a str {
+        if url.origin() == self.page.origin() {
+            &url[url::Position::BeforePath..url::Position::AfterQuery]
+        } else {
+            url.as_str()
+        }
+    }
+
+    /// The page's own document names nothing further.
+    pub(crate) fn page_searched(&mut self) {
+        self.searched();
+    }
+
+    /// An entry's document or style sheet names nothing further.
+    pub(crate) fn entry_searched(&mut self, entry: u32) {
+        let Some(found) = self.get_mut(entry) else { return };
+        if found.is_searched() && !found.was_searched {
+            found.was_searched = true;
+            self.searched();
+        }
+    }
+
+    fn searched(&mut self) {
+        self.searching = self.searching.saturating_sub(1);
+    }
+
+    /// Whether some document or style sheet may name further entries.
+    pub(crate) const fn is_searching(&self) -> bool {
+        self.searching > 0
+    }
+
+    /// Whether any entry waits for its response.
+    pub(crate) fn has_open(&self) -> bool {
+        self.entries.iter().any(PlanEntry::is_open)
+    }
+
+    /// How many fetches are under way.
+    pub(crate) fn fetching(&self) -> usize {
+        self.count(|entry| matches!(entry.stage, Stage::Fetching))
+    }
+
+    /// How many bodies are in this state.
+    pub(crate) fn bodies(&self, state: BodyState) -> usize {
+        self.count(|entry| entry.body() == Some(state))
+    }
+
+    /// Whether a body of unknown length is still to be sent: it may yet turn out to be too large.
+    pub(crate) fn has_unmeasured(&self) -> bool {
+        let is_unsent =
+            |entry: &PlanEntry| matches!(entry.body(), Some(BodyState::Waiting | BodyState::Pushing));
+        self.entries
+            .iter()
+            .any(|entry| entry.length.is_none() && is_unsent(entry))
+    }
+
+    /// Decoded bytes that wait to be pushed, about.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let waiting = self
+            .entries
+            .iter()
+            .filter(|entry| entry.body() == Some(BodyState::Waiting));
+        waiting.map(|entry| entry.length.unwrap_or(USUAL_LENGTH)).sum()
+    }
+
+    fn count(&self, is_counted: impl Fn(&PlanEntry) -> bool) -> usize {
+        self.entries.iter().filter(|entry| is_counted(entry)).count()
+    }
+
+    /// Nothing more is written or sent.
+    pub(crate) fn abandon(&mut self) {
+        self.is_planned = true;
+        self.records.clear();
+        for entry in &mut self.entries {
+            if entry.is_open() {
+                entry.stage = Stage::Withdrawn;
+            }
+        }
+    }
+
+    /// What the base manifest's entry of this URL was.
+    pub(crate) fn before(&self, url: &Url) -> Option<&ContentHash> {
+        self.before.get(self.short(url))
+    }
+
+    /// No entry will follow.
+    pub(crate) fn close(&mut self) {
+        // A page without sub-resources has no manifest at all.
+        if !self.is_planned && !self.entries.is_empty() {
+            self.records.push(Record::Planned);
+        }
+        self.is_planned = true;
+    }
+
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.is_planned
+    }
+
+    /// The next entry to be fetched, now under way. `only_urgent` leaves out what nothing waits for.
+    pub(crate) fn next_fetch(&mut self, only_urgent: bool) -> Option<u32> {
+        let next = self.first(|entry| {
+            matches!(entry.stage, Stage::Announced)
+                && (!only_urgent || entry.class() <= 2 || entry.asked.is_some())
+        })?;
+        self.get_mut(next)?.stage = Stage::Fetching;
+        Some(next)
+    }
+
+    /// The next body to be pushed, its stream now open.
+    pub(crate) fn next_push(&mut self) -> Option<u32> {
+        let next = self.first(|entry| entry.body() == Some(BodyState::Waiting))?;
+        self.get_mut(next)?.set_body(BodyState::Pushing);
+        Some(next)
+    }
+
+    fn first(&self, is_candidate: impl Fn(&PlanEntry) -> bool) -> Option<u32> {
+        let candidates = self.entries().filter(|(_, entry)| is_candidate(entry));
+        let ranked: Option<(Rank, u32)> = candidates.map(|(n, entry)| (entry.rank(), n)).min();
+        ranked.map(|(_, entry)| entry)
+    }
+
+    /// An entry will have no response.
+    pub(crate) fn withdraw(&mut self, entry: u32, reason: Withdrawal) {
+        let Some(found) = self.get_mut(entry) else { return };
+        if !matches!(found.stage, Stage::Withdrawn) {
+            found.stage = Stage::Withdrawn;
+            self.records.push(Record::Withdrawn { entry, reason });
+            self.entry_searched(entry);
+        }
+    }
+
+    /// An entry's push goes on to another state, having sent so many bytes on the hop.
+    pub(crate) fn pushed(&mut self, entry: u32, bytes: u64, state: BodyState) {
+        let Some(found) = self.get_mut(entry) else { return };
+        found.pushed += bytes;
+        // A push that the agent stopped may end behind the `Want` that followed.
+        if matches!(found.body(), Some(BodyState::Pushing | BodyState::Sent)) {
+            found.set_body(state);
+        }
+    }
+
+    /// The records to be written, which are then no longer here. The order in which origins answered is not kept, so
+    /// that the manifest resembles the last one.
+    pub(crate) fn take_records(&mut self) -> Vec<Record> {
+        let mut records = std::mem::take(&mut self.records);
+        records.sort_by_key(|record| match record {
+            Record::Entry(_) => (0, 0),
+            Record::Head(head) => (1, head.entry),
+            Record::Withdrawn { entry, .. } => (2, *entry),
+            Record::Planned => (3, 0),
+        });
+        records
+    }
+
+    pub(crate) fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// The CHKs of all entries whose bodies are known, by URL as the manifest has it: the next manifest's `before`.
+    pub(crate) fn hashes(&self) -> BTreeMap<String, ContentHash> {
+        let known = self.entries.iter().filter_map(|entry| Some((entry, entry.hash?)));
+        known
+            .map(|(entry, hash)| (self.short(&entry.reference.url).to_owned(), hash))
+            .collect()
+    }
+}

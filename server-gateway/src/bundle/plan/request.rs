@@ -1,0 +1,103 @@
+//! What the browser asks for, and what it took.
+use http::HeaderMap;
+use longhaul_http::vary;
+use longhaul_protocol::session::{Scope, Used, Withdrawal};
+use longhaul_types::ContentHash;
+
+use super::{BodyState, Plan, Stage};
+
+/// Whether an entry answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// It does.
+    Promised,
+    /// Its head is not known yet.
+    Later,
+    /// It does not.
+    No,
+}
+
+/// How many bytes of a page load's pushes were taken, on the hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) taken_bytes: u64,
+    pub(crate) taken_objects: u64,
+    pub(crate) wasted_bytes: u64,
+}
+
+impl Plan {
+    /// The browser asked for these. Those whose class rose.
+    pub(crate) fn ask(&mut self, entries: &[u32]) -> Vec<(u32, u8)> {
+        let mut risen = Vec::new();
+        for &entry in entries {
+            let place = self.asked;
+            let Some(found) = self.get_mut(entry) else {
+                continue;
+            };
+            if found.asked.is_some() {
+                continue;
+            }
+            let before = found.class();
+            found.asked = Some(place);
+            let now = found.class();
+            self.asked = place.saturating_add(1);
+            if now < before {
+                risen.push((entry, now));
+            }
+        }
+        risen
+    }
+
+    /// The agent does not have an entry's body: it is to be pushed, once more if it was before. Its hash, which the agent
+    /// does not hold.
+    pub(crate) fn want(&mut self, entry: u32) -> Option<ContentHash> {
+        let limit = self.limits.repeats;
+        let found = self.get_mut(entry)?;
+        found.answered()?;
+        found.repeats += 1;
+        if found.repeats > limit || found.hash.is_none() {
+            let hash = found.hash;
+            self.withdraw(entry, Withdrawal::Failed);
+            return hash;
+        }
+        found.asked = found.asked.or(Some(0));
+        found.set_body(BodyState::Waiting);
+        found.hash
+    }
+
+    /// Whether an entry's response answers a request with these fields; if so it is promised to it.
+    pub(crate) fn promise(&mut self, entry: u32, request: &HeaderMap) -> Match {
+        let Some(found) = self.get_mut(entry) else {
+            return Match::No;
+        };
+        let answered = match &found.stage {
+            Stage::Announced | Stage::Fetching => return Match::Later,
+            Stage::Withdrawn => return Match::No,
+            Stage::Answered(answered) => answered,
+        };
+        if answered.body == BodyState::Broken || vary::key(&answered.headers, request) != answered.vary {
+            return Match::No;
+        }
+        if answered.scope == Scope::ThisPage {
+            if found.is_spent || vary::cookie_key(request) != answered.cookie {
+                return Match::No;
+            }
+            found.is_spent = true;
+        }
+        Match::Promised
+    }
+
+    /// What the browser made of it.
+    pub(crate) fn taken(&self, used: &Used) -> Taken {
+        let mut sum = Taken::default();
+        for (number, entry) in self.entries() {
+            if used.is_taken(number) {
+                sum.taken_bytes += entry.pushed;
+                sum.taken_objects += u64::from(entry.pushed > 0);
+            } else {
+                sum.wasted_bytes += entry.pushed;
+            }
+        }
+        sum
+    }
+}

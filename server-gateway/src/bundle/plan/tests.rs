@@ -1,0 +1,405 @@
+use http::{HeaderMap, HeaderValue, StatusCode};
+use longhaul_http::vary;
+use longhaul_page::{Destination, Importance};
+use longhaul_protocol::session::{EntryBody, Scope, Used};
+
+use super::*;
+
+fn url(text: &str) -> Url {
+    Url::parse(text).unwrap()
+}
+
+fn reference(text: &str, destination: Destination) -> Reference {
+    Reference::new(url(text), destination)
+}
+
+fn plan() -> Plan {
+    Plan::new(
+        url("http://a.test/dir/page"),
+        PlanLimits::default(),
+        BTreeMap::new(),
+    )
+}
+
+fn plan_of(list: &[(&str, Destination)]) -> Plan {
+    let mut plan = plan();
+    plan.found(
+        list.iter()
+            .map(|(text, destination)| reference(text, *destination)),
+        None,
+    );
+    plan
+}
+
+fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        headers.append(*name, HeaderValue::from_static(value));
+    }
+    headers
+}
+
+fn answer(body: AnswerBody) -> Answer {
+    Answer {
+        status: StatusCode::OK,
+        headers: headers(&[("content-type", "text/plain")]),
+        scope: Scope::Reusable,
+        vary: None,
+        cookie: None,
+        body,
+    }
+}
+
+fn known(body: &[u8]) -> AnswerBody {
+    AnswerBody::Known {
+        hash: ContentHash::of(body),
+        length: body.len() as u64,
+    }
+}
+
+fn fetch_all(plan: &mut Plan) -> Vec<u32> {
+    std::iter::from_fn(|| plan.next_fetch(false)).collect()
+}
+
+fn nothing_held(_: &ContentHash) -> bool {
+    false
+}
+
+fn bodies(records: &[Record]) -> Vec<(u32, EntryBody)> {
+    let heads = records.iter().filter_map(|record| match record {
+        Record::Head(head) => Some((head.entry, head.body)),
+        Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => None,
+    });
+    heads.collect()
+}
+
+#[test]
+fn a_url_is_one_entry_and_short_within_the_pages_origin() {
+    let mut plan = plan_of(&[
+        ("http://a.test/x.css?v=1", Destination::Style),
+        ("http://b.test/x.js", Destination::Script),
+        ("http://a.test/x.css?v=1", Destination::Style),
+        ("http://a.test/dir/page", Destination::Image),
+        ("https://a.test/tunnelled.png", Destination::Image),
+        ("http://a.test:8080/x.png", Destination::Image),
+    ]);
+    let entries: Vec<_> = plan
+        .take_records()
+        .into_iter()
+        .map(|record| match record {
+            Record::Entry(entry) => (entry.url, entry.destination),
+            other @ (Record::Head(_) | Record::Withdrawn { .. } | Record::Planned) => panic!("{other:?}"),
+        })
+        .collect();
+    let expected = [
+        ("/x.css?v=1", 2),
+        ("http://b.test/x.js", 4),
+        ("http://a.test:8080/x.png", 5),
+    ];
+    assert_eq!(
+        entries,
+        expected.map(|(url, destination)| (url.to_owned(), destination))
+    );
+    assert_eq!(plan.find("http://b.test/x.js"), Some(1));
+    assert!(!plan.has_records());
+}
+
+#[test]
+fn entries_and_depth_are_bounded() {
+    let limits = PlanLimits {
+        entries: 10,
+        depth: 3,
+        ..PlanLimits::default()
+    };
+    let mut plan = Plan::new(url("http://a.test/"), limits, BTreeMap::new());
+    let sheet = |n: usize| reference(&format!("http://a.test/{n}.css"), Destination::Style);
+    plan.found([sheet(0)], None);
+    for n in 1..6 {
+        let last = u32::try_from(plan.entries().count() - 1).unwrap();
+        plan.found([sheet(n)], Some(last));
+    }
+    assert_eq!(
+        plan.entries().count(),
+        3,
+        "the page, and what it refers to, and so on"
+    );
+    plan.found(
+        (0..100).map(|n| reference(&format!("http://a.test/{n}.png"), Destination::Image)),
+        None,
+    );
+    assert_eq!(plan.entries().count(), 10);
+}
+
+#[test]
+fn what_blocks_goes_first_and_what_is_asked_for_before_that() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1.png", Destination::Image),
+        ("http://a.test/2.png", Destination::Image),
+        ("http://a.test/3.css", Destination::Style),
+        ("http://a.test/4.ico", Destination::Icon),
+        ("http://a.test/5.png", Destination::Image),
+    ]);
+    assert_eq!(plan.next_fetch(true), Some(2));
+    assert_eq!(plan.next_fetch(true), None);
+    plan.ask(&[4, 4, 99]);
+    assert_eq!(plan.next_fetch(true), Some(4));
+    assert_eq!(fetch_all(&mut plan), [0, 1, 3]);
+    for entry in 0..5 {
+        assert_eq!(
+            plan.answered(entry, answer(known(&entry.to_le_bytes())), nothing_held),
+            Placement::Push
+        );
+    }
+    assert_eq!(plan.ask(&[0, 4]), [(0, 2)], "an entry rises once");
+    let pushed: Vec<_> = std::iter::from_fn(|| plan.next_push()).collect();
+    assert_eq!(pushed, [4, 0, 2, 1, 3]);
+}
+
+#[test]
+fn a_second_reference_can_make_an_entry_urgent() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1.png", Destination::Image),
+        ("http://a.test/2.png", Destination::Image),
+    ]);
+    let urgent = Reference {
+        importance: Importance::Blocking,
+        ..reference("http://a.test/2.png", Destination::Image)
+    };
+    plan.found([urgent], None);
+    assert_eq!(fetch_all(&mut plan), [1, 0]);
+}
+
+#[test]
+fn held_bodies_and_doubles_do_not_travel() {
+    let held = ContentHash::of(b"held");
+    let before = [("/1", ContentHash::of(b"held")), ("/2", ContentHash::of(b"old"))];
+    let before = before.map(|(url, hash)| (url.to_owned(), hash)).into();
+    let mut plan = Plan::new(url("http://a.test/"), PlanLimits::default(), before);
+    plan.found(
+        (1..7).map(|n| reference(&format!("http://a.test/{n}"), Destination::Image)),
+        None,
+    );
+    fetch_all(&mut plan);
+    plan.take_records();
+    let holds = |hash: &ContentHash| *hash == held;
+    let placed: Vec<_> = [
+        known(b"held"),
+        known(b"held"),
+        known(b"new"),
+        known(b"new"),
+        AnswerBody::None,
+    ]
+    .into_iter()
+    .zip(0..)
+    .map(|(body, entry)| plan.answered(entry, answer(body), holds))
+    .collect();
+    use Placement::{Nothing, Push};
+    assert_eq!(placed, [Nothing, Nothing, Push, Nothing, Nothing]);
+    let mut hash = [0; 16];
+    hash.copy_from_slice(&held.as_bytes()[..16]);
+    assert_eq!(
+        bodies(&plan.take_records()),
+        [
+            (0, EntryBody::AsBefore),
+            (1, EntryBody::Held { hash }),
+            (2, EntryBody::Pushed { length: Some(3) }),
+            (3, EntryBody::SameAs { entry: 2 }),
+            (4, EntryBody::None),
+        ]
+    );
+    // The next manifest's base knows them all.
+    let hashes = plan.hashes();
+    assert_eq!(hashes.len(), 4);
+    assert_eq!(hashes.get("/4"), Some(&ContentHash::of(b"new")));
+}
+
+#[test]
+fn a_body_that_broke_is_no_alias() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1", Destination::Image),
+        ("http://a.test/2", Destination::Image),
+    ]);
+    fetch_all(&mut plan);
+    plan.answered(0, answer(known(b"x")), nothing_held);
+    assert_eq!(plan.next_push(), Some(0));
+    plan.pushed(0, 10, BodyState::Broken);
+    assert_eq!(
+        plan.answered(1, answer(known(b"x")), nothing_held),
+        Placement::Push
+    );
+}
+
+#[test]
+fn what_is_too_large_is_withdrawn() {
+    let limits = PlanLimits {
+        bytes: 100,
+        body: 60,
+        ..PlanLimits::default()
+    };
+    let mut plan = Plan::new(url("http://a.test/"), limits, BTreeMap::new());
+    plan.found(
+        (0..4).map(|n| reference(&format!("http://a.test/{n}"), Destination::Image)),
+        None,
+    );
+    fetch_all(&mut plan);
+    plan.take_records();
+    let coming = |length| answer(AnswerBody::Coming { length });
+    assert_eq!(
+        plan.answered(0, coming(Some(61)), nothing_held),
+        Placement::Nothing
+    );
+    assert_eq!(plan.answered(1, coming(Some(60)), nothing_held), Placement::Push);
+    assert_eq!(
+        plan.answered(2, coming(Some(41)), nothing_held),
+        Placement::Nothing
+    );
+    assert_eq!(plan.answered(3, coming(None), nothing_held), Placement::Push);
+    assert!(plan.grown(1, 60, 60), "its length is known and counted");
+    assert!(plan.grown(3, 40, 40));
+    assert!(!plan.grown(3, 41, 1));
+    assert!(!plan.grown(3, 42, 1));
+    let withdrawn: Vec<_> = plan
+        .take_records()
+        .into_iter()
+        .filter_map(|record| match record {
+            Record::Withdrawn { entry, reason } => Some((entry, reason)),
+            Record::Entry(_) | Record::Head(_) | Record::Planned => None,
+        })
+        .collect();
+    assert_eq!(
+        withdrawn,
+        [
+            (0, Withdrawal::TooLarge),
+            (2, Withdrawal::Budget),
+            (3, Withdrawal::Budget)
+        ]
+    );
+}
+
+#[test]
+fn the_plan_is_complete_when_all_was_looked_through() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1.css", Destination::Style),
+        ("http://a.test/2.html", Destination::Frame),
+    ]);
+    plan.page_searched();
+    assert!(plan.is_searching());
+    fetch_all(&mut plan);
+    plan.entry_searched(0);
+    plan.entry_searched(0);
+    assert!(plan.is_searching(), "the frame may name more");
+    plan.withdraw(1, Withdrawal::Failed);
+    assert!(!plan.is_searching() && plan.has_open());
+    plan.answered(0, answer(known(b"x")), nothing_held);
+    assert!(!plan.has_open());
+    plan.take_records();
+    plan.close();
+    plan.close();
+    assert_eq!(plan.take_records(), [Record::Planned]);
+    plan.found([reference("http://a.test/late", Destination::Image)], None);
+    assert!(!plan.has_records());
+
+    let mut empty = plan_of(&[]);
+    empty.close();
+    assert!(!empty.has_records(), "no sub-resources, no manifest");
+}
+
+#[test]
+fn requests_are_promised_what_was_fetched_for_them() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1", Destination::Image),
+        ("http://a.test/2", Destination::Image),
+        ("http://a.test/3", Destination::Image),
+    ]);
+    let request = headers(&[("cookie", "a=1"), ("accept", "x")]);
+    assert_eq!(plan.promise(0, &request), Match::Later);
+    fetch_all(&mut plan);
+    assert_eq!(plan.promise(0, &request), Match::Later);
+    let varying = headers(&[("vary", "accept, accept-encoding")]);
+    let own = Answer {
+        vary: vary::key(&varying, &request),
+        headers: varying,
+        ..answer(known(b"1"))
+    };
+    plan.answered(0, own, nothing_held);
+    let mine = Answer {
+        scope: Scope::ThisPage,
+        cookie: vary::cookie_key(&request),
+        ..answer(known(b"2"))
+    };
+    plan.answered(1, mine, nothing_held);
+    plan.withdraw(2, Withdrawal::Private);
+
+    let other_cookie = headers(&[("cookie", "a=2"), ("accept", "x")]);
+    assert_eq!(plan.promise(0, &headers(&[("accept", "y")])), Match::No);
+    assert_eq!(plan.promise(0, &other_cookie), Match::Promised);
+    assert_eq!(plan.promise(0, &request), Match::Promised);
+    assert_eq!(plan.promise(1, &other_cookie), Match::No);
+    assert_eq!(plan.promise(1, &request), Match::Promised);
+    assert_eq!(plan.promise(1, &request), Match::No, "once");
+    assert_eq!(plan.promise(2, &request), Match::No);
+    assert_eq!(plan.promise(3, &request), Match::No);
+}
+
+#[test]
+fn wanted_bodies_are_pushed_again_but_not_for_ever() {
+    let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
+    assert_eq!(plan.want(0), None, "nothing is promised yet");
+    fetch_all(&mut plan);
+    let hash = ContentHash::of(b"x");
+    plan.answered(0, answer(known(b"x")), |_| true);
+    for _ in 0..PlanLimits::default().repeats {
+        assert_eq!(plan.next_push(), None);
+        assert_eq!(plan.want(0), Some(hash));
+        assert_eq!(plan.next_push(), Some(0));
+        plan.pushed(0, 5, BodyState::Sent);
+        plan.pushed(0, 0, BodyState::Delivered);
+    }
+    plan.take_records();
+    plan.want(0);
+    assert_eq!(plan.next_push(), None);
+    let failed = Record::Withdrawn {
+        entry: 0,
+        reason: Withdrawal::Failed,
+    };
+    assert_eq!(plan.take_records(), [failed]);
+}
+
+#[test]
+fn taken_and_wasted_bytes_are_told_apart() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1", Destination::Image),
+        ("http://a.test/2", Destination::Image),
+        ("http://a.test/3", Destination::Image),
+    ]);
+    fetch_all(&mut plan);
+    for (entry, bytes) in [(0, 100), (1, 30)] {
+        plan.answered(
+            entry,
+            answer(known(&[1, u8::try_from(entry).unwrap()])),
+            nothing_held,
+        );
+        plan.next_push();
+        plan.pushed(entry, bytes, BodyState::Sent);
+    }
+    let taken = plan.taken(&Used::new(1, 3, |entry| entry != 1));
+    let expected = Taken {
+        taken_bytes: 100,
+        taken_objects: 1,
+        wasted_bytes: 30,
+    };
+    assert_eq!(taken, expected);
+}
+
+#[test]
+fn an_abandoned_plan_stays_silent() {
+    let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
+    fetch_all(&mut plan);
+    plan.abandon();
+    assert_eq!(
+        plan.answered(0, answer(known(b"x")), nothing_held),
+        Placement::Nothing
+    );
+    plan.found([reference("http://a.test/2", Destination::Image)], None);
+    assert!(!plan.has_records() && plan.next_push().is_none() && plan.next_fetch(false).is_none());
+}

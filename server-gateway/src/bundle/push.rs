@@ -1,0 +1,313 @@
+//! Pushed bodies: each on a stream of its own, coded as responses are.
+mod body;
+mod coder;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, Coding, EncodeError};
+use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
+use longhaul_protocol::session::{Body, BodyCoding, Message, Push, encode};
+use longhaul_types::ByteCount;
+use tokio::{sync::watch, time::timeout};
+use tracing::debug;
+
+pub(crate) use self::body::{ArrivingDocument, PushBody};
+use self::coder::PushCoder;
+use super::{load::PageLoad, plan::BodyState};
+
+/// Coded bytes that are sent together. A body that is whole within so much opens its stream with its length, which lets
+/// the scheduler send the shortest first.
+const GATHER: usize = 48 * 1024;
+/// An origin that is silent for so long pauses: what has come is sent.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Work on less than this is done where it stands; more goes to a thread for computing.
+const LIGHT: usize = 1024;
+
+/// Why a push ends before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broken {
+    /// The agent wants no more, or the session is lost.
+    Gone,
+    /// The body broke off, or cannot be coded.
+    Source,
+    /// It is too large after all.
+    Withdrawn,
+}
+
+enum Step {
+    Push(Bytes),
+    Flush,
+    Finish,
+}
+
+/// One push under way.
+struct Pushing<'a> {
+    load: &'a PageLoad,
+    entry: u32,
+    /// There between any two steps.
+    coder: Option<PushCoder>,
+    coding: Option<Coding>,
+    class: watch::Receiver<u8>,
+    stream: PushStream,
+    wire: Vec<u8>,
+    length: Option<u64>,
+    decoded: u64,
+    held: usize,
+    sent: u64,
+}
+
+/// Cancels what the agent has not acknowledged when the page load ends.
+#[derive(Default)]
+struct PushStream(Option<SendStream>);
+
+impl Drop for PushStream {
+    fn drop(&mut self) {
+        if let Some(stream) = &mut self.0 {
+            stream.cancel(ERROR_ABANDONED);
+        }
+    }
+}
+
+/// Pushes an entry's body, and waits until the agent has all of it.
+pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class: watch::Receiver<u8>) {
+    let coder = match coder(load, entry, &body) {
+        Ok(coder) => coder,
+        Err(error) => {
+            debug!(%error, "a push cannot be coded");
+            load.plan().entry_searched(entry);
+            return load.push_ended(entry, 0, BodyState::Broken);
+        }
+    };
+    let mut pushing = Pushing {
+        load,
+        entry,
+        coding: None,
+        length: body.length(),
+        coder: Some(coder),
+        class,
+        stream: PushStream::default(),
+        wire: Vec::new(),
+        decoded: 0,
+        held: 0,
+        sent: 0,
+    };
+    let ended = pushing.run(&mut body).await;
+    let sent = pushing.sent;
+    // Where it was looked through on its way.
+    load.plan().entry_searched(entry);
+    if let (Ok(()), Some(hash)) = (ended, body.hash()) {
+        load.plan().completed(entry, hash, pushing.decoded);
+    }
+    // The body's place at its source is given up before the wait.
+    drop(body);
+    match ended {
+        Ok(()) => {
+            load.push_ended(entry, sent, BodyState::Sent);
+            if pushing.acknowledged().await {
+                load.context().counters().pushed();
+                load.delivered(entry).await;
+            } else {
+                load.push_ended(entry, 0, BodyState::Broken);
+            }
+        }
+        Err(broken) => {
+            debug!(entry, ?broken, "a push broke off");
+            load.push_ended(entry, sent, BodyState::Broken);
+        }
+    }
+}
+
+fn coder(load: &PageLoad, entry: u32, body: &PushBody) -> Result<PushCoder, EncodeError> {
+    let context = load.context();
+    let length = body.length().map(ByteCount::new);
+    if let PushBody::Again(_) = body {
+        let encoder = BodyEncoder::new(context.window_key, Coder::Identity, length)?;
+        return Ok(PushCoder::Plain(Box::new(encoder)));
+    }
+    let media = load.content_type(entry);
+    let traits = BodyTraits {
+        content_type: media.as_deref(),
+        length,
+        link: context.link_rate(),
+    };
+    Ok(PushCoder::Adaptive(Box::new(AdaptiveEncoder::new(
+        context.window_key,
+        traits,
+    ))))
+}
+
+impl Pushing<'_> {
+    async fn run(&mut self, body: &mut PushBody) -> Result<(), Broken> {
+        loop {
+            let next = if self.held > 0 || !self.wire.is_empty() {
+                match timeout(PAUSE, body.next(self.load, self.entry)).await {
+                    Ok(next) => next,
+                    Err(_) => {
+                        self.step(Step::Flush).await?;
+                        self.send(End::Open).await?;
+                        continue;
+                    }
+                }
+            } else {
+                tokio::select! {
+                    next = body.next(self.load, self.entry) => next,
+                    () = stopped(&mut self.stream) => return Err(Broken::Gone),
+                }
+            };
+            let Some(chunk) = next else { break };
+            let chunk = chunk?;
+            self.decoded += chunk.len() as u64;
+            if !self.load.grown(self.entry, self.decoded, chunk.len() as u64) {
+                return Err(Broken::Withdrawn);
+            }
+            self.step(Step::Push(chunk)).await?;
+            if self.wire.len() >= GATHER || (self.stream.0.is_some() && !self.wire.is_empty()) {
+                self.send(End::Open).await?;
+            }
+        }
+        self.length = Some(self.decoded);
+        self.step(Step::Finish).await?;
+        self.send(End::Finish).await
+    }
+
+    async fn step(&mut self, step: Step) -> Result<(), Broken> {
+        let mut coder = self.coder.take().ok_or(Broken::Source)?;
+        let input = match &step {
+            Step::Push(chunk) => chunk.len(),
+            Step::Flush | Step::Finish => 0,
+        };
+        self.held += input;
+        let is_heavy =
+            self.held > LIGHT && !matches!(&step, Step::Push(_) if self.held < longhaul_codec::MAX_WINDOW);
+        match &step {
+            Step::Push(_) => self.held %= longhaul_codec::MAX_WINDOW,
+            Step::Flush | Step::Finish => self.held = 0,
+        }
+        let mut wire = std::mem::take(&mut self.wire);
+        let work = move || {
+            let coded = match step {
+                Step::Push(chunk) => coder.push(&chunk, &mut wire),
+                Step::Flush => coder.flush(&mut wire),
+                Step::Finish => {
+                    let coded = coder.finish(&mut wire);
+                    return (None, wire, coded);
+                }
+            };
+            (Some(coder), wire, coded)
+        };
+        let (coder, wire, coded) = if is_heavy {
+            // As many at a time as there are cores: more would only take turns.
+            let _permit = self.load.context().gateway.coders.acquire().await;
+            tokio::task::spawn_blocking(work)
+                .await
+                .map_err(|_| Broken::Source)?
+        } else {
+            work()
+        };
+        (self.coder, self.wire) = (coder, wire);
+        self.coding = coded.map_err(|error| {
+            debug!(%error, "a push cannot be coded on");
+            Broken::Source
+        })?;
+        Ok(())
+    }
+
+    /// Sends what has gathered.
+    async fn send(&mut self, end: End) -> Result<(), Broken> {
+        if self.wire.is_empty() && end == End::Open {
+            return Ok(());
+        }
+        let Some(stream) = &mut self.stream.0 else {
+            return self.open(end).await;
+        };
+        if self.class.has_changed().unwrap_or(false) {
+            let class = *self.class.borrow_and_update();
+            stream
+                .set_priority(Priority::new(class))
+                .await
+                .map_err(|_| Broken::Gone)?;
+        }
+        let chunk = Bytes::from(std::mem::take(&mut self.wire));
+        self.sent += chunk.len() as u64;
+        self.load.context().counters().pushing(chunk.len());
+        if end == End::Finish {
+            stream.announce(self.sent).await.map_err(|_| Broken::Gone)?;
+        }
+        stream.write(chunk).await.map_err(|_| Broken::Gone)?;
+        if end == End::Finish {
+            stream.finish().await.map_err(|_| Broken::Gone)?;
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self, end: End) -> Result<(), Broken> {
+        let context = self.load.context();
+        let mut first = Vec::new();
+        let body = Body {
+            coding: self.coding.map_or(BodyCoding::Identity, message_coding),
+            length: self.length,
+            offset: 0,
+        };
+        let push = Push {
+            page: self.load.id(),
+            entry: self.entry,
+        };
+        // Fixed-size fields: these messages cannot be too large.
+        let _fits = encode(&Message::Push(push), &mut first);
+        let _fits = encode(&Message::Body(body), &mut first);
+        first.append(&mut self.wire);
+        self.sent = first.len() as u64;
+        context.counters().pushing(first.len());
+        let options = OpenOptions {
+            class: Priority::new(*self.class.borrow_and_update()),
+            early: EarlyData::Allowed,
+            total: (end == End::Finish).then_some(self.sent),
+        };
+        // The head precedes its body: what waits of the manifest goes first.
+        self.load.flush().await;
+        let stream = context.session.open(options, first.into(), end).await;
+        self.stream.0 = Some(stream.map_err(|_| Broken::Gone)?);
+        Ok(())
+    }
+
+    /// Waits for the acknowledgement of all that was sent; whether it came.
+    async fn acknowledged(&mut self) -> bool {
+        let Some(stream) = &mut self.stream.0 else {
+            return false;
+        };
+        loop {
+            tokio::select! {
+                delivered = stream.delivered() => {
+                    // Nothing is left to be cancelled.
+                    self.stream.0 = None;
+                    return delivered.is_ok();
+                }
+                Ok(()) = self.class.changed() => {
+                    let class = *self.class.borrow_and_update();
+                    if stream.set_priority(Priority::new(class)).await.is_err() {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits until the agent wants no more of the stream; for ever before it is opened.
+async fn stopped(stream: &mut PushStream) {
+    match &mut stream.0 {
+        Some(stream) => {
+            stream.stopped().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+const fn message_coding(coding: Coding) -> BodyCoding {
+    match coding {
+        Coding::Identity => BodyCoding::Identity,
+        Coding::Zstd => BodyCoding::Zstd,
+        Coding::Brotli => BodyCoding::Brotli,
+    }
+}

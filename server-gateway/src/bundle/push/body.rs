@@ -1,0 +1,105 @@
+//! Where a pushed body comes from.
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use longhaul_cache::StoredBody;
+use longhaul_page::Discovery;
+use longhaul_types::ContentHash;
+use tracing::debug;
+
+use super::{Broken, PageLoad};
+use crate::store::BodyReader;
+
+/// A body to be pushed.
+pub(crate) enum PushBody {
+    /// From the origin or the store: what was read already, and the rest.
+    Arriving(VecDeque<Bytes>, Option<BodyReader>),
+    /// An HTML document that is looked through while it comes: what it refers to is announced before it.
+    Document(Box<ArrivingDocument>),
+    /// Once more, from the cache, uncoded if it came damaged.
+    Again(Box<StoredBody>),
+}
+
+/// A document on its way from the origin.
+pub(crate) struct ArrivingDocument {
+    reader: BodyReader,
+    /// There until the end.
+    discovery: Option<Discovery>,
+    /// Read and looked through, but not given out: what was found is being announced.
+    announcing: Option<Bytes>,
+}
+
+impl ArrivingDocument {
+    pub(crate) const fn new(reader: BodyReader, discovery: Discovery) -> Self {
+        Self {
+            reader,
+            discovery: Some(discovery),
+            announcing: None,
+        }
+    }
+
+    async fn next(&mut self, load: &PageLoad, entry: u32) -> Option<Result<Bytes, Broken>> {
+        if self.announcing.is_none() {
+            let chunk = match self.reader.next().await {
+                Some(Ok(chunk)) => chunk,
+                Some(Err(error)) => {
+                    debug!(%error, "a document to be pushed broke off");
+                    return Some(Err(Broken::Source));
+                }
+                None => {
+                    if let Some(discovery) = self.discovery.take() {
+                        load.found(discovery.finish(), Some(entry));
+                    }
+                    return None;
+                }
+            };
+            if let Some(discovery) = &mut self.discovery {
+                load.found(discovery.write(&chunk), Some(entry));
+            }
+            // Kept, for this future may be dropped while the manifest is written.
+            self.announcing = Some(chunk);
+        }
+        load.flush().await;
+        self.announcing.take().map(Ok)
+    }
+}
+
+impl PushBody {
+    /// The next chunk; cancel safe.
+    pub(super) async fn next(&mut self, load: &PageLoad, entry: u32) -> Option<Result<Bytes, Broken>> {
+        match self {
+            Self::Document(document) => document.next(load, entry).await,
+            Self::Arriving(first, rest) => {
+                if let Some(chunk) = first.pop_front() {
+                    return Some(Ok(chunk));
+                }
+                let chunk = rest.as_mut()?.next().await?;
+                Some(chunk.map_err(|error| {
+                    debug!(%error, "a body to be pushed broke off");
+                    Broken::Source
+                }))
+            }
+            Self::Again(body) => {
+                let chunk = body.next().await?;
+                Some(chunk.map_err(|_| Broken::Source))
+            }
+        }
+    }
+
+    pub(super) fn hash(&self) -> Option<ContentHash> {
+        match self {
+            Self::Arriving(_, rest) => rest.as_ref()?.chk(),
+            Self::Document(document) => document.reader.chk(),
+            Self::Again(body) => Some(body.chk()),
+        }
+    }
+
+    pub(super) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Arriving(first, None) => Some(first.iter().map(|chunk| chunk.len() as u64).sum()),
+            Self::Arriving(_, Some(rest)) => rest.length(),
+            Self::Document(document) => document.reader.length(),
+            Self::Again(body) => Some(body.length()),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The page loads of one session.
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, StatusCode};
+use longhaul_http::policy;
+use longhaul_page::{CrossOrigin, Destination, Discovery, MediaType, Reference, discover_link_header};
+use longhaul_protocol::session::{Ask, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want};
+use longhaul_types::ContentHash;
+use tokio::task::AbortHandle;
+use tracing::Instrument as _;
+use url::Url;
+
+use super::{
+    context::{BundleContext, lock},
+    learned::LearnedPlan,
+    load::{PageLoad, PageStart, PageTap, drive, redirection},
+    memory::ManifestMemory,
+};
+use crate::fetch::{BodyTap, Outgoing, PageHead, PageLoads, Promise};
+
+/// Page loads that a session has at a time: the tabs that somebody opens at once. The oldest gives way.
+const MAX_LOADS: usize = 8;
+/// Entries that one message names at most; a page has fewer.
+const MAX_NAMED: usize = 4096;
+
+/// The page loads of one session.
+pub(crate) struct Bundles {
+    context: Arc<BundleContext>,
+    /// By the page's fetch.
+    running: Mutex<BTreeMap<u64, Running>>,
+}
+
+/// A page load under way. Dropped it ends.
+struct Running {
+    load: Arc<PageLoad>,
+    task: AbortHandle,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.load.abandon();
+    }
+}
+
+impl Bundles {
+    pub(crate) fn new(context: BundleContext) -> Self {
+        Self {
+            context: Arc::new(context),
+            running: Mutex::default(),
+        }
+    }
+
+    /// The agent introduced itself.
+    pub(crate) async fn hello(&self, hello: &Hello) -> MirrorState {
+        self.context.prefer(hello.preferences);
+        self.context.mirror.open(hello.cache_state).await
+    }
+
+    /// The agent wants no more of a page load.
+    pub(crate) fn cancel(&self, page: u64) {
+        let ended = lock(&self.running).remove(&page);
+        drop(ended);
+    }
+
+    /// The session is over.
+    pub(crate) fn clear(&self) {
+        let ended = std::mem::take(&mut *lock(&self.running));
+        drop(ended);
+    }
+
+    pub(crate) async fn want(&self, want: Want) {
+        if let Some(load) = self.load(want.page) {
+            load.want(want.entry).await;
+        }
+    }
+
+    pub(crate) fn ask(&self, ask: &Ask) {
+        if let Some(load) = self.load(ask.page) {
+            load.ask(&ask.entries[..ask.entries.len().min(MAX_NAMED)]);
+        }
+    }
+
+    /// The page load is over.
+    pub(crate) async fn used(&self, used: &Used) {
+        let ended = lock(&self.running).remove(&used.page);
+        if let Some(ended) = ended {
+            ended.load.used(used).await;
+        }
+    }
+
+    pub(crate) async fn evicted(&self, evicted: &Evicted) {
+        self.context.mirror.remove(&evicted.hashes).await;
+    }
+
+    pub(crate) fn holding(&self, holding: &Holding) {
+        let named = &holding.hashes[..holding.hashes.len().min(MAX_NAMED)];
+        self.context.mirror.named(named);
+    }
+
+    fn load(&self, page: u64) -> Option<Arc<PageLoad>> {
+        lock(&self.running)
+            .get(&page)
+            .map(|running| Arc::clone(&running.load))
+    }
+
+    async fn begin(
+        &self,
+        fetch: &Fetch,
+        outgoing: &Outgoing,
+        head: PageHead<'_>,
+    ) -> Option<Box<dyn BodyTap>> {
+        if fetch.kind != FetchKind::Page {
+            return None;
+        }
+        let mut url = Url::parse(&fetch.url).ok()?;
+        url.set_fragment(None);
+        let target = redirection(&url, head.status, head.headers);
+        let media = MediaType::of_response(head.headers);
+        if target.is_none() && (!media.is_html() || head.status.is_redirection()) {
+            return None;
+        }
+        let context = &self.context;
+        context.mirror.ready().await;
+        context
+            .mirror
+            .named(&fetch.holding[..fetch.holding.len().min(MAX_NAMED)]);
+        let base = match (fetch.manifest, context.cache()) {
+            (Some(id), Some(cache)) => ManifestMemory::load(cache, &context.device, &url)
+                .await
+                .filter(|memory| memory.id() == id),
+            (None, _) | (_, None) => None,
+        };
+        let start = PageStart {
+            id: fetch.id,
+            url: url.clone(),
+            browser: &outgoing.browser,
+            sent: &outgoing.parts.headers,
+            response: head.headers,
+            base,
+            learned: LearnedPlan::load(context.cache(), &context.device, &url).await,
+        };
+        let load = Arc::new(PageLoad::new(Arc::clone(context), start));
+        self.run(&load);
+        context.counters().page();
+        let viewport = context.viewport();
+        if let Some(target) = target {
+            let document = Reference {
+                cross_origin: CrossOrigin::None,
+                ..Reference::new(target, Destination::Document)
+            };
+            load.found([document], None);
+            load.plan().page_searched();
+            load.flush().await;
+            return None;
+        }
+        load.found(discover_link_header(head.headers, &url, viewport), None);
+        load.plan_extras();
+        load.flush().await;
+        let discovery = Discovery::new(&url, media.charset.as_deref(), viewport);
+        Some(Box::new(PageTap::new(load, discovery)))
+    }
+
+    fn run(&self, load: &Arc<PageLoad>) {
+        let task = tokio::spawn(drive(Arc::clone(load)).in_current_span());
+        let begun = Running {
+            load: Arc::clone(load),
+            task: task.abort_handle(),
+        };
+        let mut running = lock(&self.running);
+        let replaced = running.insert(load.id(), begun);
+        let oldest = if running.len() > MAX_LOADS {
+            running.pop_first()
+        } else {
+            None
+        };
+        drop(running);
+        drop((replaced, oldest));
+    }
+}
+
+impl PageLoads for Bundles {
+    fn promised<'a>(&'a self, fetch: &'a Fetch, outgoing: &'a Outgoing) -> BoxFuture<'a, Option<Promise>> {
+        Box::pin(async move {
+            let load = self.load(fetch.page)?;
+            let url = Url::parse(&fetch.url).ok()?;
+            load.promise(&url, &outgoing.browser).await
+        })
+    }
+
+    fn page<'a>(
+        &'a self,
+        fetch: &'a Fetch,
+        outgoing: &'a Outgoing,
+        head: PageHead<'a>,
+    ) -> BoxFuture<'a, Option<Box<dyn BodyTap>>> {
+        Box::pin(self.begin(fetch, outgoing, head))
+    }
+
+    fn holds(&self, hash: &ContentHash) -> bool {
+        self.context.mirror.holds(hash)
+    }
+
+    fn delivered(&self, hash: ContentHash, status: StatusCode, headers: &HeaderMap) {
+        if policy::agent_stores(status, headers) {
+            let context = Arc::clone(&self.context);
+            tokio::spawn(async move { context.mirror.add(vec![hash]).await });
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Feeds a flight: takes the body from the origin, undoes its codings, and lets it be stored.
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use longhaul_cache::BodyWriter;
+use longhaul_codec::{Undo, UndoError};
+use longhaul_origin::OriginBody;
+use longhaul_types::ContentHash;
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+
+use super::{flight::Flight, reader::BodyFault, trip::Keep};
+
+/// Most decoded bytes of a chunk.
+const CHUNK: usize = 64 * 1024;
+/// Undoing less than this is done where it stands; more goes to a thread for computing.
+const LIGHT: usize = 1024;
+/// A body that nobody wants any more is finished into the cache if so much is left at most ...
+const FINISH: u64 = 1024 * 1024;
+/// ... or if this share of it is here already: what was paid for is kept ...
+const FINISH_SHARE: (u64, u64) = (4, 5);
+/// ... unless the origin is too slow for that.
+const FINISH_WITHIN: Duration = Duration::from_secs(30);
+
+/// A body between origin and flight.
+pub(super) struct Feed {
+    flight: Arc<Flight>,
+    body: OriginBody,
+    undo: Option<Undo>,
+    /// As the origin coded it.
+    coded_length: Option<u64>,
+    coded: u64,
+    hasher: blake3::Hasher,
+    writer: Option<BodyWriter>,
+    keep: Keep,
+    /// Until then the body is finished although nobody reads.
+    finish_until: Option<Instant>,
+}
+
+/// Why a body is not whole.
+enum Broken {
+    Fault(BodyFault),
+    /// Nobody wants it.
+    Abandoned,
+}
+
+impl<F: Into<BodyFault>> From<F> for Broken {
+    fn from(fault: F) -> Self {
+        Self::Fault(fault.into())
+    }
+}
+
+impl Feed {
+    pub(super) fn new(
+        flight: Arc<Flight>,
+        body: OriginBody,
+        undo: Option<Undo>,
+        coded_length: Option<u64>,
+        writer: Option<BodyWriter>,
+        keep: Keep,
+    ) -> Self {
+        Self {
+            flight,
+            body,
+            undo,
+            coded_length,
+            coded: 0,
+            hasher: blake3::Hasher::new(),
+            writer,
+            keep,
+            finish_until: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        match self.pump().await {
+            Ok(()) => {}
+            Err(Broken::Fault(fault)) => {
+                debug!(%fault, "a body broke off");
+                return self.flight.end(Err(fault));
+            }
+            Err(Broken::Abandoned) => return,
+        }
+        let chk = ContentHash::from_bytes(*self.hasher.finalize().as_bytes());
+        let writer = self.writer.take();
+        let _storing = writer.as_ref().map(|_| self.keep.announce());
+        self.flight.end(Ok(chk));
+        let Some(writer) = writer else { return };
+        match writer.commit().await {
+            Ok(stored) if stored == chk => self.keep.keep(chk, self.flight.decoded()).await,
+            // What is stored under a hash is what has that hash, so nothing wrong is kept either way.
+            Ok(_) => debug!("a body was stored under another hash"),
+            Err(error) => debug!(%error, "a body is not stored"),
+        }
+    }
+
+    async fn pump(&mut self) -> Result<(), Broken> {
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = self.body.frame() => frame,
+                () = self.flight.unread(), if self.finish_until.is_none() => {
+                    self.consider_finishing()?;
+                    continue;
+                }
+                () = finish_time(self.finish_until) => {
+                    self.give_up()?;
+                    continue;
+                }
+            };
+            match frame {
+                Some(Ok(frame)) => {
+                    // Trailers are not relayed.
+                    if let Ok(data) = frame.into_data() {
+                        self.coded += data.len() as u64;
+                        self.take(data).await?;
+                    }
+                    self.consider_finishing()?;
+                }
+                Some(Err(error)) => return Err(error.into()),
+                None => {
+                    if let Some(undo) = &self.undo {
+                        undo.finish()?;
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Goes on without readers only where that is worth it.
+    fn consider_finishing(&mut self) -> Result<(), Broken> {
+        if self.flight.is_read() {
+            self.finish_until = None;
+        } else if self.writer.is_some() && self.is_worth_finishing() {
+            self.finish_until
+                .get_or_insert_with(|| Instant::now() + FINISH_WITHIN);
+        } else {
+            self.give_up()?;
+        }
+        Ok(())
+    }
+
+    fn is_worth_finishing(&self) -> bool {
+        match self.coded_length {
+            Some(length) => {
+                let (share, of) = FINISH_SHARE;
+                length <= FINISH || self.coded.saturating_mul(of) >= length.saturating_mul(share)
+            }
+            None => self.coded <= FINISH,
+        }
+    }
+
+    fn give_up(&mut self) -> Result<(), Broken> {
+        self.finish_until = None;
+        if self.flight.abandon() {
+            return Err(Broken::Abandoned);
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, mut data: Bytes) -> Result<(), Broken> {
+        if self.undo.is_none() {
+            while !data.is_empty() {
+                let chunk = data.split_to(data.len().min(CHUNK));
+                self.hand_on(chunk).await?;
+            }
+            return Ok(());
+        }
+        loop {
+            let (decoded, step) = self.undo(&mut data).await?;
+            if !decoded.is_empty() {
+                // What came out before a defect is good.
+                self.hand_on(decoded.into()).await?;
+            }
+            if !step? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A step of undoing: what came out, and whether there is more to do before new input.
+    async fn undo(&mut self, data: &mut Bytes) -> Result<(Vec<u8>, Result<bool, UndoError>), Broken> {
+        let mut undo = self.undo.take().ok_or(BodyFault::Interrupted)?;
+        let mut input = std::mem::take(data);
+        let heavy = input.len() > LIGHT;
+        let step = move || {
+            let mut decoded = Vec::new();
+            let step = undo.push(&input, &mut decoded).map(|step| {
+                let _used = input.split_to(step.consumed);
+                step.more
+            });
+            (undo, input, decoded, step)
+        };
+        let (undo, input, decoded, step) = if heavy {
+            // As many at a time as there are cores: more would only take turns.
+            let _permit = self.keep.inner.coders.acquire().await;
+            tokio::task::spawn_blocking(step)
+                .await
+                .map_err(|_| BodyFault::Interrupted)?
+        } else {
+            step()
+        };
+        self.undo = Some(undo);
+        *data = input;
+        Ok((decoded, step))
+    }
+
+    async fn hand_on(&mut self, chunk: Bytes) -> Result<(), Broken> {
+        self.flight.room().await;
+        self.hasher.update(&chunk);
+        self.flight.push(chunk.clone());
+        if let Some(writer) = &mut self.writer {
+            writer.write(chunk).await;
+        }
+        Ok(())
+    }
+}
+
+async fn finish_time(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,195 @@
+//! From an origin's response head to the one that goes to an agent.
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, response::Parts};
+use longhaul_codec::{OriginCoding, Undo, UndoLimits};
+use longhaul_http::{
+    coding::{self, CodingPlan, KeepReason},
+    hop,
+};
+use longhaul_protocol::session::FailureReason;
+
+use crate::fetch::Failure;
+
+/// A response as it goes to the agent.
+pub(super) struct OriginHead {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) content: OriginContent,
+    /// What undoes the origin's content codings.
+    pub(super) undo: Option<Undo>,
+    /// Whether the body, once it is here, can be kept for others.
+    pub(super) integrity: Integrity,
+}
+
+/// Whether a body follows a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OriginContent {
+    /// None, or an empty one.
+    None,
+    /// A body, of the given decoded length where it is known.
+    Some(Option<u64>),
+}
+
+/// Whether it can be told that a body is whole and what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Integrity {
+    /// Its framing or its coding has an end.
+    Certain,
+    /// It ends with its connection, or is in a coding that only the browser knows.
+    Doubtful,
+}
+
+/// Makes a response's head ready for the hop. `is_empty` says that no body follows on the origin's side.
+pub(super) fn origin_head(
+    method: &Method,
+    browser: &HeaderMap,
+    response: Parts,
+    is_empty: bool,
+) -> Result<OriginHead, Failure> {
+    let Parts {
+        status,
+        mut headers,
+        version,
+        ..
+    } = response;
+    if status.is_informational() {
+        let detail = format!("the origin answered {status}, which is no final response");
+        return Err(Failure::new(FailureReason::MalformedResponse, detail));
+    }
+    let bodyless =
+        *method == Method::HEAD || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    let mut length = content_length(&headers);
+    let ends = version > Version::HTTP_11
+        || length.is_some()
+        || headers.contains_key(header::TRANSFER_ENCODING)
+        || bodyless
+        || is_empty;
+    let mut integrity = if ends {
+        Integrity::Certain
+    } else {
+        Integrity::Doubtful
+    };
+    let mut undo = None;
+    match coding::plan(browser, status, &headers) {
+        CodingPlan::Plain | CodingPlan::Keep(KeepReason::NoTransform) => {}
+        CodingPlan::Keep(KeepReason::Partial | KeepReason::UnknownCoding) => integrity = Integrity::Doubtful,
+        CodingPlan::Undo(names) => {
+            undo = Some(undo_of(&names)?);
+            length = None;
+            integrity = Integrity::Certain;
+            coding::describe_decoded(&mut headers, None);
+        }
+    }
+    hop::strip_response(&mut headers);
+    hop::append_via(&mut headers, version);
+    let content = if bodyless {
+        OriginContent::None
+    } else if is_empty {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        OriginContent::None
+    } else {
+        OriginContent::Some(length)
+    };
+    Ok(OriginHead {
+        status,
+        headers,
+        content,
+        undo,
+        integrity,
+    })
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    longhaul_http::framing::content_length(headers).ok().flatten()
+}
+
+fn undo_of(names: &[String]) -> Result<Undo, Failure> {
+    let malformed = |error: String| Failure::new(FailureReason::MalformedResponse, error);
+    let codings: Vec<OriginCoding> = names
+        .iter()
+        .map(|name| {
+            name.parse()
+                .map_err(|error: longhaul_codec::UnsupportedCoding| malformed(error.to_string()))
+        })
+        .collect::<Result<_, _>>()?;
+    Undo::new(&codings, UndoLimits::default()).map_err(|error| malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(status: u16, fields: &[(&str, &str)]) -> Parts {
+        let mut response = http::Response::builder().status(status).version(Version::HTTP_11);
+        for (name, value) in fields {
+            response = response.header(*name, *value);
+        }
+        response.body(()).unwrap().into_parts().0
+    }
+
+    fn head(method: Method, response: Parts, is_empty: bool) -> OriginHead {
+        let mut browser = HeaderMap::new();
+        browser.insert("accept-encoding", HeaderValue::from_static("gzip"));
+        origin_head(&method, &browser, response, is_empty).unwrap()
+    }
+
+    #[test]
+    fn codings_are_undone_and_described() {
+        let response = parts(
+            200,
+            &[
+                ("content-encoding", "gzip"),
+                ("content-length", "10"),
+                ("alt-svc", "h3"),
+            ],
+        );
+        let head = head(Method::GET, response, false);
+        assert!(head.undo.is_some());
+        assert_eq!(head.content, OriginContent::Some(None));
+        let names: Vec<_> = head.headers.keys().map(http::HeaderName::as_str).collect();
+        assert_eq!(names, ["via"]);
+    }
+
+    #[test]
+    fn ranges_and_no_transform_stay_as_they_are() {
+        for (status, control, integrity) in [
+            (206, "public", Integrity::Doubtful),
+            (200, "no-transform", Integrity::Certain),
+        ] {
+            let fields = [
+                ("content-encoding", "gzip"),
+                ("content-length", "10"),
+                ("cache-control", control),
+            ];
+            let head = head(Method::GET, parts(status, &fields), false);
+            assert!(head.undo.is_none());
+            assert_eq!(head.headers["content-encoding"], "gzip");
+            assert_eq!(head.content, OriginContent::Some(Some(10)));
+            assert_eq!(head.integrity, integrity);
+        }
+    }
+
+    #[test]
+    fn bodyless_responses_have_no_body_whatever_they_say() {
+        let fields = [("content-length", "10")];
+        for (method, status) in [(Method::HEAD, 200), (Method::GET, 304), (Method::GET, 204)] {
+            let head = head(method, parts(status, &fields), true);
+            assert_eq!(head.content, OriginContent::None);
+            assert_eq!(head.headers["content-length"], "10");
+        }
+        let empty = head(Method::GET, parts(200, &[]), true);
+        assert_eq!(
+            (empty.content, &empty.headers["content-length"]),
+            (OriginContent::None, &HeaderValue::from_static("0"))
+        );
+    }
+
+    #[test]
+    fn an_end_that_could_be_an_accident_is_doubted() {
+        let ends = |fields: &[(&str, &str)]| head(Method::GET, parts(200, fields), false).integrity;
+        assert_eq!(ends(&[]), Integrity::Doubtful);
+        assert_eq!(ends(&[("transfer-encoding", "chunked")]), Integrity::Certain);
+        assert_eq!(ends(&[("content-encoding", "br")]), Integrity::Certain);
+        let unknown = [("content-length", "10"), ("content-encoding", "compress")];
+        assert_eq!(ends(&unknown), Integrity::Doubtful);
+    }
+}

@@ -1,0 +1,172 @@
+//! Reading a response's decoded body, wherever it is.
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use longhaul_cache::{ReadError, StoredBody};
+use longhaul_codec::UndoError;
+use longhaul_origin::BodyError;
+use longhaul_types::{ByteCount, ContentHash};
+use tokio::time::timeout;
+
+use super::flight::Flight;
+
+/// Why a body ends before its end. What came before is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyFault {
+    /// The origin broke off.
+    #[error(transparent)]
+    Origin(#[from] BodyError),
+    /// The origin's coding is damaged.
+    #[error(transparent)]
+    Damaged(#[from] UndoError),
+    /// The cache lost it.
+    #[error(transparent)]
+    Stored(#[from] ReadError),
+    /// The gateway is shutting down, or a thread died.
+    #[error("the fetch was interrupted")]
+    Interrupted,
+}
+
+/// A body from its start, in decoded chunks. Dropped before its end it may end the fetch.
+pub(crate) struct BodyReader {
+    source: Source,
+    taken: u64,
+}
+
+enum Source {
+    Flight(FlightReader),
+    Stored(Box<Pieces>),
+}
+
+/// A reader's place in a flight.
+pub(crate) struct FlightReader {
+    pub(super) flight: Arc<Flight>,
+    pub(super) reader: u64,
+}
+
+impl Drop for FlightReader {
+    fn drop(&mut self) {
+        self.flight.leave(self.reader);
+    }
+}
+
+/// A stored body that can be read by a future that is dropped.
+struct Pieces {
+    chk: ContentHash,
+    length: u64,
+    state: State,
+}
+
+type Piece = Option<Result<Bytes, ReadError>>;
+
+enum State {
+    Idle(Box<StoredBody>),
+    Reading(BoxFuture<'static, (Box<StoredBody>, Piece)>),
+    Over,
+}
+
+impl BodyReader {
+    pub(super) fn of_flight(reader: FlightReader) -> Self {
+        Self {
+            source: Source::Flight(reader),
+            taken: 0,
+        }
+    }
+
+    pub(crate) fn of_stored(body: StoredBody) -> Self {
+        Self {
+            source: Source::Stored(Box::new(Pieces {
+                chk: body.chk(),
+                length: body.length(),
+                state: State::Idle(Box::new(body)),
+            })),
+            taken: 0,
+        }
+    }
+
+    /// The CHK of the whole body, once it is known.
+    pub(crate) fn chk(&self) -> Option<ContentHash> {
+        match &self.source {
+            Source::Flight(reader) => reader.flight.chk(),
+            Source::Stored(pieces) => Some(pieces.chk),
+        }
+    }
+
+    /// The decoded length of the whole body, where it is known yet.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match &self.source {
+            Source::Flight(reader) => reader.flight.length(),
+            Source::Stored(pieces) => Some(pieces.length),
+        }
+    }
+
+    /// The next chunk, of at most 64 KiB or so; `None` behind the last one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BodyFault>> {
+        let chunk = match &mut self.source {
+            Source::Flight(reader) => reader.flight.next(reader.reader).await,
+            Source::Stored(pieces) => pieces.next(self.taken).await,
+        };
+        if let Some(Ok(chunk)) = &chunk {
+            self.taken += chunk.len() as u64;
+        }
+        chunk
+    }
+
+    /// Waits until the whole body is here, and says what its CHK is; nothing is taken by that. `None` if it takes
+    /// longer than `within`, or is larger than `most`, or breaks off.
+    pub(crate) fn chk_when_complete(
+        &self,
+        within: Duration,
+        most: ByteCount,
+    ) -> impl Future<Output = Option<ContentHash>> + Send + use<> {
+        let (flight, stored) = match &self.source {
+            Source::Flight(reader) => (Some(Arc::clone(&reader.flight)), None),
+            Source::Stored(pieces) => (None, (pieces.length <= most.bytes()).then_some(pieces.chk)),
+        };
+        async move {
+            match flight {
+                Some(flight) => timeout(within, flight.complete(most)).await.ok().flatten(),
+                None => stored,
+            }
+        }
+    }
+}
+
+impl Pieces {
+    async fn next(&mut self, taken: u64) -> Option<Result<Bytes, BodyFault>> {
+        if let State::Idle(_) = &self.state
+            && let State::Idle(mut body) = std::mem::replace(&mut self.state, State::Over)
+        {
+            self.state = State::Reading(Box::pin(async move {
+                let piece = body.next().await;
+                (body, piece)
+            }));
+        }
+        // Kept here, so that a caller who drops this future loses nothing.
+        let State::Reading(reading) = &mut self.state else {
+            return None;
+        };
+        let (body, piece) = reading.await;
+        self.state = State::Over;
+        match piece {
+            Some(Ok(chunk)) => {
+                self.state = State::Idle(body);
+                Some(Ok(chunk))
+            }
+            Some(Err(error)) => Some(Err(error.into())),
+            None if taken == self.length => None,
+            None => Some(Err(BodyFault::Stored(ReadError::Gone))),
+        }
+    }
+}
+
+impl fmt::Debug for BodyReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyReader")
+            .field("chk", &self.chk())
+            .field("length", &self.length())
+            .field("taken", &self.taken)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+//! A response's decoded body in memory, between the one that fetches it and those that read it.
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+
+/// What one flight keeps unasked: most bodies of pages are smaller, so they are fetched at the origin's pace, whoever
+/// joins later can read them from their start, and their hash is known before the hop has taken them.
+pub(crate) const KEEP: u64 = 1024 * 1024;
+/// The most that a reader can ask a flight to keep: a body that may be pushed.
+const MAX_KEEP: u64 = 8 * 1024 * 1024;
+/// What a flight keeps while memory is short.
+const SHORT_KEEP: u64 = 64 * 1024;
+/// What all flights together may keep before memory counts as short.
+const MAX_TOTAL: u64 = 256 * 1024 * 1024;
+/// A chunk's own cost, so that tiny ones count.
+const CHUNK_COST: u64 = 64;
+
+/// What all flights keep, in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct SpoolBudget(AtomicU64);
+
+/// Whether more may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It may.
+    Free,
+    /// Readers must take something first.
+    Full,
+}
+
+/// The chunks of one body.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    budget: Arc<SpoolBudget>,
+    chunks: VecDeque<Bytes>,
+    /// Chunks that were dropped before the first one here.
+    dropped: u64,
+    kept: u64,
+    keep: u64,
+    /// What each reader takes next, in chunks.
+    readers: BTreeMap<u64, u64>,
+    next_reader: u64,
+}
+
+impl Spool {
+    pub(crate) fn new(budget: Arc<SpoolBudget>) -> Self {
+        Self {
+            budget,
+            chunks: VecDeque::new(),
+            dropped: 0,
+            kept: 0,
+            keep: KEEP,
+            readers: BTreeMap::new(),
+            next_reader: 0,
+        }
+    }
+
+    /// A new reader of the whole body; `None` if its beginning is gone.
+    pub(crate) fn join(&mut self) -> Option<u64> {
+        (self.dropped == 0).then(|| self.add_reader())
+    }
+
+    /// A new reader of what is here.
+    pub(crate) fn add_reader(&mut self) -> u64 {
+        let reader = self.next_reader;
+        self.next_reader += 1;
+        self.readers.insert(reader, self.dropped);
+        reader
+    }
+
+    pub(crate) fn leave(&mut self, reader: u64) {
+        self.readers.remove(&reader);
+    }
+
+    pub(crate) fn readers(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// Keeps up to `bytes` from now on, so that a body of this length can be whole here.
+    pub(crate) fn keep(&mut self, bytes: u64) {
+        self.keep = self.keep.max(bytes.min(MAX_KEEP));
+    }
+
+    /// Makes room by dropping what every reader has taken.
+    pub(crate) fn room(&mut self) -> Room {
+        let short = self.budget.0.load(Relaxed) > MAX_TOTAL;
+        let keep = if short { SHORT_KEEP } else { self.keep };
+        while self.kept >= keep {
+            let slowest = self.readers.values().min().copied().unwrap_or(u64::MAX);
+            if slowest <= self.dropped {
+                return Room::Full;
+            }
+            self.drop_first();
+        }
+        Room::Free
+    }
+
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        let cost = chunk.len() as u64 + CHUNK_COST;
+        self.kept += cost;
+        self.budget.0.fetch_add(cost, Relaxed);
+        self.chunks.push_back(chunk);
+    }
+
+    /// The reader's next chunk, if it is there.
+    pub(crate) fn take(&mut self, reader: u64) -> Option<Bytes> {
+        let next = self.readers.get_mut(&reader)?;
+        let index = usize::try_from(next.saturating_sub(self.dropped)).ok()?;
+        let chunk = self.chunks.get(index)?.clone();
+        *next += 1;
+        Some(chunk)
+    }
+
+    fn drop_first(&mut self) {
+        self.dropped += 1;
+        if let Some(chunk) = self.chunks.pop_front() {
+            let cost = chunk.len() as u64 + CHUNK_COST;
+            self.kept -= cost;
+            self.budget.0.fetch_sub(cost, Relaxed);
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.budget.0.fetch_sub(self.kept, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk() -> Bytes {
+        Bytes::from(vec![7; 64 * 1024])
+    }
+
+    fn fill(spool: &mut Spool) -> u64 {
+        let mut pushed = 0;
+        while spool.room() == Room::Free {
+            spool.push(chunk());
+            pushed += 1;
+            assert!(pushed < 1000, "no bound");
+        }
+        pushed
+    }
+
+    #[test]
+    fn a_large_body_waits_for_its_slowest_reader() {
+        let budget = Arc::new(SpoolBudget::default());
+        let mut spool = Spool::new(Arc::clone(&budget));
+        let (quick, slow) = (spool.join().unwrap(), spool.join().unwrap());
+        assert_eq!(fill(&mut spool), 16);
+        while spool.take(quick).is_some() {}
+        assert_eq!(spool.room(), Room::Full);
+        assert!(spool.join().is_some(), "the beginning is still there");
+        spool.leave(2);
+        assert!(spool.take(slow).is_some());
+        assert_eq!(spool.room(), Room::Free);
+        assert_eq!(spool.join(), None, "the beginning is gone");
+        spool.push(chunk());
+        assert_eq!(spool.take(quick).map(|chunk| chunk.len()), Some(64 * 1024));
+        spool.leave(slow);
+        spool.leave(quick);
+        assert_eq!(spool.room(), Room::Free, "nobody reads");
+        drop(spool);
+        assert_eq!(budget.0.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_reader_may_have_more_kept() {
+        let mut spool = Spool::new(Arc::default());
+        let _reader = spool.join();
+        spool.keep(4 * 1024 * 1024);
+        assert_eq!(fill(&mut spool), 64);
+        spool.keep(u64::MAX);
+        assert_eq!(fill(&mut spool), 64, "but not without bound");
+    }
+
+    #[test]
+    fn little_is_kept_while_memory_is_short() {
+        let budget = Arc::new(SpoolBudget::default());
+        budget.0.store(MAX_TOTAL + 1, Relaxed);
+        let mut spool = Spool::new(Arc::clone(&budget));
+        let _reader = spool.join();
+        assert_eq!(fill(&mut spool), 1);
+    }
+
+    #[test]
+    fn tiny_chunks_count_too() {
+        let mut spool = Spool::new(Arc::default());
+        let _reader = spool.join();
+        let mut pushed = 0;
+        while spool.room() == Room::Free {
+            spool.push(Bytes::from_static(b"x"));
+            pushed += 1;
+        }
+        assert!(pushed <= KEEP / CHUNK_COST, "{pushed}");
+    }
+}

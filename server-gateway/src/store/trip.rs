@@ -1,0 +1,345 @@
+//! The task behind a flight: asks the origin, and lands the response.
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, header, request::Parts};
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, Empty, combinators::UnsyncBoxBody};
+use longhaul_cache::{Cost, Partition};
+use longhaul_http::{
+    conditional::{RangeAnswer, range_answer},
+    policy::{Reload, invalidates},
+};
+use longhaul_origin::{FetchError, OriginBody};
+use longhaul_protocol::session::FailureReason;
+use longhaul_types::{ContentHash, PublicKey, UnixTime};
+
+use super::{
+    Inner, Source,
+    feed::Feed,
+    flight::{Flight, Landed, LandedBody},
+    head::{Integrity, OriginContent, OriginHead, origin_head},
+    rules::{self, Candidate, Keeping},
+    validation::Validation,
+    writes::{Epoch, Storing},
+};
+use crate::fetch::Failure;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Upload = UnsyncBoxBody<Bytes, BoxError>;
+
+/// What a flight is to fetch.
+pub(super) struct Trip {
+    pub(super) inner: Arc<Inner>,
+    pub(super) device: PublicKey,
+    /// The request as it goes to the origin, but for the conditions of `stale`.
+    pub(super) parts: Parts,
+    pub(super) browser: HeaderMap,
+    /// A stored response that is to be validated.
+    pub(super) stale: Option<Candidate>,
+    /// How the request wants stored responses to be treated.
+    pub(super) wanted: Reload,
+    /// Whether a stored response may stand in for a failing origin.
+    pub(super) stand_in: StandIn,
+    /// What the URL was when this began.
+    pub(super) epoch: Epoch,
+    /// Under which the flight is found by others.
+    pub(super) key: Option<[u8; 32]>,
+}
+
+/// Whether a stored response may stand in for a failing origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StandIn {
+    Allowed,
+    Forbidden,
+}
+
+/// A response with times.
+pub(super) struct Received {
+    pub(super) response: Response<OriginBody>,
+    pub(super) requested_at: UnixTime,
+    pub(super) received_at: UnixTime,
+}
+
+pub(super) fn now() -> UnixTime {
+    // A clock before 1970 makes everything look old: then all is validated.
+    UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// Ends a flight whatever happens to its task.
+struct Ending {
+    inner: Arc<Inner>,
+    flight: Arc<Flight>,
+    key: Option<[u8; 32]>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.inner.flights.remove(&key, &self.flight);
+        }
+        self.flight.interrupt();
+    }
+}
+
+impl Trip {
+    /// Runs until the response has been fed to the flight, or nobody wants it any more.
+    pub(super) async fn run(self, flight: Arc<Flight>, upload: Option<Upload>) {
+        let _ending = Ending {
+            inner: Arc::clone(&self.inner),
+            flight: Arc::clone(&flight),
+            key: self.key,
+        };
+        let landed = tokio::select! {
+            biased;
+            landed = self.land(&flight, upload) => landed,
+            () = abandoned(&flight) => return,
+        };
+        match landed {
+            Ok(Some(feed)) => feed.run().await,
+            Ok(None) => {}
+            Err(failure) => flight.fail(failure),
+        }
+    }
+
+    async fn land(&self, flight: &Arc<Flight>, upload: Option<Upload>) -> Result<Option<Feed>, Failure> {
+        let may_keep = upload.is_none();
+        let received = match &self.stale {
+            None => self.send(self.parts.clone(), upload).await?,
+            Some(candidate) => match self.validate(candidate).await? {
+                Validation::Landed(landed) => {
+                    flight.land(Arc::new(*landed), None);
+                    return Ok(None);
+                }
+                Validation::Replaced(received) => *received,
+            },
+        };
+        let Received {
+            response,
+            requested_at,
+            received_at,
+        } = received;
+        let (parts, body) = response.into_parts();
+        let head = origin_head(&self.parts.method, &self.browser, parts, body.is_end_stream())?;
+        if invalidates(&self.parts.method, head.status) {
+            self.invalidate(&head.headers).await;
+        }
+        let keeping = if may_keep {
+            self.keeping(&head)
+        } else {
+            Keeping::No
+        };
+        let OriginHead {
+            status,
+            headers,
+            content,
+            undo,
+            ..
+        } = head;
+        let landed = |body| {
+            Arc::new(Landed {
+                status,
+                headers,
+                body,
+                source: Source::Fetched,
+                keeping,
+                requested_at,
+                received_at,
+            })
+        };
+        match content {
+            OriginContent::None => {
+                let landed = landed(LandedBody::None);
+                flight.land(Arc::clone(&landed), None);
+                if self.parts.method == Method::GET {
+                    self.keep(&landed, None).await;
+                }
+                Ok(None)
+            }
+            OriginContent::Some(length) => {
+                let landed = landed(LandedBody::Flight);
+                let coded_length = body.size_hint().exact();
+                let writer = match (&self.inner.cache, &landed.keeping) {
+                    (Some(cache), Keeping::In(_)) => {
+                        let took = landed.received_at.since_epoch();
+                        let took = took.saturating_sub(landed.requested_at.since_epoch());
+                        Some(cache.writer(Cost::measured(took)))
+                    }
+                    (_, Keeping::No) | (None, Keeping::In(_)) => None,
+                };
+                flight.land(Arc::clone(&landed), length);
+                let keep = Keep {
+                    inner: Arc::clone(&self.inner),
+                    parts: self.parts.clone(),
+                    epoch: self.epoch,
+                    landed,
+                };
+                Ok(Some(Feed::new(
+                    Arc::clone(flight),
+                    body,
+                    undo,
+                    coded_length,
+                    writer,
+                    keep,
+                )))
+            }
+        }
+    }
+
+    /// Sends the request, and sends it again where its range was answered with what the browser cannot use.
+    pub(super) async fn send(&self, parts: Parts, upload: Option<Upload>) -> Result<Received, FetchError> {
+        let mut requested_at = now();
+        let origin = &self.inner.origin;
+        let empty = || -> Upload {
+            Empty::<Bytes>::new()
+                .map_err(|never| match never {})
+                .boxed_unsync()
+        };
+        let body = upload.unwrap_or_else(empty);
+        let mut response = origin.fetch(Request::from_parts(parts.clone(), body)).await?;
+        if range_answer(&self.browser, response.status(), response.headers()) == RangeAnswer::FetchWhole {
+            // The part counts coded bytes, the browser holds decoded ones: it gets the whole.
+            drop(response);
+            let mut parts = parts;
+            parts.headers.remove(header::RANGE);
+            parts.headers.remove(header::IF_RANGE);
+            longhaul_http::coding::set_accept_encoding(&mut parts.headers);
+            requested_at = now();
+            response = origin.fetch(Request::from_parts(parts, empty())).await?;
+        }
+        Ok(Received {
+            response,
+            requested_at,
+            received_at: now(),
+        })
+    }
+
+    fn keeping(&self, head: &OriginHead) -> Keeping {
+        if head.integrity == Integrity::Doubtful {
+            return Keeping::No;
+        }
+        let (method, request) = (&self.parts.method, &self.parts.headers);
+        rules::keeping(&self.device, method, request, head.status, &head.headers)
+    }
+
+    pub(super) async fn keep(&self, landed: &Landed, body: Option<(ContentHash, u64)>) {
+        keep(&self.inner, &self.parts, self.epoch, landed, body).await;
+    }
+
+    pub(super) async fn forget(&self, partition: &Partition) {
+        if let Some(cache) = &self.inner.cache {
+            cache.remove(partition, &self.parts.uri.to_string()).await;
+        }
+    }
+
+    /// RFC 9111 section 4.4: the request's URL, and what the response names on the same origin.
+    async fn invalidate(&self, response: &HeaderMap) {
+        let Some(cache) = &self.inner.cache else { return };
+        let own = self.parts.uri.to_string();
+        let mut urls = vec![own];
+        for name in [header::LOCATION, header::CONTENT_LOCATION] {
+            let value = response.get(name).and_then(|value| value.to_str().ok());
+            urls.extend(value.and_then(|value| same_origin(&self.parts.uri, value)));
+        }
+        for url in urls {
+            self.inner.writes.invalidate(&url);
+            for partition in [Partition::Shared, Partition::Device(*self.device.as_bytes())] {
+                cache.remove(&partition, &url).await;
+            }
+        }
+    }
+}
+
+/// What a feed needs to keep the response once its body is whole.
+pub(super) struct Keep {
+    pub(super) inner: Arc<Inner>,
+    pub(super) parts: Parts,
+    pub(super) epoch: Epoch,
+    pub(super) landed: Arc<Landed>,
+}
+
+impl Keep {
+    pub(super) async fn keep(&self, chk: ContentHash, length: u64) {
+        let body = Some((chk, length));
+        keep(&self.inner, &self.parts, self.epoch, &self.landed, body).await;
+    }
+
+    /// Announces that the response will be there in a moment.
+    pub(super) fn announce(&self) -> Storing {
+        self.inner.writes.begin(&self.parts.uri.to_string())
+    }
+}
+
+async fn keep(inner: &Inner, parts: &Parts, epoch: Epoch, landed: &Landed, body: Option<(ContentHash, u64)>) {
+    let (Some(cache), Keeping::In(partition)) = (&inner.cache, &landed.keeping) else {
+        return;
+    };
+    if inner.writes.epoch(&parts.uri.to_string()) != epoch {
+        return;
+    }
+    let response = rules::to_store(
+        partition.clone(),
+        parts,
+        landed.status,
+        &landed.headers,
+        (landed.requested_at, landed.received_at),
+        body,
+    );
+    cache.put(response).await;
+}
+
+/// A reference of a response as an absolute URL, if it is of the same origin as `base`. Only absolute URLs and absolute
+/// paths: what is not understood here is not forgotten by others either.
+fn same_origin(base: &http::Uri, reference: &str) -> Option<String> {
+    let (scheme, authority) = (base.scheme_str()?, base.authority()?);
+    let origin = format!("{scheme}://{authority}");
+    let reference = reference.split('#').next().unwrap_or_default();
+    if reference.starts_with('/') && !reference.starts_with("//") {
+        return Some(format!("{origin}{reference}"));
+    }
+    let rest = reference.strip_prefix(&origin)?;
+    rest.starts_with('/').then(|| reference.to_owned())
+}
+
+/// Completes when nobody waits for the flight any more.
+async fn abandoned(flight: &Flight) {
+    loop {
+        flight.unread().await;
+        if flight.abandon() {
+            return;
+        }
+    }
+}
+
+/// The failure of a flight whose task ended without a word.
+pub(super) fn interrupted() -> Failure {
+    Failure::new(FailureReason::Internal, "the fetch was interrupted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_own_origin_is_invalidated() {
+        let base: http::Uri = "http://a.test:81/form".parse().unwrap();
+        let of = |reference| same_origin(&base, reference);
+        assert_eq!(of("/list?x#y").as_deref(), Some("http://a.test:81/list?x"));
+        assert_eq!(
+            of("http://a.test:81/list").as_deref(),
+            Some("http://a.test:81/list")
+        );
+        for other in [
+            "http://a.test:8/x",
+            "https://a.test:81/x",
+            "//b.test/x",
+            "list",
+            "http://a.test:810/",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Page bundles: what a page loads is announced before the page and pushed behind it.
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
+use longhaul_protocol::session::{Ask, Cancel, EntryBody, Message, Method, Scope, Used, Withdrawal};
+use longhaul_types::ContentHash;
+use tokio::sync::Notify;
+
+use crate::{
+    agent::{Agent, fetch_of},
+    bundles_load::{Load, LoadReader, StreamEnd},
+    gateway::Gateway,
+    origin::{full, serve, text},
+};
+
+/// A resource of a site.
+#[derive(Clone, Default)]
+pub(crate) struct Resource {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+    /// Answered only when somebody says so.
+    pub(crate) gate: Option<Arc<Notify>>,
+}
+
+pub(crate) fn resource(media: &str, body: impl Into<Vec<u8>>) -> Resource {
+    Resource {
+        status: 200,
+        fields: vec![("content-type", media.to_owned())],
+        body: body.into(),
+        gate: None,
+    }
+}
+
+impl Resource {
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.fields.push((name, value.to_owned()));
+        self
+    }
+
+    pub(crate) fn fresh(self) -> Self {
+        self.with("cache-control", "max-age=3600")
+    }
+}
+
+pub(crate) fn redirect(status: u16, location: &str) -> Resource {
+    Resource {
+        status,
+        fields: vec![("location", location.to_owned())],
+        ..Resource::default()
+    }
+}
+
+/// Requests by path and query.
+pub(crate) type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
+
+pub(crate) struct Site {
+    pub(crate) port: u16,
+    pub(crate) seen: Seen,
+    pub(crate) resources: Arc<Mutex<BTreeMap<String, Resource>>>,
+}
+
+impl Site {
+    pub(crate) async fn start(resources: impl IntoIterator<Item = (&'static str, Resource)>) -> Self {
+        let resources: BTreeMap<String, Resource> = resources
+            .into_iter()
+            .map(|(path, resource)| (path.to_owned(), resource))
+            .collect();
+        let resources = Arc::new(Mutex::new(resources));
+        let seen = Seen::default();
+        let (log, served) = (Arc::clone(&seen), Arc::clone(&resources));
+        let port = serve(move |request: Request<Incoming>| {
+            let path = request.uri().path_and_query().unwrap().as_str().to_owned();
+            log.lock()
+                .unwrap()
+                .push((path.clone(), request.headers().clone()));
+            let found = served.lock().unwrap().get(&path).cloned();
+            async move {
+                let found = found.unwrap_or_else(|| Resource {
+                    status: 404,
+                    ..resource("text/plain", "nothing here")
+                });
+                if let Some(gate) = &found.gate {
+                    gate.notified().await;
+                }
+                let mut response = Response::builder().status(found.status);
+                for (name, value) in &found.fields {
+                    response = response.header(*name, value.as_str());
+                }
+                response.body(full(found.body)).unwrap()
+            }
+        })
+        .await;
+        Self {
+            port,
+            seen,
+            resources,
+        }
+    }
+
+    pub(crate) fn set(&self, path: &str, resource: Resource) {
+        self.resources.lock().unwrap().insert(path.to_owned(), resource);
+    }
+
+    pub(crate) fn url(&self, host: &str, path: &str) -> String {
+        format!("http://{host}.test:{}{path}", self.port)
+    }
+
+    pub(crate) fn requests(&self, path: &str) -> Vec<HeaderMap> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter()
+            .filter(|(found, _)| found == path)
+            .map(|(_, headers)| headers.clone())
+            .collect()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.seen.lock().unwrap().clear();
+    }
+}
+
+pub(crate) async fn setup() -> (Gateway, Agent) {
+    let gateway = Gateway::start().await;
+    let agent = Agent::connect(&gateway).await;
+    (gateway, agent)
+}
+
+fn hash16(body: &[u8]) -> [u8; 16] {
+    ContentHash::of(body).as_bytes()[..16].try_into().unwrap()
+}
+
+fn rich_page() -> Vec<(&'static str, Resource)> {
+    vec![
+        (
+            "/",
+            resource(
+                "text/html; charset=utf-8",
+                "<!doctype html><title>x</title><link rel=stylesheet href=main.css><script src=/app.js></script>\
+                 <body><img src=a.png><img src=/deep/b.png?x=1&amp;y=2><iframe src=frame.html></iframe>",
+            ),
+        ),
+        (
+            "/main.css",
+            resource(
+                "text/css",
+                "@import url(more.css);@font-face{font-family:F;src:url(f.woff2)}body{font-family:F;background:url(bg.png)}",
+            )
+            .fresh(),
+        ),
+        ("/more.css", resource("text/css", "p{background:url(/deep/p.png)}").fresh()),
+        ("/app.js", resource("text/javascript", text(30_000)).fresh()),
+        ("/a.png", resource("image/png", vec![1; 5000]).fresh()),
+        ("/deep/b.png?x=1&y=2", resource("image/png", vec![2; 90_000]).fresh()),
+        ("/bg.png", resource("image/png", vec![3; 100]).fresh()),
+        ("/deep/p.png", resource("image/png", vec![4; 100]).fresh()),
+        ("/f.woff2", resource("font/woff2", vec![5; 2000]).fresh()),
+        ("/frame.html", resource("text/html", "<img src=/deep/in-frame.png>")),
+        ("/deep/in-frame.png", resource("image/png", vec![6; 100]).fresh()),
+    ]
+}
+
+#[tokio::test]
+async fn a_page_brings_all_that_it_loads() {
+    let (_gateway, mut agent) = setup().await;
+    let site = Site::start(rich_page()).await;
+    let load = LoadReader::whole(&mut agent, &site.url("a", "/"), &[("user-agent", "test")]).await;
+    assert_eq!(load.body_end, StreamEnd::Complete);
+    assert_eq!(load.manifest_end, StreamEnd::Complete);
+    assert!(load.is_planned());
+    assert!(load.manifest.unwrap().base.is_none());
+    let mut urls = load.urls();
+    urls.sort();
+    let mut expected: Vec<String> = rich_page().into_iter().map(|(path, _)| path.to_owned()).collect();
+    expected.retain(|path| path != "/");
+    expected.sort();
+    assert_eq!(urls, expected);
+    for (path, resource) in rich_page().into_iter().skip(1) {
+        assert_eq!(load.body_of(path), resource.body, "{path}");
+        let head = load.head_of(path);
+        assert_eq!(head.status, 200);
+        let media = head
+            .fields
+            .iter()
+            .find(|(name, _)| name == "content-type")
+            .unwrap();
+        assert_eq!(media.1, resource.fields[0].1.as_bytes());
+        let expected = if path == "/frame.html" {
+            Scope::ThisPage
+        } else {
+            Scope::Reusable
+        };
+        assert_eq!(head.scope, expected, "{path}");
+        assert_eq!(site.requests(path).len(), 1, "{path}");
+    }
+    // The manifest was begun before the page's response.
+    assert!(load.manifest_stream < load.head_stream);
+    let referer = |path: &str| site.requests(path)[0]["referer"].to_str().unwrap().to_owned();
+    assert_eq!(referer("/a.png"), site.url("a", "/"));
+    assert_eq!(referer("/more.css"), site.url("a", "/main.css"));
+    assert_eq!(referer("/deep/in-frame.png"), site.url("a", "/frame.html"));
+    assert_eq!(site.requests("/a.png")[0]["user-agent"], "test");
+}
+
+#[tokio::test]
+async fn a_page_without_sub_resources_has_no_manifest() {
+    let (_gateway, mut agent) = setup().await;
+    let site = Site::start([("/", resource("text/html", "<p>text</p>"))]).await;
+    let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
+    let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
+    reader.until(|load| load.body_end == StreamEnd::Complete).await;
+    // What would come behind it comes before the next answer.
+    let next = agent.get(&site.url("a", "/"), &[]).await;
+    assert_eq!(next.body, b"<p>text</p>");
+    assert!(reader.load.manifest.is_none());
+}
+
+#[tokio::test]
+async fn entries_come_before_the_html_that_names_them() {
+    let (_gateway, agent) = setup().await;
+    // The end of the page never comes.
+    let port = crate::origin::serve_tcp(|mut connection| async move {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut request = [0; 4096];
+        let count = connection.read(&mut request).await.unwrap();
+        if request[..count].starts_with(b"GET / ") {
+            let head =
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 1000\r\n\r\n<img src=/1.png>";
+            connection.write_all(head).await.unwrap();
+            // Until the gateway is gone.
+            let _closed = connection.read_exact(&mut request).await;
+        } else {
+            let image = b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 3\r\n\r\nabc";
+            connection.write_all(image).await.unwrap();
+        }
+    })
+    .await;
+    let fetch = fetch_of(1, Method::Get, &format!("http://a.test:{port}/"), &[]);
+    let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
+    reader
+        .until(|load| {
+            !load.body.is_empty()
+                && load
+                    .pushes
+                    .get(&0)
+                    .is_some_and(|push| push.end == StreamEnd::Complete)
+        })
+        .await;
+    assert_eq!(reader.load.urls(), ["/1.png"]);
+    assert_eq!(reader.load.body_of("/1.png"), b"abc");
+    assert!(reader.load.manifest_stream < reader.load.head_stream);
+    assert!(!reader.load.is_planned());
+}
+
+#[tokio::test]
+async fn equal_bodies_travel_once() {
+    let (_gateway, mut agent) = setup().await;
+    let image = resource("image/png", vec![9; 4000]).fresh();
+    let site = Site::start([
+        (
+            "/",
+            resource("text/html", "<img src=1.png><img src=2.png><img src=3.png>"),
+        ),
+        ("/1.png", image.clone()),
+        ("/2.png", image.clone()),
+        ("/3.png", image),
+    ])
+    .await;
+    let load = LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
+    assert_eq!(load.pushes.len(), 1, "{:?}", load.records);
+    let aliases =
+        (0..3).filter(|entry| matches!(load.find_head(*entry).unwrap().body, EntryBody::SameAs { .. }));
+    assert_eq!(aliases.count(), 2);
+}
+
+#[tokio::test]
+async fn what_the_agent_holds_does_not_travel_again() {
+    let gateway = Gateway::start().await;
+    let device = gateway.admit("laptop");
+    let mut agent = Agent::connect_with(&gateway, &device, 77).await;
+    let site = Site::start(rich_page()).await;
+    let url = site.url("a", "/");
+    let first = LoadReader::whole(&mut agent, &url, &[]).await;
+    agent
+        .say(Message::Used(Used::new(first.page, 20, |_| true)))
+        .await;
+
+    // The mirror learns of a delivery with its acknowledgement, which is on the way, and the manifest is kept when its
+    // bodies are sent: so the page is loaded until both have happened.
+    let first_wire = first.manifest_wire;
+    let mut last = first;
+    let second = loop {
+        let mut fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
+        fetch.manifest = Some(last.manifest_id());
+        let mut reader = LoadReader::begin(&agent, fetch, &last.manifest_bytes).await;
+        reader.until(Load::is_complete).await;
+        let is_before = |path| reader.load.head_of(path).body == EntryBody::AsBefore;
+        if reader.load.pushes.is_empty()
+            && ["/main.css", "/app.js", "/deep/b.png?x=1&y=2"]
+                .into_iter()
+                .all(is_before)
+        {
+            assert_eq!(reader.load.manifest.unwrap().base, Some(last.manifest_id()));
+            break reader.load;
+        }
+        last = reader.load;
+    };
+    assert!(
+        second.manifest_wire * 2 < first_wire,
+        "{} against {}",
+        second.manifest_wire,
+        first_wire
+    );
+
+    // In the next session, too: the manifest is not named, so the hash is.
+    drop(agent);
+    let mut agent = Agent::connect_with(&gateway, &device, 77).await;
+    assert_eq!(agent.mirror, longhaul_protocol::session::MirrorState::Agreed);
+    let third = LoadReader::whole(&mut agent, &url, &[]).await;
+    assert!(third.pushes.is_empty(), "{:?}", third.records);
+    let hash = hash16(&rich_page()[3].1.body);
+    assert_eq!(third.head_of("/app.js").body, EntryBody::Held { hash });
+
+    // Another state of the cache: nothing is held, until the agent names it.
+    drop(agent);
+    let mut agent = Agent::connect_with(&gateway, &device, 78).await;
+    assert_eq!(agent.mirror, longhaul_protocol::session::MirrorState::Unknown);
+    let mut fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
+    fetch.holding = vec![
+        ContentHash::of(&rich_page()[3].1.body).as_bytes()[..6]
+            .try_into()
+            .unwrap(),
+    ];
+    let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
+    reader.until(Load::is_complete).await;
+    assert_eq!(reader.load.head_of("/app.js").body, EntryBody::Held { hash });
+    assert!(matches!(
+        reader.load.head_of("/main.css").body,
+        EntryBody::Pushed { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_page_with_thousands_of_images_is_bounded() {
+    let (_gateway, mut agent) = setup().await;
+    let page: String = (0..3000).map(|n| format!("<img src=/{n}.gif>")).collect();
+    let site = Site::start([("/", resource("text/html", page))]).await;
+    for n in 0..3000 {
+        site.set(
+            &format!("/{n}.gif"),
+            resource("image/gif", format!("image {n}")).fresh(),
+        );
+    }
+    let load = LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
+    assert_eq!(load.entries().len(), 1000);
+    assert_eq!(load.pushes.len(), 1000);
+    assert_eq!(load.body_of("/999.gif"), b"image 999");
+}
+
+#[tokio::test]
+async fn a_cancelled_page_is_silent() {
+    let (_gateway, mut agent) = setup().await;
+    let gate = Arc::new(Notify::new());
+    let site = Site::start([
+        ("/", resource("text/html", "<img src=1.png><img src=2.png>")),
+        ("/1.png", resource("image/png", vec![1; 1_000_000])),
+        (
+            "/2.png",
+            Resource {
+                gate: Some(Arc::clone(&gate)),
+                ..resource("image/png", "two")
+            },
+        ),
+    ])
+    .await;
+    let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
+    let page = fetch.id;
+    let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
+    reader
+        .until(|load| load.body_end == StreamEnd::Complete && !load.records.is_empty())
+        .await;
+    agent.say(Message::Cancel(Cancel { fetch: page })).await;
+    reader.until(|load| load.manifest_end == StreamEnd::Broken).await;
+    gate.notify_waiters();
+    // Control messages are in order: what follows finds the page load gone.
+    let mut fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/3.png"), &[]);
+    fetch.page = page;
+    fetch.kind = longhaul_protocol::session::FetchKind::Object;
+    agent.send(Message::Fetch(fetch)).await;
+    reader.until(|load| !load.answers.is_empty()).await;
+    assert!(reader.load.find_head(1).is_none());
+}
+
+#[tokio::test]
+async fn large_bodies_wait_until_they_are_asked_for() {
+    let (_gateway, mut agent) = setup().await;
+    let site = Site::start([
+        ("/", resource("text/html", "<img src=big.png><img src=small.png>")),
+        ("/big.png", resource("image/png", vec![1; 9 * 1024 * 1024])),
+        ("/small.png", resource("image/png", "small")),
+    ])
+    .await;
+    let load = LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
+    assert_eq!(load.withdrawal(0), Some(Withdrawal::TooLarge));
+    assert_eq!(load.body_of("/small.png"), b"small");
+}
+
+#[tokio::test]
+async fn what_is_asked_for_is_fetched_first() {
+    let (_gateway, mut agent) = setup().await;
+    let gate = Arc::new(Notify::new());
+    let page: String = (0..60).map(|n| format!("<img src=/{n}.png>")).collect();
+    let site = Site::start([("/", resource("text/html", page))]).await;
+    for n in 0..60 {
+        site.set(
+            &format!("/{n}.png"),
+            Resource {
+                gate: (n != 59).then(|| Arc::clone(&gate)),
+                ..resource("image/png", format!("image {n}"))
+            },
+        );
+    }
+    let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
+    let page = fetch.id;
+    let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
+    reader
+        .until(|load| load.entries().len() == 60 && load.body_end == StreamEnd::Complete)
+        .await;
+    agent
+        .say(Message::Ask(Ask {
+            page,
+            entries: vec![59],
+        }))
+        .await;
+    let opened = Arc::clone(&gate);
+    let opener = tokio::spawn(async move {
+        loop {
+            opened.notify_waiters();
+            tokio::task::yield_now().await;
+        }
+    });
+    reader.until(Load::is_complete).await;
+    opener.abort();
+    let order: Vec<String> = site
+        .seen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(path, _)| path.clone())
+        .collect();
+    let place = order.iter().position(|path| path == "/59.png").unwrap();
+    assert!(place < 58, "asked for, yet at place {place}");
+    assert_eq!(reader.load.body_of("/59.png"), b"image 59");
+}

@@ -1,0 +1,401 @@
+//! Bodies in the gateway's cache: decoded, whole, shared while they come, and not sent to agents that hold them.
+use std::io::Write as _;
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
+use longhaul_codec::DecodeError;
+use longhaul_protocol::session::{BodyPlace, Cancel, FailureReason, Fetch, FetchKind, Message, Method};
+use longhaul_types::ContentHash;
+use tokio::sync::mpsc;
+
+use crate::{
+    agent::{Agent, BodyEnd, fetch_of, wire},
+    origin::{OriginBody, full, serve, serve_tcp, text},
+    store::{Log, reply, setup},
+};
+
+const FRESH: (&str, &str) = ("cache-control", "public, max-age=600");
+
+fn coded(coding: &str, body: &[u8]) -> Vec<u8> {
+    match coding {
+        "gzip" => {
+            let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            coder.write_all(body).unwrap();
+            coder.finish().unwrap()
+        }
+        "deflate" => {
+            let mut coder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+            coder.write_all(body).unwrap();
+            coder.finish().unwrap()
+        }
+        "br" => {
+            let mut out = Vec::new();
+            let parameters = brotli::enc::BrotliEncoderParams::default();
+            brotli::BrotliCompress(&mut &body[..], &mut out, &parameters).unwrap();
+            out
+        }
+        "zstd" => zstd::bulk::compress(body, 3).unwrap(),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn codings_are_undone_once_and_for_all() {
+    let (_gateway, mut agent) = setup().await;
+    let page = text(300_000);
+    for coding in ["gzip", "deflate", "br", "zstd"] {
+        let (log, body) = (Log::default(), coded(coding, &page));
+        let counted = log.clone();
+        let port = serve(move |request: Request<Incoming>| {
+            counted.add(request.headers());
+            let body = body.clone();
+            async move {
+                let fields = [FRESH, ("content-encoding", coding), ("content-type", "text/html")];
+                reply(200, &fields, full(body))
+            }
+        })
+        .await;
+        let url = format!("http://a.test:{port}/");
+        // The second browser can decode nothing.
+        for fields in [&[("accept-encoding", "gzip, br")][..], &[]] {
+            let response = agent.get(&url, fields).await;
+            assert_eq!(response.end, BodyEnd::Complete, "{coding}");
+            assert!(response.body == page, "{coding}");
+            assert_eq!(response.field("content-encoding"), None);
+        }
+        assert_eq!(log.count(), 1, "{coding}");
+        assert_eq!(agent.get(&url, &[]).await.field("content-length"), Some("300000"));
+    }
+}
+
+#[tokio::test]
+async fn what_must_not_be_transformed_is_kept_coded() {
+    let (_gateway, mut agent) = setup().await;
+    let (page, log) = (text(5000), Log::default());
+    let (body, counted) = (coded("gzip", &page), log.clone());
+    let origin = body.clone();
+    let port = serve(move |request: Request<Incoming>| {
+        counted.add(request.headers());
+        let body = origin.clone();
+        async move {
+            let fields = [
+                ("cache-control", "max-age=600, no-transform"),
+                ("content-encoding", "gzip"),
+            ];
+            reply(200, &fields, full(body))
+        }
+    })
+    .await;
+    let url = format!("http://a.test:{port}/");
+    let gzip = [("accept-encoding", "gzip")];
+    for _ in 0..2 {
+        let response = agent.get(&url, &gzip).await;
+        assert_eq!(
+            (response.field("content-encoding"), response.body == body),
+            (Some("gzip"), true)
+        );
+    }
+    assert_eq!(log.count(), 1);
+    let plain = agent.get(&url, &[]).await;
+    assert_eq!(
+        (plain.field("content-encoding"), plain.body == page),
+        (None, true)
+    );
+    assert_eq!(log.count(), 2, "who cannot decode it gets one of its own");
+}
+
+#[tokio::test]
+async fn what_is_not_whole_is_not_kept() {
+    let (_gateway, mut agent) = setup().await;
+    let page = text(200_000);
+    let whole = coded("gzip", &page);
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0xff;
+    let head = |length: usize, more: &str| {
+        format!(
+            "HTTP/1.1 200 OK\r\ncache-control: max-age=600\r\ncontent-length: {length}\r\n{more}connection: close\r\n\r\n"
+        )
+    };
+    let gzip = "content-encoding: gzip\r\n";
+    let bad = [
+        [head(page.len(), "").into_bytes(), page[..100_000].to_vec()].concat(),
+        [head(whole.len(), gzip).into_bytes(), whole[..middle].to_vec()].concat(),
+        [head(middle, gzip).into_bytes(), whole[..middle].to_vec()].concat(),
+        [head(whole.len(), gzip).into_bytes(), damaged].concat(),
+    ];
+    for bad in bad {
+        let log = Log::default();
+        let (counted, good) = (
+            log.clone(),
+            [head(page.len(), "").into_bytes(), page.clone()].concat(),
+        );
+        let port = serve_tcp(move |mut connection| {
+            let first = counted.add(&http::HeaderMap::new()) == 1;
+            let answer = if first { bad.clone() } else { good.clone() };
+            async move {
+                use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+                let mut request = [0; 4096];
+                let _count = connection.read(&mut request).await.unwrap();
+                let _gone = connection.write_all(&answer).await;
+            }
+        })
+        .await;
+        let url = format!("http://a.test:{port}/");
+        let broken = agent.get(&url, &[]).await;
+        assert!(
+            matches!(broken.end, BodyEnd::Broken(DecodeError::Truncated { .. })),
+            "{:?}",
+            broken.end
+        );
+        let response = agent.get(&url, &[]).await;
+        assert_eq!((response.end, response.body == page), (BodyEnd::Complete, true));
+        assert_eq!(log.count(), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_may_be_an_accident_is_not_kept() {
+    let (_gateway, mut agent) = setup().await;
+    let log = Log::default();
+    let counted = log.clone();
+    let port = serve_tcp(move |mut connection| {
+        counted.add(&http::HeaderMap::new());
+        async move {
+            use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+            let mut request = [0; 4096];
+            let _count = connection.read(&mut request).await.unwrap();
+            let answer = b"HTTP/1.0 200 OK\r\ncache-control: max-age=600\r\n\r\nuntil close";
+            connection.write_all(answer).await.unwrap();
+        }
+    })
+    .await;
+    let url = format!("http://a.test:{port}/");
+    for _ in 0..2 {
+        assert_eq!(agent.get(&url, &[]).await.body, b"until close");
+    }
+    assert_eq!(log.count(), 2);
+}
+
+/// A body that a test feeds.
+fn fed() -> (mpsc::Sender<Bytes>, OriginBody) {
+    let (sender, receiver) = mpsc::channel(1);
+    let frames = futures_util::stream::unfold(receiver, |mut receiver: mpsc::Receiver<Bytes>| async move {
+        let bytes = receiver.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(Frame::data(bytes)), receiver))
+    });
+    (sender, StreamBody::new(frames).boxed_unsync())
+}
+
+/// An origin whose bodies a test feeds, one sender a request.
+async fn fed_origin(
+    fields: &'static [(&'static str, &'static str)],
+) -> (String, mpsc::Receiver<mpsc::Sender<Bytes>>) {
+    let (feeds_in, feeds) = mpsc::channel(8);
+    let port = serve(move |_| {
+        let feeds = feeds_in.clone();
+        async move {
+            let (feed, body) = fed();
+            feeds.send(feed).await.unwrap();
+            reply(200, fields, body)
+        }
+    })
+    .await;
+    (format!("http://a.test:{port}/"), feeds)
+}
+
+async fn ask(agent: &mut Agent, url: &str, fields: &[(&str, &str)]) -> u64 {
+    let fetch = fetch_of(agent.id(), Method::Get, url, fields);
+    let id = fetch.id;
+    agent.send(Message::Fetch(fetch)).await;
+    id
+}
+
+#[tokio::test]
+async fn equal_requests_share_a_fetch() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let (url, mut feeds) = fed_origin(&[FRESH]).await;
+    ask(&mut ann, &url, &[]).await;
+    let feed = feeds.recv().await.unwrap();
+    feed.send("first, ".into()).await.unwrap();
+    // Joins when the response has begun, and when there is a head.
+    let first = ann.answer().await;
+    ask(&mut bob, &url, &[]).await;
+    ask(&mut bob, &url, &[]).await;
+    let (second, third) = (bob.answer().await, bob.answer().await);
+    feed.send("second".into()).await.unwrap();
+    drop(feed);
+    assert_eq!(first.response(&ann.session).await.body, b"first, second");
+    assert_eq!(second.response(&bob.session).await.body, b"first, second");
+    assert_eq!(third.response(&bob.session).await.body, b"first, second");
+    assert!(feeds.try_recv().is_err(), "the origin was asked once");
+}
+
+#[tokio::test]
+async fn what_is_one_persons_is_not_shared_while_it_comes() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let (url, mut feeds) = fed_origin(&[("cache-control", "private, max-age=600")]).await;
+    for agent in [&mut ann, &mut bob] {
+        ask(agent, &url, &[]).await;
+    }
+    let (one, other) = (feeds.recv().await.unwrap(), feeds.recv().await.unwrap());
+    for (feed, agent) in [(one, &ann), (other, &bob)] {
+        let answer = agent.answer().await;
+        feed.send("mine".into()).await.unwrap();
+        drop(feed);
+        assert_eq!(answer.response(&agent.session).await.body, b"mine");
+    }
+}
+
+#[tokio::test]
+async fn one_who_leaves_does_not_stop_the_others() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let (url, mut feeds) = fed_origin(&[FRESH]).await;
+    let id = ask(&mut ann, &url, &[]).await;
+    let feed = feeds.recv().await.unwrap();
+    let _first = ann.answer().await;
+    ask(&mut bob, &url, &[]).await;
+    let second = bob.answer().await;
+    let cancel = wire(Message::Cancel(Cancel { fetch: id }));
+    ann.control.write(cancel.into()).await.unwrap();
+    // A second message on the same stream, so that the first has been served when it is answered.
+    for piece in ["all ", "of ", "it"] {
+        feed.send(piece.into()).await.unwrap();
+    }
+    drop(feed);
+    assert_eq!(second.response(&bob.session).await.body, b"all of it");
+}
+
+#[tokio::test]
+async fn a_small_body_is_finished_although_nobody_waits() {
+    let (_gateway, mut agent) = setup().await;
+    let (url, mut feeds) = fed_origin(&[FRESH, ("content-length", "9")]).await;
+    let id = ask(&mut agent, &url, &[]).await;
+    let feed = feeds.recv().await.unwrap();
+    feed.send("all ".into()).await.unwrap();
+    let mut answer = agent.answer().await;
+    let cancel = wire(Message::Cancel(Cancel { fetch: id }));
+    agent.control.write(cancel.into()).await.unwrap();
+    while answer.bytes().await.is_ok_and(|bytes| bytes.is_some()) {}
+    feed.send("of it".into()).await.unwrap();
+    drop(feed);
+    // Joins what is under way, or finds it stored.
+    assert_eq!(agent.get(&url, &[]).await.body, b"all of it");
+    assert!(feeds.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_large_body_is_not_fetched_for_nobody() {
+    let (_gateway, mut agent) = setup().await;
+    let (url, mut feeds) = fed_origin(&[FRESH, ("content-length", "9000000")]).await;
+    let id = ask(&mut agent, &url, &[]).await;
+    let feed = feeds.recv().await.unwrap();
+    feed.send(vec![0; 10_000].into()).await.unwrap();
+    let _answer = agent.answer().await;
+    let cancel = wire(Message::Cancel(Cancel { fetch: id }));
+    agent.control.write(cancel.into()).await.unwrap();
+    feed.closed().await;
+}
+
+async fn with_held(
+    agent: &mut Agent,
+    url: &str,
+    held: &[u8],
+    kind: FetchKind,
+) -> (BodyPlace, Option<[u8; 32]>) {
+    let fetch = Fetch {
+        held: Some(*ContentHash::of(held).as_bytes()),
+        kind,
+        ..fetch_of(agent.id(), Method::Get, url, &[])
+    };
+    agent.send(Message::Fetch(fetch)).await;
+    let mut answer = agent.answer().await;
+    let head = answer.head();
+    if head.body == BodyPlace::Held {
+        assert_eq!(answer.bytes().await, Ok(None), "nothing but the hash");
+    }
+    (head.body, head.content_hash)
+}
+
+#[tokio::test]
+async fn what_the_agent_holds_does_not_travel() {
+    let (_gateway, mut agent) = setup().await;
+    let page = text(100_000);
+    let body = coded("gzip", &page);
+    for control in ["no-store", "max-age=600"] {
+        let body = body.clone();
+        let port = serve(move |_| {
+            let body = body.clone();
+            async move {
+                let fields = [("cache-control", control), ("content-encoding", "gzip")];
+                reply(200, &fields, full(body))
+            }
+        })
+        .await;
+        let url = format!("http://a.test:{port}/");
+        let hash = Some(*ContentHash::of(&page).as_bytes());
+        for kind in [FetchKind::Page, FetchKind::Object] {
+            // Fetched, and for what may be stored from the cache.
+            for _ in 0..2 {
+                let answer = with_held(&mut agent, &url, &page, kind).await;
+                assert_eq!(answer, (BodyPlace::Held, hash), "{control}");
+            }
+            let (place, _) = with_held(&mut agent, &url, b"an older version", kind).await;
+            assert_eq!(place, BodyPlace::Follows);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slow_origin_is_not_waited_for_to_save_the_hop_some_bytes() {
+    let (_gateway, mut agent) = setup().await;
+    let (url, mut feeds) = fed_origin(&[]).await;
+    let fetch = Fetch {
+        held: Some(*ContentHash::of(b"slow").as_bytes()),
+        ..fetch_of(agent.id(), Method::Get, &url, &[])
+    };
+    agent.send(Message::Fetch(fetch)).await;
+    let feed = feeds.recv().await.unwrap();
+    feed.send("sl".into()).await.unwrap();
+    let answer = agent.answer().await;
+    assert_eq!(answer.head().body, BodyPlace::Follows);
+    feed.send("ow".into()).await.unwrap();
+    drop(feed);
+    assert_eq!(answer.response(&agent.session).await.body, b"slow");
+}
+
+#[tokio::test]
+async fn a_hash_is_no_key_to_what_others_got() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let port = serve(|request: Request<Incoming>| async move {
+        match request.headers().get(header::COOKIE) {
+            Some(_) => reply(
+                200,
+                &[("cache-control", "private, max-age=600")],
+                full("a secret"),
+            ),
+            None => reply(404, &[], full("nothing")),
+        }
+    })
+    .await;
+    let url = format!("http://a.test:{port}/");
+    assert_eq!(ann.get(&url, &[("cookie", "id=ann")]).await.body, b"a secret");
+    let answer = with_held(&mut bob, &url, b"a secret", FetchKind::Object).await;
+    assert_ne!(answer.0, BodyPlace::Held);
+    let resumed = Fetch {
+        resume: Some(longhaul_protocol::session::Resume {
+            offset: 2,
+            validator: longhaul_protocol::session::Validator::ContentHash(
+                *ContentHash::of(b"a secret").as_bytes(),
+            ),
+        }),
+        ..fetch_of(bob.id(), Method::Get, &url, &[])
+    };
+    assert_eq!(bob.failure(resumed).await, FailureReason::Changed);
+}

@@ -1,0 +1,67 @@
+//! The file of the gateway's cache: what a restart finds, and what happens if it is damaged or absent.
+use std::path::PathBuf;
+
+use crate::{
+    agent::{Agent, BodyEnd},
+    gateway::Gateway,
+    store::numbered,
+};
+
+async fn get(agent: &mut Agent, url: &str) -> Vec<u8> {
+    let response = agent.get(url, &[]).await;
+    assert_eq!(response.end, BodyEnd::Complete);
+    response.body
+}
+
+const FRESH: &[(&str, &str)] = &[("cache-control", "public, max-age=600")];
+
+fn cache_file(gateway: &Gateway) -> PathBuf {
+    gateway.state.file("cache").join("gateway.sqlite")
+}
+
+#[tokio::test]
+async fn a_restart_finds_what_was_stored() {
+    let gateway = Gateway::start().await;
+    let mut agent = Agent::connect(&gateway).await;
+    let (url, log) = numbered(FRESH).await;
+    assert_eq!(get(&mut agent, &url).await, b"answer 1");
+    assert!(cache_file(&gateway).exists());
+    let home = gateway.stop().await;
+    let gateway = Gateway::start_in(home, |_| {}).await;
+    let mut agent = Agent::connect(&gateway).await;
+    assert_eq!(get(&mut agent, &url).await, b"answer 1");
+    assert_eq!(log.count(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_file_costs_its_contents_only() {
+    let gateway = Gateway::start().await;
+    let mut agent = Agent::connect(&gateway).await;
+    let (url, _) = numbered(FRESH).await;
+    assert_eq!(get(&mut agent, &url).await, b"answer 1");
+    let file = cache_file(&gateway);
+    let home = gateway.stop().await;
+    std::fs::write(&file, b"this is no database".repeat(1000)).unwrap();
+    let gateway = Gateway::start_in(home, |_| {}).await;
+    let mut agent = Agent::connect(&gateway).await;
+    assert_eq!(get(&mut agent, &url).await, b"answer 2");
+    assert_eq!(get(&mut agent, &url).await, b"answer 2");
+}
+
+#[tokio::test]
+async fn a_cache_can_be_elsewhere_or_nowhere() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let dir = elsewhere.path().join("c").to_str().unwrap().to_owned();
+    let home = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start_in(home, |settings| settings.cache_dir = Some(dir)).await;
+    assert!(!cache_file(&gateway).exists());
+    assert!(elsewhere.path().join("c").join("gateway.sqlite").exists());
+
+    let home = gateway.stop().await;
+    let gateway = Gateway::start_in(home, |settings| settings.cache_size = Some("0".to_owned())).await;
+    assert!(!cache_file(&gateway).exists());
+    let mut agent = Agent::connect(&gateway).await;
+    let (url, _) = numbered(FRESH).await;
+    assert_eq!(get(&mut agent, &url).await, b"answer 1");
+    assert_eq!(get(&mut agent, &url).await, b"answer 2");
+}

@@ -1,0 +1,35 @@
+//! The page that a browser goes on to. Only then is it known which pushed bytes nobody took.
+use std::{io, net::SocketAddr, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// A site of its own, so that nothing of the measured page serves it.
+pub(super) const HOST: &str = "elsewhere.longhaul.test";
+/// What it answers.
+pub(super) const PAGE: &[u8] = b"<!doctype html><title>Elsewhere</title>";
+/// A few hundred bytes over the slowest link, behind what still fills its queue.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Navigates there through the agent. Call it on the thread of the client's namespace.
+///
+/// # Errors
+/// The agent does not answer.
+pub(super) async fn leave(proxy: SocketAddr) -> io::Result<()> {
+    let request = format!(
+        "GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nAccept: text/html,*/*;q=0.8\r\nConnection: close\r\n\r\n"
+    );
+    let visit = async {
+        let mut stream = TcpStream::connect(proxy).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut buffer = vec![0; 16 * 1024];
+        while stream.read(&mut buffer).await? > 0 {}
+        Ok(())
+    };
+    timeout(LIMIT, visit)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}

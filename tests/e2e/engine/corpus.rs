@@ -1,0 +1,122 @@
+//! Recorded sites over plain http: what a browser gets through the pair is what it gets without it.
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::{Response, StatusCode, request};
+use longhaul_hosting::{Content, Hosting, HostingOptions, Listen, Scheme, TestAuthority};
+use longhaul_loader::{ObjectClass, ObjectLoad, Outcome, model};
+use longhaul_pages::Page;
+use longhaul_tests::process::corpus;
+use url::Url;
+
+use super::scale::options;
+use crate::pair::{Pair, Setup};
+
+/// A recorded page, its hosts and those that must not be found.
+#[derive(Debug)]
+struct Site(Page);
+
+impl Content for Site {
+    fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
+        let url = Url::parse(&request.uri.to_string()).ok();
+        let Some(answer) = url.and_then(|url| self.0.answer(&request.method, &url)) else {
+            let mut missing = Response::new(Bytes::new());
+            *missing.status_mut() = StatusCode::NOT_FOUND;
+            return missing;
+        };
+        let mut response = Response::new(answer.body);
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        response
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        let mut hosts = self.0.hosts();
+        hosts.extend(self.0.blocked_hosts().iter().cloned());
+        hosts
+    }
+}
+
+/// What came for each URL that was asked for over plain http.
+type Found = BTreeMap<String, ObjectLoad>;
+
+async fn load(page: &Page, proxy: SocketAddr) -> Result<Found> {
+    let mut url = page.url().clone();
+    let secure = url.scheme() == "https";
+    if secure {
+        // The recordings answer either scheme; what a page itself names by https stays apart.
+        ensure!(url.set_scheme("http").is_ok(), "{url} without TLS");
+    }
+    let load = model::load(&url, &options(proxy)?, None).await;
+    let load = load.with_context(|| format!("{} through {proxy}", page.name()))?;
+    let plain = load
+        .objects
+        .into_iter()
+        .filter(|object| object.url.scheme() == "http");
+    Ok(plain.map(|object| (object.url.to_string(), object)).collect())
+}
+
+fn compare(page: &str, direct: &Found, through: &Found) {
+    let only = |one: &Found, other: &Found| -> Vec<String> {
+        one.keys()
+            .filter(|url| !other.contains_key(*url))
+            .cloned()
+            .collect()
+    };
+    assert_eq!(only(direct, through), [""; 0], "{page}: asked for directly only");
+    assert_eq!(
+        only(through, direct),
+        [""; 0],
+        "{page}: asked for through the pair only"
+    );
+    let (mut delivered, mut bytes) = (0, 0);
+    for (url, expected) in direct {
+        let found = &through[url];
+        assert_eq!(found.outcome, expected.outcome, "{page}: {url}");
+        // Images may be coded anew, everything else is as it was sent.
+        if expected.outcome == Outcome::Delivered && expected.class != ObjectClass::Image {
+            assert_eq!(found.status, expected.status, "{page}: {url}");
+            assert_eq!(
+                found.body_hash, expected.body_hash,
+                "{page}: {url}: {} bytes, {} through the pair",
+                expected.body_bytes, found.body_bytes
+            );
+        }
+        delivered += usize::from(expected.outcome == Outcome::Delivered);
+        bytes += expected.body_bytes;
+    }
+    println!("{page}: {delivered} of {} objects, {bytes} bytes", direct.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recorded_sites_come_through_unchanged() -> Result<()> {
+    let Some(folder) = corpus() else {
+        println!("SKIPPED: the recorded sites are not here; set LONGHAUL_CORPUS to their folder");
+        return Ok(());
+    };
+    for page in longhaul_pages::recorded::folder(&folder)? {
+        let authority = TestAuthority::new()?;
+        let content: Arc<dyn Content> = Arc::new(Site(page.clone()));
+        let listen = Listen {
+            plain: vec![(Ipv4Addr::LOCALHOST, 0).into()],
+            tls: Vec::new(),
+        };
+        let hosting = Hosting::start(content, &listen, &authority, HostingOptions::default()).await?;
+        let origin = *hosting.plain().first().context("a listener")?;
+        // The origin takes requests as a proxy does: this is the way without Longhaul.
+        let direct = load(&page, origin).await?;
+        let pair = Pair::start(Setup::resolving(&[("*:80", origin)])).await?;
+        for visit in ["first visit", "second visit"] {
+            let through = load(&page, pair.proxy()).await?;
+            compare(&format!("{} ({visit})", page.name()), &direct, &through);
+        }
+        let status = pair.status().await?;
+        println!("{}: {} B down for two visits", page.name(), status["bytes_down"]);
+    }
+    Ok(())
+}

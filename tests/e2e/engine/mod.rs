@@ -1,0 +1,170 @@
+//! The page engine's correctness: pages as browsers load them, through separate processes, held against what the origin
+//! sent. What is only faster with the engine is asserted only where the agent has one; all else holds for any agent.
+mod codings;
+mod corpus;
+mod credentials;
+mod devices;
+mod fields;
+mod losses;
+mod methods;
+mod patience;
+mod revisits;
+mod scale;
+mod standards;
+mod validators;
+mod variants;
+mod visitor;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use anyhow::Result;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use longhaul_tests::{
+    client::{Ending, RawResponse},
+    origin::{AnswerBody, Origin},
+};
+use serde_json::Value;
+
+use crate::{
+    content::whole,
+    pair::{Pair, Setup},
+};
+
+/// An origin whose answers need no waiting.
+async fn origin(
+    answer: impl Fn(&Request<Incoming>) -> Response<AnswerBody> + Clone + Send + Sync + 'static,
+) -> Result<Origin> {
+    Origin::start(
+        None,
+        |_| {},
+        move |request: Request<Incoming>| std::future::ready(answer(&request)),
+    )
+    .await
+}
+
+/// `site.test` and `other.test` at one origin, and a pair that finds them.
+async fn site(
+    answer: impl Fn(&Request<Incoming>) -> Response<AnswerBody> + Clone + Send + Sync + 'static,
+) -> Result<(Origin, Pair)> {
+    let origin = origin(answer).await?;
+    let pair = Pair::start(both(&origin)).await?;
+    Ok((origin, pair))
+}
+
+/// `site.test` and `other.test` at one origin.
+fn both(origin: &Origin) -> Setup {
+    Setup::resolving(&[("site.test", origin.address()), ("other.test", origin.address())])
+}
+
+/// A response with these fields.
+fn answer(status: u16, fields: &[(&str, &str)], body: impl Into<bytes::Bytes>) -> Response<AnswerBody> {
+    let mut response = Response::builder().status(status);
+    for (name, value) in fields {
+        response = response.header(*name, *value);
+    }
+    response.body(whole(body)).expect("a valid response")
+}
+
+/// A page that refers to these objects, each by the element that its name's ending asks for.
+fn page(objects: &[&str]) -> String {
+    let mut html = "<!doctype html><title>Page</title>\n<link rel=icon href=data:,>\n".to_owned();
+    for object in objects {
+        let path = object.split('?').next().unwrap_or_default();
+        html.push_str(&match path.rsplit('.').next() {
+            Some("css") => format!("<link rel=stylesheet href=\"{object}\">\n"),
+            Some("js") => format!("<script src=\"{object}\"></script>\n"),
+            Some("html") => format!("<iframe src=\"{object}\"></iframe>\n"),
+            _ => format!("<img src=\"{object}\">\n"),
+        });
+    }
+    html
+}
+
+/// The value of a request's field, empty if it is not there.
+fn sent(request: &Request<Incoming>, name: &str) -> String {
+    let value = request.headers().get(name);
+    value
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        .unwrap_or_default()
+}
+
+/// How often a path was asked for at the origin.
+fn hits(origin: &Origin, path: &str) -> usize {
+    origin.seen().iter().filter(|seen| seen.path == path).count()
+}
+
+/// The body of a response that must be a whole 200.
+fn body(response: &RawResponse) -> &[u8] {
+    assert_eq!(
+        (response.status, response.ending),
+        (200, Ending::Whole),
+        "{:?}: {:.300}",
+        response.fields,
+        response.text()
+    );
+    &response.body
+}
+
+/// Whether the agent has a page engine; without one there is nothing to be fast.
+fn has_engine(status: &Value) -> bool {
+    status["pushed_objects"].is_u64()
+}
+
+/// A text that nothing else contains.
+fn token(what: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    let number = NEXT.fetch_add(1, Relaxed) as u64;
+    let noise = crate::content::noise(24, number + 7919 * u64::from(std::process::id()));
+    let hex: String = noise.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{what}-{hex}")
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The files below a folder that contain these bytes.
+fn files_with(folder: &Path, wanted: &str) -> Vec<PathBuf> {
+    let holds = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes
+            .windows(wanted.len())
+            .any(|window| window == wanted.as_bytes())
+    };
+    files(folder).into_iter().filter(holds).collect()
+}
+
+/// The databases below a folder, by what their first bytes say.
+fn databases(folder: &Path) -> Vec<PathBuf> {
+    let is_database = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.starts_with(b"SQLite format 3\0")
+    };
+    files(folder).into_iter().filter(is_database).collect()
+}
+
+/// Memory that a process holds at most until now, bytes.
+fn peak_memory(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

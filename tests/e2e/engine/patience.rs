@@ -1,0 +1,224 @@
+//! Origins that take their time, or more room than a bundle has: nothing else of the page waits for them.
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use longhaul_tests::{
+    client::{RawClient, get},
+    origin::{AnswerBody, Origin},
+};
+use tokio::{sync::watch, time::timeout};
+
+use super::{answer, body, both, page, peak_memory, visitor::Visitor};
+use crate::{
+    content::{noise, pieces, prose},
+    pair::{LIMIT, Pair},
+};
+
+const PAGE: &str = "http://site.test/";
+
+/// An object whose answer comes only when all others are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_object_holds_nothing_up() -> Result<()> {
+    const OTHERS: [&str; 5] = ["a.css", "b.js", "c.gif", "d.gif", "e.js"];
+    let (release, released) = watch::channel(false);
+    let origin = Origin::start(
+        None,
+        |_| {},
+        move |request: Request<Incoming>| {
+            let mut released = released.clone();
+            async move {
+                match request.uri().path() {
+                    "/" => answer(
+                        200,
+                        &[("Content-Type", "text/html")],
+                        page(&["slow.css", "slow.js", "a.css", "b.js", "c.gif", "d.gif", "e.js"]),
+                    ),
+                    path if path.starts_with("/slow") => {
+                        let _gone = released.wait_for(|released| *released).await;
+                        answer(200, &[], format!("at last {path}"))
+                    }
+                    path => answer(200, &[], [path.as_bytes(), &prose(30_000, 8)].concat()),
+                }
+            }
+        },
+    )
+    .await?;
+    let pair = Pair::start(both(&origin)).await?;
+    for _ in 0..2 {
+        release.send_replace(false);
+        let visitor = Visitor::new(pair.proxy());
+        visitor.page(PAGE).await?;
+        let slow = ["http://site.test/slow.css", "http://site.test/slow.js"];
+        let slow = visitor.objects(PAGE, &slow);
+        let others = async {
+            let urls = OTHERS.map(|name| format!("{PAGE}{name}"));
+            let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+            let found = timeout(LIMIT, visitor.objects(PAGE, &urls))
+                .await
+                .context("others wait for the slow one")??;
+            for (name, url) in OTHERS.iter().zip(&urls) {
+                let expected = [format!("/{name}").as_bytes(), &prose(30_000, 8)].concat();
+                assert!(body(&found[*url]) == expected, "{name}");
+            }
+            release.send_replace(true);
+            anyhow::Ok(())
+        };
+        let (slow, ()) = tokio::try_join!(slow, others)?;
+        for (url, found) in &slow {
+            let path = url.trim_start_matches("http://site.test");
+            assert_eq!(body(found), format!("at last {path}").as_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// An origin that falls silent in the middle of a body.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_body_is_left_without_a_trace() -> Result<()> {
+    let (opened, open) = watch::channel(0_usize);
+    let opened = Arc::new(opened);
+    let origin = Origin::start(
+        None,
+        |_| {},
+        move |request: Request<Incoming>| {
+            let opened = Arc::clone(&opened);
+            async move {
+                match request.uri().path() {
+                    "/silent.js" => silent(&opened),
+                    path if path.starts_with("/good") => answer(200, &[], path.to_owned()),
+                    _ => answer(
+                        200,
+                        &[("Content-Type", "text/html")],
+                        page(&["silent.js", "good.css"]),
+                    ),
+                }
+            }
+        },
+    )
+    .await?;
+    let pair = Pair::start(both(&origin)).await?;
+    for round in 0..4 {
+        let page_url = format!("{PAGE}{round}");
+        let visitor = Visitor::new(pair.proxy());
+        visitor.page(&page_url).await?;
+        let mut waiting = RawClient::connect(pair.proxy()).await?;
+        waiting
+            .send(get(
+                "http://site.test/silent.js",
+                &[("Accept", "*/*"), ("Referer", &page_url)],
+            ))
+            .await?;
+        assert_eq!(waiting.head().await?.status, 200, "round {round}");
+        // Behind the chunk's size.
+        let beginning = waiting.read_exact(15).await?;
+        let beginning = String::from_utf8_lossy(&beginning).into_owned();
+        assert!(beginning.contains("beginning"), "round {round}: {beginning}");
+        let good = visitor
+            .object(&page_url, "http://site.test/good.css", &[])
+            .await?;
+        assert_eq!(body(&good), b"/good.css", "round {round}");
+        drop(waiting);
+    }
+    // Whoever went elsewhere is not fetched for any more.
+    Visitor::new(pair.proxy())
+        .page("http://other.test/good-bye")
+        .await?;
+    let mut open = open;
+    timeout(LIMIT, open.wait_for(|open| *open == 0))
+        .await
+        .context("the gateway still waits for bodies that nobody wants")??;
+    Ok(())
+}
+
+/// A body that begins and does not go on; counted while somebody waits for it.
+fn silent(opened: &Arc<watch::Sender<usize>>) -> Response<AnswerBody> {
+    let (sender, body) = pieces();
+    opened.send_modify(|open| *open += 1);
+    let opened = Arc::clone(opened);
+    tokio::spawn(async move {
+        if sender.send(Ok("beginning of a script".into())).await.is_ok() {
+            sender.closed().await;
+        }
+        opened.send_modify(|open| *open -= 1);
+    });
+    let mut response = Response::new(body);
+    response
+        .headers_mut()
+        .insert("content-type", http::HeaderValue::from_static("text/javascript"));
+    response
+}
+
+/// More than a bundle may hold: it comes all the same, and is not hoarded.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_objects_come_and_are_not_hoarded() -> Result<()> {
+    const MOST: u64 = 500 << 20;
+    const SIZES: [usize; 14] = [
+        7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000,
+        7_000_000, 7_000_000, 12_000_000, 20_000_000, 10,
+    ];
+    let names: Vec<String> = (0..SIZES.len())
+        .map(|number| format!("large-{number}.gif"))
+        .collect();
+    let listed = names.clone();
+    let (_origin, pair) = super::site(move |request| {
+        let path = request.uri().path();
+        match listed.iter().position(|name| path.ends_with(name.as_str())) {
+            Some(number) => answer(
+                200,
+                &[("Cache-Control", "max-age=600")],
+                noise(SIZES[number], number as u64),
+            ),
+            None => {
+                let names: Vec<&str> = listed.iter().map(String::as_str).collect();
+                answer(200, &[("Content-Type", "text/html")], page(&names))
+            }
+        }
+    })
+    .await?;
+    let urls: Vec<String> = names.iter().map(|name| format!("{PAGE}{name}")).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    for round in 0..2 {
+        let visit = timeout(5 * LIMIT, Visitor::new(pair.proxy()).visit(PAGE, &urls)).await??;
+        for (number, url) in urls.iter().enumerate() {
+            assert!(
+                body(visit.object(url)) == noise(SIZES[number], number as u64),
+                "round {round}: {url}"
+            );
+        }
+        for (name, running) in [("gateway", pair.gateway()), ("agent", pair.agent())] {
+            let peak = peak_memory(running.pid()).unwrap_or(0);
+            println!("round {round}: {name}: at most {} MB", peak >> 20);
+            assert!(peak < MOST, "{name} held {} MB", peak >> 20);
+        }
+    }
+    Ok(())
+}
+
+/// An origin that answers late is asked once, however long the browser waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_long_is_asked_for_once() -> Result<()> {
+    let origin = Origin::start(
+        None,
+        |_| {},
+        |request: Request<Incoming>| async move {
+            match request.uri().path() {
+                "/" => answer(200, &[("Content-Type", "text/html")], page(&["late.js"])),
+                _ => {
+                    // Longer than any round trip here, so that whoever is impatient shows it.
+                    let _elapsed = timeout(Duration::from_secs(2), std::future::pending::<()>()).await;
+                    answer(200, &[], "late")
+                }
+            }
+        },
+    )
+    .await?;
+    let pair = Pair::start(both(&origin)).await?;
+    let visit = Visitor::new(pair.proxy())
+        .visit(PAGE, &["http://site.test/late.js"])
+        .await?;
+    assert_eq!(body(visit.object("http://site.test/late.js")), b"late");
+    assert_eq!(super::hits(&origin, "/late.js"), 1);
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! Coming back: what is held costs next to nothing, and what is lost or damaged costs a load, never a wrong page.
+use std::{path::Path, sync::Arc};
+
+use anyhow::Result;
+use longhaul_tests::{origin::Origin, relay::Direction};
+
+use super::{answer, body, both, databases, has_engine, hits, origin, page, sent, visitor::Visitor};
+use crate::{
+    content::{noise, prose},
+    pair::{Link, Pair, Setup},
+};
+
+const PAGE: &str = "http://site.test/";
+const NAMES: [&str; 8] = [
+    "a.css", "b.js", "c.gif", "d.gif", "e.js", "f.gif", "g.gif", "h.css",
+];
+
+fn object(name: &str) -> Vec<u8> {
+    let seed: u64 = name.bytes().map(u64::from).sum();
+    match name.rsplit('.').next() {
+        Some("gif") => noise(40_000, seed),
+        _ => prose(40_000, seed),
+    }
+}
+
+fn document() -> Vec<u8> {
+    [page(&NAMES).into_bytes(), prose(60_000, 23)].concat()
+}
+
+/// An origin whose answers have validators; odd ones are fresh for an hour, the others must be validated.
+async fn depot() -> Result<Origin> {
+    origin(|request| {
+        let name = request.uri().path().trim_start_matches('/').to_owned();
+        let tag = format!("\"tag-of-{name}\"");
+        let caching = if name.contains(['c', 'd', 'e']) {
+            "max-age=3600"
+        } else {
+            "no-cache"
+        };
+        let fields = [
+            ("ETag", tag.as_str()),
+            ("Cache-Control", caching),
+            (
+                "Content-Type",
+                if name.is_empty() {
+                    "text/html"
+                } else {
+                    "application/octet-stream"
+                },
+            ),
+        ];
+        if sent(request, "if-none-match") == tag {
+            return answer(304, &fields[..2], "");
+        }
+        answer(
+            200,
+            &fields,
+            if name.is_empty() {
+                document()
+            } else {
+                object(&name)
+            },
+        )
+    })
+    .await
+}
+
+async fn visit(pair: &Pair, when: &str) -> Result<()> {
+    visit_behind(pair.proxy(), when).await
+}
+
+async fn visit_behind(proxy: std::net::SocketAddr, when: &str) -> Result<()> {
+    let urls = NAMES.map(|name| format!("{PAGE}{name}"));
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let visit = Visitor::new(proxy).visit(PAGE, &urls).await?;
+    assert!(
+        body(&visit.page) == document(),
+        "{when}: the page, {} bytes",
+        visit.page.body.len()
+    );
+    for (name, url) in NAMES.iter().zip(&urls) {
+        assert!(body(visit.object(url)) == object(name), "{when}: {name}");
+    }
+    Ok(())
+}
+
+/// What the hop and the origin carried for something, bytes and bodies.
+struct Cost {
+    down: u64,
+    up: u64,
+    bodies: usize,
+}
+
+fn carried(pair: &Pair, origin: &Origin) -> Cost {
+    Cost {
+        down: pair.relay().passed(Direction::Down),
+        up: pair.relay().passed(Direction::Up),
+        bodies: origin
+            .seen()
+            .iter()
+            .filter(|seen| !seen.headers.contains_key("if-none-match"))
+            .count(),
+    }
+}
+
+async fn cost(pair: &Pair, origin: &Origin, when: &str) -> Result<Cost> {
+    let before = carried(pair, origin);
+    visit(pair, when).await?;
+    let after = carried(pair, origin);
+    let cost = Cost {
+        down: after.down - before.down,
+        up: after.up - before.up,
+        bodies: after.bodies - before.bodies,
+    };
+    println!(
+        "{when}: {} B down, {} B up, {} bodies of the origin",
+        cost.down, cost.up, cost.bodies
+    );
+    Ok(cost)
+}
+
+/// Whether the pair has a page engine; says so loudly if not.
+async fn engine(pair: &Pair) -> Result<bool> {
+    let found = has_engine(&pair.status().await?);
+    if !found {
+        println!("SKIPPED: this agent has no page engine: a second visit costs as much as the first");
+    }
+    Ok(found)
+}
+
+/// A page that has not changed crosses the hop once, whoever of the two ends was restarted in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_held_is_not_sent_again() -> Result<()> {
+    let origin = depot().await?;
+    let mut pair = Pair::start(both(&origin).over(Link::Relayed)).await?;
+    let first = cost(&pair, &origin, "first visit").await?;
+    let engine = engine(&pair).await?;
+    for when in ["second visit", "agent restarted", "gateway restarted"] {
+        match when {
+            "agent restarted" => {
+                pair.kill_agent().await?;
+                pair.start_agent().await?;
+            }
+            "gateway restarted" => {
+                pair.kill_gateway().await?;
+                pair.start_gateway().await?;
+            }
+            _ => {}
+        }
+        let again = cost(&pair, &origin, when).await?;
+        if engine {
+            assert!(
+                again.down < first.down / 10,
+                "{when}: {} of {} B down",
+                again.down,
+                first.down
+            );
+            assert!(
+                again.up < 2 * first.up,
+                "{when}: {} after {} B up",
+                again.up,
+                first.up
+            );
+            assert_eq!(again.bodies, 0, "{when}: the origin sent bodies that are held");
+        }
+    }
+    Ok(())
+}
+
+/// A second device finds at the gateway what the first one caused to be fetched, if it is for everybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_device_gets_what_is_public_from_the_gateway() -> Result<()> {
+    let origin = origin(|request| match request.uri().path() {
+        "/" => answer(
+            200,
+            &[
+                ("Content-Type", "text/html"),
+                ("Cache-Control", "public, max-age=600"),
+            ],
+            document(),
+        ),
+        path => answer(
+            200,
+            &[("Cache-Control", "public, max-age=600")],
+            object(&path[1..]),
+        ),
+    })
+    .await?;
+    let pair = Pair::start(both(&origin)).await?;
+    let second = pair.second_agent("second").await?;
+    visit(&pair, "first device").await?;
+    visit_behind(second.address(), "second device").await?;
+    if engine(&pair).await? {
+        for name in NAMES {
+            assert_eq!(hits(&origin, &format!("/{name}")), 1, "{name} was fetched again");
+        }
+    }
+    Ok(())
+}
+
+/// What one end kept is gone or is not what it was: both ends must notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
+    type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
+    const DAMAGES: [Damage; 6] = [
+        ("lost", |_| None),
+        ("cut in half", |bytes| Some(bytes[..bytes.len() / 2].to_vec())),
+        ("cut at a page", |bytes| {
+            Some(bytes[..(bytes.len() / 4096 / 2).max(1) * 4096].to_vec())
+        }),
+        ("flipped", |bytes| {
+            let mut bytes = bytes.to_vec();
+            for at in (100..bytes.len()).step_by(977) {
+                bytes[at] ^= 0x55;
+            }
+            Some(bytes)
+        }),
+        ("flipped behind its head", |bytes| {
+            // The file opens, and what is in it is wrong.
+            let mut bytes = bytes.to_vec();
+            for at in (8192..bytes.len()).step_by(1511) {
+                bytes[at] ^= 0x01;
+            }
+            Some(bytes)
+        }),
+        ("overwritten", |bytes| Some(noise(bytes.len(), 99))),
+    ];
+    let origin = depot().await?;
+    let mut pair = Pair::start(both(&origin)).await?;
+    visit(&pair, "at first").await?;
+    let mut found = 0;
+    for (what, damage) in DAMAGES {
+        for ends in [&["agent"][..], &["gateway"], &["agent", "gateway"]] {
+            let when = format!("{what}, {ends:?}");
+            if ends == ["agent"] {
+                // Damage that a clean end would not leave: what is still in a log is damaged, too.
+                pair.kill_agent().await?;
+                pair.kill_gateway().await?;
+            } else {
+                pair.end().await?;
+            }
+            for end in ends {
+                found += damage_all(&pair.folder().join(end), damage)?;
+            }
+            pair.start_gateway().await?;
+            pair.start_agent().await?;
+            visit(&pair, &when).await?;
+            visit(&pair, &format!("{when}, once more")).await?;
+        }
+    }
+    if found == 0 {
+        println!("SKIPPED: neither end keeps a database that could be damaged");
+    }
+    Ok(())
+}
+
+/// Damages every database below a folder, and its log.
+fn damage_all(folder: &Path, damage: fn(&[u8]) -> Option<Vec<u8>>) -> Result<usize> {
+    let databases = databases(folder);
+    for database in &databases {
+        for ending in ["", "-wal"] {
+            let mut path = database.as_os_str().to_owned();
+            path.push(ending);
+            let Ok(bytes) = std::fs::read(&path) else { continue };
+            match damage(&bytes) {
+                Some(damaged) => std::fs::write(&path, damaged)?,
+                None => std::fs::remove_file(&path)?,
+            }
+        }
+        // Without its log's index a database is as a crash leaves it.
+        let mut index = database.as_os_str().to_owned();
+        index.push("-shm");
+        let _none = std::fs::remove_file(index);
+    }
+    Ok(databases.len())
+}
+
+/// No room for what is to be kept: pages load all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_costs_the_cache_and_no_page() -> Result<()> {
+    const DISK: u64 = 2 << 20;
+    if std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own))? != 0 {
+        println!("SKIPPED: a small file system can be mounted by root only");
+        return Ok(());
+    }
+    let large = Arc::new(noise(1_500_000, 31));
+    let stored = Arc::clone(&large);
+    let origin = origin(move |request| match request.uri().path() {
+        "/" => answer(
+            200,
+            &[("Content-Type", "text/html"), ("Cache-Control", "max-age=600")],
+            [page(&NAMES).into_bytes(), prose(500_000, 3)].concat(),
+        ),
+        path => answer(
+            200,
+            &[("Cache-Control", "public, max-age=600")],
+            [path.as_bytes(), &stored].concat(),
+        ),
+    })
+    .await?;
+    let setup = Setup {
+        disk: Some(DISK),
+        ..both(&origin)
+    };
+    let mut pair = match Pair::start(setup).await {
+        Err(error) if format!("{error:#}").contains("mount") => {
+            println!("SKIPPED: {error:#}");
+            return Ok(());
+        }
+        other => other?,
+    };
+    let urls = NAMES.map(|name| format!("{PAGE}{name}"));
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    for round in 0..4 {
+        if round == 2 {
+            pair.kill_agent().await?;
+            pair.kill_gateway().await?;
+            pair.start_gateway().await?;
+            pair.start_agent().await?;
+        }
+        let visit = Visitor::new(pair.proxy()).visit(PAGE, &urls).await?;
+        assert!(
+            body(&visit.page) == [page(&NAMES).into_bytes(), prose(500_000, 3)].concat(),
+            "round {round}"
+        );
+        for (name, url) in NAMES.iter().zip(&urls) {
+            assert!(
+                body(visit.object(url)) == [format!("/{name}").as_bytes(), &large].concat(),
+                "round {round}: {name}"
+            );
+        }
+    }
+    Ok(())
+}

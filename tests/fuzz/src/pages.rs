@@ -1,0 +1,193 @@
+//! What pages, style sheets and header fields name, cookies, and what was learned of pages.
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, header};
+use longhaul_page::{
+    Destination, Discovery, Reference, Viewport, discover_css, discover_link_header,
+    jar::Jar,
+    learn::{HeldFresh, Learned, Unused, Visit},
+};
+use longhaul_types::UnixTime;
+use url::Url;
+
+fn page() -> Url {
+    "http://site.test/a/page?x=1".parse().expect("a URL")
+}
+
+const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
+
+/// Only what a browser could ask for, however odd the source.
+fn check(found: &[Reference]) {
+    for reference in found {
+        assert!(
+            matches!(reference.url.scheme(), "http" | "https") && reference.url.has_host(),
+            "{} is nothing to ask for",
+            reference.url
+        );
+    }
+}
+
+/// The first byte picks the charset; the rest is a document. Cut in two, it refers to the same.
+pub(crate) fn page_html(bytes: &[u8]) {
+    let Some((&first, html)) = bytes.split_first() else {
+        return;
+    };
+    let charsets = [
+        None,
+        Some("utf-8"),
+        Some("windows-1252"),
+        Some("shift_jis"),
+        Some("utf-16le"),
+        Some("none-such"),
+    ];
+    let charset = charsets[usize::from(first) % charsets.len()];
+    let read = |parts: &[&[u8]]| {
+        let mut discovery = Discovery::new(&page(), charset, Viewport::default());
+        let mut found: Vec<Reference> = parts.iter().flat_map(|part| discovery.write(part)).collect();
+        let _choices = discovery.take_choices();
+        found.extend(discovery.default_icon());
+        found.extend(discovery.finish());
+        found
+    };
+    let (whole, cut) = (
+        read(&[html]),
+        read(&[&html[..html.len() / 2], &html[html.len() / 2..]]),
+    );
+    check(&whole);
+    let urls = |found: &[Reference]| -> Vec<String> {
+        let mut urls: Vec<String> = found.iter().map(|found| found.url.to_string()).collect();
+        urls.sort();
+        urls.dedup();
+        urls
+    };
+    // The icon that browsers ask for by themselves is known at the end only, and asked for before it here.
+    assert_eq!(urls(&whole), urls(&cut), "the cut changed what was found");
+}
+
+pub(crate) fn html_seeds() -> Vec<Vec<u8>> {
+    let pages: [&[u8]; 5] = [
+        b"<!doctype html><base href=/b/><link rel=stylesheet href=s.css media='(min-width: 1px)'><img srcset='a.png 1x, b.png 2x' sizes=50vw>",
+        b"<script src='x.js' defer></script><style>@import 'i.css'; a { background: url(p.gif) }</style><iframe srcdoc=\"<img src=f.gif>\"></iframe>",
+        b"<meta charset=windows-1252><link rel='preload' as=font href=f.woff2 crossorigin><picture><source type=image/webp srcset=w.webp><img src=j.jpg loading=lazy></picture>",
+        b"<meta http-equiv=refresh content='3; url=next'><object data=o.svg></object><video poster=v.jpg></video><input type=image src=i.png>",
+        b"<noscript><img src=n.gif></noscript><template><img src=t.gif></template><!-- <img src=c.gif> --><body background=bg.gif style='background: url(&quot;in.gif&quot;)'>",
+    ];
+    let seed = |(number, html): (usize, &[u8])| {
+        let number = u8::try_from(number).unwrap_or_default();
+        [&[number], html].concat()
+    };
+    pages.into_iter().enumerate().map(seed).collect()
+}
+
+/// A style sheet of any bytes.
+pub(crate) fn page_css(bytes: &[u8]) {
+    for charset in [None, Some("windows-1252")] {
+        check(&discover_css(bytes, &page(), charset, Viewport::default()));
+    }
+}
+
+pub(crate) fn css_seeds() -> Vec<Vec<u8>> {
+    [
+        "@charset \"utf-8\"; @import url('more.css') screen; p { background: url( \"a b.png\" ) }",
+        "@font-face { font-family: x; src: local(y), url(f.woff2) format('woff2'), url(f.ttf) }",
+        "@media (max-width: 10px) { a { background-image: image-set('a.png' 1x, url(b.png) 2x) } }",
+        "@supports (display: grid) { @import 'no.css'; .a { content: url(//other.test/c.svg) } }",
+        "a{b:url(data:image/png;base64,AAAA)} \\65 { c: url(\\2f x) } /* url(no) */",
+    ]
+    .map(|css| css.as_bytes().to_vec())
+    .to_vec()
+}
+
+/// A `Link` field of any bytes that a field may have.
+pub(crate) fn link_field(bytes: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(bytes) {
+        let headers = HeaderMap::from_iter([(header::LINK, value)]);
+        check(&discover_link_header(&headers, &page(), Viewport::default()));
+    }
+}
+
+pub(crate) fn link_seeds() -> Vec<Vec<u8>> {
+    [
+        "</s.css>; rel=preload; as=style, <x.js>; rel=\"modulepreload\"",
+        "<http://cdn.test/f.woff2>; rel=preload; as=font; crossorigin; type=\"font/woff2\"; media=\"print\"",
+        "<i.png>; rel=preload; as=image; imagesrcset=\"a.png 1x, b.png 2x\"; imagesizes=\"50vw\", <>; rel",
+    ]
+    .map(|field| field.as_bytes().to_vec())
+    .to_vec()
+}
+
+/// A `Set-Cookie` field, for the page's own host and for another: what comes out is a field's value.
+pub(crate) fn set_cookie(bytes: &[u8]) {
+    let Ok(value) = HeaderValue::from_bytes(bytes) else {
+        return;
+    };
+    let request = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static("own=1; two=2"))]);
+    let response = HeaderMap::from_iter([(header::SET_COOKIE, value)]);
+    let other: Url = "https://www.other.test/x".parse().expect("a URL");
+    let mut jar = Jar::new(&page(), &request);
+    for url in [&page(), &other] {
+        jar.store(url, &response, &page(), NOW);
+        for asked in [&page(), &other] {
+            let _cookie = jar.cookie_for(asked, &page(), NOW);
+        }
+    }
+}
+
+pub(crate) fn cookie_seeds() -> Vec<Vec<u8>> {
+    [
+        "sid=1; Path=/a; HttpOnly; SameSite=Lax",
+        "two=; Max-Age=0; Domain=.test; Secure",
+        "x=y; Expires=Wed, 21 Oct 2037 07:28:00 GMT; Domain=site.test",
+        "__Host-a=b; Path=/; Secure",
+    ]
+    .map(|field| field.as_bytes().to_vec())
+    .to_vec()
+}
+
+/// A record of what was learned is read or refused; what was read is written as it was, and can be used.
+pub(crate) fn learned_plan(bytes: &[u8]) {
+    let Ok(learned) = Learned::read(&page(), Some(bytes), Some(bytes)) else {
+        return;
+    };
+    let (exact, pattern) = (learned.page_record(), learned.pattern_record());
+    let again = Learned::read(&page(), Some(&exact), Some(&pattern)).expect("what was written is read");
+    assert_eq!(
+        (again.page_record(), again.pattern_record()),
+        (exact, pattern),
+        "a record changed by being kept"
+    );
+    for extra in learned.extras(NOW) {
+        assert!(matches!(extra.url.scheme(), "http" | "https"), "{}", extra.url);
+        let _banned = learned.suppressed(&extra.url, NOW);
+    }
+    let mut learned = learned;
+    visit(&mut learned);
+    assert!(learned.page_record().len() <= 16 * 1024);
+}
+
+fn visit(learned: &mut Learned) {
+    let url = |text: &str| -> Url { text.parse().expect("a URL") };
+    let asked = [
+        (url("http://site.test/a/late.js?t=1"), Destination::Script),
+        (url("http://cdn.test/b.png"), Destination::Image),
+    ];
+    learned.update(&Visit {
+        asked_unplanned: &asked,
+        pushed_used: &[url("http://site.test/s.css")],
+        pushed_unused: &[Unused {
+            url: url("http://site.test/never.png"),
+            held: HeldFresh::No,
+        }],
+        now: NOW,
+    });
+}
+
+pub(crate) fn plan_seeds() -> Vec<Vec<u8>> {
+    let mut learned = Learned::new(&page());
+    let mut seeds = vec![learned.page_record()];
+    for _ in 0..3 {
+        visit(&mut learned);
+        seeds.extend([learned.page_record(), learned.pattern_record()]);
+    }
+    seeds
+}

@@ -1,0 +1,121 @@
+//! Coming back: what a second visit, or a second device, costs beside a browser that has its own cache.
+use std::collections::BTreeMap;
+
+use super::{Context, pages::useful_bytes};
+use crate::{
+    aggregate::Aggregate,
+    markup::{Cell, Column, Table, Tone, escape},
+    measurements::{Loads, Pages, Setting, Systems},
+    quantity,
+    statistics::{geometric_mean, median},
+};
+
+/// What a user without Longhaul has at a second visit.
+const WITHOUT: (&str, &str) = ("warm", "direct");
+/// States that are no second visit: they stand in the table to compare with.
+const FIRST_VISITS: &[&str] = &["first", "cold"];
+
+pub(super) fn render(context: &Context<'_>) -> String {
+    let mut groups: BTreeMap<String, Vec<(&Setting, &Systems<'_>)>> = BTreeMap::new();
+    for (_, settings) in context.measurements.by_link() {
+        for (setting, systems) in settings {
+            let same = setting.apart_from_state();
+            groups.entry(same).or_default().push((setting, systems));
+        }
+    }
+    let mut html = String::new();
+    for (title, settings) in groups {
+        let is_return =
+            |(setting, _): &(&Setting, &Systems<'_>)| !FIRST_VISITS.contains(&setting.state.text.as_str());
+        if settings.iter().any(is_return) {
+            html.push_str(&format!("<h3>{}</h3>\n", escape(&title)));
+            html.push_str(&table(&title, &settings));
+        }
+    }
+    if !html.is_empty() {
+        html.insert_str(0, LEGEND);
+    }
+    html
+}
+
+const LEGEND: &str = "<p class=\"legend-text\">revisit: the page was loaded before through the same system, the browser's own cache is empty. \
+warm: it is not. second-device: another device loaded it through the same gateway. Medians over pages. Round trips: the load's time over \
+one round trip of hop and Internet. against direct: geometric mean, over the pages that both loaded, of the time of <code>direct</code> with a warm \
+browser over this one's. push taken: share of the pushed bytes that the browser took before it went on.</p>";
+
+fn table(title: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
+    let without = settings
+        .iter()
+        .filter(|(setting, _)| setting.state.text == WITHOUT.0)
+        .flat_map(|(_, systems)| systems.iter())
+        .find(|(variant, _)| variant.system.text == WITHOUT.1)
+        .map(|(_, pages)| pages);
+    let number = |title| (title, Column::Numbers);
+    let mut columns = vec![("state", Column::Words), ("system", Column::Words)];
+    columns.extend(
+        [
+            "pages",
+            "failed loads",
+            "s",
+            "round trips",
+            "× ideal (gzip)",
+            "against direct",
+            "down",
+            "up",
+            "push taken",
+        ]
+        .map(number),
+    );
+    let mut table = Table::new(&format!("{title}: second visits, medians over pages"), &columns);
+    for (setting, systems) in settings {
+        for (index, (variant, pages)) in systems.iter().enumerate() {
+            let mut cells = Vec::new();
+            if index == 0 {
+                cells.push(Cell::HeadOf(systems.len(), setting.state.text.clone()));
+            }
+            cells.push(Cell::Head(variant.label()));
+            cells.extend(figures(pages, without).into_iter().map(Cell::Number));
+            let tone = match (Aggregate::of(pages, None).failed, index) {
+                (1.., _) => Tone::Failed,
+                (0, 0) => Tone::Group,
+                (0, _) => Tone::Plain,
+            };
+            table.row(tone, &cells);
+        }
+    }
+    table.finish()
+}
+
+fn figures(pages: &Pages<'_>, without: Option<&Pages<'_>>) -> Vec<String> {
+    let aggregate = Aggregate::of(pages, None);
+    let over_pages = |figure: &dyn Fn(&Loads<'_>) -> Option<f64>| {
+        median(&pages.values().filter_map(figure).collect::<Vec<_>>())
+    };
+    let gains: Vec<f64> = pages
+        .iter()
+        .filter_map(|(page, loads)| {
+            let other = without?.get(page)?.time()?.median;
+            quantity::quotient(other, loads.time()?.median)
+        })
+        .collect();
+    vec![
+        aggregate.pages.to_string(),
+        aggregate.failed.to_string(),
+        quantity::number_or_none(over_pages(&|loads| Some(loads.time()?.median))),
+        quantity::number_or_none(over_pages(&|loads| {
+            loads.median(|row| {
+                let latency = crate::measurements::ideal_latency(row)?;
+                quantity::quotient(row.time_s, latency)
+            })
+        })),
+        quantity::ratio_or_none(aggregate.gzip.map(|spread| spread.median)),
+        quantity::ratio_or_none(geometric_mean(&gains)),
+        quantity::bytes_or_none(over_pages(&|loads| {
+            loads.median(|row| Some(quantity::count(row.bytes_down)))
+        })),
+        quantity::bytes_or_none(over_pages(&|loads| {
+            loads.median(|row| Some(quantity::count(row.bytes_up)))
+        })),
+        quantity::percent_or_none(over_pages(&|loads| loads.median(useful_bytes))),
+    ]
+}
