@@ -94,11 +94,14 @@ pub enum DeviceCommand {
         #[arg(long)]
         name: String,
         /// Its public key, 43 characters of base64url
+        // One of 64 keys begins with a hyphen.
+        #[arg(allow_hyphen_values = true)]
         key: PublicKey,
     },
     /// Shut a device out; its sessions end within a second
     Revoke {
         /// The device's name, id or public key
+        #[arg(allow_hyphen_values = true)]
         device: String,
     },
 }
@@ -126,5 +129,26 @@ impl SettingArgs {
         .into_iter()
         .filter_map(|(key, raw)| raw.map(|raw| (key, raw)))
         .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_begin_with_a_hyphen_are_keys() {
+        let key = format!("-H{}", "A".repeat(41));
+        for words in [
+            ["add", "--name=x", &key],
+            ["add", &key, "--name=x"],
+            ["revoke", &key, "--state-dir=x"],
+        ] {
+            let line = ["longhaul-gateway", "device"].into_iter().chain(words);
+            let parsed = CliArgs::try_parse_from(line);
+            assert!(parsed.is_ok(), "{words:?}: {:?}", parsed.err());
+        }
     }
 }

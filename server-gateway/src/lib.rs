@@ -16,6 +16,7 @@ mod control;
 pub mod devices;
 mod fetch;
 mod incoming;
+mod logins;
 mod metrics;
 mod metrics_server;
 mod session;

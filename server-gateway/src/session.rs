@@ -22,6 +22,7 @@ use crate::{
     control,
     fetch::{self, PageLoads},
     incoming::{Incoming, IncomingError},
+    logins::Logins,
     metrics::Metrics,
     store::Store,
     tunnel,
@@ -72,6 +73,7 @@ pub(crate) struct SessionContext {
     request_sets: Mutex<HeaderSets>,
     response_sets: Mutex<HeaderSets>,
     cancels: Mutex<Cancels>,
+    pub(crate) logins: Logins,
     /// The session's page loads, as fetches see them.
     pub(crate) loads: Arc<dyn PageLoads>,
     /// The same, as the agent's control messages see them.
@@ -200,6 +202,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
         request_sets: Mutex::new(HeaderSets::new()),
         response_sets: Mutex::new(HeaderSets::new()),
         cancels: Mutex::new(Cancels::default()),
+        logins: Logins::default(),
         loads: Arc::clone(&bundles) as Arc<dyn PageLoads>,
         bundles,
     });

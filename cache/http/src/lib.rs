@@ -8,6 +8,7 @@
 //! * [`policy`]: what a cache may store, reuse and share, and how it validates (RFC 9111)
 //! * [`vary`]: the request fields that choose among the variants of a response (RFC 9111 section 4.1)
 //! * [`cookies`]: the `Cookie` field, byte for byte
+//! * [`credentials`]: logins that belong to a connection
 //! * [`method`]: which requests may be repeated or sent early
 //! * [`pac`]: the proxy auto-configuration script
 //! * [`limits`]: bounds on header sections
@@ -17,6 +18,7 @@
 pub mod coding;
 pub mod conditional;
 pub mod cookies;
+pub mod credentials;
 mod date;
 mod directives;
 pub mod framing;

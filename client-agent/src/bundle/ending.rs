@@ -88,7 +88,7 @@ impl PageLoad {
         let answered = state.document != Document::Awaited;
         let manifest = match state.manifest {
             Progress::Awaited => answered,
-            Progress::Complete(..) | Progress::Broken => true,
+            Progress::Complete(_) | Progress::Broken => true,
             Progress::Reading | Progress::Planned => false,
         };
         state.session_lost || manifest && state.entries.are_finished()

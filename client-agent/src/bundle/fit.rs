@@ -28,7 +28,8 @@ pub(crate) fn fit(
     page_reload: Reload,
     reload: Reload,
 ) -> Result<(), Misfit> {
-    if rank(reload) > rank(page_reload) {
+    // A browser that loads a page anew asks for its objects as ever, and so does the gateway, unless all is to be new.
+    if reload != Reload::None && page_reload != Reload::Bypass {
         return Err(Misfit::Reload);
     }
     if vary::of(fields) == Vary::Any || vary::key(fields, request) != head.vary {
@@ -41,14 +42,6 @@ pub(crate) fn fit(
         return Err(Misfit::Origin);
     }
     Ok(())
-}
-
-const fn rank(reload: Reload) -> u8 {
-    match reload {
-        Reload::None => 0,
-        Reload::Revalidate => 1,
-        Reload::Bypass => 2,
-    }
 }
 
 /// A request that names its origin gets only what was allowed to that origin, to all, or comes from it: the origin of

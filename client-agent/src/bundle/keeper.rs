@@ -1,7 +1,7 @@
 //! The task of one page load: hands what is complete to the cache, and ends the load.
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header::SET_COOKIE};
 use longhaul_protocol::session::EntryBody;
 use longhaul_types::ContentHash;
 use tokio::time::sleep_until;
@@ -76,6 +76,10 @@ async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -
             Some(chk)
         }
     };
+    if fields.contains_key(SET_COOKIE) {
+        // Reused, it would not set its cookies, and the browser has not had them yet.
+        return chk;
+    }
     let length = match (&keep.body, chk) {
         (Some(body), _) => body.length(),
         (None, Some(chk)) => store.length(&load.site(), &keep.url, chk).await,

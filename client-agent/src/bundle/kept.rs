@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use longhaul_protocol::session::{ManifestId, Record, RecordReader};
+use longhaul_protocol::session::{ManifestId, Record, RecordReader, keepable};
 use longhaul_types::ContentHash;
 
 /// The first byte of a kept manifest: another layout gets another number.
@@ -31,23 +31,27 @@ pub(crate) fn id_of(chk: ContentHash) -> ManifestId {
 
 impl KeptManifest {
     /// A manifest with its entries' bodies; `None` if it is too large or is none.
-    pub(super) fn new(chk: ContentHash, bytes: Bytes, chks: Vec<Option<ContentHash>>) -> Option<Self> {
+    pub(super) fn new(bytes: &[u8], mut chks: Vec<Option<ContentHash>>) -> Option<Self> {
         if bytes.len() > MAX_KEPT {
             return None;
         }
+        let bytes = Bytes::from(keepable(bytes).ok()?);
         let mut reader = RecordReader::new();
         reader.push(&bytes);
         let mut bodies = BTreeMap::new();
-        let mut known = chks.iter();
+        let mut known = chks.iter_mut();
         while let Some(record) = reader.next().ok()? {
-            if let Record::Entry(entry) = record
-                && let Some(Some(chk)) = known.next()
-            {
-                bodies.insert(entry.url, *chk);
+            let Record::Entry(entry) = record else { continue };
+            match known.next() {
+                Some(chk) if entry.url.is_empty() => *chk = None,
+                Some(Some(chk)) => {
+                    bodies.insert(entry.url, *chk);
+                }
+                Some(None) | None => {}
             }
         }
         Some(Self {
-            id: id_of(chk),
+            id: id_of(ContentHash::of(&bytes)),
             bytes,
             chks,
             bodies,
@@ -103,7 +107,7 @@ impl KeptManifest {
             (bytes != [0; CHK]).then(|| ContentHash::from_bytes(bytes))
         };
         let chks = record.chunks_exact(CHK).map(chk).collect();
-        Self::new(ContentHash::of(&bytes), bytes, chks)
+        Self::new(&bytes, chks)
     }
 }
 
@@ -123,7 +127,7 @@ mod tests {
             encode_record(&Record::Entry(entry), &mut bytes).unwrap();
         }
         let chks = vec![Some(ContentHash::of(b"a")), Some(ContentHash::of(b"b")), None];
-        KeptManifest::new(ContentHash::of(&bytes), bytes.into(), chks).unwrap()
+        KeptManifest::new(&bytes, chks).unwrap()
     }
 
     #[test]

@@ -78,8 +78,8 @@ pub(crate) enum Progress {
     Reading,
     /// No entry will follow.
     Planned,
-    /// It is complete: its CHK and decoded bytes.
-    Complete(ContentHash, Bytes),
+    /// It is complete: its decoded bytes.
+    Complete(Bytes),
     /// It broke off.
     Broken,
 }
@@ -298,10 +298,10 @@ impl PageLoad {
     /// The manifest to be kept for the next load of the page: its bytes, and the CHKs of its entries.
     pub(super) fn to_keep(&self) -> Option<KeptManifest> {
         let state = self.state();
-        let Progress::Complete(chk, bytes) = &state.manifest else {
+        let Progress::Complete(bytes) = &state.manifest else {
             return None;
         };
-        KeptManifest::new(*chk, bytes.clone(), state.entries.chks())
+        KeptManifest::new(bytes, state.entries.chks())
     }
 }
 

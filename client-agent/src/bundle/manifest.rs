@@ -83,8 +83,8 @@ async fn records(
             () = load.over(&mut changes) => return Err(ManifestError::Over),
         };
         let Some(bytes) = bytes else {
-            let chk = decoder.finish()?;
-            return Ok(Progress::Complete(chk, whole.freeze()));
+            decoder.finish()?;
+            return Ok(Progress::Complete(whole.freeze()));
         };
         load.touch();
         let mut wire = bytes.as_ref();
@@ -99,7 +99,7 @@ async fn records(
                         }
                     }
                 }
-                BodyEvent::End(chk) => return Ok(Progress::Complete(chk, whole.freeze())),
+                BodyEvent::End(_) => return Ok(Progress::Complete(whole.freeze())),
                 BodyEvent::NeedInput => break,
             }
         }

@@ -251,7 +251,7 @@ impl PageLoad {
 
 impl State {
     fn pending_or<T>(&self, pending: T, lost: T) -> T {
-        let ended = matches!(self.manifest, Progress::Complete(..) | Progress::Broken);
+        let ended = matches!(self.manifest, Progress::Complete(_) | Progress::Broken);
         if self.over || self.session_lost || ended {
             lost
         } else {

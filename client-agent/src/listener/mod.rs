@@ -2,6 +2,7 @@
 mod connection;
 mod explain;
 mod local;
+mod scope;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
@@ -15,6 +16,7 @@ use tracing::debug;
 
 pub(crate) use connection::serve_http;
 pub(crate) use local::script;
+pub use scope::ConnectionScope;
 
 use crate::{
     request::{self, Context, ProxyBody},
@@ -111,10 +113,11 @@ where
 pub async fn serve(listener: TcpListener, context: Arc<Context>) {
     accept(listener, |stream| {
         let context = Arc::clone(&context);
+        let scope = Arc::new(ConnectionScope::new());
         async move {
             let service = service_fn(|request| {
-                let context = Arc::clone(&context);
-                async move { Ok::<_, Infallible>(answer(&context, request).await) }
+                let (context, scope) = (Arc::clone(&context), Arc::clone(&scope));
+                async move { Ok::<_, Infallible>(answer(&context, &scope, request).await) }
             });
             serve_http(stream, service).await;
         }
@@ -122,7 +125,11 @@ pub async fn serve(listener: TcpListener, context: Arc<Context>) {
     .await;
 }
 
-async fn answer(context: &Arc<Context>, request: Request<Incoming>) -> Response<ProxyBody> {
+async fn answer(
+    context: &Arc<Context>,
+    scope: &Arc<ConnectionScope>,
+    request: Request<Incoming>,
+) -> Response<ProxyBody> {
     if *request.method() == Method::CONNECT {
         return tunnel::connect(context, request).await;
     }
@@ -134,5 +141,5 @@ async fn answer(context: &Arc<Context>, request: Request<Incoming>) -> Response<
     {
         return local::answer(context, &request);
     }
-    request::answer(context, request).await
+    request::answer(context, scope, request).await
 }

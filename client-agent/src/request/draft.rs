@@ -10,7 +10,7 @@ use longhaul_http::{
     policy::{Reload, reload},
     target::{self, Target},
 };
-use longhaul_protocol::session::{self, FetchKind, HeaderField};
+use longhaul_protocol::session::{self, Delivery, FetchKind, HeaderField};
 
 use crate::{
     pages::BadRequest,
@@ -105,13 +105,25 @@ impl Draft {
         })
     }
 
+    /// Makes it a request of this connection of the browser alone: nothing else may answer it.
+    pub(super) const fn bind(&mut self, connection: u64) {
+        let context = &mut self.fetch.context;
+        context.connection = connection;
+        context.delivery = Delivery::Own;
+    }
+
+    /// Whether its connection is logged in, or about to be: then its answer is for that connection alone.
+    pub(super) const fn is_bound(&self) -> bool {
+        self.fetch.context.connection != 0
+    }
+
     /// Whether the agent itself may have the answer, from its cache or a push: it may to a GET without what only an
     /// origin can judge.
     pub(super) fn is_lookable(&self) -> bool {
         let special = ONLY_FOR_ORIGINS
             .iter()
             .any(|name| self.headers.contains_key(name));
-        self.method == Method::GET && !self.fetch.has_body && !special
+        self.method == Method::GET && !self.fetch.has_body && !special && !self.is_bound()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
     bundle::{KeptManifest, PageLoad},
     direct,
     fallback::FallbackClock,
+    listener::ConnectionScope,
     pages::{BadRequest, Failure, Lost},
     session::{BasePolicy, HopError},
     store::{Query, site_of},
@@ -34,6 +35,7 @@ pub(super) const MAX_REPEATS: u8 = 3;
 /// A request on its way.
 pub(super) struct Life {
     pub(super) context: Arc<Context>,
+    scope: Arc<ConnectionScope>,
     pub(super) draft: Draft,
     pub(super) upload: Option<SharedUpload>,
     pub(super) policy: BasePolicy,
@@ -56,9 +58,16 @@ pub(super) type DirectFetch = Pin<Box<dyn Future<Output = Result<Response<Origin
 
 impl Life {
     /// A request from the browser.
-    pub(super) fn new(context: &Arc<Context>, request: Request<Incoming>) -> Result<Self, BadRequest> {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        scope: &Arc<ConnectionScope>,
+        request: Request<Incoming>,
+    ) -> Result<Self, BadRequest> {
         let (parts, incoming) = request.into_parts();
         let mut draft = Draft::of(parts, &incoming)?;
+        if let Some(connection) = scope.bound() {
+            draft.bind(connection);
+        }
         let site = site_of(draft.fetch.kind, &draft.fetch.url, &draft.headers);
         if !context.push.enabled || !draft.is_lookable() {
             // The gateway plans nothing for an object.
@@ -67,6 +76,7 @@ impl Life {
         let upload = draft.fetch.has_body.then(|| SharedUpload::new(incoming));
         Ok(Self {
             context: Arc::clone(context),
+            scope: Arc::clone(scope),
             draft,
             upload,
             policy: BasePolicy::Best,
@@ -215,7 +225,7 @@ impl Life {
         *request.method_mut() = self.draft.method.clone();
         *request.uri_mut() = self.draft.uri.clone();
         *request.headers_mut() = direct_headers(&self.draft);
-        let client = self.context.direct.clone();
+        let client = self.scope.direct(&self.context.direct);
         Box::pin(async move { client.fetch(request).await })
     }
 }

@@ -145,7 +145,7 @@ impl Life {
             }
             let mut until = entered + time;
             match load.manifest() {
-                Progress::Planned | Progress::Complete(..) | Progress::Broken => {
+                Progress::Planned | Progress::Complete(_) | Progress::Broken => {
                     return self.not_promised(PhaseExit::ManifestNotFound).await;
                 }
                 // The manifest's stream begins before the page's: what is not here shortly after that, is none.

@@ -45,6 +45,7 @@ use crate::{
     bundle::Loads,
     config::{Fallback, PushSettings},
     counters::Counters,
+    listener::ConnectionScope,
     pages::{Failure, Page},
     session::Gateway,
     store::Store,
@@ -110,14 +111,19 @@ impl Exit {
     }
 }
 
-/// Answers a request in absolute form.
-pub async fn answer(context: &Arc<Context>, request: Request<Incoming>) -> Response<ProxyBody> {
+/// Answers a request in absolute form that came on this connection.
+pub async fn answer(
+    context: &Arc<Context>,
+    scope: &Arc<ConnectionScope>,
+    request: Request<Incoming>,
+) -> Response<ProxyBody> {
     context.counters.requests.one();
-    let exit = match life::Life::new(context, request) {
+    scope.asked(request.headers());
+    let exit = match life::Life::new(context, scope, request) {
         Ok(life) => life.run().await,
         Err(bad) => Exit::Refused(Failure::Request(bad)),
     };
-    match exit {
+    let response = match exit {
         Exit::Forwarded(response) | Exit::Cached(response) | Exit::Promised(response) => response,
         Exit::Direct(response) => {
             context.counters.direct_requests.one();
@@ -128,7 +134,9 @@ pub async fn answer(context: &Arc<Context>, request: Request<Incoming>) -> Respo
             debug!(?failure, "request without response");
             page_response(&failure.page())
         }
-    }
+    };
+    scope.answered(&response);
+    response
 }
 
 /// A page as the answer to a request.

@@ -313,6 +313,7 @@ impl Relay {
             kind: FetchKind::Object,
             context: FetchContext {
                 delivery: Delivery::Own,
+                connection: self.fetch.context.connection,
                 ..FetchContext::default()
             },
             ..self.fetch.clone()

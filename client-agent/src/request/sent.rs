@@ -245,6 +245,7 @@ impl Life {
             self.forget_stored().await;
         }
         let store = self.context.store.clone();
+        let bound = self.draft.is_bound();
         let (exit, source) = match (body, content_hash.map(ContentHash::from_bytes)) {
             (BodyPlace::Held, None) => return None,
             (BodyPlace::Held, Some(chk)) => {
@@ -252,16 +253,18 @@ impl Life {
                     return Some(self.held_is_missing(chk, exchange.hop()));
                 };
                 self.context.counters.held_hits.one();
-                store
-                    .put_held(self.query(), status, &fields, chk, stored.length())
-                    .await;
+                if !bound {
+                    store
+                        .put_held(self.query(), status, &fields, chk, stored.length())
+                        .await;
+                }
                 (PhaseExit::SentHeld, Source::Stored(Box::new(stored)))
             }
             (BodyPlace::None, _) => {
-                if status == StatusCode::NOT_MODIFIED {
-                    store.freshen(self.query(), &fields).await;
-                } else {
-                    store.put_bodyless(self.query(), status, &fields).await;
+                match (bound, status) {
+                    (true, _) => {}
+                    (false, StatusCode::NOT_MODIFIED) => store.freshen(self.query(), &fields).await,
+                    (false, _) => store.put_bodyless(self.query(), status, &fields).await,
                 }
                 (PhaseExit::SentForwarded, Source::Empty)
             }
@@ -271,8 +274,8 @@ impl Life {
             }
         };
         let tee = match &source {
-            Source::Gateway(..) => store.tee(self.query(), status, &fields),
-            Source::Empty | Source::Pushed(_) | Source::Stored(_) => None,
+            Source::Gateway(..) if !bound => store.tee(self.query(), status, &fields),
+            Source::Gateway(..) | Source::Empty | Source::Pushed(_) | Source::Stored(_) => None,
         };
         let mut outgoing = self.outgoing(status, fields, source);
         outgoing.tee = tee;

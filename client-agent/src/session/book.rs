@@ -45,6 +45,8 @@ pub struct FetchContext {
     pub holding: Vec<ShortHash>,
     /// How the answer may come.
     pub delivery: Delivery,
+    /// The browser's connection, where logins are bound to connections; 0 elsewhere.
+    pub connection: u64,
 }
 
 impl Default for FetchContext {
@@ -55,6 +57,7 @@ impl Default for FetchContext {
             manifest: None,
             holding: Vec::new(),
             delivery: Delivery::Any,
+            connection: 0,
         }
     }
 }
@@ -171,6 +174,7 @@ impl Book {
             manifest: draft.context.manifest,
             holding: draft.context.holding.clone(),
             delivery: draft.context.delivery,
+            connection: draft.context.connection,
             seen: self.seen,
             resume: resume.clone(),
         };

@@ -95,13 +95,14 @@ impl TestAgent {
     /// Waits for what the status will show.
     pub(crate) async fn until(&self, what: &str, shows: impl Fn(&Status) -> bool) -> Status {
         let started = tokio::time::Instant::now();
+        let mut look = tokio::time::interval(Duration::from_millis(1));
         loop {
+            look.tick().await;
             let status = self.status();
             if shows(&status) {
                 return status;
             }
             assert!(started.elapsed() < PATIENCE, "never: {what}; {status:?}");
-            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 

@@ -150,6 +150,50 @@ impl RecordReader {
     }
 }
 
+/// What of a manifest may be kept: of responses with `no-store` (RFC 9111 section 5.2.2.5) neither URL nor head. Both ends
+/// keep the same bytes, whose CHK begins with the id of the next manifest's base. Entries keep their numbers.
+///
+/// # Errors
+/// The bytes are no manifest.
+pub fn keepable(manifest: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
+    let mut reader = RecordReader::new();
+    reader.push(manifest);
+    let mut records = Vec::new();
+    while let Some(record) = reader.next()? {
+        records.push(record);
+    }
+    let mut banned: Vec<u32> = Vec::new();
+    records.retain(|record| match record {
+        Record::Head(head) if forbids_storing(&head.fields) => {
+            banned.push(head.entry);
+            false
+        }
+        Record::Entry(_) | Record::Head(_) | Record::Withdrawn { .. } | Record::Planned => true,
+    });
+    let mut kept = Vec::with_capacity(manifest.len());
+    let mut number = 0_u32;
+    for record in &mut records {
+        if let Record::Entry(entry) = record {
+            if banned.contains(&number) {
+                entry.url.clear();
+            }
+            number = number.saturating_add(1);
+        }
+        encode_record(record, &mut kept)?;
+    }
+    Ok(kept)
+}
+
+fn forbids_storing(fields: &[HeaderField]) -> bool {
+    let mut controls = fields.iter().filter(|(name, _)| name == "cache-control");
+    controls.any(|(_, value)| {
+        value
+            .to_ascii_lowercase()
+            .windows(8)
+            .any(|part| part == b"no-store")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -197,6 +241,44 @@ mod tests {
             assert_eq!(found, records());
             assert!(reader.is_empty());
         }
+    }
+
+    #[test]
+    fn what_must_not_be_stored_is_not_kept() {
+        let head = |entry, control: &str| {
+            Record::Head(EntryHead {
+                entry,
+                status: 200,
+                scope: Scope::ThisPage,
+                vary: None,
+                cookie: None,
+                body: EntryBody::None,
+                fields: vec![("cache-control".to_owned(), control.as_bytes().to_vec())],
+            })
+        };
+        let entry = |url: &str| {
+            Record::Entry(Entry {
+                url: url.to_owned(),
+                destination: 5,
+            })
+        };
+        let encoded = |records: &[Record]| {
+            let mut bytes = Vec::new();
+            for record in records {
+                encode_record(record, &mut bytes).unwrap();
+            }
+            bytes
+        };
+        let whole = [
+            entry("/a"),
+            entry("/secret"),
+            head(1, "private, No-Store"),
+            head(0, "max-age=5"),
+            Record::Planned,
+        ];
+        let kept = [entry("/a"), entry(""), head(0, "max-age=5"), Record::Planned];
+        assert_eq!(keepable(&encoded(&whole)).unwrap(), encoded(&kept));
+        assert!(keepable(&[3, 255, 255, 255]).is_err());
     }
 
     proptest! {

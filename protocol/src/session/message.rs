@@ -157,6 +157,8 @@ pub struct Fetch {
     pub holding: Vec<ShortHash>,
     /// How the answer may come.
     pub delivery: Delivery,
+    /// The browser's connection, where logins are bound to connections (NTLM, Negotiate: RFC 4559); 0 elsewhere.
+    pub connection: u64,
     /// The newest fetch whose `Head` the agent has (section 5); 0 for none.
     pub seen: u64,
     /// Set when this repeats an earlier request from an offset (section 6).

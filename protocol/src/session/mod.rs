@@ -14,7 +14,9 @@ pub use headers::{
     HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
     encode_header_set,
 };
-pub use manifest::{Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record};
+pub use manifest::{
+    Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record, keepable,
+};
 pub use message::{
     Body, BodyCoding, BodyPlace, Cancel, Delivery, Failed, FailureReason, Fault, Fetch, FetchKind, Head,
     Hello, LinkHint, Message, Method, MirrorState, Notice, Preferences, Resume, SESSION_VERSION,

@@ -140,7 +140,7 @@ proptest! {
         let messages = [
             Message::Fetch(Fetch {
                 id, method: Method::Other(url.clone()), url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
-                has_body: true, page: id, held: Some([3; 32]), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, seen: id / 2,
+                has_body: true, page: id, held: Some([3; 32]), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, connection: id, seen: id / 2,
                 resume: Some(Resume { offset: id, validator: Validator::EntityTag(url.clone()) }),
             }),
             Message::Head(Head { fetch: id, status, headers: set, body: BodyPlace::Held, content_hash: None }),

@@ -46,7 +46,8 @@ struct Inner {
     /// Opens a new connection for every request: for the second try after a dead connection of the pool, which a pool
     /// that lost all its connections at once would answer with another dead one.
     fresh: Client<Connector, Upload>,
-    header_bytes: usize,
+    connector: Connector,
+    limits: Limits,
     timeouts: Timeouts,
     stats: Arc<OriginStats>,
 }
@@ -75,11 +76,41 @@ impl OriginClient {
             dialer,
             gates,
             pooled: http_client(connector.clone(), &config.limits, &config.timeouts),
-            fresh: http_client(connector, &fresh_limits, &config.timeouts),
-            header_bytes: config.limits.header_bytes.as_usize(),
+            fresh: http_client(connector.clone(), &fresh_limits, &config.timeouts),
+            connector,
+            limits: config.limits,
             timeouts: config.timeouts,
             stats,
         })))
+    }
+
+    /// A client with a pool of its own, of one unused connection to each host; all else is shared. For logins that are
+    /// bound to connections (NTLM, Negotiate: RFC 4559): requests that follow each other use the same connection, and
+    /// nobody else's do. The pool's connections close with the last clone.
+    #[must_use]
+    pub fn isolated(&self) -> Self {
+        let inner = &*self.0;
+        let limits = Limits {
+            idle_per_host: 1,
+            ..inner.limits
+        };
+        let pooled = http_client(inner.connector.clone(), &limits, &inner.timeouts);
+        Self(Arc::new(Inner {
+            dialer: Arc::clone(&inner.dialer),
+            gates: Arc::clone(&inner.gates),
+            // A login that begins anew on a new connection must find that again. A pool of one has no second dead one.
+            fresh: pooled.clone(),
+            pooled,
+            connector: inner.connector.clone(),
+            limits: inner.limits,
+            timeouts: inner.timeouts,
+            stats: Arc::clone(&inner.stats),
+        }))
+    }
+
+    /// How long it keeps unused connections.
+    pub fn pool_idle(&self) -> Duration {
+        self.0.timeouts.pool_idle
     }
 
     /// Sends one request and returns the response when its head is there; 1xx responses are skipped.
@@ -220,7 +251,7 @@ impl Inner {
             .iter()
             .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
             .sum();
-        if header_bytes > self.header_bytes {
+        if header_bytes > self.limits.header_bytes.as_usize() {
             return Err(FetchError::HeaderTooLarge);
         }
         let idle = self.timeouts.body_idle;

@@ -1,4 +1,10 @@
-//! What earlier visits of a page on this device taught: records of the cache around [`longhaul_page::learn`].
+//! What earlier visits of a page taught: records of the cache around [`longhaul_page::learn`].
+//!
+//! Each device has records of its own. What of a visit is [`Public`](Publicity::Public) also goes to records that all
+//! devices plan by, so that the first visit of a page on a device is planned by what others' scripts loaded. What was
+//! pushed for nothing is each device's own.
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use longhaul_cache::{Cache, RecordKind};
@@ -10,7 +16,10 @@ use longhaul_protocol::session::Used;
 use longhaul_types::{PublicKey, UnixTime};
 use url::Url;
 
-use super::plan::{BodyState, Plan};
+use super::{
+    plan::{BodyState, Plan},
+    publicity::Publicity,
+};
 
 /// Unplanned requests of one page load that are learned from: those of a page's scripts, not what it loads all day.
 const MAX_UNPLANNED: usize = 256;
@@ -19,37 +28,71 @@ const MAX_UNPLANNED: usize = 256;
 #[derive(Debug)]
 pub(crate) struct LearnedPlan {
     page: Url,
-    learned: Learned,
-    unplanned: Vec<(Url, Destination)>,
+    /// What the device taught.
+    own: Learned,
+    /// What all devices taught.
+    shared: Learned,
+    /// Whether this visit may teach other devices.
+    publicity: Publicity,
+    /// Those that were planned.
+    extras: BTreeSet<Url>,
+    unplanned: Vec<Unplanned>,
 }
 
-/// The records of a page, encoded, under their keys.
-pub(crate) struct LearnedRecords([(Vec<u8>, Vec<u8>); 2]);
+/// A request of the browser that was not planned.
+#[derive(Debug)]
+struct Unplanned {
+    url: Url,
+    destination: Destination,
+    /// Known when it is answered.
+    publicity: Option<Publicity>,
+}
+
+/// What a page load taught, to be kept.
+pub(crate) struct Lesson {
+    /// The device's records of the page, encoded, under their keys.
+    own: [(Vec<u8>, Vec<u8>); 2],
+    shared: Option<SharedLesson>,
+}
+
+/// What a page load taught that other devices may know.
+struct SharedLesson {
+    page: Url,
+    unplanned: Vec<(Url, Destination)>,
+    used: Vec<Url>,
+    now: UnixTime,
+}
 
 impl LearnedPlan {
-    /// What `device` taught about `page`.
-    pub(crate) async fn load(cache: Option<&Cache>, device: &PublicKey, page: &Url) -> Self {
-        let learned = match cache {
-            Some(cache) => {
-                let [exact, pattern] = keys(device, page);
-                let exact = cache.record(RecordKind::Plan, &exact).await;
-                let pattern = cache.record(RecordKind::Plan, &pattern).await;
-                // A damaged record is as good as none.
-                Learned::read(page, exact.as_deref(), pattern.as_deref()).ok()
-            }
-            None => None,
+    /// What is known about `page` for `device`. `publicity` says whether this visit may teach other devices.
+    pub(crate) async fn load(
+        cache: Option<&Cache>,
+        device: &PublicKey,
+        page: &Url,
+        publicity: Publicity,
+    ) -> Self {
+        let (own, shared) = match cache {
+            Some(cache) => (read(cache, device, page).await, read(cache, &NOBODY, page).await),
+            None => (Learned::new(page), Learned::new(page)),
         };
         Self {
             page: page.clone(),
-            learned: learned.unwrap_or_else(|| Learned::new(page)),
+            own,
+            shared,
+            publicity,
+            extras: BTreeSet::new(),
             unplanned: Vec::new(),
         }
     }
 
-    /// What scripts of the page loaded before.
-    pub(crate) fn extras(&self, now: UnixTime) -> Vec<Reference> {
-        let extras = self.learned.extras(now).into_iter();
+    /// What scripts of the page loaded before, on this device or another.
+    pub(crate) fn extras(&mut self, now: UnixTime) -> Vec<Reference> {
+        let known = self.own.extras(now).into_iter().chain(self.shared.extras(now));
+        let extras: Vec<_> = known
+            .filter(|extra| !self.own.suppressed(&extra.url, now) && self.extras.insert(extra.url.clone()))
+            .collect();
         extras
+            .into_iter()
             .map(|extra| {
                 let reference = Reference::new(extra.url, extra.destination);
                 Reference {
@@ -61,26 +104,36 @@ impl LearnedPlan {
             .collect()
     }
 
-    /// Whether pushing it was in vain before.
+    /// Whether pushing it to this device was in vain before. Others may load the page with another browser.
     pub(crate) fn is_suppressed(&self, url: &Url, now: UnixTime) -> bool {
-        self.learned.suppressed(url, now)
+        self.own.suppressed(url, now)
     }
 
     /// The browser asked for what was not planned.
     pub(crate) fn unplanned(&mut self, url: &Url, request: &HeaderMap) {
         if self.unplanned.len() < MAX_UNPLANNED {
-            self.unplanned.push((url.clone(), destination(url, request)));
+            self.unplanned.push(Unplanned {
+                url: url.clone(),
+                destination: destination(url, request),
+                publicity: None,
+            });
         }
     }
 
-    /// Learns from a page load that is over; the records to be kept.
-    pub(crate) fn learn(
-        &mut self,
-        device: &PublicKey,
-        plan: &Plan,
-        used: &Used,
-        now: UnixTime,
-    ) -> LearnedRecords {
+    /// What was not planned is answered.
+    pub(crate) fn answered(&mut self, url: &Url, publicity: Publicity) {
+        for unplanned in self
+            .unplanned
+            .iter_mut()
+            .filter(|unplanned| unplanned.url == *url)
+        {
+            // Once personal, always personal.
+            unplanned.publicity = Some(unplanned.publicity.unwrap_or(publicity).and(publicity));
+        }
+    }
+
+    /// Learns from a page load that is over.
+    pub(crate) fn learn(&mut self, device: &PublicKey, plan: &Plan, used: &Used, now: UnixTime) -> Lesson {
         let is_whole = plan.is_closed()
             && !plan.has_open()
             && plan.bodies(BodyState::Waiting) == 0
@@ -99,31 +152,122 @@ impl LearnedPlan {
                 unused.push(Unused { url, held });
             }
         }
-        self.learned.update(&Visit {
-            asked_unplanned: &self.unplanned,
+        let asked: Vec<_> = self
+            .unplanned
+            .iter()
+            .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
+            .collect();
+        self.own.update(&Visit {
+            asked_unplanned: &asked,
             pushed_used: &taken,
             pushed_unused: &unused,
             now,
         });
         let [exact, pattern] = keys(device, &self.page);
-        LearnedRecords([
-            (exact, self.learned.page_record()),
-            (pattern, self.learned.pattern_record()),
-        ])
+        Lesson {
+            own: [
+                (exact, self.own.page_record()),
+                (pattern, self.own.pattern_record()),
+            ],
+            shared: self
+                .publicity
+                .is_public()
+                .then(|| self.share(plan, taken, unused, now)),
+        }
     }
-}
 
-impl LearnedRecords {
-    pub(crate) async fn store(self, cache: &Cache) {
-        for (key, record) in self.0 {
-            cache
-                .put_record(RecordKind::Plan, &key, Bytes::from(record))
-                .await;
+    /// What of it other devices may know. What is added must be public; that what is known already was needed again
+    /// tells nothing.
+    fn share(&self, plan: &Plan, taken: Vec<Url>, unused: Vec<Unused>, now: UnixTime) -> SharedLesson {
+        let is_public_url = |url: &Url| Publicity::of_url(url, now).is_public();
+        let mut unplanned: Vec<_> = self
+            .unplanned
+            .iter()
+            .filter(|unplanned| unplanned.publicity.is_some_and(Publicity::is_public))
+            .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
+            .collect();
+        // What only this device knew, perhaps from visits with cookies.
+        let extras = plan.entries().map(|(_, entry)| entry).filter(|entry| {
+            let url = &entry.reference.url;
+            let is_public = entry.answered().is_some_and(|answered| {
+                let was_anonymous = answered.cookie.is_none();
+                was_anonymous
+                    && Publicity::of(&HeaderMap::new(), answered.status, &answered.headers).is_public()
+            });
+            is_public && self.extras.contains(url) && taken.contains(url)
+        });
+        unplanned.extend(extras.map(|entry| (entry.reference.url.clone(), entry.reference.destination)));
+        unplanned.retain(|(url, _)| is_public_url(url));
+        let held = unused
+            .into_iter()
+            // The browser may have had it: no reason to stop planning it for others.
+            .filter(|unused| unused.held == HeldFresh::Possible)
+            .map(|unused| unused.url);
+        let asked = self.unplanned.iter().map(|unplanned| unplanned.url.clone());
+        SharedLesson {
+            page: self.page.clone(),
+            used: taken
+                .into_iter()
+                .chain(held)
+                .chain(asked)
+                .filter(is_public_url)
+                .collect(),
+            unplanned,
+            now,
         }
     }
 }
 
-/// Of the page and of its pattern. They tell what one user's browser did, so a device's records are its own.
+impl Lesson {
+    pub(crate) async fn store(self, cache: &Cache) {
+        for (key, record) in self.own {
+            put(cache, &key, record).await;
+        }
+        if let Some(shared) = self.shared {
+            shared.store(cache).await;
+        }
+    }
+}
+
+impl SharedLesson {
+    /// Reads the records again, for other devices may have taught something meanwhile.
+    async fn store(self, cache: &Cache) {
+        let mut learned = read(cache, &NOBODY, &self.page).await;
+        let before = [learned.page_record(), learned.pattern_record()];
+        learned.update(&Visit {
+            asked_unplanned: &self.unplanned,
+            pushed_used: &self.used,
+            // What one browser does not ask for another may need.
+            pushed_unused: &[],
+            now: self.now,
+        });
+        let after = [learned.page_record(), learned.pattern_record()];
+        let keys = keys(&NOBODY, &self.page);
+        for ((key, before), after) in keys.into_iter().zip(before).zip(after) {
+            if after != before {
+                put(cache, &key, after).await;
+            }
+        }
+    }
+}
+
+/// The records of a page. A damaged one is as good as none.
+async fn read(cache: &Cache, device: &PublicKey, page: &Url) -> Learned {
+    let [exact, pattern] = keys(device, page);
+    let exact = cache.record(RecordKind::Plan, &exact).await;
+    let pattern = cache.record(RecordKind::Plan, &pattern).await;
+    Learned::read(page, exact.as_deref(), pattern.as_deref()).unwrap_or_else(|_| Learned::new(page))
+}
+
+async fn put(cache: &Cache, key: &[u8], record: Vec<u8>) {
+    cache.put_record(RecordKind::Plan, key, Bytes::from(record)).await;
+}
+
+/// In the place of a device's key in the keys of shared records: a point of small order, which is no device's.
+const NOBODY: PublicKey = PublicKey::from_bytes([0; 32]);
+
+/// Of the page and of its pattern. They tell what one user's browser did, so a device's records are its own; see
+/// [`Publicity`] for what is shared.
 fn keys(device: &PublicKey, page: &Url) -> [Vec<u8>; 2] {
     let keys = RecordKeys::of(page);
     [keys.page, keys.pattern].map(|key| {

@@ -4,14 +4,14 @@ mod subresource;
 mod tap;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::policy;
 use longhaul_page::{Reference, ReferrerPolicy, jar::Jar, predict::Predictor};
-use longhaul_protocol::session::{Used, Withdrawal};
+use longhaul_protocol::session::{Record, Used, Withdrawal, keepable};
 use tokio::sync::watch;
 use url::Url;
 
@@ -23,9 +23,10 @@ use super::{
     memory::ManifestMemory,
     mirror::short,
     plan::{BodyState, Match, Plan, PlanLimits},
+    publicity::Publicity,
     push::PushBody,
 };
-use crate::fetch::Promise;
+use crate::{fetch::Promise, store::BodyReader};
 
 /// One page load.
 pub(crate) struct PageLoad {
@@ -38,6 +39,8 @@ pub(crate) struct PageLoad {
     written: OnceLock<Vec<u8>>,
     /// Bodies that wait to be pushed.
     bodies: Mutex<BTreeMap<u32, PushBody>>,
+    /// Entries whose bodies the agent wants and the cache has lost.
+    missing: Mutex<BTreeSet<u32>>,
     /// Where the classes of open pushes are changed.
     classes: Mutex<BTreeMap<u32, watch::Sender<u8>>>,
     jar: Mutex<Jar>,
@@ -98,6 +101,7 @@ impl PageLoad {
             context,
             plan: Mutex::new(Plan::new(url, PlanLimits::default(), before)),
             bodies: Mutex::default(),
+            missing: Mutex::default(),
             classes: Mutex::default(),
             jar: Mutex::new(jar),
             learned: Mutex::new(learned),
@@ -150,9 +154,7 @@ impl PageLoad {
         let (records, entries) = {
             let mut plan = self.plan();
             let records = plan.take_records();
-            let entries = records
-                .iter()
-                .filter(|record| matches!(record, longhaul_protocol::session::Record::Entry(_)));
+            let entries = records.iter().filter(|record| matches!(record, Record::Entry(_)));
             let entries = entries.count() as u64;
             (records, entries)
         };
@@ -191,11 +193,11 @@ impl PageLoad {
             let plan = self.plan();
             (plan.hashes(), plan.page().clone())
         };
-        let memory = ManifestMemory {
-            bytes: bytes.clone(),
-            hashes,
-        };
-        memory.store(cache, &self.context.device, &page).await;
+        // What was written here can be read.
+        if let Ok(bytes) = keepable(bytes) {
+            let memory = ManifestMemory { bytes, hashes };
+            memory.store(cache, &self.context.device, &page).await;
+        }
     }
 
     /// Whether an entry answers a request of the browser; waits for the entry's head.
@@ -222,6 +224,11 @@ impl PageLoad {
         Some(Promise { page: self.id, entry })
     }
 
+    /// What no entry answered has an answer.
+    pub(super) fn unplanned_answered(&self, url: &Url, publicity: Publicity) {
+        lock(&self.learned).answered(url, publicity);
+    }
+
     /// The browser asked for these.
     pub(super) fn ask(&self, entries: &[u32]) {
         let risen = self.plan().ask(entries);
@@ -238,7 +245,11 @@ impl PageLoad {
     /// The agent does not have an entry's body.
     pub(super) async fn want(&self, entry: u32) {
         self.context.counters().wanted();
-        let hash = self.plan().get(entry).and_then(|entry| entry.hash);
+        let hash = {
+            let plan = self.plan();
+            let found = plan.get(entry).filter(|found| found.answered().is_some());
+            found.and_then(|found| found.hash)
+        };
         if let Some(hash) = hash {
             self.context.mirror.remove(&[short(&hash)]).await;
         }
@@ -246,19 +257,26 @@ impl PageLoad {
             (Some(cache), Some(hash)) => cache.body(hash).await,
             (None, _) | (_, None) => None,
         };
-        match body {
-            Some(body) => {
-                lock(&self.bodies).insert(entry, PushBody::Again(Box::new(body)));
-                self.plan().want(entry);
+        match (body, hash) {
+            (Some(body), _) => self.push_again(entry, BodyReader::of_stored(body)),
+            (None, Some(_)) => {
+                lock(&self.missing).insert(entry);
             }
-            None => self.plan().withdraw(entry, Withdrawal::Failed),
+            (None, None) => self.plan().withdraw(entry, Withdrawal::Failed),
         }
+        self.wake();
+    }
+
+    /// Pushes a body once more, if that was not done too often.
+    fn push_again(&self, entry: u32, body: BodyReader) {
+        lock(&self.bodies).insert(entry, PushBody::Again(body));
+        self.plan().want(entry);
         self.wake();
     }
 
     /// The page load is over: what the browser took.
     pub(super) async fn used(&self, used: &Used) {
-        let records = {
+        let lesson = {
             let mut learned = lock(&self.learned);
             let plan = self.plan();
             self.context.counters().taken(plan.taken(used));
@@ -266,7 +284,7 @@ impl PageLoad {
         };
         self.keep_manifest().await;
         if let Some(cache) = self.context.cache() {
-            records.store(cache).await;
+            lesson.store(cache).await;
         }
     }
 
@@ -274,6 +292,7 @@ impl PageLoad {
     pub(super) fn abandon(&self) {
         self.plan().abandon();
         lock(&self.bodies).clear();
+        lock(&self.missing).clear();
         lock(&self.classes).clear();
         // Where somebody writes to it at this moment, it ends with the page load.
         if let Ok(mut manifest) = self.manifest.try_lock() {

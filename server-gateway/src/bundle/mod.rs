@@ -2,7 +2,8 @@
 //!
 //! `load` is one page load: its `tap` looks through the page while it is sent, `subresource` fetches what is found, and
 //! `drive` starts both fetches and pushes in the order of the `plan`. `manifest` writes the records, `push` the bodies,
-//! `memory` keeps a manifest as the next one's base, `learned` what visits taught. `mirror` is what the agent holds.
+//! `memory` keeps a manifest as the next one's base, `learned` what visits taught, of which
+//! `publicity` says whom it may be told to. `mirror` is what the agent holds.
 mod context;
 mod counters;
 mod learned;
@@ -11,6 +12,7 @@ mod manifest;
 mod memory;
 mod mirror;
 mod plan;
+mod publicity;
 mod push;
 mod registry;
 

@@ -5,7 +5,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use longhaul_http::policy;
 use longhaul_page::{CrossOrigin, Destination, Discovery, MediaType, Reference, discover_link_header};
 use longhaul_protocol::session::{Ask, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want};
@@ -15,17 +15,23 @@ use tracing::Instrument as _;
 use url::Url;
 
 use super::{
-    context::{BundleContext, lock},
+    context::{BundleContext, lock, now},
     learned::LearnedPlan,
     load::{PageLoad, PageStart, PageTap, drive, redirection},
     memory::ManifestMemory,
+    publicity::Publicity,
 };
-use crate::fetch::{BodyTap, Outgoing, PageHead, PageLoads, Promise};
+use crate::{
+    fetch::{BodyEnd, BodyTap, Outgoing, PageHead, PageLoads, Promise},
+    store::Confirmed,
+};
 
 /// Page loads that a session has at a time: the tabs that somebody opens at once. The oldest gives way.
 const MAX_LOADS: usize = 8;
 /// Entries that one message names at most; a page has fewer.
 const MAX_NAMED: usize = 4096;
+/// The browser waits for its 304 while the page that it has is looked through: what is behind so much is not.
+const MAX_REVISITED: usize = 8 * 1024 * 1024;
 
 /// The page loads of one session.
 pub(crate) struct Bundles {
@@ -117,6 +123,47 @@ impl Bundles {
         if fetch.kind != FetchKind::Page {
             return None;
         }
+        if head.status == StatusCode::NOT_MODIFIED {
+            self.revisit(fetch, outgoing, head).await;
+            return None;
+        }
+        self.load_page(fetch, outgoing, head).await
+    }
+
+    /// A page that the browser has and the origin confirmed: what it loads is found in the body that the store has.
+    async fn revisit(&self, fetch: &Fetch, outgoing: &Outgoing, head: PageHead<'_>) {
+        let context = &self.context;
+        let store = &context.gateway.store;
+        let confirmed = store.confirmed(&context.device, outgoing, head.headers).await;
+        let Some(Confirmed { headers, mut body }) = confirmed else {
+            return;
+        };
+        let head = PageHead {
+            status: StatusCode::OK,
+            headers: &headers,
+        };
+        let Some(mut tap) = self.load_page(fetch, outgoing, head).await else {
+            return;
+        };
+        let mut read = 0;
+        while let Some(Ok(chunk)) = body.next().await {
+            tap.chunk(&chunk).await;
+            read += chunk.len();
+            if read >= MAX_REVISITED {
+                return;
+            }
+        }
+        if let Some(hash) = body.chk() {
+            tap.end(BodyEnd::Complete(hash)).await;
+        }
+    }
+
+    async fn load_page(
+        &self,
+        fetch: &Fetch,
+        outgoing: &Outgoing,
+        head: PageHead<'_>,
+    ) -> Option<Box<dyn BodyTap>> {
         let mut url = Url::parse(&fetch.url).ok()?;
         url.set_fragment(None);
         let target = redirection(&url, head.status, head.headers);
@@ -135,6 +182,8 @@ impl Bundles {
                 .filter(|memory| memory.id() == id),
             (None, _) | (_, None) => None,
         };
+        let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers)
+            .and(Publicity::of_url(&url, now()));
         let start = PageStart {
             id: fetch.id,
             url: url.clone(),
@@ -142,7 +191,7 @@ impl Bundles {
             sent: &outgoing.parts.headers,
             response: head.headers,
             base,
-            learned: LearnedPlan::load(context.cache(), &context.device, &url).await,
+            learned: LearnedPlan::load(context.cache(), &context.device, &url, publicity).await,
         };
         let load = Arc::new(PageLoad::new(Arc::clone(context), start));
         self.run(&load);
@@ -190,6 +239,15 @@ impl PageLoads for Bundles {
             let url = Url::parse(&fetch.url).ok()?;
             load.promise(&url, &outgoing.browser).await
         })
+    }
+
+    fn answered(&self, fetch: &Fetch, outgoing: &Outgoing, head: PageHead<'_>) {
+        if outgoing.parts.method == Method::GET
+            && let (Some(load), Ok(url)) = (self.load(fetch.page), Url::parse(&fetch.url))
+        {
+            let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers);
+            load.unplanned_answered(&url, publicity);
+        }
     }
 
     fn page<'a>(

@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_codec::BodyTraits;
 use longhaul_driver::{EarlyData, End, OpenOptions};
 use longhaul_http::policy::Reload;
+use longhaul_origin::OriginClient;
 use longhaul_protocol::session::{
     BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, encode,
 };
@@ -137,7 +138,11 @@ async fn download(
         reload: Reload::None,
         purpose: Purpose::Asked,
     };
-    let stored = context.gateway.store.fetch(lookup).await?;
+    let store = &context.gateway.store;
+    let stored = match &outgoing.login {
+        None => store.fetch(lookup).await?,
+        Some(login) => store.pass(lookup, login).await?,
+    };
     respond(context, fetch, outgoing, stored).await
 }
 
@@ -146,6 +151,7 @@ fn may_be_promised(fetch: &Fetch, outgoing: &Outgoing) -> bool {
         && fetch.page != 0
         && fetch.delivery == Delivery::Any
         && fetch.resume.is_none()
+        && outgoing.login.is_none()
         && outgoing.parts.method == Method::GET
         && ![header::RANGE, header::AUTHORIZATION]
             .iter()
@@ -182,8 +188,7 @@ async fn upload(
     };
     let body = UploadBody::new(context.window_key, &announced, incoming);
     let cause = body.failure();
-    let Outgoing { parts, browser } = outgoing;
-    let stored = context.gateway.store.upload(context.device, parts, browser, body);
+    let stored = context.gateway.store.upload(context.device, outgoing, body);
     stored.await.map_err(|failure| match cause.get() {
         // Only a body that broke off makes a request malformed that had been checked.
         Some(UploadError::Stream(_)) if failure.reason == FailureReason::Malformed => Unanswered::Gone,
@@ -212,6 +217,7 @@ async fn respond(
     let head = ResponseHead {
         context,
         fetch,
+        login: outgoing.login.as_deref(),
         status,
         headers: &headers,
     };
@@ -234,9 +240,17 @@ async fn tap(
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Box<dyn BodyTap>> {
+    if outgoing.login.is_some() {
+        return None;
+    }
     let is_page =
         fetch.kind == FetchKind::Page && fetch.resume.is_none() && outgoing.parts.method == Method::GET;
     if !is_page {
+        if fetch.kind == FetchKind::Object && fetch.page != 0 {
+            context
+                .loads
+                .answered(fetch, outgoing, PageHead { status, headers });
+        }
         return None;
     }
     context
@@ -249,6 +263,8 @@ async fn tap(
 struct ResponseHead<'a> {
     context: &'a Arc<SessionContext>,
     fetch: &'a Fetch,
+    /// See [`Outgoing::login`].
+    login: Option<&'a OriginClient>,
     status: StatusCode,
     headers: &'a HeaderMap,
 }
@@ -266,6 +282,7 @@ impl ResponseHead<'_> {
         let Self {
             context,
             fetch,
+            login,
             status,
             headers,
         } = self;
@@ -292,7 +309,9 @@ impl ResponseHead<'_> {
         let class = class_of(fetch.kind, length, headers);
         let mut responder = Responder::new(Arc::clone(context), wire, class, length, offset);
         let relayed = relay(&mut responder, body, coder).await?;
-        if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, responder.into_stream()) {
+        // The agent does not keep the answers of connection-bound logins.
+        let stream = responder.into_stream().filter(|_| login.is_none());
+        if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
             let (loads, headers) = (Arc::clone(&context.loads), headers.clone());
             // Ends with the session at the latest; the fetch itself is over.
             tokio::spawn(async move {

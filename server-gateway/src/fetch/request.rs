@@ -1,4 +1,6 @@
 //! From a `Fetch` to the request that goes to the origin.
+use std::time::Instant;
+
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
     header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, TE},
@@ -14,7 +16,7 @@ use longhaul_protocol::session::{
 };
 
 use super::Failure;
-use crate::session::SessionContext;
+use crate::{logins::Login, session::SessionContext};
 
 /// The gateway's place in `Via`: one Longhaul proxy, the agent, is before it.
 const PROXIES_BEFORE: usize = 1;
@@ -35,6 +37,8 @@ pub(crate) struct Outgoing {
     pub(crate) parts: Parts,
     /// The browser's own fields.
     pub(crate) browser: HeaderMap,
+    /// By whom it is sent where logins are bound to connections: its response then concerns nobody else.
+    pub(crate) login: Option<Login>,
 }
 
 /// Checks a fetch and makes the origin's request of it.
@@ -45,7 +49,16 @@ pub(crate) fn outgoing(
 ) -> Result<Outgoing, Failure> {
     let fields = decode(context, fetch)?;
     let browser = header_map(&fields)?;
-    prepare(fetch, browser, arrived)
+    let login = context.logins.client_for(
+        fetch.connection,
+        &browser,
+        &context.gateway.origin,
+        Instant::now(),
+    );
+    Ok(Outgoing {
+        login,
+        ..prepare(fetch, browser, arrived)?
+    })
 }
 
 /// Decodes the header set, which from now on may serve as a base.
@@ -97,7 +110,11 @@ fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Outgoi
     parts.headers = origin_headers(fetch, &method, &browser, arrived);
     parts.method = method;
     parts.uri = uri;
-    Ok(Outgoing { parts, browser })
+    Ok(Outgoing {
+        parts,
+        browser,
+        login: None,
+    })
 }
 
 /// docs/protocol/session.md section 3.
@@ -172,6 +189,7 @@ mod tests {
             manifest: None,
             holding: Vec::new(),
             delivery: Delivery::Any,
+            connection: 0,
             seen: 0,
             resume: None,
         }

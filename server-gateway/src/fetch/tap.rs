@@ -14,6 +14,9 @@ pub(crate) trait PageLoads: Send + Sync {
     /// entry that is being fetched. Only asked for GET without body and without `Range`, `Authorization` and resumption.
     fn promised<'a>(&'a self, fetch: &'a Fetch, outgoing: &'a Outgoing) -> BoxFuture<'a, Option<Promise>>;
 
+    /// The response to an object's fetch, which no entry answered, has come.
+    fn answered(&self, fetch: &Fetch, outgoing: &Outgoing, head: PageHead<'_>);
+
     /// A page's response has come. Called before its `Head` is sent, so what this sends is before it; a tap gets the
     /// body. Only called for GET, without resumption; the status may be any.
     fn page<'a>(
@@ -39,7 +42,7 @@ pub(crate) struct Promise {
     pub(crate) entry: u32,
 }
 
-/// The response to a page's fetch.
+/// The head of a response to a page's fetch, or to one of a page's objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageHead<'a> {
     pub(crate) status: StatusCode,

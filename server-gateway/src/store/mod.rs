@@ -7,6 +7,7 @@
 //!
 //! Bodies are kept decoded, under their CHK. What is shareable in the strict sense of [`longhaul_http::policy`] is in
 //! the shared partition; everything else that may be stored is in the partition of the device that asked for it.
+mod confirmed;
 mod feed;
 mod flight;
 mod flights;
@@ -34,16 +35,22 @@ use longhaul_origin::OriginClient;
 use longhaul_types::PublicKey;
 use tokio::sync::Semaphore;
 
-pub(crate) use self::reader::{BodyFault, BodyReader};
+pub(crate) use self::{
+    confirmed::Confirmed,
+    reader::{BodyFault, BodyReader},
+};
 use self::{
     flight::{Landed, LandedBody},
     flights::{Boarding, Flights},
     reader::FlightReader,
     rules::{Candidate, Keeping},
-    trip::{StandIn, Trip, Upload, now},
+    trip::{Sharing, StandIn, Trip, Upload, now},
     writes::Writes,
 };
-use crate::{fetch::Failure, metrics::CacheCounters};
+use crate::{
+    fetch::{Failure, Outgoing},
+    metrics::CacheCounters,
+};
 
 /// The cache and the client for origins. Clones share everything.
 #[derive(Clone)]
@@ -181,6 +188,16 @@ impl Store {
         self.fly(lookup, wanted, stale).await
     }
 
+    /// Sends a request without body past the cache, by a client of its own. Nothing of it is shared or stored.
+    ///
+    /// # Errors
+    /// There is no response.
+    pub(crate) async fn pass(&self, lookup: Lookup, client: &OriginClient) -> Result<Stored, Failure> {
+        let trip = self.trip(&lookup, Reload::Bypass, None, None);
+        self.solo(&lookup, trip.past_the_cache(client.clone()), None)
+            .await
+    }
+
     /// Sends a request with body. Nothing of it is repeated, shared or stored.
     ///
     /// # Errors
@@ -188,8 +205,7 @@ impl Store {
     pub(crate) async fn upload<B>(
         &self,
         device: PublicKey,
-        parts: Parts,
-        browser: HeaderMap,
+        outgoing: Outgoing,
         body: B,
     ) -> Result<Stored, Failure>
     where
@@ -199,12 +215,15 @@ impl Store {
         let upload: Upload = body.map_err(Into::into).boxed_unsync();
         let lookup = Lookup {
             device,
-            parts,
-            browser,
+            parts: outgoing.parts,
+            browser: outgoing.browser,
             reload: Reload::None,
             purpose: Purpose::Asked,
         };
-        let trip = self.trip(&lookup, Reload::None, None, None);
+        let mut trip = self.trip(&lookup, Reload::None, None, None);
+        if let Some(client) = &outgoing.login {
+            trip = trip.past_the_cache(OriginClient::clone(client));
+        }
         self.solo(&lookup, trip, Some(upload)).await
     }
 
@@ -281,6 +300,8 @@ impl Store {
     fn trip(&self, lookup: &Lookup, wanted: Reload, stale: Option<Candidate>, key: Option<[u8; 32]>) -> Trip {
         Trip {
             inner: Arc::clone(&self.0),
+            client: self.0.origin.clone(),
+            sharing: Sharing::Allowed,
             device: lookup.device,
             parts: lookup.parts.clone(),
             browser: lookup.browser.clone(),

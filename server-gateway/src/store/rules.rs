@@ -202,6 +202,11 @@ fn has_same_cookies(stored: &StoredResponse, response: &HeaderMap, request: &Hea
     if explicit && directive(response, "private").is_none() {
         return true;
     }
+    has_cookies_of(stored, request)
+}
+
+/// Whether a stored response was fetched with the cookies of this request, or both are without.
+pub(super) fn has_cookies_of(stored: &StoredResponse, request: &HeaderMap) -> bool {
     let fetched_with = stored.request_fields.iter().find(|(name, _)| name == COOKIES);
     fetched_with.map(|(_, key)| key.as_slice()) == vary::cookie_key(request).as_ref().map(<[u8; 8]>::as_slice)
 }
@@ -350,7 +355,7 @@ fn fields(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Fields from the cache; what is no field, like the key of the cookies, is passed over.
-fn header_map(fields: &[(String, Vec<u8>)]) -> HeaderMap {
+pub(super) fn header_map(fields: &[(String, Vec<u8>)]) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (

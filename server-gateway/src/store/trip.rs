@@ -13,7 +13,7 @@ use longhaul_http::{
     conditional::{RangeAnswer, range_answer},
     policy::{Reload, invalidates},
 };
-use longhaul_origin::{FetchError, OriginBody};
+use longhaul_origin::{FetchError, OriginBody, OriginClient};
 use longhaul_protocol::session::FailureReason;
 use longhaul_types::{ContentHash, PublicKey, UnixTime};
 
@@ -34,6 +34,9 @@ pub(super) type Upload = UnsyncBoxBody<Bytes, BoxError>;
 /// What a flight is to fetch.
 pub(super) struct Trip {
     pub(super) inner: Arc<Inner>,
+    /// Who asks the origin.
+    pub(super) client: OriginClient,
+    pub(super) sharing: Sharing,
     pub(super) device: PublicKey,
     /// The request as it goes to the origin, but for the conditions of `stale`.
     pub(super) parts: Parts,
@@ -48,6 +51,15 @@ pub(super) struct Trip {
     pub(super) epoch: Epoch,
     /// Under which the flight is found by others.
     pub(super) key: Option<[u8; 32]>,
+}
+
+/// Whether the response may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// As far as its fields allow it.
+    Allowed,
+    /// It may not, whatever its fields say.
+    Forbidden,
 }
 
 /// Whether a stored response may stand in for a failing origin.
@@ -86,6 +98,15 @@ impl Drop for Ending {
 }
 
 impl Trip {
+    /// The same by another client; nobody gets the response but who asked for it.
+    pub(super) fn past_the_cache(self, client: OriginClient) -> Self {
+        Self {
+            client,
+            sharing: Sharing::Forbidden,
+            ..self
+        }
+    }
+
     /// Runs until the response has been fed to the flight, or nobody wants it any more.
     pub(super) async fn run(self, flight: Arc<Flight>, upload: Option<Upload>) {
         let _ending = Ending {
@@ -106,7 +127,7 @@ impl Trip {
     }
 
     async fn land(&self, flight: &Arc<Flight>, upload: Option<Upload>) -> Result<Option<Feed>, Failure> {
-        let may_keep = upload.is_none();
+        let may_keep = upload.is_none() && self.sharing == Sharing::Allowed;
         let received = match &self.stale {
             None => self.send(self.parts.clone(), upload).await?,
             Some(candidate) => match self.validate(candidate).await? {
@@ -192,7 +213,7 @@ impl Trip {
     /// Sends the request, and sends it again where its range was answered with what the browser cannot use.
     pub(super) async fn send(&self, parts: Parts, upload: Option<Upload>) -> Result<Received, FetchError> {
         let mut requested_at = now();
-        let origin = &self.inner.origin;
+        let origin = &self.client;
         let empty = || -> Upload {
             Empty::<Bytes>::new()
                 .map_err(|never| match never {})

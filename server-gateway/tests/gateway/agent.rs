@@ -85,6 +85,7 @@ pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str
         manifest: None,
         holding: Vec::new(),
         delivery: Delivery::Any,
+        connection: 0,
         seen: 0,
         resume: None,
     }

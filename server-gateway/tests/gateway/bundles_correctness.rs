@@ -9,7 +9,7 @@ use crate::{
     bundles_load::{Load, LoadReader, StreamEnd},
 };
 
-fn object(agent: &mut Agent, page: u64, url: &str, fields: &[(&str, &str)]) -> Fetch {
+pub(crate) fn object(agent: &mut Agent, page: u64, url: &str, fields: &[(&str, &str)]) -> Fetch {
     Fetch {
         page,
         kind: FetchKind::Object,

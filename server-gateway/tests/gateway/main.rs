@@ -10,7 +10,9 @@
 mod agent;
 mod bundles;
 mod bundles_correctness;
+mod bundles_learned;
 mod bundles_load;
+mod bundles_revisit;
 mod fetches;
 mod gateway;
 mod origin;

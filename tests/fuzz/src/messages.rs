@@ -63,6 +63,7 @@ fn messages() -> Vec<Message> {
             manifest: None,
             holding: Vec::new(),
             delivery: Delivery::Any,
+            connection: 0,
             seen: 0,
             resume: None,
         }),

@@ -5,7 +5,7 @@
 //! it. What was pushed for nothing leaves the plan for a time that doubles with every repetition; a request of the
 //! browser brings it back at once.
 //!
-//! Records tell what one user's browser did: keep them per device.
+//! Records tell what one user's browser did: keep them per device, or leave out what is somebody's.
 mod page;
 mod record;
 #[cfg(test)]
@@ -20,6 +20,11 @@ use url::Url;
 pub use self::record::RecordError;
 use self::record::{Evidence, Extra, MAX_EXTRAS, MAX_SUPPRESSED, MAX_URL, Record, Suppressed};
 use crate::Destination;
+
+/// Whether a value of a URL's query was plainly made at this moment or drawn at random.
+pub fn is_volatile(url: &Url, now: UnixTime) -> bool {
+    volatile::is_volatile(url.as_str(), now)
+}
 
 /// The keys under which the two records of a page are kept (with the device's key in front).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,6 +22,8 @@ const MAX_WAITING: u64 = 16 * 1024 * 1024;
 const MAX_PUSHING: usize = 64;
 /// Those whose acknowledgement is awaited, too. The agent allows 256 streams in all.
 const MAX_OPEN: usize = 160;
+/// Fetches and pushes at a time, beyond which no lost body is fetched.
+const MAX_TASKS: usize = MAX_URGENT_FETCHES + MAX_OPEN;
 /// How long the answers of what was found are awaited, which may be redirections, before the manifest says that no entry
 /// will follow.
 const MAX_REDIRECTING: Duration = Duration::from_secs(2);
@@ -36,6 +38,7 @@ pub(in crate::bundle) async fn drive(load: Arc<PageLoad>) {
     loop {
         changed.borrow_and_update();
         start_fetches(&load, &mut tasks);
+        start_repeats(&load, &mut tasks);
         // Bodies whose heads are still to be written wait for them.
         if !load.plan().has_records() {
             start_pushes(&load, &mut tasks);
@@ -108,6 +111,17 @@ fn start_fetches(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
         let Some(entry) = entry else { break };
         let load = Arc::clone(load);
         tasks.spawn(async move { subresource::fetch(&load, entry).await }.in_current_span());
+    }
+}
+
+/// Starts the fetches of bodies that the cache has lost.
+fn start_repeats(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
+    while tasks.len() < MAX_TASKS {
+        let Some(entry) = lock(&load.missing).pop_first() else {
+            break;
+        };
+        let load = Arc::clone(load);
+        tasks.spawn(async move { subresource::again(&load, entry).await }.in_current_span());
     }
 }
 

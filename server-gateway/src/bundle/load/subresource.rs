@@ -38,6 +38,8 @@ const MAX_HELD: Duration = Duration::from_secs(5);
 const MAX_AWAITED: ByteCount = ByteCount::new(4 * 1024 * 1024);
 /// What a held version of unknown length is taken for.
 const USUAL: u64 = 64 * 1024;
+/// How long the end of a body is awaited that was sent before: it is compared before it is sent again.
+const MAX_AGAIN: Duration = Duration::from_secs(30);
 /// Style sheets are read whole before they are sent, up to this size and for so long.
 const MAX_SEARCHED: usize = 2 * 1024 * 1024;
 const MAX_SEARCH: Duration = Duration::from_secs(5);
@@ -54,6 +56,20 @@ pub(super) async fn fetch(load: &PageLoad, entry: u32) {
             withdraw(load, entry, Withdrawal::Failed);
         }
     }
+}
+
+/// Fetches the body of an entry that the agent wants and the cache has lost. Another body than the one that the
+/// manifest told of is of no use.
+pub(super) async fn again(load: &PageLoad, entry: u32) {
+    let hash = load.plan().get(entry).and_then(|entry| entry.hash);
+    if let (Some(hash), Some(lookup)) = (hash, lookup(load, entry))
+        && let Ok(stored) = load.context.gateway.store.fetch(lookup).await
+        && let Content::Body(reader) = stored.content
+        && reader.chk_when_complete(MAX_AGAIN, MAX_AWAITED).await == Some(hash)
+    {
+        return load.push_again(entry, reader);
+    }
+    withdraw(load, entry, Withdrawal::Failed);
 }
 
 fn withdraw(load: &PageLoad, entry: u32, reason: Withdrawal) {

@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use longhaul_http::policy;
 use longhaul_page::{Reference, order::Position};
 use longhaul_protocol::session::{Entry, Record, Withdrawal};
 use longhaul_types::ContentHash;
@@ -329,6 +330,10 @@ impl Plan {
     pub(crate) fn hashes(&self) -> BTreeMap<String, ContentHash> {
         let known = self.entries.iter().filter_map(|entry| Some((entry, entry.hash?)));
         known
+            .filter(|(entry, _)| {
+                let answered = entry.answered();
+                answered.is_some_and(|answer| policy::agent_stores(answer.status, &answer.headers))
+            })
             .map(|(entry, hash)| (self.short(&entry.reference.url).to_owned(), hash))
             .collect()
     }

@@ -2,7 +2,6 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use longhaul_cache::StoredBody;
 use longhaul_page::Discovery;
 use longhaul_types::ContentHash;
 use tracing::debug;
@@ -16,8 +15,8 @@ pub(crate) enum PushBody {
     Arriving(VecDeque<Bytes>, Option<BodyReader>),
     /// An HTML document that is looked through while it comes: what it refers to is announced before it.
     Document(Box<ArrivingDocument>),
-    /// Once more, from the cache, uncoded if it came damaged.
-    Again(Box<StoredBody>),
+    /// Once more, whole in the cache or from the origin: uncoded, for it may have come damaged.
+    Again(BodyReader),
 }
 
 /// A document on its way from the origin.
@@ -90,7 +89,7 @@ impl PushBody {
         match self {
             Self::Arriving(_, rest) => rest.as_ref()?.chk(),
             Self::Document(document) => document.reader.chk(),
-            Self::Again(body) => Some(body.chk()),
+            Self::Again(body) => body.chk(),
         }
     }
 
@@ -99,7 +98,7 @@ impl PushBody {
             Self::Arriving(first, None) => Some(first.iter().map(|chunk| chunk.len() as u64).sum()),
             Self::Arriving(_, Some(rest)) => rest.length(),
             Self::Document(document) => document.reader.length(),
-            Self::Again(body) => Some(body.length()),
+            Self::Again(body) => body.length(),
         }
     }
 }

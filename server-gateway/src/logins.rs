@@ -1,0 +1,122 @@
+//! Origin connections for logins that are bound to connections (docs/protocol/session.md section 8).
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use http::HeaderMap;
+use longhaul_http::credentials;
+use longhaul_origin::OriginClient;
+
+/// Browser connections of one session that have origin connections of their own. A browser has 6 connections to a proxy
+/// for each of a few hosts where such logins are used.
+const MAX_CONNECTIONS: usize = 64;
+
+/// A client that serves one connection of a browser, and no other.
+pub(crate) type Login = Arc<OriginClient>;
+
+/// The clients of one session's browser connections, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Logins(Mutex<BTreeMap<u64, Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    client: Login,
+    used: Instant,
+}
+
+impl Logins {
+    /// The client for a request with these fields on this connection; `None` if it may share connections. A request that
+    /// logs in a connection without naming the browser's gets a client for itself.
+    pub(crate) fn client_for(
+        &self,
+        connection: u64,
+        browser: &HeaderMap,
+        origin: &OriginClient,
+        now: Instant,
+    ) -> Option<Login> {
+        if connection == 0 {
+            return credentials::is_connection_bound(browser).then(|| Arc::new(origin.isolated()));
+        }
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.entry(connection).or_insert_with(|| Entry {
+            client: Arc::new(origin.isolated()),
+            used: now,
+        });
+        entry.used = now;
+        let client = Arc::clone(&entry.client);
+        let idle = origin.pool_idle();
+        // What is in use has a second owner.
+        entries.retain(|_, entry| {
+            Arc::strong_count(&entry.client) > 1 || now.saturating_duration_since(entry.used) <= idle
+        });
+        if entries.len() > MAX_CONNECTIONS {
+            let others = entries.iter().filter(|(number, _)| **number != connection);
+            let oldest = others
+                .min_by_key(|(_, entry)| entry.used)
+                .map(|(number, _)| *number);
+            if let Some(oldest) = oldest {
+                entries.remove(&oldest);
+            }
+        }
+        Some(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderValue, header};
+    use longhaul_origin::OriginConfig;
+
+    use super::*;
+
+    fn origin() -> OriginClient {
+        OriginClient::new(OriginConfig::default()).unwrap()
+    }
+
+    fn numbers(logins: &Logins) -> Vec<u64> {
+        logins.0.lock().unwrap().keys().copied().collect()
+    }
+
+    #[tokio::test]
+    async fn connections_have_clients_of_their_own() {
+        let (logins, origin, now) = (Logins::default(), origin(), Instant::now());
+        let plain = HeaderMap::new();
+        let client = |connection, fields: &HeaderMap| logins.client_for(connection, fields, &origin, now);
+        assert!(client(0, &plain).is_none());
+        let (one, again, other) = (
+            client(1, &plain).unwrap(),
+            client(1, &plain).unwrap(),
+            client(2, &plain).unwrap(),
+        );
+        assert!(Arc::ptr_eq(&one, &again));
+        assert!(!Arc::ptr_eq(&one, &other));
+        let ntlm = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static("NTLM x"))]);
+        let (first, second) = (client(0, &ntlm).unwrap(), client(0, &ntlm).unwrap());
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert_eq!(numbers(&logins), [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_used_is_forgotten() {
+        let (logins, origin, start) = (Logins::default(), origin(), Instant::now());
+        let plain = HeaderMap::new();
+        let kept = logins.client_for(1, &plain, &origin, start);
+        for number in 2..=100 {
+            let now = start + Duration::from_millis(number);
+            drop(logins.client_for(number, &plain, &origin, now));
+        }
+        let left = numbers(&logins);
+        assert_eq!(left.len(), MAX_CONNECTIONS);
+        assert_eq!((left.first(), left.last()), (Some(&37), Some(&100)));
+        drop(kept);
+        let in_use = logins.client_for(200, &plain, &origin, start);
+        let late = start + origin.pool_idle() + Duration::from_secs(1);
+        drop(logins.client_for(201, &plain, &origin, late));
+        assert_eq!(numbers(&logins), [200, 201], "idle ones go, one in use stays");
+        drop(in_use);
+    }
+}

@@ -1,0 +1,80 @@
+//! The stored response that a browser's own condition is about.
+use http::{HeaderMap, StatusCode, header};
+use longhaul_cache::{Partition, StoredResponse};
+use longhaul_http::{
+    conditional::{etags_match, is_not_modified},
+    vary,
+};
+use longhaul_types::PublicKey;
+
+use super::{BodyReader, Store, rules};
+use crate::fetch::Outgoing;
+
+/// A response that a 304 confirmed.
+#[derive(Debug)]
+pub(crate) struct Confirmed {
+    /// As if it came anew: those of the stored response, updated by the 304.
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: BodyReader,
+}
+
+impl Store {
+    /// The response that a browser has, if it is stored here, too: its request was answered by a 304 with these fields.
+    pub(crate) async fn confirmed(
+        &self,
+        device: &PublicKey,
+        outgoing: &Outgoing,
+        not_modified: &HeaderMap,
+    ) -> Option<Confirmed> {
+        let cache = self.cache()?;
+        let url = outgoing.parts.uri.to_string();
+        self.0.writes.settled(&url).await;
+        let mut found = cache.find(&Partition::Shared, &url).await;
+        found.extend(cache.find(&Partition::Device(*device.as_bytes()), &url).await);
+        let same = found
+            .into_iter()
+            .filter_map(|stored| {
+                let headers = rules::header_map(&stored.fields);
+                is_same(&stored, &headers, outgoing, not_modified).then_some((stored, headers))
+            })
+            .max_by_key(|(stored, _)| stored.received_at);
+        let (stored, mut headers) = same?;
+        let body = cache.body(stored.chk?).await?;
+        for name in not_modified.keys() {
+            if [header::CONTENT_LENGTH, header::CONTENT_TYPE, header::VARY].contains(name) {
+                continue;
+            }
+            headers.remove(name);
+            for value in not_modified.get_all(name) {
+                headers.append(name, value.clone());
+            }
+        }
+        Some(Confirmed {
+            headers,
+            body: BodyReader::of_stored(body),
+        })
+    }
+}
+
+/// Whether a stored response is the one that the browser has: its validator is what the browser named and the origin
+/// confirmed, and it was fetched as the browser asks now.
+fn is_same(
+    stored: &StoredResponse,
+    headers: &HeaderMap,
+    outgoing: &Outgoing,
+    not_modified: &HeaderMap,
+) -> bool {
+    let request = &outgoing.parts.headers;
+    // A device may serve several people, whose pages may differ in spite of a common date.
+    let is_for_requester = stored.partition == Partition::Shared || rules::has_cookies_of(stored, request);
+    let confirmed = not_modified.get(header::ETAG);
+    let has_confirmed_tag = confirmed.is_none_or(|confirmed| {
+        let tag = headers.get(header::ETAG);
+        tag.is_some_and(|tag| etags_match(tag.as_bytes(), confirmed.as_bytes()))
+    });
+    stored.status == StatusCode::OK.as_u16()
+        && stored.vary == vary::key(headers, request).unwrap_or_default()
+        && is_for_requester
+        && has_confirmed_tag
+        && is_not_modified(request, StatusCode::OK, headers)
+}

@@ -1,0 +1,152 @@
+//! Page bundles: what one device's visits teach is planned on others, unless it is somebody's.
+use longhaul_protocol::session::{Message, Used, Want};
+
+use crate::{
+    agent::{Agent, fetch_of},
+    bundles::{Resource, Site, resource},
+    bundles_correctness::object,
+    bundles_load::{Load, LoadReader},
+    gateway::Gateway,
+};
+
+const PLAIN: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*")];
+const COOKIE: &[(&str, &str)] = &[("user-agent", "test"), ("cookie", "user=1")];
+
+/// The site's page names a script only.
+async fn site(page: Resource) -> Site {
+    let site = Site::start([
+        ("/", page),
+        ("/app.js", resource("text/javascript", "load()").fresh()),
+        ("/data.json", resource("application/json", "{}")),
+        ("/more.json", resource("application/json", "[]")),
+        ("/last.json", resource("application/json", "[]")),
+        ("/mine.json", resource("application/json", "{\"me\":1}")),
+    ])
+    .await;
+    site.set(
+        "/private.json",
+        resource("application/json", "1").with("cache-control", "private"),
+    );
+    site.set(
+        "/setting.json",
+        resource("application/json", "2").with("set-cookie", "a=1"),
+    );
+    site.set("/x.json?token=1", resource("application/json", "3"));
+    site
+}
+
+fn page() -> Resource {
+    resource("text/html", "<script src=/app.js></script>")
+}
+
+/// Loads the page, asks for objects that only a script names, and reports the visit as over.
+async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects: &[(&str, &[(&str, &str)])]) {
+    let load = LoadReader::whole(agent, &site.url("a", "/"), fields).await;
+    for (path, fields) in objects {
+        let asked = object(agent, load.page, &site.url("a", path), fields);
+        agent.send(Message::Fetch(asked)).await;
+        let response = agent.answer().await.response(&agent.session).await;
+        assert_eq!(response.status, 200, "{path}");
+    }
+    agent.say(Message::Used(Used::new(load.page, 16, |_| true))).await;
+    agent.say(Message::Want(Want { page: 0, entry: 0 })).await;
+}
+
+/// Loads the page until an object is planned, which is when the visit before has been learned from.
+async fn until_planned(agent: &mut Agent, site: &Site, path: &str, fields: &[(&str, &str)]) -> Load {
+    for _ in 0..1000 {
+        let fetch = fetch_of(
+            agent.id(),
+            longhaul_protocol::session::Method::Get,
+            &site.url("a", "/"),
+            fields,
+        );
+        let mut reader = LoadReader::begin(agent, fetch, &[]).await;
+        reader.until(Load::is_complete).await;
+        if reader.load.urls().contains(&path.to_owned()) {
+            return reader.load;
+        }
+    }
+    panic!("{path} is never planned");
+}
+
+#[tokio::test]
+async fn what_scripts_load_on_one_device_is_planned_on_another() {
+    let gateway = Gateway::start().await;
+    let mut first = Agent::connect(&gateway).await;
+    let mut second = Agent::connect(&gateway).await;
+    let site = site(page()).await;
+    let personal: &[(&str, &[(&str, &str)])] = &[
+        ("/mine.json", COOKIE),
+        ("/private.json", PLAIN),
+        ("/setting.json", PLAIN),
+        ("/x.json?token=1", PLAIN),
+        ("/data.json", PLAIN),
+    ];
+    visit(&mut first, &site, PLAIN, personal).await;
+    let load = until_planned(&mut second, &site, "/data.json", PLAIN).await;
+    let mut urls = load.urls();
+    urls.sort();
+    assert_eq!(urls, ["/app.js", "/data.json"]);
+    assert_eq!(load.body_of("/data.json"), b"{}");
+    // The device itself knows all of it.
+    let own = LoadReader::whole(&mut first, &site.url("a", "/"), PLAIN).await;
+    for (path, _) in personal {
+        assert!(own.urls().contains(&(*path).to_owned()), "{path}");
+    }
+
+    // With cookies on the page what others taught is planned, too, but nothing is taught.
+    let mut third = Agent::connect(&gateway).await;
+    let load = until_planned(&mut third, &site, "/data.json", COOKIE).await;
+    assert_eq!(load.urls().len(), 2);
+    visit(&mut third, &site, COOKIE, &[("/more.json", PLAIN)]).await;
+    // Visits are learned from one after the other: behind this one all of the last is known.
+    visit(&mut third, &site, COOKIE, &[("/last.json", PLAIN)]).await;
+    until_planned(&mut third, &site, "/last.json", PLAIN).await;
+    let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
+    assert_eq!(load.urls().len(), 2, "{:?}", load.urls());
+}
+
+#[tokio::test]
+async fn personal_pages_teach_their_own_device_only() {
+    for page in [
+        page().with("cache-control", "private, max-age=5"),
+        page().with("set-cookie", "session=1"),
+        page().with("cache-control", "no-store"),
+    ] {
+        let gateway = Gateway::start().await;
+        let mut first = Agent::connect(&gateway).await;
+        let mut second = Agent::connect(&gateway).await;
+        let fields = page.fields.clone();
+        let site = site(page).await;
+        visit(&mut first, &site, PLAIN, &[("/data.json", PLAIN)]).await;
+        // Visits are learned from one after the other: behind this one all of the last is known.
+        visit(&mut first, &site, PLAIN, &[("/last.json", PLAIN)]).await;
+        until_planned(&mut first, &site, "/last.json", PLAIN).await;
+        let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
+        assert_eq!(load.urls(), ["/app.js"], "{fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_device_does_not_take_stays_planned_on_others() {
+    let gateway = Gateway::start().await;
+    let mut first = Agent::connect(&gateway).await;
+    let mut second = Agent::connect(&gateway).await;
+    let mut third = Agent::connect(&gateway).await;
+    let site = site(page()).await;
+    visit(&mut first, &site, PLAIN, &[("/data.json", PLAIN)]).await;
+    let load = until_planned(&mut second, &site, "/data.json", PLAIN).await;
+    let unwanted = load.entry("/data.json");
+    second
+        .say(Message::Used(Used::new(load.page, 16, |entry| entry != unwanted)))
+        .await;
+    // Whatever has been learned by now: the record may have been missed once, which is not enough.
+    loop {
+        let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
+        if load.urls() == ["/app.js"] {
+            break;
+        }
+    }
+    until_planned(&mut third, &site, "/data.json", PLAIN).await;
+}
