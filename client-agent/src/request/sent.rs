@@ -298,7 +298,8 @@ impl Life {
             hashes: vec![short(&chk)],
         }));
         self.held = None;
-        if self.repeats >= MAX_REPEATS {
+        // The origin has had the request: only a safe one may reach it again.
+        if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
             return Phase::Over(Exit::without_response(malformed_answer()));
         }
         self.repeats += 1;

@@ -2,7 +2,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use longhaul_protocol::session::Fetch;
+use longhaul_protocol::session::{Fetch, Method};
 use longhaul_types::{ByteCount, ContentHash};
 use tokio::time::{Instant, timeout_at};
 
@@ -62,7 +62,8 @@ pub(super) async fn look_ahead(
     tap: Option<Box<dyn BodyTap>>,
 ) -> Ahead {
     let mut body = TappedBody::new(body, tap);
-    if fetch.resume.is_some() {
+    // An agent that turns out not to hold the body asks again: that must never repeat what is not safe.
+    if fetch.resume.is_some() || fetch.method != Method::Get {
         return Ahead::Unknown(body);
     }
     let held = fetch.held.map(ContentHash::from_bytes);
