@@ -9,22 +9,36 @@ use crate::{
 };
 
 /// Asks for the entries that the browser keeps (Paint Timing, Largest Contentful Paint), once the frame that shows the
-/// loaded page has been drawn: the second animation frame from now begins after it. A page that is never drawn has
-/// none; a second is enough to know.
+/// loaded page has been drawn: the second animation frame from now begins after it. The entries come when the frame has
+/// been presented, on a busy machine later than that, so a page that has something to show is waited for longer. A
+/// page that shows nothing has none, and one may have no largest part.
 const PAINTS: &str = "new Promise(tell => {
     const found = {};
+    let drawn = false;
+    const end = () => tell(found);
+    const look = () => {
+        if (drawn && found.first && found.largest) end();
+    };
     const note = list => {
         for (const entry of list.getEntries()) {
             if (entry.entryType === 'largest-contentful-paint') found.largest = entry.startTime;
-            else if (entry.name === 'first-contentful-paint') found.first = entry.startTime;
+            else if (entry.name === 'first-contentful-paint') {
+                found.first = entry.startTime;
+                setTimeout(end, 1000);
+            }
         }
+        look();
     };
     for (const type of ['paint', 'largest-contentful-paint']) {
         new PerformanceObserver(note).observe({ type, buffered: true });
     }
-    const end = () => tell(found);
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(end, 0)));
-    setTimeout(end, 1000);
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => {
+        drawn = true;
+        look();
+    }, 0)));
+    const root = document.documentElement;
+    const shows = root && (root.innerText.trim() || document.images.length > 0);
+    setTimeout(end, shows ? 10000 : 1000);
 })";
 
 /// Paint times since the navigation began.
