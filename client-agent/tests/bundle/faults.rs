@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use longhaul_agent::config::Config;
 use longhaul_protocol::session::{Delivery, Message, MirrorState, Validator};
+use longhaul_types::ContentHash;
 
 use crate::support::{
     Ending,
@@ -112,6 +113,27 @@ async fn another_body_than_the_push_began_with_is_a_truncation() {
     assert_eq!(reply.ending, Ending::Truncated);
     assert!(body.starts_with(&reply.body));
     assert_eq!(world.agent.status().truncated, 1);
+}
+
+/// The origin has had a request whose answer is a hash that the agent does not know.
+#[tokio::test]
+async fn an_unsafe_request_is_not_repeated_for_a_body_that_is_missing() {
+    let mut world = World::new().await;
+    let chk = ContentHash::of(b"never seen");
+    for (method, status) in [("DELETE", 502), ("POST", 502), ("GET", 200)] {
+        let mut client = world.agent.connect().await;
+        client
+            .send(&format!(
+                "{method} {OBJECT} HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n"
+            ))
+            .await;
+        world.fetch().await.held(&[FRESH], chk).await;
+        if status == 200 {
+            world.fetch().await.answer(200, &[], b"again").await;
+        }
+        assert_eq!(client.reply().await.status, status, "{method}");
+        world.no_fetch();
+    }
 }
 
 #[tokio::test]

@@ -308,10 +308,20 @@ async fn with_held(
     held: &[u8],
     kind: FetchKind,
 ) -> (BodyPlace, Option<[u8; 32]>) {
+    asked_with_held(agent, Method::Get, url, held, kind).await
+}
+
+async fn asked_with_held(
+    agent: &mut Agent,
+    method: Method,
+    url: &str,
+    held: &[u8],
+    kind: FetchKind,
+) -> (BodyPlace, Option<[u8; 32]>) {
     let fetch = Fetch {
         held: Some(*ContentHash::of(held).as_bytes()),
         kind,
-        ..fetch_of(agent.id(), Method::Get, url, &[])
+        ..fetch_of(agent.id(), method, url, &[])
     };
     agent.send(Message::Fetch(fetch)).await;
     let mut answer = agent.answer().await;
@@ -348,6 +358,24 @@ async fn what_the_agent_holds_does_not_travel() {
             let (place, _) = with_held(&mut agent, &url, b"an older version", kind).await;
             assert_eq!(place, BodyPlace::Follows);
         }
+    }
+}
+
+/// A hash that turns out to be wrong is asked about again, and the origin has had the request by then.
+#[tokio::test]
+async fn only_what_may_be_asked_twice_is_answered_by_a_hash() {
+    let (_gateway, mut agent) = setup().await;
+    let port = serve(|_| async { reply(200, &[], full("done")) }).await;
+    let url = format!("http://a.test:{port}/");
+    for (method, place) in [
+        (Method::Get, BodyPlace::Held),
+        (Method::Delete, BodyPlace::Follows),
+        (Method::Post, BodyPlace::Follows),
+        (Method::Other("PROPFIND".to_owned()), BodyPlace::Follows),
+    ] {
+        let said = format!("{method:?}");
+        let answer = asked_with_held(&mut agent, method, &url, b"done", FetchKind::Object).await;
+        assert_eq!(answer.0, place, "{said}");
     }
 }
 

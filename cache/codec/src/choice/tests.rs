@@ -108,7 +108,7 @@ fn small_bodies_keep_the_smaller_form() {
         assert_eq!((encoder.coding(), wire.len()), (None, 0));
         let finished = encoder.finish(&mut wire).unwrap();
         assert_eq!((finished.coding, finished.hash), (coding, ContentHash::of(&body)));
-        assert!(wire.len() <= body.len() + 37);
+        assert!(wire.len() <= body.len() + 13);
         assert_eq!(decode(coding, &wire), body);
     }
 }

@@ -5,7 +5,7 @@ use longhaul_types::{
     varint::{self, VarintError},
 };
 
-use super::{HASH_SIZE, MAX_CODED_WINDOW, MAX_WINDOW, Place, base_tail, parse_size_field, window_hash};
+use super::{HASH_SIZE, MAX_CODED_WINDOW, MAX_WINDOW, Place, base_tail, parse_size_field, whole_hash, window_hash};
 use crate::{
     coding::{Coding, MAX_WINDOW_LOG},
     decompress::{Brotli, Corrupt, Progress, Zstd},
@@ -96,13 +96,8 @@ enum State {
 struct Header {
     length: usize,
     coded: usize,
-    check: Check,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Check {
-    Window([u8; HASH_SIZE]),
-    Whole([u8; 32]),
+    place: Place,
+    hash: [u8; HASH_SIZE],
 }
 
 enum Decompressor {
@@ -248,11 +243,13 @@ impl BodyDecoder {
                 Err(VarintError::NotShortest) => return Err(malformed),
             }
         };
-        let check = match place {
-            Place::Inner => hash.try_into().ok().map(Check::Window),
-            Place::Last => hash.try_into().ok().map(Check::Whole),
-        };
-        Ok(check.map(|check| Header { length, coded, check }))
+        let hash = hash.try_into().ok();
+        Ok(hash.map(|hash| Header {
+            length,
+            coded,
+            place,
+            hash,
+        }))
     }
 
     fn decode_window(&mut self, header: Header) -> Result<Bytes, DecodeError> {
@@ -262,26 +259,27 @@ impl BodyDecoder {
             .decompressor
             .decode(coded, header.length)
             .map_err(|Corrupt| mismatch)?;
-        self.state = match header.check {
-            Check::Window(expected) => {
-                if window_hash(&self.key, self.offset, &decoded) != expected {
+        self.state = match header.place {
+            Place::Inner => {
+                if window_hash(&self.key, self.offset, &decoded) != header.hash {
                     return Err(mismatch);
                 }
                 self.whole.update(&decoded);
                 State::Header
             }
-            Check::Whole(expected) => {
+            Place::Last => {
                 // The hasher must stay as it was before a window that turns out bad, for `resume`.
                 let mut whole = self.whole.clone();
                 whole.update(&decoded);
-                if *whole.finalize().as_bytes() != expected {
+                let chk = ContentHash::from_bytes(*whole.finalize().as_bytes());
+                if whole_hash(&self.key, chk) != header.hash {
                     return Err(if decoded.is_empty() {
                         DecodeError::ContentMismatch
                     } else {
                         mismatch
                     });
                 }
-                State::Ending(ContentHash::from_bytes(expected))
+                State::Ending(chk)
             }
         };
         self.offset += decoded.len() as u64;

@@ -1,7 +1,7 @@
 //! The sending side of the body framing.
 use longhaul_types::{ByteCount, ContentHash, varint};
 
-use super::{MAX_WINDOW, Place, base_tail, size_field, window_hash};
+use super::{HASH_SIZE, MAX_WINDOW, Place, base_tail, size_field, whole_hash, window_hash};
 use crate::{
     coding::{Coder, Coding},
     compress::{After, Compressor, EncodeError},
@@ -111,12 +111,13 @@ impl BodyEncoder {
     /// The coder failed.
     pub fn finish(mut self, wire: &mut Vec<u8>) -> Result<ContentHash, EncodeError> {
         self.whole.update(&self.pending);
-        let chk = *self.whole.finalize().as_bytes();
-        self.window(Place::Last, &chk, wire)?;
-        Ok(ContentHash::from_bytes(chk))
+        let chk = ContentHash::from_bytes(*self.whole.finalize().as_bytes());
+        let hash = whole_hash(&self.key, chk);
+        self.window(Place::Last, &hash, wire)?;
+        Ok(chk)
     }
 
-    fn window(&mut self, place: Place, hash: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
+    fn window(&mut self, place: Place, hash: &[u8; HASH_SIZE], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         let after = match place {
             Place::Inner => After::More,
             Place::Last => After::End,

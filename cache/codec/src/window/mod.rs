@@ -1,7 +1,7 @@
 //! The framing of a body between agent and gateway: `docs/protocol/body.md` is its specification.
 //!
-//! A body is a sequence of windows of at most [`MAX_WINDOW`] decoded bytes; the last one, which may be empty, carries
-//! the content hash (CHK) of the whole body.
+//! A body is a sequence of windows of at most [`MAX_WINDOW`] decoded bytes; the last one, which may be empty,
+//! checks the content hash (CHK) of the whole body.
 //!
 //! ```text
 //! window:  size     varint   2 * (n + 1) with n the number of decoded bytes, 1 <= n < 32768, or 2 if n = 32768
@@ -10,7 +10,7 @@
 //!          data     coded bytes
 //! last:    size     varint   as above plus 1; just 1 if the window is empty
 //!          coded    varint   absent where the coding is identity or the window is empty
-//!          chk      32 bytes BLAKE3 of the whole body
+//!          hash     8 bytes  first bytes of keyed BLAKE3(key, 2^64 - 1 as u64 big-endian || BLAKE3 of the whole body)
 //!          data     coded bytes; absent if the window is empty
 //! ```
 //!
@@ -19,6 +19,8 @@ mod decoder;
 mod encoder;
 #[cfg(test)]
 mod tests;
+
+use longhaul_types::ContentHash;
 
 pub use decoder::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 pub use encoder::BodyEncoder;
@@ -49,6 +51,12 @@ fn window_hash(key: &[u8; 32], offset: u64, decoded: &[u8]) -> [u8; HASH_SIZE] {
     let mut short = [0; HASH_SIZE];
     short.copy_from_slice(&hash.as_bytes()[..HASH_SIZE]);
     short
+}
+
+/// The check of the last window, which binds the content hash of the whole. No window of a body begins at the offset
+/// that stands in for its place, so that neither check passes for the other.
+fn whole_hash(key: &[u8; 32], chk: ContentHash) -> [u8; HASH_SIZE] {
+    window_hash(key, u64::MAX, chk.as_bytes())
 }
 
 /// Whether a window is the last one of its body.
