@@ -11,8 +11,9 @@ use url::Url;
 
 use crate::{
     ImageChoice, Reference, Viewport, Vocabulary,
-    charset::{Known, Markup, Transcoder},
+    charset::{self, Known, Transcoder},
     document::Document,
+    markup::Markup,
 };
 
 /// References that are taken from one document, those of its `srcdoc` frames included: several times what the largest
@@ -94,6 +95,11 @@ impl Discovery {
         lock(&self.document).vocabulary().clone()
     }
 
+    /// The document's markup, for its style sheets.
+    pub fn markup(&self) -> Markup {
+        Markup::new(Arc::clone(&self.document))
+    }
+
     /// Ends the document and returns what was still open.
     pub fn finish(mut self) -> Vec<Reference> {
         self.pass(&[], true);
@@ -119,7 +125,7 @@ struct Reader<'a> {
     parser: &'a mut Parser,
 }
 
-impl Markup for Reader<'_> {
+impl charset::Markup for Reader<'_> {
     fn begin(&mut self, known: Known) {
         lock(self.document).begin(known);
         *self.parser = Parser::Reading(Box::new(parser(self.document, known)));

@@ -161,6 +161,10 @@ impl Document {
         &self.vocabulary
     }
 
+    pub(crate) const fn viewport(&self) -> Viewport {
+        self.viewport
+    }
+
     pub(crate) fn close(&mut self, opened: Opened) {
         match opened {
             Opened::Picture => {

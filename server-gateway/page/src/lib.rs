@@ -1,7 +1,7 @@
 //! What a page loads, in what order, and with which requests: pure.
 //!
 //! [`Discovery`] reads HTML while it arrives, [`discover_css`] style sheets and [`discover_link_header`] the `Link` fields of
-//! responses; all yield [`Reference`]s. [`order`] says in which order and transport class their bodies are sent,
+//! responses; all yield [`Reference`]s. [`Markup`] leaves out what a sheet has for elements that its document does not have. [`order`] says in which order and transport class their bodies are sent,
 //! [`jar`] and [`predict`] with which requests they are fetched, [`learn`] what the markup does not tell.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -19,6 +19,7 @@ pub mod learn;
 mod length;
 mod link;
 mod link_header;
+mod markup;
 mod media;
 mod media_type;
 pub mod order;
@@ -35,6 +36,7 @@ pub use css::{discover_css, discover_css_for};
 pub use destination::{Destination, UnknownDestination};
 pub use discovery::{Discovery, MAX_REFERENCES, discover_html};
 pub use link_header::discover_link_header;
+pub use markup::{Markup, PendingImages};
 pub use media_type::MediaType;
 pub use reference::{Certainty, CrossOrigin, Importance, Reference};
 pub use referrer::ReferrerPolicy;

@@ -53,6 +53,11 @@ impl Vocabulary {
         !std::mem::replace(&mut self.overflown, true)
     }
 
+    /// Grows with every name.
+    pub(crate) fn size(&self) -> usize {
+        self.names.len() + usize::from(self.overflown)
+    }
+
     fn has(&self, kind: Name, name: &str) -> bool {
         self.overflown
             || self.names.contains(&hashed(kind, name))

@@ -1,5 +1,6 @@
 //! A page load: what its tasks share.
 mod drive;
+mod sheets;
 mod subresource;
 mod tap;
 
@@ -10,11 +11,12 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::policy;
-use longhaul_page::{Reference, ReferrerPolicy, jar::Jar, predict::Predictor};
+use longhaul_page::{Certainty, Reference, ReferrerPolicy, jar::Jar, predict::Predictor};
 use longhaul_protocol::session::{Record, Used, Withdrawal, keepable};
 use tokio::sync::watch;
 use url::Url;
 
+use self::sheets::Sheets;
 pub(super) use self::{drive::drive, subresource::redirection, tap::PageTap};
 use super::{
     context::{BundleContext, lock, now},
@@ -45,6 +47,7 @@ pub(crate) struct PageLoad {
     classes: Mutex<BTreeMap<u32, watch::Sender<u8>>>,
     jar: Mutex<Jar>,
     learned: Mutex<LearnedPlan>,
+    sheets: Mutex<Sheets>,
     top: Mutex<Top>,
     /// The browser's request for the page.
     request: HeaderMap,
@@ -105,6 +108,7 @@ impl PageLoad {
             classes: Mutex::default(),
             jar: Mutex::new(jar),
             learned: Mutex::new(learned),
+            sheets: Mutex::default(),
             top: Mutex::new(top),
             request: browser.clone(),
             via: sent.get(header::VIA).cloned(),
@@ -136,6 +140,7 @@ impl PageLoad {
         let learned = lock(&self.learned);
         let wanted = references
             .into_iter()
+            .filter(|reference| reference.certainty != Certainty::Unlikely)
             .filter(|reference| !learned.is_suppressed(&reference.url, now));
         self.plan().found(wanted, referrer);
         drop(learned);

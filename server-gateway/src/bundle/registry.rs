@@ -211,6 +211,7 @@ impl Bundles {
         load.plan_extras();
         load.flush().await;
         let discovery = Discovery::new(&url, media.charset.as_deref(), viewport);
+        load.document_begins(discovery.markup());
         Some(Box::new(PageTap::new(load, discovery)))
     }
 

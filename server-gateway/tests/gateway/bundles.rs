@@ -140,7 +140,7 @@ fn rich_page() -> Vec<(&'static str, Resource)> {
             resource(
                 "text/html; charset=utf-8",
                 "<!doctype html><title>x</title><link rel=stylesheet href=main.css><script src=/app.js></script>\
-                 <body><img src=a.png><img src=/deep/b.png?x=1&amp;y=2><iframe src=frame.html></iframe>",
+                 <body><p><img src=a.png><img src=/deep/b.png?x=1&amp;y=2><iframe src=frame.html></iframe>",
             ),
         ),
         (

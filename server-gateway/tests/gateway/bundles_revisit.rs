@@ -8,7 +8,7 @@ use crate::{
     gateway::Gateway,
 };
 
-const PAGE: &str = "<link rel=stylesheet href=/main.css><img src=/1.png>";
+const PAGE: &str = "<link rel=stylesheet href=/main.css><p><img src=/1.png>";
 
 async fn validated_site(page: Resource) -> Site {
     Site::start([

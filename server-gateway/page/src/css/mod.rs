@@ -26,6 +26,8 @@ const MAX_DEPTH: usize = 32;
 
 /// Images of inline styles that wait for elements; looking for these at every new name costs time.
 pub(crate) const MAX_WAITING: usize = 100;
+/// The same of a sheet of its own, which is looked at with every piece of the document.
+pub(crate) const MAX_WAITING_OF_SHEET: usize = 1000;
 
 /// Selectors of one rule that are looked at; longer ones count as matching.
 const MAX_SELECTORS: usize = 4096;
@@ -95,10 +97,23 @@ pub(crate) fn discover_inline(
     viewport: Viewport,
     vocabulary: &Vocabulary,
 ) -> (Vec<Reference>, Vec<Waiting>) {
-    let mut sheet = Sheet::new(Part::Sheet, base, viewport, Some(vocabulary));
-    sheet.waiting = Some(Vec::new());
-    sheet.rules_of(css);
-    (sheet.found, sheet.waiting.unwrap_or_default())
+    Sheet::new(Part::Sheet, base, viewport, Some(vocabulary)).read_waiting(css, MAX_WAITING)
+}
+
+/// As [`discover_inline`], for a sheet of its own.
+pub(crate) fn discover_sheet(
+    css: &[u8],
+    url: &Url,
+    charset: Option<&str>,
+    viewport: Viewport,
+    vocabulary: &Vocabulary,
+) -> (Vec<Reference>, Vec<Waiting>) {
+    let (text, encoding) = charset::decode_sheet(css, charset, None);
+    let base = Base {
+        url: url.clone(),
+        encoding,
+    };
+    Sheet::new(Part::Sheet, &base, viewport, Some(vocabulary)).read_waiting(&text, MAX_WAITING_OF_SHEET)
 }
 
 /// The sub-resources of a decoded sheet, `style` element or attribute.
@@ -118,6 +133,7 @@ struct Sheet<'a> {
     /// The selectors of the rules around, of a sheet whose images wait for elements, and these images.
     around: Vec<String>,
     waiting: Option<Vec<Waiting>>,
+    most_waiting: usize,
 }
 
 impl<'a> Sheet<'a> {
@@ -131,12 +147,19 @@ impl<'a> Sheet<'a> {
             matches: true,
             around: Vec::new(),
             waiting: None,
+            most_waiting: MAX_WAITING,
         }
     }
 
     fn read(mut self, css: &str) -> Vec<Reference> {
         self.rules_of(css);
         self.found
+    }
+
+    fn read_waiting(mut self, css: &str, most: usize) -> (Vec<Reference>, Vec<Waiting>) {
+        (self.waiting, self.most_waiting) = (Some(Vec::new()), most);
+        self.rules_of(css);
+        (self.found, self.waiting.unwrap_or_default())
     }
 
     fn rules_of(&mut self, css: &str) {
@@ -315,7 +338,7 @@ impl<'a> Sheet<'a> {
         }
         let reference = image.with_certainty(Certainty::Unlikely);
         match &mut self.waiting {
-            Some(waiting) if waiting.len() < MAX_WAITING => waiting.push(Waiting {
+            Some(waiting) if waiting.len() < self.most_waiting => waiting.push(Waiting {
                 reference,
                 selectors: self.around.clone(),
             }),

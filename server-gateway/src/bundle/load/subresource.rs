@@ -332,7 +332,9 @@ async fn search(
     let found = match search {
         Search::Document(discovery) if outcome == Read::Whole => discovery.finish(),
         Search::Document(_) => Vec::new(),
-        Search::Sheet(url, charset) => discover_css(&text, url, charset.as_deref(), load.context.viewport()),
+        Search::Sheet(url, charset) => load
+            .sheet(entry, &text, url, charset.as_deref())
+            .unwrap_or_else(|| discover_css(&text, url, charset.as_deref(), load.context.viewport())),
     };
     load.found(found, Some(entry));
     load.flush().await;

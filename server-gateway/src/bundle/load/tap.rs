@@ -31,6 +31,7 @@ impl PageTap {
         if is_whole {
             // Not the default icon: browsers ask for it rarely, and what asks for it teaches the plan.
             self.load.found(discovery.finish(), None);
+            self.load.document_grew();
         }
         self.load.plan().page_searched();
         self.load.wake();
@@ -46,8 +47,9 @@ impl BodyTap for PageTap {
             let found = discovery.write(decoded);
             if !found.is_empty() {
                 self.load.found(found, None);
-                self.load.flush().await;
             }
+            self.load.document_grew();
+            self.load.flush().await;
         })
     }
 

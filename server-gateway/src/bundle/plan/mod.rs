@@ -105,6 +105,19 @@ impl Plan {
         self.entries.get_mut(usize::try_from(entry).ok()?)
     }
 
+    /// Whether the page's own document refers to an entry, itself or by its style sheets; frames have others.
+    pub(crate) fn is_of_page(&self, entry: u32) -> bool {
+        let mut referrer = Some(entry);
+        for _ in 0..=self.limits.depth {
+            let Some(entry) = referrer else { return true };
+            match self.get(entry) {
+                Some(entry) if !entry.reference.destination.is_document() => referrer = entry.referrer,
+                Some(_) | None => return false,
+            }
+        }
+        false
+    }
+
     /// The entry of a URL.
     pub(crate) fn find(&self, url: &str) -> Option<u32> {
         self.by_url.get(url).copied()

@@ -1,0 +1,116 @@
+//! Style sheets beside a document that is still arriving: which of their images it displays.
+use std::sync::{Arc, Mutex, PoisonError};
+
+use url::Url;
+
+use crate::{
+    Reference,
+    css::{self, Waiting},
+    document::Document,
+    reference::Certainty,
+};
+
+/// What is known of a document's markup; it grows as long as its [`Discovery`](crate::Discovery) is written to.
+#[derive(Clone)]
+pub struct Markup {
+    document: Arc<Mutex<Document>>,
+}
+
+/// Images of a style sheet that no element of the document displays so far.
+#[derive(Debug, Default)]
+pub struct PendingImages {
+    waiting: Vec<Waiting>,
+    /// The size of the vocabulary that they were last compared with.
+    compared: usize,
+}
+
+impl PendingImages {
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+impl Markup {
+    pub(crate) const fn new(document: Arc<Mutex<Document>>) -> Self {
+        Self { document }
+    }
+
+    /// The sub-resources of the document's style sheet `css` at `url`, as [`discover_css`](crate::discover_css) finds them,
+    /// without the images that no element displays so far: these may be [displayed](Self::displayed) later. At most 1000
+    /// images wait; of further ones only those that an element displays already come out.
+    pub fn sheet(&self, css: &[u8], url: &Url, charset: Option<&str>) -> (Vec<Reference>, PendingImages) {
+        let (viewport, vocabulary) = {
+            let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
+            (document.viewport(), document.vocabulary().clone())
+        };
+        let (mut found, waiting) = css::discover_sheet(css, url, charset, viewport, &vocabulary);
+        found.retain(|reference| reference.certainty != Certainty::Unlikely);
+        let pending = PendingImages {
+            waiting,
+            compared: vocabulary.size(),
+        };
+        (found, pending)
+    }
+
+    /// Takes out the images for which elements have come since.
+    pub fn displayed(&self, pending: &mut PendingImages) -> Vec<Reference> {
+        let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
+        let vocabulary = document.vocabulary();
+        if pending.is_empty() || vocabulary.size() == pending.compared {
+            return Vec::new();
+        }
+        pending.compared = vocabulary.size();
+        let (matching, waiting) = std::mem::take(&mut pending.waiting)
+            .into_iter()
+            .partition(|waiting: &Waiting| waiting.may_match(vocabulary));
+        pending.waiting = waiting;
+        let likely = |waiting: Waiting| waiting.reference.with_certainty(Certainty::Likely);
+        matching.into_iter().map(likely).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Discovery, Viewport};
+
+    fn paths(found: &[Reference]) -> Vec<&str> {
+        found.iter().map(|reference| reference.url.path()).collect()
+    }
+
+    #[test]
+    fn images_wait_for_elements_that_display_them() {
+        let page = Url::parse("http://a.test/").unwrap();
+        let mut discovery = Discovery::new(&page, None, Viewport::default());
+        let markup = discovery.markup();
+        discovery.write(b"<div class=box>");
+        let css = b"@import 'more.css'; @font-face { src: url(f.woff) } .box { background: url(1.png) }
+            .late { background: url(2.png) } .never { background: url(3.png) } .box:hover { background: url(4.png) }";
+        let sheet = Url::parse("http://a.test/css/main.css").unwrap();
+        let (found, mut pending) = markup.sheet(css, &sheet, None);
+        assert_eq!(paths(&found), ["/css/more.css", "/css/f.woff", "/css/1.png"]);
+        assert!(markup.displayed(&mut pending).is_empty());
+        discovery.write(b"<p class=other>");
+        assert!(markup.displayed(&mut pending).is_empty());
+        discovery.write(b"<p class='x late'>");
+        assert_eq!(paths(&markup.displayed(&mut pending)), ["/css/2.png"]);
+        discovery.finish();
+        assert!(markup.displayed(&mut pending).is_empty() && !pending.is_empty());
+        // What comes behind the document's end is compared with all of it.
+        let (found, pending) = markup.sheet(b".late { background: url(5.png) }", &sheet, None);
+        assert_eq!((paths(&found), pending.is_empty()), (vec!["/css/5.png"], true));
+    }
+
+    #[test]
+    fn few_images_wait() {
+        let page = Url::parse("http://a.test/").unwrap();
+        let discovery = Discovery::new(&page, None, Viewport::default());
+        let css: String = (0..2000)
+            .map(|n| format!(".c{n} {{ background: url({n}.png) }}"))
+            .collect();
+        let (found, pending) = discovery.markup().sheet(css.as_bytes(), &page, None);
+        assert!(found.is_empty());
+        assert_eq!(pending.waiting.len(), css::MAX_WAITING_OF_SHEET);
+    }
+}

@@ -1,0 +1,59 @@
+//! The style sheets of the page's own document: their images are planned once it has an element that displays them.
+use std::collections::BTreeMap;
+
+use longhaul_page::{Markup, PendingImages, Reference};
+use url::Url;
+
+use super::PageLoad;
+use crate::bundle::context::lock;
+
+/// What is known of them.
+#[derive(Default)]
+pub(super) struct Sheets {
+    /// There as soon as the document arrives.
+    markup: Option<Markup>,
+    /// By entry.
+    pending: BTreeMap<u32, PendingImages>,
+}
+
+impl PageLoad {
+    /// The page's document begins to arrive.
+    pub(in crate::bundle) fn document_begins(&self, markup: Markup) {
+        lock(&self.sheets).markup = Some(markup);
+    }
+
+    /// What the style sheet of an entry loads, or `None` if it is not one of the page's own document.
+    pub(super) fn sheet(
+        &self,
+        entry: u32,
+        css: &[u8],
+        url: &Url,
+        charset: Option<&str>,
+    ) -> Option<Vec<Reference>> {
+        if !self.plan().is_of_page(entry) {
+            return None;
+        }
+        let markup = lock(&self.sheets).markup.clone()?;
+        let (found, pending) = markup.sheet(css, url, charset);
+        if !pending.is_empty() {
+            lock(&self.sheets).pending.insert(entry, pending);
+        }
+        Some(found)
+    }
+
+    /// Plans the images for which the document has got elements.
+    pub(super) fn document_grew(&self) {
+        let displayed: Vec<(u32, Vec<Reference>)> = {
+            let mut sheets = lock(&self.sheets);
+            let Sheets { markup, pending } = &mut *sheets;
+            let Some(markup) = markup else { return };
+            let displayed = pending
+                .iter_mut()
+                .map(|(entry, pending)| (*entry, markup.displayed(pending)));
+            displayed.filter(|(_, found)| !found.is_empty()).collect()
+        };
+        for (entry, found) in displayed {
+            self.found(found, Some(entry));
+        }
+    }
+}
