@@ -5,7 +5,9 @@ use longhaul_types::{
     varint::{self, VarintError},
 };
 
-use super::{HASH_SIZE, MAX_CODED_WINDOW, MAX_WINDOW, Place, base_tail, parse_size_field, whole_hash, window_hash};
+use super::{
+    HASH_SIZE, MAX_CODED_WINDOW, MAX_WINDOW, Place, base_tail, parse_size_field, whole_hash, window_hash,
+};
 use crate::{
     coding::{Coding, MAX_WINDOW_LOG},
     decompress::{Brotli, Corrupt, Progress, Zstd},

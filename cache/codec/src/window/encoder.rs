@@ -117,7 +117,12 @@ impl BodyEncoder {
         Ok(chk)
     }
 
-    fn window(&mut self, place: Place, hash: &[u8; HASH_SIZE], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
+    fn window(
+        &mut self,
+        place: Place,
+        hash: &[u8; HASH_SIZE],
+        wire: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         let after = match place {
             Place::Inner => After::More,
             Place::Last => After::End,
