@@ -1,8 +1,8 @@
 //! Downloads that fill the link: how much of it they use, how long the queue gets, what repair costs.
 use std::time::Duration;
 
-use longhaul_netem::{HopConfig, Profile, Side};
-use longhaul_types::{ByteCount, Timestamp};
+use longhaul_netem::{Capacity, HopConfig, LinkConfig, Profile, Side, WhileOut};
+use longhaul_types::{BitRate, ByteCount, Timestamp};
 
 use crate::{
     application::User,
@@ -256,4 +256,54 @@ fn reordering_is_not_taken_for_loss() {
     }
     table.print();
     bars.settle("reordering");
+}
+
+/// A fast and near gateway, of which nothing is known, and a machine that stands still for some milliseconds while the
+/// rate is still being found.
+#[test]
+fn pause_at_the_start_does_not_slow_a_fast_link_down() {
+    const RATE: BitRate = BitRate::bps(400_000_000);
+    const VOLUME: ByteCount = ByteCount::new(40_000_000);
+    let mut table = Table::new(
+        "40 MB over 400 Mbit/s and 0.1 ms, a pause at the start",
+        &["pause at ms", "of ms", "took ms"],
+    );
+    let mut bars = Bars::default();
+    let lane = LinkConfig::new(
+        Capacity::Rate(RATE),
+        Duration::from_micros(50),
+        ByteCount::new(1 << 20),
+    );
+    for at in [5, 20, 40, 60, 80, 100, 150] {
+        for length in [10, 40] {
+            let mut hop = HopConfig::new(lane.clone(), lane.clone());
+            links::interrupt(
+                &mut hop,
+                Timestamp::ZERO + Duration::from_millis(at),
+                Duration::from_millis(length),
+                WhileOut::Hold,
+            );
+            let mut world = World::new(Setting {
+                hop,
+                profile: None,
+                plan: vec![Exchange::fetch(Duration::ZERO, VOLUME.bytes())],
+                token: GivenToken::Valid,
+                moves: Moves::Silent,
+                seed: 1,
+            });
+            let limit = Timestamp::ZERO + Duration::from_secs(60);
+            let done = world.run(limit, |world| world.agent.application.progress(0).done.is_some());
+            assert!(done, "pause of {length} ms at {at} ms: {}", world.describe());
+            let took = world.now - Timestamp::ZERO;
+            table.row(&[at.to_string(), length.to_string(), ms(took)]);
+            bars.at_most(
+                &format!("pause of {length} ms at {at} ms: seconds"),
+                took.as_secs_f64(),
+                1.5,
+                2.0,
+            );
+        }
+    }
+    table.print();
+    bars.settle("pause at the start");
 }

@@ -171,13 +171,12 @@ impl Controller {
             .map_or(f64::INFINITY, |at| now.saturating_since(at).as_secs_f64() + 0.01);
         #[expect(clippy::cast_precision_loss, reason = "packets are small")]
         let (size, lost) = (sample.size as f64, sample.lost as f64);
-        let serialisation = if self.phase == Phase::Steady {
-            size / self.rate.capacity.max(size)
-        } else {
-            0.0
+        let byte_time = match self.phase {
+            Phase::Doubling => 0.0,
+            Phase::Steady => 1.0 / self.rate.capacity.max(M),
         };
         self.delay
-            .on_packet(now, sample.stamp, serialisation, self.rtt, newest);
+            .on_packet(now, sample.stamp, size, byte_time, self.rtt, newest);
         self.rate.on_arrival(now, size, self.rtt);
         // What an outage swallowed says nothing about the queue.
         let after_outage = self

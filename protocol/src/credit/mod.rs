@@ -8,7 +8,7 @@ mod window;
 
 pub use controller::{Controller, Grant, PacketSample};
 pub use pacer::Pacer;
-pub use window::{MaxFilter, MinFilter};
+pub use window::MaxFilter;
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Largest and smallest values over a sliding window of time.
+//! The largest value over a sliding window of time.
 use std::collections::VecDeque;
 
 use longhaul_types::Timestamp;
@@ -40,28 +40,5 @@ impl MaxFilter {
     /// The largest value.
     pub fn get(&self) -> Option<f64> {
         self.values.front().map(|(_, value)| *value)
-    }
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.values.clear();
-    }
-}
-
-/// The smallest value of a window.
-#[derive(Clone, Debug, Default)]
-pub struct MinFilter(MaxFilter);
-
-impl MinFilter {
-    /// Adds a value and drops what is older than `window` seconds.
-    pub fn push(&mut self, now: Timestamp, value: f64, window: f64) {
-        self.0.push(now, -value, window);
-    }
-    /// The smallest value.
-    pub fn get(&self) -> Option<f64> {
-        self.0.get().map(|value| -value)
-    }
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.0.clear();
     }
 }
