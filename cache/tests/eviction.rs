@@ -45,6 +45,27 @@ async fn the_quota_is_kept_and_what_left_is_reported() {
     );
 }
 
+/// More batches than the way of reports holds: the rest follows as they are read, though nothing else happens.
+#[tokio::test]
+async fn reports_that_waited_for_their_reader_follow_without_another_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open_sound(dir.path(), ByteCount::mib(1));
+    let mut evictions = cache.evictions();
+    // Each flush commits, and what it evicted is a batch of its own.
+    for number in 0..80 {
+        store(&cache, &body(number, 100_000)).await.unwrap();
+        cache.flush().await;
+    }
+    let evicted = cache.usage().await.evicted;
+    let mut reported = BTreeSet::new();
+    let mut batches = 0;
+    while reported.len() < usize::try_from(evicted).unwrap() {
+        reported.extend(evictions.recv().await.expect("all are reported"));
+        batches += 1;
+    }
+    assert!(batches > 16, "{batches} batches did not fill the way");
+}
+
 #[tokio::test]
 async fn what_is_dear_or_asked_for_stays() {
     let dir = tempfile::tempdir().unwrap();

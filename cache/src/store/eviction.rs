@@ -207,6 +207,11 @@ impl Store {
         }
     }
 
+    /// The way of reports, if some wait for room on it.
+    pub(super) fn unsent_reports(&self) -> Option<mpsc::Sender<Vec<ContentHash>>> {
+        (!self.eviction.unsent.is_empty()).then(|| self.eviction.reports.clone())
+    }
+
     /// Changes the state id if hashes were dropped that somebody should have been told of.
     pub(super) fn own_up(&mut self) -> rusqlite::Result<()> {
         let lost = &self.shared.evictions_lost;

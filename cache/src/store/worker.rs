@@ -3,7 +3,7 @@ use longhaul_types::ContentHash;
 use tokio::{
     runtime::Runtime,
     sync::{
-        mpsc::{Receiver, error::TryRecvError},
+        mpsc::{Receiver, Sender, error::TryRecvError},
         oneshot,
     },
 };
@@ -25,6 +25,14 @@ enum Job {
 enum Next {
     Job(Job),
     Nothing,
+    /// All handles are gone.
+    Closed,
+}
+
+enum Waited {
+    Job,
+    /// The reader of evictions takes more, or is gone.
+    Room,
     /// All handles are gone.
     Closed,
 }
@@ -51,8 +59,13 @@ pub(super) fn run(mut store: Store, reads: Receiver<Read>, writes: Receiver<Writ
             Next::Job(Job::Write(Write::Close { reply })) => break Some(reply),
             Next::Job(Job::Write(write)) => store.serve_write(write),
             Next::Nothing if store.idle() => {}
-            Next::Nothing if runtime.block_on(jobs.wait()) => {}
-            Next::Nothing | Next::Closed => break None,
+            Next::Nothing => match runtime.block_on(jobs.wait(store.unsent_reports())) {
+                Waited::Job => {}
+                // What waited goes on now, and not only with the next commit, which may never come.
+                Waited::Room => store.report(Vec::new()),
+                Waited::Closed => break None,
+            },
+            Next::Closed => break None,
         }
     };
     store.leave();
@@ -87,15 +100,36 @@ impl Jobs {
         }
     }
 
-    /// Waits for a job, which is the next one then. Returns whether there is one.
-    async fn wait(&mut self) -> bool {
-        self.waited = tokio::select! {
-            biased;
-            Some(read) = self.reads.recv() => Some(Job::Read(read)),
-            Some(write) = self.writes.recv() => Some(Job::Write(write)),
-            else => None,
+    /// Waits for a job, which is the next one then, or until `reports` has room.
+    async fn wait(&mut self, reports: Option<Sender<Vec<ContentHash>>>) -> Waited {
+        let Self {
+            reads,
+            writes,
+            waited,
+            ..
+        } = self;
+        let job = async {
+            tokio::select! {
+                biased;
+                Some(read) = reads.recv() => Some(Job::Read(read)),
+                Some(write) = writes.recv() => Some(Job::Write(write)),
+                else => None,
+            }
         };
-        self.waited.is_some()
+        let room = async {
+            match &reports {
+                Some(reports) => drop(reports.reserve().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            job = job => {
+                *waited = job;
+                if waited.is_some() { Waited::Job } else { Waited::Closed }
+            }
+            () = room => Waited::Room,
+        }
     }
 }
 
