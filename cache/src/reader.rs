@@ -112,6 +112,19 @@ impl StoredBody {
         piece.map(Ok).or_else(|| self.failed.take().map(Err))
     }
 
+    /// All of it in memory; `None` if it breaks off. Look at [`Self::length`] first.
+    pub async fn collect(mut self) -> Option<Bytes> {
+        let mut whole = Vec::with_capacity(usize::try_from(self.length).ok()?);
+        while let Some(piece) = self.next().await {
+            let piece = piece.ok()?;
+            if piece.len() as u64 == self.length {
+                return Some(piece);
+            }
+            whole.extend_from_slice(&piece);
+        }
+        (whole.len() as u64 == self.length).then(|| whole.into())
+    }
+
     /// Compares the next pieces with what they should be.
     fn take(&mut self, parts: Vec<Part>) -> Result<(), ReadError> {
         let Some(rest) = &mut self.rest else { return Ok(()) };

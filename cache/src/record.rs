@@ -15,10 +15,12 @@ pub enum RecordKind {
     Plan = 2,
     /// What a browser sends per destination.
     RequestTemplate = 3,
+    /// Which bodies of an origin an agent holds, as bases for others.
+    Bases = 4,
 }
 
 impl RecordKind {
-    pub(crate) const ALL: [Self; 3] = [Self::Manifest, Self::Plan, Self::RequestTemplate];
+    pub(crate) const ALL: [Self; 4] = [Self::Manifest, Self::Plan, Self::RequestTemplate, Self::Bases];
 
     pub(crate) fn code(self) -> i64 {
         self as i64

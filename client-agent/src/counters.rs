@@ -70,6 +70,10 @@ pub struct Counters {
     pub manifests_kept: Counter,
     /// Bodies answered from the cache because the gateway said that nothing changed.
     pub held_hits: Counter,
+    /// Bodies that were coded against another one, which is held.
+    pub bases_used: Counter,
+    /// Bodies that were coded against one that is not held, and were asked for again.
+    pub bases_missing: Counter,
     /// How requests left their phases.
     pub exits: Exits,
 }

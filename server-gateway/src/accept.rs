@@ -21,6 +21,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
+    bases::MEMORY,
     config::Config,
     devices::{DevicesError, DevicesWatch},
     metrics::Metrics,
@@ -129,6 +130,7 @@ impl Server {
             store,
             metrics: Metrics::default(),
             bundles: crate::bundle::BundleCounters::default(),
+            base_memory: Arc::new(Semaphore::new(MEMORY)),
             tunnel_ports: config.tunnel.ports.clone(),
             tunnel_idle: config.tunnel.idle_timeout,
             own_ports,

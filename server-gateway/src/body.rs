@@ -2,18 +2,26 @@
 //!
 //! Work is done in steps of bounded input and output, so that no more than a step is held while the hop is slow.
 use bytes::Bytes;
-use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, Coding, EncodeError, MAX_WINDOW};
-use longhaul_protocol::session::BodyCoding;
+use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, Coding, EncodeError};
+use longhaul_protocol::session::{BodyCoding, ShortHash};
+use longhaul_types::ContentHash;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{bases::Offers, bundle::short};
 
 /// Most bytes that a step takes.
 const STEP: usize = 64 * 1024;
+/// Work on less than this is done where it stands; more goes to a thread for computing.
+const LIGHT: usize = 1024;
 
 /// Turns decoded bytes into windows.
 pub(crate) struct BodyCoder {
     encoder: Encoder,
-    /// Decoded bytes since the last window.
-    held: usize,
     decoded: u64,
+    /// What was offered as a base, by its CHK.
+    bases: Vec<ContentHash>,
+    /// Of the bases.
+    _memory: Option<OwnedSemaphorePermit>,
 }
 
 enum Encoder {
@@ -50,11 +58,16 @@ pub(crate) enum Progress {
 
 impl BodyCoder {
     /// A coder of a body from its start, under the session's window key.
-    pub(crate) fn whole(key: [u8; 32], traits: BodyTraits<'_>) -> Self {
+    pub(crate) fn whole(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers) -> Self {
+        let mut encoder = AdaptiveEncoder::new(key, traits).with_bases(offers.bodies);
+        if offers.is_personal {
+            encoder = encoder.hiding_size();
+        }
         Self {
-            encoder: Encoder::Whole(AdaptiveEncoder::new(key, traits)),
-            held: 0,
+            encoder: Encoder::Whole(encoder),
             decoded: 0,
+            bases: offers.hashes,
+            _memory: offers.memory,
         }
     }
 
@@ -63,16 +76,21 @@ impl BodyCoder {
         let encoder = BodyEncoder::new(key, Coder::Identity, None)?;
         Ok(Self {
             encoder: Encoder::Rest { encoder, skip },
-            held: 0,
             decoded: 0,
+            bases: Vec::new(),
+            _memory: None,
         })
     }
 
     /// How the windows are coded, once that is decided.
-    pub(crate) fn coding(&self) -> Option<BodyCoding> {
+    pub(crate) fn coding(&self) -> Option<WindowCoding> {
         match &self.encoder {
-            Encoder::Whole(encoder) => encoder.coding().map(message_coding),
-            Encoder::Rest { .. } => Some(BodyCoding::Identity),
+            Encoder::Whole(encoder) => {
+                let coding = encoder.coding().map(message_coding)?;
+                let base = encoder.base();
+                Some(WindowCoding::new(coding, base, &self.bases))
+            }
+            Encoder::Rest { .. } => Some(WindowCoding::IDENTITY),
         }
     }
 
@@ -82,13 +100,20 @@ impl BodyCoder {
     }
 
     /// Whether bytes are held back that [`Self::flush`] would give out.
-    pub(crate) const fn holds(&self) -> bool {
-        self.held > 0
+    pub(crate) fn holds(&self) -> bool {
+        match &self.encoder {
+            Encoder::Whole(encoder) => encoder.pending() > 0,
+            Encoder::Rest { encoder, skip } => *skip == 0 && encoder.pending() > 0,
+        }
     }
 
-    /// Whether a step with this input may take so long that others should not wait for it.
-    pub(crate) const fn is_heavy(&self, input: usize) -> bool {
-        self.held + input >= MAX_WINDOW
+    /// Whether a step with this input, or a flush without, may take so long that others should not wait for it.
+    pub(crate) fn is_heavy(&self, input: usize) -> bool {
+        match &self.encoder {
+            Encoder::Whole(encoder) if input == 0 => encoder.pending() > LIGHT || encoder.offered() > 0,
+            Encoder::Whole(encoder) => input >= encoder.missing(),
+            Encoder::Rest { .. } => false,
+        }
     }
 
     /// Takes some of `input` and appends windows to `wire`.
@@ -104,7 +129,6 @@ impl BodyCoder {
 
     /// Appends a window with what is held back.
     pub(crate) fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), CodeError> {
-        self.held = 0;
         match &mut self.encoder {
             Encoder::Whole(encoder) => encoder.flush(wire)?,
             Encoder::Rest { skip: 0, encoder } => encoder.flush(wire)?,
@@ -122,13 +146,17 @@ impl BodyCoder {
     }
 
     /// Appends the last window, and says how the windows are coded.
-    pub(crate) fn finish(self, wire: &mut Vec<u8>) -> Result<BodyCoding, CodeError> {
+    pub(crate) fn finish(self, wire: &mut Vec<u8>) -> Result<WindowCoding, CodeError> {
         self.check_complete()?;
         match self.encoder {
-            Encoder::Whole(encoder) => Ok(message_coding(encoder.finish(wire)?.coding)),
+            Encoder::Whole(encoder) => {
+                let finished = encoder.finish(wire)?;
+                let coding = message_coding(finished.coding);
+                Ok(WindowCoding::new(coding, finished.base, &self.bases))
+            }
             Encoder::Rest { encoder, .. } => {
                 encoder.finish(wire)?;
-                Ok(BodyCoding::Identity)
+                Ok(WindowCoding::IDENTITY)
             }
         }
     }
@@ -145,7 +173,6 @@ impl BodyCoder {
                     *skip -= skipped as u64;
                     if *skip == 0 {
                         encoder.flush(&mut unsent)?;
-                        self.held = 0;
                     }
                     decoded = &decoded[skipped..];
                 }
@@ -154,12 +181,31 @@ impl BodyCoder {
                 }
             }
         }
-        self.held = (self.held + decoded.len()) % MAX_WINDOW;
         Ok(())
     }
 }
 
-const fn message_coding(coding: Coding) -> BodyCoding {
+/// How the windows of a body are coded, as its `Body` message says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowCoding {
+    pub(crate) coding: BodyCoding,
+    pub(crate) base: Option<ShortHash>,
+}
+
+impl WindowCoding {
+    const IDENTITY: Self = Self {
+        coding: BodyCoding::Identity,
+        base: None,
+    };
+
+    /// With the base at this place among those that were offered.
+    pub(crate) fn new(coding: BodyCoding, base: Option<usize>, offered: &[ContentHash]) -> Self {
+        let base = base.and_then(|place| offered.get(place)).map(short);
+        Self { coding, base }
+    }
+}
+
+pub(crate) const fn message_coding(coding: Coding) -> BodyCoding {
     match coding {
         Coding::Identity => BodyCoding::Identity,
         Coding::Zstd => BodyCoding::Zstd,
@@ -205,20 +251,20 @@ mod tests {
     #[test]
     fn whole_bodies_and_rests_decode_to_the_same() {
         let body: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
-        let mut coder = BodyCoder::whole(KEY, BodyTraits::default());
+        let mut coder = BodyCoder::whole(KEY, BodyTraits::default(), Offers::default());
         let mut wire = feed(&mut coder, &body, 10_007);
         assert_eq!(coder.decoded(), body.len() as u64);
         let coding = coder.finish(&mut wire).unwrap();
-        let mut decoder = BodyDecoder::new(KEY, codec(coding), BodyLimits::default());
+        let mut decoder = BodyDecoder::new(KEY, codec(coding.coding), BodyLimits::default());
         assert_eq!(decode(&mut decoder, &wire), body);
         decoder.finish().unwrap();
 
         for offset in [0_usize, 1, 32_768, 300_000, body.len()] {
-            let mut first = BodyCoder::whole(KEY, BodyTraits::default());
+            let mut first = BodyCoder::whole(KEY, BodyTraits::default(), Offers::default());
             let mut wire = feed(&mut first, &body[..offset], 4096);
             first.flush(&mut wire).unwrap();
-            let coding = first.coding().unwrap_or(BodyCoding::Identity);
-            let mut decoder = BodyDecoder::new(KEY, codec(coding), BodyLimits::default());
+            let coding = first.coding().unwrap_or(WindowCoding::IDENTITY);
+            let mut decoder = BodyDecoder::new(KEY, codec(coding.coding), BodyLimits::default());
             let mut found = decode(&mut decoder, &wire);
             assert_eq!(found.len(), offset);
             let mut rest = BodyCoder::rest(KEY, offset as u64).unwrap();
@@ -241,12 +287,12 @@ mod tests {
 
     #[test]
     fn what_is_held_comes_out_with_a_flush() {
-        let mut coder = BodyCoder::whole(KEY, BodyTraits::default());
+        let mut coder = BodyCoder::whole(KEY, BodyTraits::default(), Offers::default());
         let mut wire = feed(&mut coder, b"first part", 100);
         assert!(wire.is_empty() && coder.holds());
         coder.flush(&mut wire).unwrap();
         assert!(!coder.holds());
-        let mut decoder = BodyDecoder::new(KEY, codec(coder.coding().unwrap()), BodyLimits::default());
+        let mut decoder = BodyDecoder::new(KEY, codec(coder.coding().unwrap().coding), BodyLimits::default());
         assert_eq!(decode(&mut decoder, &wire), b"first part");
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Gateway {
     pub(crate) streams_per_device: usize,
     /// As many permits as there are cores: for coding.
     pub(crate) coders: Arc<Semaphore>,
+    /// KiB that bases may take in memory.
+    pub(crate) base_memory: Arc<Semaphore>,
     /// Streams that each device may have at a time; entries live as long as the device has a session.
     pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
 }

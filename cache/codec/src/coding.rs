@@ -5,7 +5,7 @@
 pub enum Coding {
     /// The decoded bytes themselves.
     Identity,
-    /// One Zstandard frame (RFC 8878), window at most 1 MiB.
+    /// One Zstandard frame (RFC 8878), window at most 1 MiB (4 MiB with a base).
     Zstd,
     /// One Brotli stream (RFC 7932), window at most 1 MiB.
     Brotli,
@@ -70,3 +70,6 @@ impl Coder {
 /// Binary logarithm of the largest window of both coders: the memory that one stream needs in the decoder.
 /// 1 MiB covers all but the largest pages whole.
 pub(crate) const MAX_WINDOW_LOG: u8 = 20;
+/// The same where there is a base, which Zstandard reaches only within its window: [`MAX_BASE`](crate::MAX_BASE) and as
+/// much of the body behind it.
+pub(crate) const MAX_BASED_WINDOW_LOG: u8 = 22;

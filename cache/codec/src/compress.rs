@@ -8,7 +8,7 @@ use zstd::{
     zstd_safe,
 };
 
-use crate::coding::{Coder, MAX_WINDOW_LOG};
+use crate::coding::{Coder, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG};
 
 /// A coder refused its input. No input does that; it points to a lack of memory on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,12 @@ impl Compressor {
     ///
     /// What a Zstandard body has in common with `base` costs little; the others do without it (decision 9).
     pub(crate) fn new(coder: Coder, length: Option<ByteCount>, base: &[u8]) -> Result<Self, EncodeError> {
-        let window_log = window_log(length.map(|length| ByteCount::new(length.bytes() + base.len() as u64)));
+        let reach = length.map(|length| ByteCount::new(length.bytes() + base.len() as u64));
+        let window_log = if base.is_empty() {
+            window_log(reach, MAX_WINDOW_LOG)
+        } else {
+            window_log(reach, MAX_BASED_WINDOW_LOG)
+        };
         match coder {
             Coder::Identity => Ok(Self::Identity),
             Coder::Zstd { level } => {
@@ -45,12 +50,19 @@ impl Compressor {
                 encoder
                     .set_parameter(CParameter::WindowLog(u32::from(window_log)))
                     .map_err(failed)?;
+                if level < OWN_TABLES && !base.is_empty() {
+                    let tables = u32::from(window_log);
+                    for table in [CParameter::HashLog(tables), CParameter::ChainLog(tables)] {
+                        encoder.set_parameter(table).map_err(failed)?;
+                    }
+                }
                 Ok(Self::Zstd(encoder))
             }
             Coder::Brotli { quality } => {
                 let params = BrotliEncoderParams {
                     quality: i32::from(quality.min(11)),
-                    lgwin: i32::from(window_log),
+                    // It makes nothing of a base.
+                    lgwin: i32::from(window_log.min(MAX_WINDOW_LOG)),
                     size_hint: length.map_or(0, ByteCount::as_usize),
                     ..BrotliEncoderParams::default()
                 };
@@ -125,15 +137,18 @@ fn grow(out: &mut Vec<u8>, written: usize) {
     }
 }
 
-fn window_log(length: Option<ByteCount>) -> u8 {
+fn window_log(length: Option<ByteCount>, most: u8) -> u8 {
     let Some(length) = length else {
-        return MAX_WINDOW_LOG;
+        return most;
     };
     // Brotli's window is 16 bytes smaller than its power of two.
-    (16..MAX_WINDOW_LOG)
+    (16..most)
         .find(|log| length.bytes() + 16 <= 1 << log)
-        .unwrap_or(MAX_WINDOW_LOG)
+        .unwrap_or(most)
 }
 
 /// Room for the coded bytes inside the brotli writer before they are handed on.
 const BROTLI_BUFFER: usize = 4096;
+
+/// Below this level the tables of matches are too small for a large base: its start is forgotten before it is used.
+const OWN_TABLES: u8 = 9;

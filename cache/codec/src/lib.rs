@@ -20,5 +20,6 @@ pub use coding::{Coder, Coding, UnknownCoding};
 pub use compress::EncodeError;
 pub use undo::{MAX_CODINGS, OriginCoding, Step, Undo, UndoError, UndoLimits, UnsupportedCoding, undo_all};
 pub use window::{
-    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, DecodeError, MAX_BASE, MAX_CODED_WINDOW, MAX_WINDOW,
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, DecodeError, MAX_BASE, MAX_BASED_WINDOW,
+    MAX_CODED_WINDOW, MAX_WINDOW,
 };

@@ -25,6 +25,9 @@ pub(crate) enum BodyFault {
     /// It does not match its hashes, again and again.
     #[error("the push is damaged")]
     Damaged,
+    /// It is coded against a body that is not here.
+    #[error("the base of the push is not held")]
+    NoBase,
     /// Nothing of it comes any more.
     #[error("nothing comes any more")]
     Stuck,

@@ -132,7 +132,7 @@ impl Loads {
     /// A pushed body begins on a stream of session `session`.
     pub(crate) async fn push(&self, session: u64, push: Push, stream: ResponseStream) {
         match self.of_page(session, push.page) {
-            Some(load) => push::read(load, push.entry, stream).await,
+            Some(load) => push::read(load, &self.0.store, push.entry, stream).await,
             None => debug!(page = push.page, "a push for a page load that is over"),
         }
     }

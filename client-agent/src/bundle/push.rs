@@ -1,9 +1,10 @@
 //! A pushed body's stream, from its windows to the memory where requests read it.
 use std::sync::Arc;
 
+use bytes::Bytes;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::StreamError;
-use longhaul_protocol::session::Withdrawal;
+use longhaul_protocol::session::{Evicted, Message, ShortHash, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
 use tracing::{debug, warn};
 
@@ -11,16 +12,19 @@ use super::{
     body::{BodyFault, BodyInlet, MAX_BODY},
     load::PageLoad,
 };
-use crate::session::{ResponseStream, coding_of};
+use crate::{
+    session::{ResponseStream, coding_of},
+    store::Store,
+};
 
 /// Reads a pushed body to its end. A damaged one is asked for again.
-pub(super) async fn read(load: Arc<PageLoad>, entry: u32, mut stream: ResponseStream) {
+pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut stream: ResponseStream) {
     let Some(body) = load.body_place(entry) else {
         debug!(entry, "a push that nothing waits for");
         return;
     };
     let mut inlet = body.inlet();
-    match windows(&load, &mut inlet, &mut stream).await {
+    match windows(&load, store, &mut inlet, &mut stream).await {
         Ok(chk) => {
             inlet.finish(chk);
             load.counters.pushed_objects.one();
@@ -32,6 +36,12 @@ pub(super) async fn read(load: Arc<PageLoad>, entry: u32, mut stream: ResponseSt
                 BodyFault::Damaged => {
                     load.counters.windows_bad.one();
                     warn!("a pushed body is damaged");
+                    if load.want(entry) {
+                        return;
+                    }
+                }
+                BodyFault::NoBase => {
+                    debug!("a pushed body is coded against one that is not held");
                     if load.want(entry) {
                         return;
                     }
@@ -49,6 +59,7 @@ pub(super) async fn read(load: Arc<PageLoad>, entry: u32, mut stream: ResponseSt
 
 async fn windows(
     load: &PageLoad,
+    store: &Store,
     inlet: &mut BodyInlet,
     stream: &mut ResponseStream,
 ) -> Result<ContentHash, BodyFault> {
@@ -65,7 +76,11 @@ async fn windows(
     let limits = BodyLimits {
         max_body: ByteCount::new(MAX_BODY),
     };
-    let mut decoder = BodyDecoder::new(key, coding_of(announced.coding), limits);
+    let base = match announced.base {
+        Some(name) => base(load, store, &name).await?,
+        None => Bytes::new(),
+    };
+    let mut decoder = BodyDecoder::with_base(key, coding_of(announced.coding), limits, &base);
     let mut begun = false;
     loop {
         let bytes = tokio::select! {
@@ -92,6 +107,17 @@ async fn windows(
             }
         }
     }
+}
+
+/// The body that this one is coded against. What is wanted again when it is missing comes without a base.
+async fn base(load: &PageLoad, store: &Store, name: &ShortHash) -> Result<Bytes, BodyFault> {
+    if let Some(base) = store.base(name).await {
+        load.counters.bases_used.one();
+        return Ok(base);
+    }
+    load.counters.bases_missing.one();
+    load.hop.tell(Message::Evicted(Evicted { hashes: vec![*name] }));
+    Err(BodyFault::NoBase)
 }
 
 const fn fault_of(error: &StreamError) -> BodyFault {

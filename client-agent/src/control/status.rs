@@ -80,6 +80,10 @@ pub struct Status {
     pub manifests_kept: u64,
     /// Bodies that came from the cache since the gateway said that they have not changed.
     pub held_hits: u64,
+    /// Bodies that were coded against another one, which is held.
+    pub bases_used: u64,
+    /// Bodies that were coded against one that is not held, and were asked for again.
+    pub bases_missing: u64,
     /// Bytes in the cache.
     pub cache_bytes: u64,
     /// How many there may be; 0 without a cache.
@@ -169,6 +173,8 @@ impl Status {
             push_wanted: counters.wanted.get(),
             manifests_kept: counters.manifests_kept.get(),
             held_hits: counters.held_hits.get(),
+            bases_used: counters.bases_used.get(),
+            bases_missing: counters.bases_missing.get(),
             cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),
             cache_quota: cache.map_or(0, |cache| cache.quota.bytes()),
             cache_hits: cache.map_or(0, |cache| cache.hits),

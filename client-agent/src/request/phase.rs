@@ -70,6 +70,7 @@ pub enum PhaseExit {
     SentForwarded,
     SentHeld,
     SentHeldMissing,
+    SentBaseMissing,
     SentPromised,
     SentPromisedUnknown,
     SentRepeated,
@@ -80,7 +81,7 @@ pub enum PhaseExit {
 
 impl PhaseExit {
     /// All, in the order of their discriminants.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::LookingFresh,
         Self::LookingNotModified,
         Self::LookingAnnounced,
@@ -110,6 +111,7 @@ impl PhaseExit {
         Self::SentForwarded,
         Self::SentHeld,
         Self::SentHeldMissing,
+        Self::SentBaseMissing,
         Self::SentPromised,
         Self::SentPromisedUnknown,
         Self::SentRepeated,
@@ -150,6 +152,7 @@ impl PhaseExit {
             Self::SentForwarded => "sent.forwarded",
             Self::SentHeld => "sent.held",
             Self::SentHeldMissing => "sent.held-missing",
+            Self::SentBaseMissing => "sent.base-missing",
             Self::SentPromised => "sent.promised",
             Self::SentPromisedUnknown => "sent.promised-unknown",
             Self::SentRepeated => "sent.repeated",

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use longhaul_cache::StoredBody;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::{End, Priority, StreamError};
-use longhaul_protocol::session::{Body, BodyPlace, Delivery, FailureReason, FetchKind, Resume, Validator};
+use longhaul_protocol::session::{
+    Body, BodyPlace, Delivery, Evicted, FailureReason, FetchKind, Message, Resume, ShortHash, Validator,
+};
 use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
@@ -16,6 +18,7 @@ use super::{
     known::{Known, decoder_behind},
     page_use::{PageUse, Role},
     promised::Patience,
+    response::Begun,
 };
 use crate::{
     bundle::{BodyFault, BodyReader},
@@ -50,6 +53,8 @@ struct Source {
     hop: Arc<Hop>,
     stream: ResponseStream,
     body: Option<Body>,
+    /// The body's base, if it was read already.
+    base: Option<Bytes>,
 }
 
 /// Why a stream did not bring the body to its end.
@@ -71,8 +76,14 @@ enum Interruption {
 
 impl Relay {
     /// Relays the body to its end, or breaks the browser's connection.
-    pub(super) async fn run(mut self, hop: Arc<Hop>, stream: ResponseStream, body: Option<Body>) {
-        let first = Source { hop, stream, body };
+    pub(super) async fn run(mut self, hop: Arc<Hop>, stream: ResponseStream, begun: Begun) {
+        let Begun { body, base } = begun;
+        let first = Source {
+            hop,
+            stream,
+            body,
+            base,
+        };
         let end = self.relay(Some(first), None).await;
         self.ended(end).await;
     }
@@ -233,6 +244,17 @@ impl Relay {
         }
     }
 
+    /// The base of a body. Without it nothing of the body can be read.
+    async fn base(&self, hop: &Hop, name: &ShortHash) -> Result<Bytes, Interruption> {
+        if let Some(base) = self.context.store.base(name).await {
+            self.context.counters.bases_used.one();
+            return Ok(base);
+        }
+        self.context.counters.bases_missing.one();
+        hop.tell(Message::Evicted(Evicted { hashes: vec![*name] }));
+        Err(Interruption::BadWindow)
+    }
+
     /// Reads one stream to the body's end.
     async fn read(
         &mut self,
@@ -249,9 +271,14 @@ impl Relay {
         }
         let key = source.hop.window_key().ok_or(Interruption::SessionLost)?;
         let coding = coding_of(body.coding);
+        let base = match (source.base.take(), body.base) {
+            (Some(base), _) => base,
+            (None, Some(name)) => self.base(&source.hop, &name).await?,
+            (None, None) => Bytes::new(),
+        };
         let mut current = match decoder.take() {
             Some(decoder) => decoder.resume(key, coding),
-            None => BodyDecoder::new(key, coding, BodyLimits::default()),
+            None => BodyDecoder::with_base(key, coding, BodyLimits::default(), &base),
         };
         let end = self.read_windows(&mut source.stream, &mut current).await;
         *decoder = Some(current);
@@ -347,6 +374,7 @@ impl Relay {
                         hop,
                         stream,
                         body: None,
+                        base: None,
                     });
                 }
                 Ok(Arrival::Failed {

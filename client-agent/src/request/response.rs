@@ -1,19 +1,20 @@
 //! From a head and a body's source to the browser's response.
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Version, header};
 use longhaul_cache::StoredBody;
 use longhaul_driver::StreamError;
 use longhaul_http::hop;
 use longhaul_origin::OriginBody;
-use longhaul_protocol::session::{Body, Validator};
+use longhaul_protocol::session::{Body, ShortHash, Validator};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{Context, ProxyBody, draft::Draft, known::Known, page_use::PageUse, relay::Relay};
 use crate::{
     bundle::PushedBody,
     session::{Hop, ResponseStream},
-    store::Tee,
+    store::{Store, Tee},
 };
 
 /// How long the browser's head waits for the `Body` message, which knows the length. Without a length the response is
@@ -27,29 +28,55 @@ const WINDOWS_AHEAD: usize = 2;
 pub(super) enum Source {
     /// There is none.
     Empty,
-    /// From the gateway, in this session; the `Body` message, if it is here.
-    Gateway(Arc<Hop>, ResponseStream, Option<Body>),
+    /// From the gateway, in this session.
+    Gateway(Arc<Hop>, ResponseStream, Box<Begun>),
     /// From what is being pushed.
     Pushed(Arc<PushedBody>),
     /// From the agent's cache.
     Stored(Box<StoredBody>),
 }
 
+/// What has come of a body on a stream of its own.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    /// The `Body` message, if it is here.
+    pub(super) body: Option<Body>,
+    /// The base that it names.
+    pub(super) base: Option<Bytes>,
+}
+
+/// How a body on a stream of its own begins.
+pub(super) enum Opening {
+    Source(Source),
+    /// The stream has broken off already.
+    Broken,
+    /// It is coded against a body that is not here.
+    NoBase(ShortHash),
+}
+
 impl Source {
-    /// A body on a stream of its own; `None` if the stream has broken off already.
-    pub(super) async fn gateway(hop: Arc<Hop>, mut stream: ResponseStream) -> Option<Self> {
+    /// A body on a stream of its own.
+    pub(super) async fn gateway(store: &Store, hop: Arc<Hop>, mut stream: ResponseStream) -> Opening {
         let body = match timeout(LENGTH_TIME, stream.body()).await {
-            Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return None,
+            Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return Opening::Broken,
             Ok(Err(_)) | Err(_) => None,
             Ok(Ok(body)) => Some(body),
         };
-        Some(Self::Gateway(hop, stream, body))
+        let base = match body.as_ref().and_then(|body| body.base) {
+            None => None,
+            Some(name) => match store.base(&name).await {
+                Some(base) => Some(base),
+                None => return Opening::NoBase(name),
+            },
+        };
+        let begun = Box::new(Begun { body, base });
+        Opening::Source(Self::Gateway(hop, stream, begun))
     }
 
     fn length(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
-            Self::Gateway(_, _, body) => body.as_ref().and_then(|body| body.length),
+            Self::Gateway(_, _, begun) => begun.body.as_ref().and_then(|body| body.length),
             Self::Pushed(body) => body.length(),
             Self::Stored(body) => Some(body.length()),
         }
@@ -112,7 +139,7 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     };
     match source {
         Source::Empty => {}
-        Source::Gateway(hop, stream, body) => drop(tokio::spawn(relay.run(hop, stream, body))),
+        Source::Gateway(hop, stream, begun) => drop(tokio::spawn(relay.run(hop, stream, *begun))),
         Source::Pushed(body) => drop(tokio::spawn(relay.run_pushed(body.reader()))),
         Source::Stored(body) => drop(tokio::spawn(relay.run_stored(*body))),
     }

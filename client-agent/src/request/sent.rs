@@ -6,7 +6,7 @@ use longhaul_driver::CloseReason;
 use longhaul_http::policy::invalidates;
 use longhaul_origin::{FetchError, OriginBody};
 use longhaul_protocol::session::{
-    BodyPlace, Delivery, Evicted, FailureReason, FetchKind, HeaderField, Message, MirrorState,
+    BodyPlace, Delivery, Evicted, FailureReason, FetchKind, HeaderField, Message, MirrorState, ShortHash,
 };
 use longhaul_types::{BitRate, ContentHash};
 use tracing::debug;
@@ -16,7 +16,7 @@ use super::{
     life::{DirectFetch, Life, MAX_REPEATS},
     page_use::{PageUse, Role},
     phase::{Phase, PhaseExit, Promise},
-    response::{self, Source},
+    response::{self, Opening, Source},
     upload::{Transmission, UploadError, UploadTraits},
 };
 use crate::{
@@ -269,8 +269,17 @@ impl Life {
                 (PhaseExit::SentForwarded, Source::Empty)
             }
             (BodyPlace::Follows, _) => {
-                let source = Source::gateway(Arc::clone(exchange.hop()), stream).await?;
-                (PhaseExit::SentForwarded, source)
+                let hop = Arc::clone(exchange.hop());
+                match Source::gateway(&store, hop, stream).await {
+                    Opening::Source(source) => {
+                        if matches!(&source, Source::Gateway(_, _, begun) if begun.base.is_some()) {
+                            self.context.counters.bases_used.one();
+                        }
+                        (PhaseExit::SentForwarded, source)
+                    }
+                    Opening::Broken => return None,
+                    Opening::NoBase(name) => return Some(self.base_is_missing(name, exchange.hop())),
+                }
             }
         };
         let tee = match &source {
@@ -305,6 +314,19 @@ impl Life {
         self.repeats += 1;
         self.context.counters.repeated.one();
         self.leave(PhaseExit::SentHeldMissing, Phase::Waiting)
+    }
+
+    /// The answer is coded against a body that is not there (any more).
+    fn base_is_missing(&mut self, name: ShortHash, hop: &Hop) -> Phase {
+        self.context.counters.bases_missing.one();
+        hop.tell(Message::Evicted(Evicted { hashes: vec![name] }));
+        if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
+            return Phase::Over(Exit::without_response(malformed_answer()));
+        }
+        self.draft.fetch.context.delivery = Delivery::Plain;
+        self.repeats += 1;
+        self.context.counters.repeated.one();
+        self.leave(PhaseExit::SentBaseMissing, Phase::Waiting)
     }
 
     /// The gateway says that a manifest promises the answer.

@@ -276,6 +276,7 @@ impl Outgoing {
                 coding: body_coding_of(coding),
                 length: self.length,
                 offset: 0,
+                base: None,
             };
             encode(&Message::Body(body), &mut bytes).map_err(|_| UploadError::Coding)?;
             self.announced = true;

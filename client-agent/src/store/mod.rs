@@ -15,7 +15,9 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use longhaul_cache::{BodyWriter, Cache, Cost, Partition, RecordKind, StoredBody, StoredResponse, Usage};
+use longhaul_codec::MAX_BASE;
 use longhaul_http::vary;
+use longhaul_protocol::session::ShortHash;
 use longhaul_types::{ContentHash, UnixTime};
 use tokio::sync::{mpsc, watch};
 
@@ -27,6 +29,9 @@ pub(crate) use tee::Tee;
 const MISSING: usize = 256;
 /// Agents' records other than manifests do not exist; this is a manifest's size at most.
 const KIND: RecordKind = RecordKind::Manifest;
+
+/// The largest body that serves as a base: the gateway's own bound.
+const MAX_BASE_BODY: u64 = 2 * MAX_BASE as u64;
 
 /// The cache, or none. Clones are the same.
 #[derive(Clone, Debug)]
@@ -129,6 +134,16 @@ impl Store {
     /// A body.
     pub(crate) async fn body(&self, chk: ContentHash) -> Option<StoredBody> {
         self.cache()?.body(chk).await
+    }
+
+    /// A body that another one is coded against, named by the first bytes of its CHK.
+    pub(crate) async fn base(&self, name: &ShortHash) -> Option<Bytes> {
+        let chk = self.find_prefix(name).await?;
+        let body = self.body(chk).await?;
+        if body.length() > MAX_BASE_BODY {
+            return None;
+        }
+        body.collect().await
     }
 
     /// Begins to store a body.

@@ -4,6 +4,8 @@
 mod support;
 
 #[cfg(test)]
+mod bases;
+#[cfg(test)]
 mod cache;
 #[cfg(test)]
 mod faults;

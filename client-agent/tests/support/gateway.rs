@@ -456,6 +456,7 @@ impl Link {
             coding,
             length,
             offset: offset as u64,
+            base: None,
         });
         let Some(mut stream) = self.open(&[head, announce], &[], End::Open).await else {
             return;

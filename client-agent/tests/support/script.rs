@@ -7,7 +7,7 @@ use longhaul_codec::{BodyEncoder, Coder};
 use longhaul_driver::{End, SendStream};
 use longhaul_protocol::session::{
     Body, BodyCoding, BodyPlace, Entry, EntryBody, EntryHead, Failed, FailureReason, Head, HeaderField,
-    Manifest, ManifestId, Message, MirrorState, Promised, Push, Record, Scope, encode_record,
+    Manifest, ManifestId, Message, MirrorState, Promised, Push, Record, Scope, ShortHash, encode_record,
 };
 use longhaul_types::ContentHash;
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
@@ -258,6 +258,7 @@ impl Asked {
             coding: BodyCoding::Zstd,
             length: None,
             offset: 0,
+            base: None,
         });
         let base = base.map_or(&[][..], |(_, bytes)| bytes);
         let encoder = BodyEncoder::with_base(self.link.key(), Coder::Zstd { level: 3 }, None, base).unwrap();
@@ -277,6 +278,36 @@ impl Asked {
         self.begin_push(entry, body).await.finish(&[]).await;
     }
 
+    /// Answers with a body coded against `base`.
+    pub(crate) async fn answer_based(&self, fields: &[(&str, &str)], body: &[u8], base: &[u8]) {
+        let head = self.head(200, fields, BodyPlace::Follows, None);
+        self.send_based(head, body, base).await;
+    }
+
+    /// Pushes a body coded against `base`.
+    pub(crate) async fn push_based(&self, entry: u32, body: &[u8], base: &[u8]) {
+        let page = self.fetch.id;
+        self.send_based(Message::Push(Push { page, entry }), body, base)
+            .await;
+    }
+
+    async fn send_based(&self, first: Message, body: &[u8], base: &[u8]) {
+        let announce = Message::Body(Body {
+            coding: BodyCoding::Zstd,
+            length: Some(body.len() as u64),
+            offset: 0,
+            base: Some(short(base)),
+        });
+        let key = self.link.key();
+        let mut encoder = BodyEncoder::with_base(key, Coder::Zstd { level: 3 }, None, base).unwrap();
+        let mut wire = Vec::new();
+        encoder.push(body, &mut wire).unwrap();
+        encoder.finish(&mut wire).unwrap();
+        let mut stream = self.link.open(&[first, announce], &[], End::Open).await.unwrap();
+        stream.write(wire.into()).await.unwrap();
+        stream.finish().await.unwrap();
+    }
+
     /// Pushes the start of a body.
     pub(crate) async fn begin_push(&self, entry: u32, first: &[u8]) -> Pushing {
         let push = Message::Push(Push {
@@ -287,11 +318,19 @@ impl Asked {
     }
 }
 
+/// How a body is named as a base.
+pub(crate) fn short(body: &[u8]) -> ShortHash {
+    let mut short = ShortHash::default();
+    short.copy_from_slice(&ContentHash::of(body).as_bytes()[..6]);
+    short
+}
+
 fn announce(length: Option<u64>, offset: u64) -> Message {
     Message::Body(Body {
         coding: BodyCoding::Identity,
         length,
         offset,
+        base: None,
     })
 }
 

@@ -172,6 +172,8 @@ pub enum Delivery {
     Any,
     /// On a stream of its own.
     Own,
+    /// On a stream of its own, and coded without a base: the agent lacks the one that was named.
+    Plain,
 }
 
 /// Where to go on after a bad window.
@@ -229,6 +231,8 @@ pub struct Body {
     pub length: Option<u64>,
     /// Decoded offset at which the windows start; not 0 only when resumed.
     pub offset: u64,
+    /// A body that the agent holds and that this one is coded against; only towards the agent.
+    pub base: Option<ShortHash>,
 }
 
 /// The coding of a body's windows on the hop.

@@ -13,7 +13,10 @@ use longhaul_types::{BitRate, LinkProfile, PublicKey, UnixTime};
 use url::Url;
 
 use super::{counters::BundleCounters, mirror::Mirror};
-use crate::session::Gateway;
+use crate::{
+    bases::{Bases, Offers, Subject},
+    session::Gateway,
+};
 
 /// A session, as far as bundles are concerned.
 pub(crate) struct BundleContext {
@@ -23,6 +26,7 @@ pub(crate) struct BundleContext {
     /// docs/protocol/session.md section 6.
     pub(crate) window_key: [u8; 32],
     pub(crate) mirror: Mirror,
+    pub(crate) bases: Bases,
     profile: Option<LinkProfile>,
     templates: Mutex<Templates>,
     viewport: Mutex<Viewport>,
@@ -36,13 +40,16 @@ impl BundleContext {
         profile: Option<LinkProfile>,
         window_key: [u8; 32],
     ) -> Self {
-        let mirror = Mirror::new(gateway.store.cache().cloned(), device);
+        let cache = gateway.store.cache().cloned();
+        let mirror = Mirror::new(cache.clone(), device);
+        let bases = Bases::new(cache, device, Arc::clone(&gateway.base_memory));
         Self {
             gateway,
             session,
             device,
             window_key,
             mirror,
+            bases,
             profile,
             templates: Mutex::default(),
             viewport: Mutex::default(),
@@ -64,6 +71,17 @@ impl BundleContext {
             Some(granted)
         } else {
             self.profile.map(|profile| profile.down)
+        }
+    }
+
+    /// What a body can be coded against.
+    pub(crate) async fn bases_for(&self, subject: Option<&Subject>, length: Option<u64>) -> Offers {
+        match subject {
+            Some(subject) => {
+                let link = self.link_rate();
+                self.bases.offers(subject, length, link, &self.mirror).await
+            }
+            None => Offers::default(),
         }
     }
 
@@ -91,7 +109,7 @@ impl BundleContext {
 }
 
 /// What the locks of bundles guard is whole between any two statements, so a panic elsewhere does no harm.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

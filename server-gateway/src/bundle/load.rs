@@ -28,7 +28,7 @@ use super::{
     publicity::Publicity,
     push::PushBody,
 };
-use crate::{fetch::Promise, store::BodyReader};
+use crate::{bases::Subject, fetch::Promise, store::BodyReader};
 
 /// One page load.
 pub(crate) struct PageLoad {
@@ -43,6 +43,8 @@ pub(crate) struct PageLoad {
     bodies: Mutex<BTreeMap<u32, PushBody>>,
     /// Entries whose bodies the agent wants and the cache has lost.
     missing: Mutex<BTreeSet<u32>>,
+    /// What the answered entries are about, for the choice of their bases.
+    subjects: Mutex<BTreeMap<u32, Subject>>,
     /// Where the classes of open pushes are changed.
     classes: Mutex<BTreeMap<u32, watch::Sender<u8>>>,
     jar: Mutex<Jar>,
@@ -105,6 +107,7 @@ impl PageLoad {
             plan: Mutex::new(Plan::new(url, PlanLimits::default(), before)),
             bodies: Mutex::default(),
             missing: Mutex::default(),
+            subjects: Mutex::default(),
             classes: Mutex::default(),
             jar: Mutex::new(jar),
             learned: Mutex::new(learned),
@@ -326,6 +329,11 @@ impl PageLoad {
             .map(str::to_owned)
     }
 
+    /// What an entry's body may have a base among.
+    pub(super) fn subject(&self, entry: u32) -> Option<Subject> {
+        lock(&self.subjects).get(&entry).cloned()
+    }
+
     /// Whether a body that has grown to `length` may go on.
     pub(super) fn grown(&self, entry: u32, length: u64, by: u64) -> bool {
         self.plan().grown(entry, length, by)
@@ -344,12 +352,15 @@ impl PageLoad {
             plan.get(entry).and_then(|entry| {
                 let answered = entry.answered()?;
                 policy::agent_stores(answered.status, &answered.headers)
-                    .then_some(entry.hash)
-                    .flatten()
+                    .then_some((entry.hash?, entry.length))
             })
         };
-        if let Some(hash) = stored {
+        if let Some((hash, length)) = stored {
             self.context.mirror.add(vec![hash]).await;
+            let subject = self.subject(entry);
+            if let (Some(subject), Some(length)) = (subject, length) {
+                self.context.bases.learn(&subject, hash, length).await;
+            }
         }
     }
 }

@@ -146,6 +146,8 @@ impl ManifestWriter {
             coding,
             length: None,
             offset: 0,
+            // The manifest's own field names it.
+            base: None,
         };
         let manifest = Manifest {
             page: self.page,

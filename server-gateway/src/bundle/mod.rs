@@ -16,4 +16,9 @@ mod publicity;
 mod push;
 mod registry;
 
-pub(crate) use self::{context::BundleContext, counters::BundleCounters, registry::Bundles};
+pub(crate) use self::{
+    context::{BundleContext, lock},
+    counters::BundleCounters,
+    mirror::{Mirror, short},
+    registry::Bundles,
+};

@@ -5,7 +5,7 @@ mod coder;
 use std::time::Duration;
 
 use bytes::Bytes;
-use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, Coding, EncodeError};
+use longhaul_codec::{BodyEncoder, BodyTraits, Coder, EncodeError};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_protocol::session::{Body, BodyCoding, Message, Push, encode};
 use longhaul_types::ByteCount;
@@ -15,14 +15,13 @@ use tracing::debug;
 pub(crate) use self::body::{ArrivingDocument, PushBody};
 use self::coder::PushCoder;
 use super::{load::PageLoad, plan::BodyState};
+use crate::{bases::Offers, body::WindowCoding};
 
 /// Coded bytes that are sent together. A body that is whole within so much opens its stream with its length, which lets
 /// the scheduler send the shortest first.
 const GATHER: usize = 48 * 1024;
 /// An origin that is silent for so long pauses: what has come is sent.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Work on less than this is done where it stands; more goes to a thread for computing.
-const LIGHT: usize = 1024;
 
 /// Why a push ends before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +46,12 @@ struct Pushing<'a> {
     entry: u32,
     /// There between any two steps.
     coder: Option<PushCoder>,
-    coding: Option<Coding>,
+    coding: Option<WindowCoding>,
     class: watch::Receiver<u8>,
     stream: PushStream,
     wire: Vec<u8>,
     length: Option<u64>,
     decoded: u64,
-    held: usize,
     sent: u64,
 }
 
@@ -71,7 +69,13 @@ impl Drop for PushStream {
 
 /// Pushes an entry's body, and waits until the agent has all of it.
 pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class: watch::Receiver<u8>) {
-    let coder = match coder(load, entry, &body) {
+    let subject = match &body {
+        PushBody::Again(_) => None,
+        PushBody::Arriving(..) | PushBody::Document(_) => load.subject(entry),
+    };
+    let length = body.length();
+    let offers = load.context().bases_for(subject.as_ref(), length).await;
+    let coder = match coder(load, entry, &body, offers) {
         Ok(coder) => coder,
         Err(error) => {
             debug!(%error, "a push cannot be coded");
@@ -83,13 +87,12 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
         load,
         entry,
         coding: None,
-        length: body.length(),
+        length,
         coder: Some(coder),
         class,
         stream: PushStream::default(),
         wire: Vec::new(),
         decoded: 0,
-        held: 0,
         sent: 0,
     };
     let ended = pushing.run(&mut body).await;
@@ -118,7 +121,7 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
     }
 }
 
-fn coder(load: &PageLoad, entry: u32, body: &PushBody) -> Result<PushCoder, EncodeError> {
+fn coder(load: &PageLoad, entry: u32, body: &PushBody, offers: Offers) -> Result<PushCoder, EncodeError> {
     let context = load.context();
     let length = body.length().map(ByteCount::new);
     if let PushBody::Again(_) = body {
@@ -131,16 +134,14 @@ fn coder(load: &PageLoad, entry: u32, body: &PushBody) -> Result<PushCoder, Enco
         length,
         link: context.link_rate(),
     };
-    Ok(PushCoder::Adaptive(Box::new(AdaptiveEncoder::new(
-        context.window_key,
-        traits,
-    ))))
+    Ok(PushCoder::adaptive(context.window_key, traits, offers))
 }
 
 impl Pushing<'_> {
     async fn run(&mut self, body: &mut PushBody) -> Result<(), Broken> {
         loop {
-            let next = if self.held > 0 || !self.wire.is_empty() {
+            let holds = self.coder.as_ref().is_some_and(|coder| coder.pending() > 0);
+            let next = if holds || !self.wire.is_empty() {
                 match timeout(PAUSE, body.next(self.load, self.entry)).await {
                     Ok(next) => next,
                     Err(_) => {
@@ -173,17 +174,10 @@ impl Pushing<'_> {
 
     async fn step(&mut self, step: Step) -> Result<(), Broken> {
         let mut coder = self.coder.take().ok_or(Broken::Source)?;
-        let input = match &step {
-            Step::Push(chunk) => chunk.len(),
-            Step::Flush | Step::Finish => 0,
+        let is_heavy = match &step {
+            Step::Push(chunk) => coder.push_is_heavy(chunk.len()),
+            Step::Flush | Step::Finish => coder.flush_is_heavy(),
         };
-        self.held += input;
-        let is_heavy =
-            self.held > LIGHT && !matches!(&step, Step::Push(_) if self.held < longhaul_codec::MAX_WINDOW);
-        match &step {
-            Step::Push(_) => self.held %= longhaul_codec::MAX_WINDOW,
-            Step::Flush | Step::Finish => self.held = 0,
-        }
         let mut wire = std::mem::take(&mut self.wire);
         let work = move || {
             let coded = match step {
@@ -245,9 +239,10 @@ impl Pushing<'_> {
         let context = self.load.context();
         let mut first = Vec::new();
         let body = Body {
-            coding: self.coding.map_or(BodyCoding::Identity, message_coding),
+            coding: self.coding.map_or(BodyCoding::Identity, |coding| coding.coding),
             length: self.length,
             offset: 0,
+            base: self.coding.and_then(|coding| coding.base),
         };
         let push = Push {
             page: self.load.id(),
@@ -301,13 +296,5 @@ async fn stopped(stream: &mut PushStream) {
             stream.stopped().await;
         }
         None => std::future::pending().await,
-    }
-}
-
-const fn message_coding(coding: Coding) -> BodyCoding {
-    match coding {
-        Coding::Identity => BodyCoding::Identity,
-        Coding::Zstd => BodyCoding::Zstd,
-        Coding::Brotli => BodyCoding::Brotli,
     }
 }

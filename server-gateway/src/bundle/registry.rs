@@ -61,6 +61,11 @@ impl Bundles {
         }
     }
 
+    /// What the session's page loads share.
+    pub(crate) fn context(&self) -> &Arc<BundleContext> {
+        &self.context
+    }
+
     /// The agent introduced itself.
     pub(crate) async fn hello(&self, hello: &Hello) -> MirrorState {
         self.context.prefer(hello.preferences);

@@ -19,6 +19,7 @@ use longhaul_protocol::session::{
 };
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 use tracing::debug;
+use url::Url;
 
 pub(crate) use self::{
     failure::Failure,
@@ -33,6 +34,7 @@ use self::{
     request::{Arrived, outgoing},
 };
 use crate::{
+    bases::Subject,
     body::BodyCoder,
     incoming::{Incoming, IncomingError},
     metrics::{Metrics, Outcome},
@@ -214,9 +216,14 @@ async fn respond(
     }
     debug!(%status, source = ?facts.source, "answered");
     let tap = tap(context, fetch, outgoing, status, &headers).await;
+    let subject = Url::parse(&fetch.url)
+        .ok()
+        .filter(|_| outgoing.login.is_none() && outgoing.parts.method == Method::GET)
+        .and_then(|url| Subject::of(&url, &outgoing.parts.headers, status, &headers));
     let head = ResponseHead {
         context,
         fetch,
+        subject,
         login: outgoing.login.as_deref(),
         status,
         headers: &headers,
@@ -263,6 +270,8 @@ async fn tap(
 struct ResponseHead<'a> {
     context: &'a Arc<SessionContext>,
     fetch: &'a Fetch,
+    /// For the choice of a base.
+    subject: Option<Subject>,
     /// See [`Outgoing::login`].
     login: Option<&'a OriginClient>,
     status: StatusCode,
@@ -282,6 +291,7 @@ impl ResponseHead<'_> {
         let Self {
             context,
             fetch,
+            ref subject,
             login,
             status,
             headers,
@@ -304,19 +314,27 @@ impl ResponseHead<'_> {
                 length: length.map(ByteCount::new),
                 link: link_rate(context),
             };
-            BodyCoder::whole(context.window_key, traits)
+            let wanted = subject.as_ref().filter(|_| fetch.delivery != Delivery::Plain);
+            let bundles = context.bundles.context();
+            let offers = bundles.bases_for(wanted, length).await;
+            BodyCoder::whole(context.window_key, traits, offers)
         };
         let class = class_of(fetch.kind, length, headers);
         let mut responder = Responder::new(Arc::clone(context), wire, class, length, offset);
         let relayed = relay(&mut responder, body, coder).await?;
+        let decoded = responder.decoded();
         // The agent does not keep the answers of connection-bound logins.
         let stream = responder.into_stream().filter(|_| login.is_none());
         if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
             let (loads, headers) = (Arc::clone(&context.loads), headers.clone());
+            let (bundles, subject) = (Arc::clone(context.bundles.context()), subject.clone());
             // Ends with the session at the latest; the fetch itself is over.
             tokio::spawn(async move {
                 if stream.delivered().await.is_ok() {
                     loads.delivered(hash, status, &headers);
+                    if let Some(subject) = subject {
+                        bundles.bases.learn(&subject, hash, decoded).await;
+                    }
                 }
             });
         }

@@ -6,7 +6,7 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_protocol::session::{Body, BodyCoding, FailureReason, Message, encode};
+use longhaul_protocol::session::{Body, FailureReason, Message, encode};
 use longhaul_types::{BitRate, ContentHash};
 use tokio::time::timeout;
 use tracing::debug;
@@ -17,7 +17,7 @@ use super::{
     held::{Piece, TappedBody},
 };
 use crate::{
-    body::{BodyCoder, CodeError, Progress},
+    body::{BodyCoder, CodeError, Progress, WindowCoding},
     metrics::Outcome,
     session::SessionContext,
     store::BodyFault,
@@ -51,6 +51,8 @@ pub(crate) struct Responder {
     /// The class that the stream has.
     at: Priority,
     sent: u64,
+    /// Decoded bytes of the whole body, at its end.
+    decoded: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +83,7 @@ impl Responder {
             body: BodyState::Announced { length, offset },
             at: HEAD_CLASS,
             sent: 0,
+            decoded: 0,
         }
     }
 
@@ -89,21 +92,27 @@ impl Responder {
         self.send(None, End::Finish).await
     }
 
+    /// Decoded bytes of a body that was sent to its end.
+    pub(super) const fn decoded(&self) -> u64 {
+        self.decoded
+    }
+
     /// The stream, to learn whether the agent gets all of it.
     pub(super) fn into_stream(self) -> Option<SendStream> {
         self.stream
     }
 
     /// Sends what has gathered. A body's coding must be given once there are windows.
-    async fn send(&mut self, coding: Option<BodyCoding>, end: End) -> Result<(), Gone> {
+    async fn send(&mut self, coding: Option<WindowCoding>, end: End) -> Result<(), Gone> {
         let has_windows = !self.windows.is_empty();
         if has_windows && let (BodyState::Announced { length, offset }, Some(coding)) = (self.body, coding) {
             // Fixed-size fields: this message cannot be too large.
             let _fits = encode(
                 &Message::Body(Body {
-                    coding,
+                    coding: coding.coding,
                     length,
                     offset,
+                    base: coding.base,
                 }),
                 &mut self.messages,
             );
@@ -306,7 +315,7 @@ struct Coding {
 }
 
 impl Coding {
-    fn coding(&self) -> Option<BodyCoding> {
+    fn coding(&self) -> Option<WindowCoding> {
         self.coder.as_ref().and_then(BodyCoder::coding)
     }
 
@@ -352,6 +361,7 @@ impl Coding {
             return Err(error.into());
         }
         let coder = self.coder.take().ok_or(CodeError::Interrupted)?;
+        responder.decoded = coder.decoded();
         if let BodyState::Announced { length, .. } = &mut responder.body {
             *length = Some(coder.decoded());
         }

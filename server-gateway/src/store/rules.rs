@@ -15,6 +15,8 @@ use longhaul_types::{ContentHash, PublicKey, UnixTime};
 pub(super) enum Keeping {
     /// Nowhere.
     No,
+    /// Only its body, which a later version may be coded against.
+    Body,
     /// In this partition.
     In(Partition),
 }
@@ -47,11 +49,30 @@ pub(super) fn keeping(
     }
     match storage(method, request, status, response) {
         Storage::No => Keeping::No,
-        // Without a lifetime and without a validator there is nothing that it could be used for.
-        Storage::Private | Storage::Shared if !is_useful(status, response) => Keeping::No,
+        // Without a lifetime and without a validator it answers nothing.
+        Storage::Private | Storage::Shared if !is_useful(status, response) => {
+            if is_text(response) {
+                Keeping::Body
+            } else {
+                Keeping::No
+            }
+        }
         Storage::Private => Keeping::In(Partition::Device(*device.as_bytes())),
         Storage::Shared => Keeping::In(Partition::Shared),
     }
+}
+
+/// Whether versions of it have much in common as a rule.
+fn is_text(response: &HeaderMap) -> bool {
+    let value = response
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = value.unwrap_or_default().split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    essence.starts_with("text/") && essence != "text/event-stream"
+        || ["javascript", "json", "xml"]
+            .iter()
+            .any(|ending| essence.ends_with(ending))
 }
 
 fn is_useful(status: StatusCode, response: &HeaderMap) -> bool {
@@ -263,7 +284,7 @@ pub(super) fn answers_too(
     let kind = match keeping {
         Keeping::In(Partition::Shared) => CacheKind::Shared,
         Keeping::In(Partition::Device(owner)) if owner == device.as_bytes() => CacheKind::Private,
-        Keeping::In(Partition::Device(_) | Partition::Site(_)) | Keeping::No => return false,
+        Keeping::In(Partition::Device(_) | Partition::Site(_)) | Keeping::No | Keeping::Body => return false,
     };
     if response.contains_key(header::SET_COOKIE) {
         return false;
@@ -444,6 +465,13 @@ mod tests {
         };
         let own = Keeping::In(Partition::Device([1; 32]));
         assert_eq!(keeping(&[]), Keeping::No);
+        assert_eq!(keeping(&[("content-type", "text/html")]), Keeping::Body);
+        assert_eq!(keeping(&[("content-type", "application/ld+json")]), Keeping::Body);
+        assert_eq!(keeping(&[("content-type", "text/event-stream")]), Keeping::No);
+        assert_eq!(
+            keeping(&[("content-type", "text/html"), ("cache-control", "no-store")]),
+            Keeping::No
+        );
         assert_eq!(keeping(&[("cache-control", "max-age=0")]), Keeping::No);
         assert_eq!(keeping(&[("cache-control", "max-age=0"), ("etag", "\"1\"")]), own);
         assert_eq!(

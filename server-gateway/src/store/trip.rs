@@ -184,12 +184,12 @@ impl Trip {
                 let landed = landed(LandedBody::Flight);
                 let coded_length = body.size_hint().exact();
                 let writer = match (&self.inner.cache, &landed.keeping) {
-                    (Some(cache), Keeping::In(_)) => {
+                    (Some(cache), Keeping::In(_) | Keeping::Body) => {
                         let took = landed.received_at.since_epoch();
                         let took = took.saturating_sub(landed.requested_at.since_epoch());
                         Some(cache.writer(Cost::measured(took)))
                     }
-                    (_, Keeping::No) | (None, Keeping::In(_)) => None,
+                    (_, Keeping::No) | (None, Keeping::In(_) | Keeping::Body) => None,
                 };
                 flight.land(Arc::clone(&landed), length);
                 let keep = Keep {

@@ -85,7 +85,7 @@ impl Trip {
         );
         // A response stays where it is, or goes: what was one device's does not become everybody's by a 304.
         let keeping = match keeping {
-            Keeping::No => Keeping::No,
+            Keeping::No | Keeping::Body => Keeping::No,
             Keeping::In(Partition::Device(_)) if stored.partition == Partition::Shared => Keeping::No,
             Keeping::In(_) => Keeping::In(stored.partition.clone()),
         };
@@ -99,7 +99,7 @@ impl Trip {
             received_at: received.received_at,
         };
         match &landed.keeping {
-            Keeping::No => self.forget(&stored.partition).await,
+            Keeping::No | Keeping::Body => self.forget(&stored.partition).await,
             Keeping::In(_) => {
                 self.keep(&landed, stored.chk.map(|chk| (chk, stored.length)))
                     .await

@@ -237,6 +237,7 @@ impl Agent {
             coding: BodyCoding::Zstd,
             length: Some(body.len() as u64),
             offset: 0,
+            base: None,
         };
         bytes.extend(wire(Message::Body(announced)));
         let mut stream = self

@@ -1,5 +1,6 @@
 //! The page engine's correctness: pages as browsers load them, through separate processes, held against what the origin
 //! sent. What is only faster with the engine is asserted only where the agent has one; all else holds for any agent.
+mod bases;
 mod codings;
 mod corpus;
 mod credentials;

@@ -78,6 +78,7 @@ fn messages() -> Vec<Message> {
             coding: BodyCoding::Brotli,
             length: Some(10),
             offset: 0,
+            base: Some([7; 6]),
         }),
         Message::Failed(Failed {
             fetch: 1,

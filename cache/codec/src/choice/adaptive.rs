@@ -1,7 +1,12 @@
-//! An encoder that picks its coding by trial.
+//! An encoder that picks its coding, and its base, by trial.
+use bytes::Bytes;
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 
-use super::{BodyTraits, choose};
+use super::{
+    BodyTraits,
+    base::{Based, choose_base},
+    choose,
+};
 use crate::{
     coding::{Coder, Coding},
     compress::EncodeError,
@@ -18,6 +23,12 @@ pub struct AdaptiveEncoder {
     content_type: Option<String>,
     length: Option<ByteCount>,
     link: Option<BitRate>,
+    /// What may serve as a base, until the decision.
+    bases: Vec<Bytes>,
+    /// Which of them does.
+    base: Option<usize>,
+    /// Whether the size is to be hidden where there is a base.
+    is_secret: bool,
     /// What has been pushed before the decision.
     first: Vec<u8>,
     decided: Option<BodyEncoder>,
@@ -28,6 +39,8 @@ pub struct AdaptiveEncoder {
 pub struct Finished {
     /// The coding of its windows.
     pub coding: Coding,
+    /// Its base, by its place among those that were offered.
+    pub base: Option<usize>,
     /// The content hash of its decoded bytes.
     pub hash: ContentHash,
 }
@@ -40,9 +53,50 @@ impl AdaptiveEncoder {
             content_type: traits.content_type.map(str::to_owned),
             length: traits.length,
             link: traits.link,
+            bases: Vec::new(),
+            base: None,
+            is_secret: false,
             first: Vec::new(),
             decided: None,
         }
+    }
+
+    /// Offers bodies that the peer holds, too: the one with which the first window becomes smallest is the base, if it
+    /// pays.
+    #[must_use]
+    pub fn with_bases(mut self, bases: Vec<Bytes>) -> Self {
+        self.bases = bases;
+        self
+    }
+
+    /// Hides the exact size of what is coded with a base ([`BodyEncoder::pad`]): for bodies with secrets.
+    #[must_use]
+    pub const fn hiding_size(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
+    /// The place of the base among those that were offered, once the coding is decided. The body's header must name it.
+    pub const fn base(&self) -> Option<usize> {
+        self.base
+    }
+
+    /// Bases that are still to be tried.
+    pub const fn offered(&self) -> usize {
+        self.bases.len()
+    }
+
+    /// Decoded bytes that are held back until their window is full.
+    pub fn pending(&self) -> usize {
+        self.decided
+            .as_ref()
+            .map_or(self.first.len(), BodyEncoder::pending)
+    }
+
+    /// Decoded bytes that complete the next window.
+    pub fn missing(&self) -> usize {
+        let first = MAX_WINDOW - self.first.len();
+        self.decided.as_ref().map_or(first, BodyEncoder::missing)
     }
 
     /// The coding, once it is decided.
@@ -85,11 +139,15 @@ impl AdaptiveEncoder {
     pub fn finish(self, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
         let Some(encoder) = self.decided else {
             let length = Some(ByteCount::new(self.first.len() as u64));
-            return whole(self.key, self.coder(length), &self.first, wire);
+            return self.whole(length, wire);
         };
         let coding = encoder.coding();
         let hash = encoder.finish(wire)?;
-        Ok(Finished { coding, hash })
+        Ok(Finished {
+            coding,
+            base: self.base,
+            hash,
+        })
     }
 
     /// The encoder, chosen now if it was not before.
@@ -99,6 +157,7 @@ impl AdaptiveEncoder {
             None => {
                 let encoder = self.start(wire)?;
                 self.first = Vec::new();
+                self.bases = Vec::new();
                 encoder
             }
         };
@@ -114,9 +173,27 @@ impl AdaptiveEncoder {
         choose(traits, &self.first)
     }
 
+    /// The base that pays for a body of this length, if one does.
+    fn based(&self, length: Option<ByteCount>) -> Option<Based> {
+        if self.bases.is_empty() || self.coder(length) == Coder::Identity {
+            return None;
+        }
+        choose_base(&self.bases, &self.first, length, self.link)
+    }
+
     /// Codes the first window, and keeps the coder if that made it smaller.
-    fn start(&self, wire: &mut Vec<u8>) -> Result<BodyEncoder, EncodeError> {
+    fn start(&mut self, wire: &mut Vec<u8>) -> Result<BodyEncoder, EncodeError> {
         let start = wire.len();
+        if let Some(Based { base, coder }) = self.based(self.length) {
+            let mut encoder = BodyEncoder::with_base(self.key, coder, self.length, &self.bases[base])?;
+            if self.is_secret {
+                encoder.pad();
+            }
+            encoder.push(&self.first, wire)?;
+            encoder.flush(wire)?;
+            self.base = Some(base);
+            return Ok(encoder);
+        }
         for coder in [self.coder(self.length), Coder::Identity] {
             wire.truncate(start);
             let mut encoder = BodyEncoder::new(self.key, coder, self.length)?;
@@ -129,27 +206,35 @@ impl AdaptiveEncoder {
         }
         Err(EncodeError("identity"))
     }
-}
 
-/// Codes a body of less than a window, in the smaller of two ways.
-fn whole(key: [u8; 32], coder: Coder, body: &[u8], wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
-    let encode = |coder: Coder| {
-        let mut wire = Vec::new();
-        let mut encoder = BodyEncoder::new(key, coder, Some(ByteCount::new(body.len() as u64)))?;
-        encoder.push(body, &mut wire)?;
-        let hash = encoder.finish(&mut wire)?;
-        let coding = coder.coding();
-        Ok((Finished { coding, hash }, wire))
-    };
-    let (mut finished, mut smallest) = encode(Coder::Identity)?;
-    if coder != Coder::Identity && !body.is_empty() {
-        let (coded, bytes) = encode(coder)?;
-        if bytes.len() < smallest.len() {
-            (finished, smallest) = (coded, bytes);
+    /// Codes a body of less than a window, in the smaller of two ways.
+    fn whole(self, length: Option<ByteCount>, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
+        let encode = |coder: Coder, base: Option<usize>| {
+            let mut wire = Vec::new();
+            let bytes = base.map_or(&[][..], |base| &self.bases[base]);
+            let mut encoder = BodyEncoder::with_base(self.key, coder, length, bytes)?;
+            if self.is_secret && base.is_some() {
+                encoder.pad();
+            }
+            encoder.push(&self.first, &mut wire)?;
+            let hash = encoder.finish(&mut wire)?;
+            let coding = coder.coding();
+            Ok((Finished { coding, base, hash }, wire))
+        };
+        let (mut finished, mut smallest) = encode(Coder::Identity, None)?;
+        let (coder, base) = match self.based(length) {
+            Some(Based { base, coder }) => (coder, Some(base)),
+            None => (self.coder(length), None),
+        };
+        if coder != Coder::Identity && !self.first.is_empty() {
+            let (coded, bytes) = encode(coder, base)?;
+            if bytes.len() < smallest.len() {
+                (finished, smallest) = (coded, bytes);
+            }
         }
+        wire.append(&mut smallest);
+        Ok(finished)
     }
-    wire.append(&mut smallest);
-    Ok(finished)
 }
 
 /// A first part smaller than this, flushed early by a streaming origin, tells too little against a coder: what

@@ -1,5 +1,6 @@
 //! Which coder suits a body: from its type, its length, its first bytes and the rate of the link.
 mod adaptive;
+mod base;
 mod media;
 #[cfg(test)]
 mod tests;

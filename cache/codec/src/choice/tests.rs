@@ -149,3 +149,91 @@ fn a_flush_decides_and_sends() {
     let finished = encoder.finish(&mut wire).unwrap();
     assert_eq!(decode(finished.coding, &wire), b"data: 1\n\ndata: 2\n\n");
 }
+
+fn decode_with(coding: Coding, base: &[u8], mut wire: &[u8]) -> Vec<u8> {
+    let mut decoder = BodyDecoder::with_base(KEY, coding, BodyLimits::default(), base);
+    let mut body = Vec::new();
+    while let BodyEvent::Window(window) = decoder.next(&mut wire).unwrap() {
+        body.extend_from_slice(&window);
+    }
+    decoder.finish().unwrap();
+    body
+}
+
+/// Text that no other seed's has much in common with.
+fn words(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut text = Vec::new();
+    while text.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        text.extend_from_slice(format!("{:x} ", state >> 40).as_bytes());
+    }
+    text.truncate(length);
+    text
+}
+
+#[test]
+fn a_held_version_makes_the_next_one_small() {
+    for length in [3_000, 32_768, 100_000, 900_000, 1_900_000] {
+        let old = words(1, length);
+        let mut new = old.clone();
+        new.splice(length / 2..length / 2 + 10, words(2, 300));
+        let other = words(3, length);
+        for known in [None, Some(new.len() as u64)] {
+            let traits = BodyTraits {
+                content_type: Some("text/html"),
+                length: known.map(ByteCount::new),
+                link: Some(BitRate::kbps(384)),
+            };
+            let bases = vec![other.clone().into(), old.clone().into()];
+            let mut encoder = AdaptiveEncoder::new(KEY, traits).with_bases(bases);
+            let mut wire = Vec::new();
+            for part in new.chunks(10_000) {
+                encoder.push(part, &mut wire).unwrap();
+            }
+            let finished = encoder.finish(&mut wire).unwrap();
+            assert_eq!(
+                (finished.coding, finished.base),
+                (Coding::Zstd, Some(1)),
+                "{length}"
+            );
+            assert!(wire.len() < 1_200, "{length}: {}", wire.len());
+            assert!(decode_with(finished.coding, &old, &wire) == new);
+        }
+    }
+}
+
+#[test]
+fn a_base_that_does_not_help_is_not_named() {
+    let body = words(1, 50_000);
+    let mut wire = Vec::new();
+    let mut encoder =
+        AdaptiveEncoder::new(KEY, traits("text/html", 384)).with_bases(vec![words(2, 50_000).into()]);
+    encoder.push(&body, &mut wire).unwrap();
+    let finished = encoder.finish(&mut wire).unwrap();
+    assert_eq!((finished.coding, finished.base), (Coding::Brotli, None));
+    assert_eq!(decode(finished.coding, &wire), body);
+}
+
+/// Bodies that have a guess in common with a base, and bodies that have not, differ by less than the padding.
+#[test]
+fn hidden_sizes_are_steps_and_the_body_is_the_same() {
+    let base = words(1, 40_000);
+    let mut sizes = std::collections::BTreeMap::<usize, u32>::new();
+    for tail in 0..200 {
+        let mut body = base.clone();
+        body.extend_from_slice(&words(100 + tail, 20 + usize::try_from(tail % 13).unwrap()));
+        let mut encoder = AdaptiveEncoder::new(KEY, traits("text/html", 384))
+            .with_bases(vec![base.clone().into()])
+            .hiding_size();
+        let mut wire = Vec::new();
+        encoder.push(&body, &mut wire).unwrap();
+        let finished = encoder.finish(&mut wire).unwrap();
+        assert_eq!(finished.base, Some(0));
+        assert!(decode_with(finished.coding, &base, &wire) == body);
+        *sizes.entry(wire.len()).or_default() += 1;
+    }
+    assert!(sizes.len() <= 8, "{sizes:?}");
+}

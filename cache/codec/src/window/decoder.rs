@@ -6,10 +6,10 @@ use longhaul_types::{
 };
 
 use super::{
-    HASH_SIZE, MAX_CODED_WINDOW, MAX_WINDOW, Place, base_tail, parse_size_field, whole_hash, window_hash,
+    HASH_SIZE, MAX_BASED_WINDOW, Place, base_tail, parse_size_field, whole_hash, window_hash, window_limits,
 };
 use crate::{
-    coding::{Coding, MAX_WINDOW_LOG},
+    coding::{Coding, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
     decompress::{Brotli, Corrupt, Progress, Zstd},
 };
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
     /// The most decoded bytes. Default 16 GiB: bodies are streamed on, so this guards disks and counters, while
-    /// memory is bounded by the window sizes (below 70 KiB and the coder's 1 MiB) whatever the body.
+    /// memory is bounded by the window sizes (below 70 KiB and the coder's 1 MiB; with a base 600 KiB and 4 MiB).
     pub max_body: ByteCount,
 }
 
@@ -77,6 +77,8 @@ pub struct BodyDecoder {
     key: [u8; 32],
     decompressor: Decompressor,
     limits: BodyLimits,
+    /// Whether windows may have the size that goes with a base.
+    has_base: bool,
     whole: blake3::Hasher,
     offset: u64,
     state: State,
@@ -122,6 +124,7 @@ impl BodyDecoder {
             key,
             decompressor: Decompressor::new(coding, base_tail(base)),
             limits,
+            has_base: !base.is_empty(),
             whole: blake3::Hasher::new(),
             offset: 0,
             state: State::Header,
@@ -136,6 +139,7 @@ impl BodyDecoder {
         Self {
             key,
             decompressor: Decompressor::new(coding, &[]),
+            has_base: false,
             state: State::Header,
             held: Vec::new(),
             ..self
@@ -229,7 +233,8 @@ impl BodyDecoder {
             Err(VarintError::Truncated) => return Ok(None),
             Err(VarintError::NotShortest) => return Err(malformed),
         };
-        let (length, place) = parse_size_field(field).ok_or(malformed)?;
+        let (most, most_coded) = window_limits(self.has_base);
+        let (length, place) = parse_size_field(field, most).ok_or(malformed)?;
         if self.offset.saturating_add(length as u64) > self.limits.max_body.bytes() {
             return Err(DecodeError::TooLarge(self.limits.max_body));
         }
@@ -239,7 +244,7 @@ impl BodyDecoder {
             match varint::decode(&mut hash) {
                 Ok(coded) => usize::try_from(coded)
                     .ok()
-                    .filter(|coded| (1..=MAX_CODED_WINDOW).contains(coded))
+                    .filter(|coded| (1..=most_coded).contains(coded))
                     .ok_or(malformed)?,
                 Err(VarintError::Truncated) => return Ok(None),
                 Err(VarintError::NotShortest) => return Err(malformed),
@@ -293,7 +298,14 @@ impl Decompressor {
     fn new(coding: Coding, base: &[u8]) -> Self {
         match coding {
             Coding::Identity => Self::Identity,
-            Coding::Zstd => Zstd::new(MAX_WINDOW_LOG, base).map_or(Self::Unusable, Self::Zstd),
+            Coding::Zstd => {
+                let window_log = if base.is_empty() {
+                    MAX_WINDOW_LOG
+                } else {
+                    MAX_BASED_WINDOW_LOG
+                };
+                Zstd::new(window_log, base).map_or(Self::Unusable, Self::Zstd)
+            }
             Coding::Brotli => Self::Brotli(Brotli::new(MAX_WINDOW_LOG)),
         }
     }
@@ -303,7 +315,7 @@ impl Decompressor {
         if length == 0 || matches!(self, Self::Identity) {
             return Ok(coded);
         }
-        debug_assert!(length <= MAX_WINDOW);
+        debug_assert!(length <= MAX_BASED_WINDOW);
         // One byte more than is due: a coder that could write more is caught, and one that is at the end of its
         // input says so.
         let mut decoded = vec![0; length + 1];

@@ -1,7 +1,9 @@
 //! The sending side of the body framing.
 use longhaul_types::{ByteCount, ContentHash, varint};
 
-use super::{HASH_SIZE, MAX_WINDOW, Place, base_tail, size_field, whole_hash, window_hash};
+use super::{
+    HASH_SIZE, MAX_WINDOW, Place, SMALL_WINDOW, base_tail, size_field, whole_hash, window_hash, window_limits,
+};
 use crate::{
     coding::{Coder, Coding},
     compress::{After, Compressor, EncodeError},
@@ -10,13 +12,22 @@ use crate::{
 /// Turns decoded bytes into windows.
 ///
 /// A window is emitted as soon as it is full, or when [`Self::flush`] asks for it. It holds back less than
-/// [`MAX_WINDOW`] bytes.
+/// [`MAX_WINDOW`] bytes; with a base, as long as windows turn out small, less than
+/// [`MAX_BASED_WINDOW`](crate::MAX_BASED_WINDOW).
 pub struct BodyEncoder {
     key: [u8; 32],
     coding: Coding,
     compressor: Compressor,
     whole: blake3::Hasher,
     offset: u64,
+    /// Bytes of all windows so far.
+    sent: u64,
+    padding: Padding,
+    /// Moves the steps of padding, differently for each body.
+    jitter: u64,
+    /// Decoded bytes of a full window, and the most that may become.
+    room: usize,
+    most: usize,
     pending: Vec<u8>,
     coded: Vec<u8>,
 }
@@ -35,6 +46,8 @@ impl BodyEncoder {
     /// As [`Self::new`], with a `base` that the peer has too: what a Zstandard body has in common with it costs little (the
     /// other codings do without it). At most [`MAX_BASE`](crate::MAX_BASE) bytes from its end are used.
     ///
+    /// The peer must be told of every base that is not empty, whatever the coding: windows are larger with one.
+    ///
     /// # Errors
     /// The coder could not be set up.
     pub fn with_base(
@@ -49,6 +62,11 @@ impl BodyEncoder {
             compressor: Compressor::new(coder, length, base_tail(base))?,
             whole: blake3::Hasher::new(),
             offset: 0,
+            sent: 0,
+            padding: Padding::None,
+            jitter: 0,
+            room: MAX_WINDOW,
+            most: window_limits(!base.is_empty()).0,
             pending: Vec::new(),
             coded: Vec::new(),
         })
@@ -71,9 +89,25 @@ impl BodyEncoder {
         Ok(encoder)
     }
 
+    /// Hides the exact size of a Zstandard body: whoever can make the peer hold bases, and sees how much crosses the hop,
+    /// must not learn what a body has in common with them.
+    pub const fn pad(&mut self) {
+        self.padding = Padding::Hiding;
+    }
+
     /// The coding of the windows.
     pub const fn coding(&self) -> Coding {
         self.coding
+    }
+
+    /// Decoded bytes that are held back until their window is full.
+    pub const fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Decoded bytes that complete the next window.
+    pub const fn missing(&self) -> usize {
+        self.room - self.pending.len()
     }
 
     /// Takes decoded bytes and appends the windows that they complete to `wire`.
@@ -82,12 +116,16 @@ impl BodyEncoder {
     /// The coder failed; the body cannot go on.
     pub fn push(&mut self, mut decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         while !decoded.is_empty() {
-            let (now, later) = decoded.split_at(decoded.len().min(MAX_WINDOW - self.pending.len()));
-            self.pending.extend_from_slice(now);
-            decoded = later;
-            if self.pending.len() == MAX_WINDOW {
+            if self.pending.len() == self.room {
                 self.flush(wire)?;
             }
+            let (now, later) = decoded.split_at(decoded.len().min(self.room - self.pending.len()));
+            self.pending.extend_from_slice(now);
+            decoded = later;
+        }
+        // Padding goes into the last window, which must not be empty then.
+        if self.pending.len() == self.room && self.padding == Padding::None {
+            self.flush(wire)?;
         }
         Ok(())
     }
@@ -113,6 +151,9 @@ impl BodyEncoder {
         self.whole.update(&self.pending);
         let chk = ContentHash::from_bytes(*self.whole.finalize().as_bytes());
         let hash = whole_hash(&self.key, chk);
+        if self.padding == Padding::Hiding {
+            self.jitter = jitter(&self.key, chk);
+        }
         self.window(Place::Last, &hash, wire)?;
         Ok(chk)
     }
@@ -128,6 +169,7 @@ impl BodyEncoder {
             Place::Last => After::End,
         };
         let length = self.pending.len();
+        let start = wire.len();
         varint::encode(size_field(length, place), wire);
         if length == 0 {
             wire.extend_from_slice(hash);
@@ -139,12 +181,69 @@ impl BodyEncoder {
         } else {
             self.coded.clear();
             self.compressor.code(&self.pending, after, &mut self.coded)?;
+            if after == After::End && self.padding == Padding::Hiding && self.coding == Coding::Zstd {
+                let sent = self.sent + self.coded.len() as u64;
+                skippable_frame(padding(sent, self.jitter), &mut self.coded);
+            }
             varint::encode(self.coded.len() as u64, wire);
             wire.extend_from_slice(hash);
             wire.extend_from_slice(&self.coded);
+            if length == self.room {
+                self.resize();
+            }
         }
+        self.sent += (wire.len() - start) as u64;
         self.offset += length as u64;
         self.pending.clear();
         Ok(())
     }
+
+    /// The next window: larger as long as full ones are small on the wire, so that none is long in coming.
+    fn resize(&mut self) {
+        if self.coded.len() <= SMALL_WINDOW {
+            self.room = (2 * self.room).min(self.most);
+        } else if self.coded.len() > 2 * SMALL_WINDOW {
+            self.room = (self.room / 2).max(MAX_WINDOW);
+        }
+    }
+}
+
+/// Whether a body's size on the wire is made to tell less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Padding {
+    None,
+    Hiding,
+}
+
+/// Steps to which sizes are rounded up: a sixteenth of what a body takes, within these bounds.
+const SMALLEST_STEP: u64 = 64;
+const LARGEST_STEP: u64 = 512;
+/// A skippable frame's own size: RFC 8878 section 3.1.2.
+const FRAME_HEADER: u64 = 8;
+const SKIPPABLE: u32 = 0x184D_2A50;
+
+/// The same for the same body, so that asking again tells nothing new; nobody else can tell it.
+fn jitter(key: &[u8; 32], chk: ContentHash) -> u64 {
+    let hash = blake3::Hasher::new_keyed(key)
+        .update(b"padding")
+        .update(chk.as_bytes())
+        .finalize();
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_le_bytes(bytes)
+}
+
+/// Bytes that make `sent` a multiple of its step; before that up to a step more.
+fn padding(sent: u64, jitter: u64) -> u64 {
+    let step = (sent.next_power_of_two() / 16).clamp(SMALLEST_STEP, LARGEST_STEP);
+    let least = sent + FRAME_HEADER + jitter % step;
+    least.next_multiple_of(step) - sent
+}
+
+/// Appends what decoders of Zstandard pass over, of `size` bytes in all.
+fn skippable_frame(size: u64, out: &mut Vec<u8>) {
+    let content = u32::try_from(size.saturating_sub(FRAME_HEADER)).unwrap_or(0);
+    out.extend_from_slice(&SKIPPABLE.to_le_bytes());
+    out.extend_from_slice(&content.to_le_bytes());
+    out.resize(out.len() + content as usize, 0);
 }

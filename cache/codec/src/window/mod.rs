@@ -1,10 +1,10 @@
 //! The framing of a body between agent and gateway: `docs/protocol/body.md` is its specification.
 //!
-//! A body is a sequence of windows of at most [`MAX_WINDOW`] decoded bytes; the last one, which may be empty,
-//! checks the content hash (CHK) of the whole body.
+//! A body is a sequence of windows of at most [`MAX_WINDOW`] decoded bytes ([`MAX_BASED_WINDOW`] if it has a base);
+//! the last one, which may be empty, checks the content hash (CHK) of the whole body.
 //!
 //! ```text
-//! window:  size     varint   2 * (n + 1) with n the number of decoded bytes, 1 <= n < 32768, or 2 if n = 32768
+//! window:  size     varint   2 * (n + 1) with n the number of decoded bytes, n >= 1, or 2 if n = 32768
 //!          coded    varint   number of coded bytes; absent where the coding is identity
 //!          hash     8 bytes  first bytes of keyed BLAKE3(key, offset as u64 big-endian || decoded bytes)
 //!          data     coded bytes
@@ -31,14 +31,29 @@ pub const MAX_WINDOW: usize = 32 * 1024;
 /// The most coded bytes of a window: incompressible data grows by less than the addition.
 pub const MAX_CODED_WINDOW: usize = MAX_WINDOW + 1024;
 
-/// The most bytes of a base that are used, counted from its end: half of the coders' window, so that the other half is
-/// left for the body itself.
-pub const MAX_BASE: usize = 512 * 1024;
+/// The most decoded bytes of a window of a body with a base: such a body shrinks to so little that the flush of each
+/// window would be a good part of it.
+pub const MAX_BASED_WINDOW: usize = 256 * 1024;
+/// Coded bytes below which windows with a base may become larger: half a second on the slowest link.
+const SMALL_WINDOW: usize = 2048;
+
+/// The most bytes of a base that are used, counted from its end: the largest front pages of news sites are of 1.2 MB.
+pub const MAX_BASE: usize = 2 * 1024 * 1024;
+
+/// The most decoded and coded bytes of one window of a body with, or without, a base.
+const fn window_limits(has_base: bool) -> (usize, usize) {
+    if has_base {
+        // What incompressible data grows by, and padding.
+        (MAX_BASED_WINDOW, MAX_BASED_WINDOW + 1024 + 1024)
+    } else {
+        (MAX_WINDOW, MAX_CODED_WINDOW)
+    }
+}
 
 const HASH_SIZE: usize = 8;
 
 /// The part of a base that coders use.
-fn base_tail(base: &[u8]) -> &[u8] {
+pub(crate) fn base_tail(base: &[u8]) -> &[u8] {
     &base[base.len().saturating_sub(MAX_BASE)..]
 }
 
@@ -76,8 +91,8 @@ fn size_field(length: usize, place: Place) -> u64 {
     size + u64::from(place == Place::Last)
 }
 
-/// The length and place that the first field of a window tells, if it is valid.
-fn parse_size_field(field: u64) -> Option<(usize, Place)> {
+/// The length and place that the first field of a window tells, if it is valid and the length at most `most`.
+fn parse_size_field(field: u64, most: usize) -> Option<(usize, Place)> {
     let place = if field % 2 == 1 { Place::Last } else { Place::Inner };
     match field / 2 {
         0 if place == Place::Inner => None,
@@ -85,7 +100,7 @@ fn parse_size_field(field: u64) -> Option<(usize, Place)> {
         1 => Some((MAX_WINDOW, place)),
         size => {
             let length = usize::try_from(size - 1).ok()?;
-            (length < MAX_WINDOW).then_some((length, place))
+            (length <= most && length != MAX_WINDOW).then_some((length, place))
         }
     }
 }

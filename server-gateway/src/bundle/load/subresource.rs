@@ -20,6 +20,7 @@ use url::Url;
 
 use super::{PageLoad, Top};
 use crate::{
+    bases::Subject,
     bundle::{
         context::{lock, now},
         plan::{Answer, AnswerBody, Placement},
@@ -169,7 +170,7 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
         status,
         headers,
         content,
-        ..
+        facts,
     } = stored;
     let (body, push) = match content {
         Content::None => (AnswerBody::None, None),
@@ -183,6 +184,9 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
     }
     if let Some(push) = push {
         lock(&load.bodies).insert(entry, push);
+    }
+    if let Some(subject) = Subject::of(&reference.url, &facts.request, status, &headers) {
+        lock(&load.subjects).insert(entry, subject);
     }
     let answer = Answer {
         status,

@@ -1,0 +1,196 @@
+//! The bodies of one origin that an agent holds, and their record.
+use bytes::Bytes;
+use longhaul_types::ContentHash;
+
+use super::subject::{Credentials, Kind, Subject};
+
+/// Layout of the record; another one is not read.
+const VERSION: u8 = 1;
+/// Bodies that are remembered of an origin: those of a few pages.
+const MAX_KNOWN: usize = 128;
+/// The bytes of one: hash, URL, template, length, credentials, kind.
+const SIZE: usize = 32 + 8 + 8 + 8 + 9 + 1;
+
+/// A body that the agent holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) hash: ContentHash,
+    url: u64,
+    template: u64,
+    /// Decoded bytes.
+    pub(super) length: u64,
+    credentials: Credentials,
+    kind: Kind,
+}
+
+/// Those of an origin, the newest last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Site(Vec<Known>);
+
+impl Known {
+    pub(super) fn of(subject: &Subject, hash: ContentHash, length: u64) -> Self {
+        Self {
+            hash,
+            url: subject.url,
+            template: subject.template,
+            length,
+            credentials: subject.credentials,
+            kind: subject.kind,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.hash.as_bytes());
+        for number in [self.url, self.template, self.length] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        let (tag, credentials) = match self.credentials {
+            Credentials::None => (0, 0),
+            Credentials::Of(hash) => (1, hash),
+        };
+        out.push(tag);
+        out.extend_from_slice(&credentials.to_le_bytes());
+        out.push(self.kind as u8);
+    }
+
+    fn decode(mut record: &[u8]) -> Option<Self> {
+        let hash = ContentHash::from_bytes(*take::<32>(&mut record)?);
+        let mut number = || take(&mut record).map(|bytes| u64::from_le_bytes(*bytes));
+        let (url, template, length) = (number()?, number()?, number()?);
+        let [tag] = *take(&mut record)?;
+        let credentials = u64::from_le_bytes(*take(&mut record)?);
+        let [kind] = *take(&mut record)?;
+        Some(Self {
+            hash,
+            url,
+            template,
+            length,
+            credentials: if tag == 0 {
+                Credentials::None
+            } else {
+                Credentials::Of(credentials)
+            },
+            kind: Kind::of_code(kind)?,
+        })
+    }
+}
+
+impl Site {
+    /// Adds a body, which replaces the version of its URL before. Whether that changed anything.
+    pub(super) fn add(&mut self, known: Known) -> bool {
+        if self.0.last() == Some(&known) {
+            return false;
+        }
+        let is_same = |other: &Known| {
+            other.hash == known.hash || (other.url == known.url && other.credentials == known.credentials)
+        };
+        self.0.retain(|other| !is_same(other));
+        if self.0.len() >= MAX_KNOWN {
+            self.0.remove(0);
+        }
+        self.0.push(known);
+        true
+    }
+
+    /// Those that a response may have much in common with, the likeliest first: the version before, then of its
+    /// template, then of its kind, the newest first.
+    pub(super) fn likely(&self, subject: &Subject, usable: impl Fn(&Known) -> bool) -> Vec<Known> {
+        let mut likely: Vec<_> = self
+            .0
+            .iter()
+            .rev()
+            .filter(|known| known.kind == subject.kind && known.credentials == subject.credentials)
+            .filter(|known| usable(known))
+            .cloned()
+            .collect();
+        // Stable: the newest stay first.
+        likely.sort_by_key(|known| (known.url != subject.url, known.template != subject.template));
+        likely
+    }
+
+    pub(super) fn encode(&self) -> Bytes {
+        let mut out = vec![VERSION];
+        for known in &self.0 {
+            known.encode(&mut out);
+        }
+        out.into()
+    }
+
+    /// `None` if it is damaged.
+    pub(super) fn decode(record: &[u8]) -> Option<Self> {
+        let (&VERSION, rest) = record.split_first()? else {
+            return None;
+        };
+        let chunks = rest.chunks_exact(SIZE);
+        if !chunks.remainder().is_empty() || rest.len() / SIZE > MAX_KNOWN {
+            return None;
+        }
+        chunks.map(Known::decode).collect::<Option<Vec<_>>>().map(Self)
+    }
+}
+
+fn take<'a, const N: usize>(record: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (first, rest) = record.split_first_chunk()?;
+    *record = rest;
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(n: u8, url: u64, template: u64, credentials: Credentials) -> Known {
+        Known {
+            hash: ContentHash::of(&[n]),
+            url,
+            template,
+            length: 1000 + u64::from(n),
+            credentials,
+            kind: Kind::Script,
+        }
+    }
+
+    #[test]
+    fn records_round_trip_and_damage_is_noticed() {
+        let mut site = Site::default();
+        for n in 0..5 {
+            site.add(known(n, n.into(), 1, Credentials::Of(9)));
+        }
+        let record = site.encode();
+        assert_eq!(Site::decode(&record), Some(site));
+        for cut in 0..record.len() {
+            let decoded = Site::decode(&record[..cut]);
+            assert!(decoded.is_none() || (cut - 1) % SIZE == 0, "{cut}");
+        }
+        assert_eq!(Site::decode(&[]), None);
+    }
+
+    #[test]
+    fn the_likeliest_come_first_and_the_oldest_leave() {
+        let mut site = Site::default();
+        for (n, url, template) in [(1, 10, 5), (2, 11, 5), (3, 12, 6)] {
+            site.add(known(n, url, template, Credentials::None));
+        }
+        let subject = Subject {
+            origin: String::new(),
+            url: 10,
+            template: 5,
+            kind: Kind::Script,
+            credentials: Credentials::None,
+        };
+        let order = |site: &Site, subject: &Subject| -> Vec<u64> {
+            site.likely(subject, |_| true)
+                .iter()
+                .map(|known| known.length - 1000)
+                .collect()
+        };
+        assert_eq!(order(&site, &subject), [1, 2, 3]);
+        assert!(site.add(known(4, 10, 5, Credentials::None)), "a new version");
+        assert!(!site.add(known(4, 10, 5, Credentials::None)), "nothing new");
+        assert_eq!(order(&site, &subject), [4, 2, 3]);
+        for n in 0..200 {
+            site.add(known(n, 100 + u64::from(n), 7, Credentials::None));
+        }
+        assert_eq!(site.0.len(), MAX_KNOWN);
+    }
+}

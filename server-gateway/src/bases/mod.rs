@@ -1,0 +1,226 @@
+//! The bodies that a device's agent holds and that others can be coded against: the version before, pages of the same
+//! kind, files under an older name (docs/protocol/body.md section 2).
+//!
+//! A base never crosses devices, origins or users of a site, and what another site's page asked for with cookies has
+//! none. Sizes of what may be personal are hidden ([`longhaul_codec::BodyEncoder::pad`]).
+mod known;
+mod subject;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use longhaul_cache::{Cache, RecordKind};
+use longhaul_codec::MAX_BASE;
+use longhaul_types::{BitRate, ContentHash, PublicKey};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use self::known::{Known, Site};
+pub(crate) use self::subject::Subject;
+use crate::bundle::{Mirror, lock};
+
+/// Bases that are tried at a time: the version before, and the nearest of its kind.
+const OFFERED: usize = 3;
+/// Bodies below this are not worth the reading of a base.
+const SMALLEST: u64 = 300;
+/// Longer bodies cannot serve: little of them would be used.
+const LARGEST: u64 = 2 * MAX_BASE as u64;
+/// From this rate on bytes cost less than the reading of bases.
+const FAST: BitRate = BitRate::kbps(200_000);
+/// Origins of a device that are kept in memory; the others are in the cache.
+const MAX_SITES: usize = 64;
+/// Memory for all bases that are in use at a time, in KiB: a few hundred pages.
+pub(crate) const MEMORY: usize = 128 * 1024;
+
+/// What a device's agent holds, by origin.
+#[derive(Debug)]
+pub(crate) struct Bases {
+    cache: Option<Cache>,
+    device: PublicKey,
+    memory: Arc<Semaphore>,
+    sites: Mutex<BTreeMap<String, Site>>,
+}
+
+/// Bases for one body, the likeliest first.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    pub(crate) hashes: Vec<ContentHash>,
+    pub(crate) bodies: Vec<Bytes>,
+    /// Whether the body's size is to be hidden.
+    pub(crate) is_personal: bool,
+    /// Returned when the coding ends.
+    pub(crate) memory: Option<OwnedSemaphorePermit>,
+}
+
+impl Bases {
+    /// `memory` bounds, in KiB, the bases of all devices that are in use at a time.
+    pub(crate) fn new(cache: Option<Cache>, device: PublicKey, memory: Arc<Semaphore>) -> Self {
+        Self {
+            cache,
+            device,
+            memory,
+            sites: Mutex::default(),
+        }
+    }
+
+    /// What may serve as a base of a body, of `length` bytes if that is known.
+    pub(crate) async fn offers(
+        &self,
+        subject: &Subject,
+        length: Option<u64>,
+        link: Option<BitRate>,
+        mirror: &Mirror,
+    ) -> Offers {
+        let worth = length.is_none_or(|length| length >= SMALLEST) && link.is_none_or(|link| link < FAST);
+        let Some(cache) = self.cache.as_ref().filter(|_| worth) else {
+            return Offers::default();
+        };
+        self.load(cache, &subject.origin).await;
+        let likely = lock(&self.sites).get(&subject.origin).map(|site| {
+            site.likely(subject, |known| {
+                (SMALLEST..=LARGEST).contains(&known.length) && mirror.holds(&known.hash)
+            })
+        });
+        let likely = likely.unwrap_or_default();
+        let mut offers = Offers {
+            is_personal: subject.is_personal(),
+            ..Offers::default()
+        };
+        let needed: u64 = likely
+            .iter()
+            .take(OFFERED)
+            .map(|known| known.length / 1024 + 1)
+            .sum();
+        let permits = u32::try_from(needed).unwrap_or(u32::MAX);
+        let Ok(memory) = Arc::clone(&self.memory).try_acquire_many_owned(permits) else {
+            return Offers::default();
+        };
+        offers.memory = Some(memory);
+        for known in likely.into_iter().take(OFFERED) {
+            if let Some(body) = cache.body(known.hash).await
+                && let Some(body) = body.collect().await
+            {
+                offers.hashes.push(known.hash);
+                offers.bodies.push(body);
+            }
+        }
+        offers
+    }
+
+    /// The agent stores this body.
+    pub(crate) async fn learn(&self, subject: &Subject, hash: ContentHash, length: u64) {
+        let Some(cache) = &self.cache else { return };
+        self.load(cache, &subject.origin).await;
+        let record = {
+            let mut sites = lock(&self.sites);
+            let site = sites.get_mut(&subject.origin);
+            site.and_then(|site| site.add(Known::of(subject, hash, length)).then(|| site.encode()))
+        };
+        if let Some(record) = record {
+            cache
+                .put_record(RecordKind::Bases, &self.key(&subject.origin), record)
+                .await;
+        }
+    }
+
+    /// Has what is known of an origin in memory.
+    async fn load(&self, cache: &Cache, origin: &str) {
+        if lock(&self.sites).contains_key(origin) {
+            return;
+        }
+        let record = cache.record(RecordKind::Bases, &self.key(origin)).await;
+        let site = record
+            .and_then(|record| Site::decode(&record))
+            .unwrap_or_default();
+        let mut sites = lock(&self.sites);
+        if sites.len() >= MAX_SITES && !sites.contains_key(origin) {
+            sites.pop_first();
+        }
+        sites.entry(origin.to_owned()).or_insert(site);
+    }
+
+    /// A device's records are its own: they tell what its user saw.
+    fn key(&self, origin: &str) -> Vec<u8> {
+        let mut key = self.device.as_bytes().to_vec();
+        key.extend_from_slice(origin.as_bytes());
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, StatusCode};
+    use longhaul_cache::{CacheConfig, Cost};
+    use longhaul_types::{ByteCount, SecretKey};
+    use url::Url;
+
+    use super::*;
+
+    async fn store(cache: &Cache, body: &[u8]) -> ContentHash {
+        let mut writer = cache.writer(Cost::unknown());
+        writer.write(Bytes::copy_from_slice(body)).await;
+        writer.commit().await.unwrap()
+    }
+
+    fn subject(url: &str, cookie: Option<&str>) -> Subject {
+        let mut request = HeaderMap::new();
+        if let Some(cookie) = cookie {
+            request.insert("cookie", cookie.parse().unwrap());
+        }
+        let response = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/html".parse().unwrap())]);
+        Subject::of(&Url::parse(url).unwrap(), &request, StatusCode::OK, &response).unwrap()
+    }
+
+    #[tokio::test]
+    async fn bases_stay_with_device_origin_and_user_and_outlive_the_session() {
+        let home = tempfile::tempdir().unwrap();
+        let config = CacheConfig {
+            dir: home.path().to_owned(),
+            file: "test.db",
+            quota: ByteCount::mib(8),
+        };
+        let cache = Cache::open(config, 1).unwrap().cache;
+        let memory = Arc::new(Semaphore::new(MEMORY));
+        let device = |n: u8| SecretKey::from_bytes([n; 32]).public();
+        let bases = |n| Bases::new(Some(cache.clone()), device(n), Arc::clone(&memory));
+        let mirror = Mirror::new(Some(cache.clone()), device(1));
+        mirror.open(7).await;
+        let first = bases(1);
+        let (page, other) = (vec![b'x'; 900], vec![b'y'; 900]);
+        let (page, other) = (store(&cache, &page).await, store(&cache, &other).await);
+        first
+            .learn(&subject("http://a.test/story/1", None), page, 900)
+            .await;
+        first
+            .learn(&subject("http://a.test/story/2", Some("sid=1")), other, 900)
+            .await;
+        let later = bases(1);
+        let found = async |bases: &Bases, url: &str, cookie| {
+            let offers = bases.offers(&subject(url, cookie), None, None, &mirror).await;
+            offers.hashes
+        };
+        assert!(
+            found(&later, "http://a.test/story/3", None).await.is_empty(),
+            "the agent does not hold it"
+        );
+        mirror.add(vec![page, other]).await;
+        assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
+        assert_eq!(
+            found(&later, "http://a.test/story/3", Some("sid=1")).await,
+            [other]
+        );
+        assert!(
+            found(&later, "http://a.test/story/3", Some("sid=2"))
+                .await
+                .is_empty()
+        );
+        assert!(found(&later, "http://b.test/story/3", None).await.is_empty());
+        assert!(found(&bases(2), "http://a.test/story/3", None).await.is_empty());
+        let third = subject("http://a.test/story/3", None);
+        let fast = later.offers(&third, None, Some(FAST), &mirror).await;
+        assert!(fast.hashes.is_empty());
+        assert_eq!(memory.available_permits(), MEMORY, "all of it was given back");
+    }
+}

@@ -1,0 +1,136 @@
+//! The next edition of a page, its renamed files and its sisters cost their difference; users of a site and devices
+//! never share a base.
+use anyhow::Result;
+use longhaul_tests::{origin::Origin, relay::Direction};
+use longhaul_types::BitRate;
+
+use super::{answer, body, both, has_engine, origin, sent, visitor::Visitor};
+use crate::{
+    content::prose,
+    pair::{Link, Pair, control, status},
+};
+
+const SIZE: usize = 120_000;
+/// Visits until the gateway has heard of what the first one left at the agent.
+const ATTEMPTS: u32 = 50;
+
+/// A text of a site: all have most in common, none is another.
+fn text(seed: u64, which: u64) -> Vec<u8> {
+    let mut text = prose(SIZE, seed);
+    text.splice(50_000..50_100, prose(900, 1000 + which));
+    text
+}
+
+/// Edition `n` of the page, with its script under a new name.
+fn document(n: u64) -> Vec<u8> {
+    let mut page = format!("<!doctype html><script src=\"/app.{n:x}f00.js\"></script><p>").into_bytes();
+    page.extend_from_slice(&text(1, n));
+    page
+}
+
+/// `/N` is edition N, `/app.Nf00.js` its script; `/mine` is each user's own.
+async fn site() -> Result<Origin> {
+    origin(|request| {
+        let path = request.uri().path();
+        let html = [("Content-Type", "text/html"), ("Cache-Control", "no-cache")];
+        if let Some(rest) = path.strip_prefix("/app.") {
+            let n = u64::from_str_radix(&rest[..rest.len() - 6], 16).unwrap_or(0);
+            return answer(200, &[("Content-Type", "text/javascript")], text(2, n));
+        }
+        if path == "/mine" {
+            let user: u64 = sent(request, "cookie").bytes().map(u64::from).sum();
+            let which = request.uri().query().map_or(0, str::len) as u64;
+            return answer(200, &html, text(3, user + which));
+        }
+        answer(200, &html, document(path[1..].parse().unwrap_or(0)))
+    })
+    .await
+}
+
+/// Loads edition `n`; the bytes that came down.
+async fn visit(pair: &Pair, visitor: &Visitor, n: u64) -> Result<u64> {
+    let before = pair.relay().passed(Direction::Down);
+    let (page, script) = (
+        format!("http://site.test/{n}"),
+        format!("http://site.test/app.{n:x}f00.js"),
+    );
+    let visit = visitor.visit(&page, &[&script]).await?;
+    assert!(body(&visit.page) == document(n), "edition {n}");
+    assert!(
+        body(visit.object(&script)) == text(2, n),
+        "the script of edition {n}"
+    );
+    Ok(pair.relay().passed(Direction::Down) - before)
+}
+
+/// Loads an edition anew until it costs next to nothing: then the gateway knows that the agent holds all of it.
+async fn settle(pair: &Pair, visitor: &Visitor, n: u64) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        if visit(pair, visitor, n).await? < 3_000 {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("edition {n} is sent again and again")
+}
+
+async fn based(pair: &Pair) -> Result<(u64, u64)> {
+    let status = pair.status().await?;
+    let count = |key: &str| status[key].as_u64().unwrap_or_default();
+    Ok((count("bases_used"), count("bases_missing")))
+}
+
+fn hop() -> Link {
+    Link::Paced(BitRate::kbps(8_000))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_edition_costs_its_difference() -> Result<()> {
+    let origin = site().await?;
+    let mut pair = Pair::start(both(&origin).over(hop())).await?;
+    let visitor = Visitor::new(pair.proxy());
+    let first = visit(&pair, &visitor, 1).await?;
+    if !has_engine(&pair.status().await?) {
+        println!("SKIPPED: this agent has no page engine");
+        return Ok(());
+    }
+    settle(&pair, &visitor, 1).await?;
+    let second = visit(&pair, &visitor, 2).await?;
+    assert_eq!(based(&pair).await?, (2, 0));
+    assert!(second < first / 8, "{second} of {first} B");
+    settle(&pair, &visitor, 2).await?;
+    // What the gateway knows of its agents outlives it.
+    pair.kill_gateway().await?;
+    pair.start_gateway().await?;
+    let third = visit(&pair, &visitor, 3).await?;
+    assert!(third < first / 8, "{third} of {first} B behind a restart");
+    println!("editions: {first} B, then {second} B and {third} B");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_devices_have_bases_of_their_own() -> Result<()> {
+    let origin = site().await?;
+    let pair = Pair::start(both(&origin).over(hop())).await?;
+    if !has_engine(&pair.status().await?) {
+        println!("SKIPPED: this agent has no page engine");
+        return Ok(());
+    }
+    let mine = "http://site.test/mine";
+    let user = |name: &str| Visitor::new(pair.proxy()).with_cookie("site.test", "sid", name);
+    let page_of = |name: &str| text(3, format!("sid={name}").bytes().map(u64::from).sum());
+    for name in ["ann", "bob", "ann", "carl", "bob"] {
+        assert!(body(&user(name).page(mine).await?) == page_of(name), "{name}");
+        settle(&pair, &Visitor::new(pair.proxy()), 1).await?;
+    }
+    assert_eq!(based(&pair).await?.0, 0, "somebody got another's page as a base");
+    // The same user's other page is one.
+    let page = user("ann").page("http://site.test/mine?again").await?;
+    assert_eq!(body(&page).len(), page_of("ann").len());
+    assert_eq!(based(&pair).await?, (1, 0));
+    let second = pair.second_agent("second").await?;
+    let page = Visitor::new(second.address()).page("http://site.test/2").await?;
+    assert!(body(&page) == document(2));
+    let status = status(control(&pair.folder().join("second"))?).await?;
+    assert_eq!(status["bases_used"], 0, "another device's page was its base");
+    Ok(())
+}
