@@ -5,6 +5,7 @@
 //! * [`BodyEncoder`] and [`BodyDecoder`] frame a body for the session (`docs/protocol/body.md`): windows of at
 //!   most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the whole.
 //! * [`AdaptiveEncoder`] does the same with a coding that it picks itself and keeps only when it pays.
+//! * [`vcdiff`] writes and reads a body as differences from one that both ends hold (RFC 3284).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -13,6 +14,7 @@ mod coding;
 mod compress;
 mod decompress;
 mod undo;
+pub mod vcdiff;
 mod window;
 
 pub use choice::{AdaptiveEncoder, BodyTraits, Finished, choose};

@@ -1,0 +1,159 @@
+//! What may be copied at a position of the target: addresses worth a look, each with the length of its match.
+use super::{
+    matches::{Chains, Index, MIN_MATCH, Texts, index},
+    optimal::Near,
+};
+
+/// Places after the expected one, and as many before it, by the bytes that they agree in at least.
+const AROUND_4: usize = 24;
+const AROUND_8: usize = 32;
+const AROUND_24: usize = 16;
+/// Places at the start of the segment, whose addresses are short.
+const FIRST: usize = 8;
+/// Places after an address of the near cache.
+const AFTER_NEAR: usize = 16;
+/// Places earlier in the target, the latest first.
+const CHAIN_4: usize = 32;
+const CHAIN_8: usize = 48;
+/// Addresses of earlier copies.
+const USED: usize = 32;
+/// Addresses and distances below take at most two bytes.
+const TWO_BYTES: u32 = 1 << 14;
+
+/// Matches of so few bytes are not worth a copy.
+const SHORT: usize = MIN_MATCH - 1;
+
+/// A copy that may be made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) address: u32,
+    pub(super) size: u32,
+}
+
+/// Finds them.
+pub(super) struct Candidates<'a> {
+    texts: Texts<'a>,
+    source_4: Index<4>,
+    source_8: Index<8>,
+    source_24: Index<24>,
+    target_4: Chains<4>,
+    target_8: Chains<8>,
+    /// Addresses of earlier copies, which may be in the same cache.
+    used: Chains<4>,
+    /// Places of the target that are in the chains.
+    passed: usize,
+    found: Vec<Candidate>,
+}
+
+impl<'a> Candidates<'a> {
+    pub(super) fn new(texts: Texts<'a>) -> Self {
+        Self {
+            texts,
+            source_4: Index::new(texts.source),
+            source_8: Index::new(texts.source),
+            source_24: Index::new(texts.source),
+            target_4: Chains::new(texts.target.len()),
+            target_8: Chains::new(texts.target.len()),
+            used: Chains::new(texts.target.len() / 16),
+            passed: 0,
+            found: Vec::new(),
+        }
+    }
+
+    /// Passes the target up to `at`: what lies before can be copied.
+    pub(super) fn advance(&mut self, at: usize) {
+        for place in self.passed..at {
+            let (bytes, address) = (&self.texts.target[place..], self.texts.here(place));
+            self.target_4.insert(bytes, address);
+            self.target_8.insert(bytes, address);
+        }
+        self.passed = self.passed.max(at);
+    }
+
+    /// Notes that a copy from `address` was made at `at`.
+    pub(super) fn used(&mut self, at: usize, address: u32) {
+        self.used.insert(&self.texts.target[at..], address);
+    }
+
+    /// The match of an address, if it is longer than `longest`, which it then replaces.
+    fn longer(&self, address: u32, at: usize, longest: &mut usize) -> Option<Candidate> {
+        let size = self.texts.common_beyond(address, at, *longest)?;
+        *longest = size;
+        Some(Candidate {
+            address,
+            size: index(size),
+        })
+    }
+
+    /// Looks for what can be copied at `at` whatever was copied before. In the source, places around `expected` come
+    /// first: there its text goes on.
+    pub(super) fn find(&mut self, at: usize, expected: u32) {
+        let bytes = &self.texts.target[at..];
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        let mut longest = SHORT;
+        let all = self.source_4.places(bytes);
+        for (places, most) in [
+            (self.source_24.places(bytes), AROUND_24),
+            (self.source_8.places(bytes), AROUND_8),
+            (all, AROUND_4),
+        ] {
+            let (before, after) = places.split_at(places.partition_point(|place| *place < expected));
+            for place in after.iter().take(most) {
+                found.extend(self.longer(*place, at, &mut longest));
+            }
+            for place in before.iter().rev().take(most) {
+                found.extend(self.longer(*place, at, &mut longest));
+            }
+        }
+        let mut longest = SHORT;
+        for place in all.iter().take(FIRST).take_while(|place| **place < TWO_BYTES) {
+            found.extend(self.longer(*place, at, &mut longest));
+        }
+        // The latest first: of two, the later has the shorter distance.
+        let mut longest = SHORT;
+        let here = self.texts.here(at);
+        let latest = self.target_4.places(bytes).take(CHAIN_4);
+        for address in latest.take_while(|address| here - address < TWO_BYTES) {
+            found.extend(self.longer(address, at, &mut longest));
+        }
+        for address in self.target_8.places(bytes).take(CHAIN_8) {
+            found.extend(self.longer(address, at, &mut longest));
+        }
+        for address in self.used.places(bytes).take(USED) {
+            found.extend(self.longer(address, at, &mut { SHORT }));
+        }
+        self.found = found;
+    }
+
+    pub(super) fn found(&self) -> impl Iterator<Item = Candidate> {
+        self.found.iter().copied()
+    }
+
+    /// What can be copied at `at` from addresses that the near cache makes short.
+    pub(super) fn near(&self, at: usize, near: &Near, offer: &mut impl FnMut(Candidate)) {
+        let here = self.texts.here(at);
+        let border = self.texts.border();
+        let bytes = &self.texts.target[at..];
+        let (long, all) = (self.source_8.places(bytes), self.source_4.places(bytes));
+        for (address, place) in near.addresses.into_iter().zip(near.places) {
+            let onward = address + (index(at) - place);
+            let crosses = address < border && onward >= border;
+            if onward < here && !crosses {
+                self.longer(onward, at, &mut { SHORT })
+                    .into_iter()
+                    .for_each(&mut *offer);
+            }
+            for places in [long, all] {
+                let mut longest = SHORT;
+                let first = places.partition_point(|place| *place < address);
+                let close = places[first..].iter().take(AFTER_NEAR);
+                for place in close.take_while(|place| **place - address < TWO_BYTES) {
+                    self.longer(*place, at, &mut longest)
+                        .into_iter()
+                        .for_each(&mut *offer);
+                }
+            }
+        }
+    }
+}

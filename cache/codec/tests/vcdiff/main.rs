@@ -1,0 +1,18 @@
+//! VCDIFF (RFC 3284): round trips, hostile deltas, and xdelta3 as the other side and as the measure.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test reports by panicking and printing, in its helpers too"
+)]
+
+mod delta;
+mod hostile;
+mod interoperation;
+mod pairs;
+mod recorded;
+mod round_trips;
+mod sizes;
+mod windows;
+mod xdelta;
