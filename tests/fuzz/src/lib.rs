@@ -7,6 +7,7 @@
 
 mod content;
 mod datagrams;
+mod deltas;
 mod input;
 mod manifest;
 mod messages;
@@ -106,6 +107,16 @@ pub const HARNESSES: &[Harness] = &[
         name: "set_cookie",
         run: pages::set_cookie,
         seeds: pages::cookie_seeds,
+    },
+    Harness {
+        name: "vcdiff_decode",
+        run: deltas::vcdiff_decode,
+        seeds: deltas::vcdiff_decode_seeds,
+    },
+    Harness {
+        name: "vcdiff_encode",
+        run: deltas::vcdiff_encode,
+        seeds: deltas::vcdiff_encode_seeds,
     },
     Harness {
         name: "warc",
