@@ -194,6 +194,7 @@ impl Exchange {
         if beyond && self.protocol == Protocol::Http1 {
             return Err(NotAnswered);
         }
+        let exchange = self.site.exchanges.begin();
         let (parts, body) = request.into_parts();
         let read = discard(body).await;
         let think_time = self.site.options.think_time;
@@ -201,7 +202,9 @@ impl Exchange {
             sleep_until(Instant::now() + think_time).await;
         }
         let turn = if number == 1 { Turn::First } else { Turn::Later };
+        let url = absolute(&parts, self.scheme).map(|url| url.to_string());
         let mut response = self.respond(parts, read, turn);
+        exchange.answered(url.unwrap_or_default(), response.body().size_hint().lower());
         let close = last || self.site.options.keep_alive == KeepAlive::Off;
         if close && self.protocol == Protocol::Http1 {
             let fields = response.headers_mut();

@@ -8,6 +8,7 @@ use crate::{
     AuthorityError, Content, HostingOptions, HostingStatistics, Scheme, TestAuthority,
     address::normalised,
     connection::{self, Protocol},
+    exchanges::{Exchange, ExchangeLog},
     listening::{self, ListenError},
     statistics::Counters,
 };
@@ -52,6 +53,7 @@ pub struct Hosting {
     plain: Vec<SocketAddr>,
     tls: Vec<SocketAddr>,
     counters: Arc<Counters>,
+    exchanges: Arc<ExchangeLog>,
     _tasks: JoinSet<()>,
 }
 
@@ -62,6 +64,18 @@ pub(crate) struct Site {
     pub(crate) hosts: BTreeSet<String>,
     pub(crate) options: HostingOptions,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) exchanges: Arc<ExchangeLog>,
+}
+
+/// How many requests a server is answering, for those that watch it from another thread.
+#[derive(Clone, Debug)]
+pub struct OpenRequests(Arc<ExchangeLog>);
+
+impl OpenRequests {
+    /// As many as there are now.
+    pub fn count(&self) -> u64 {
+        self.0.open()
+    }
 }
 
 impl Hosting {
@@ -76,11 +90,13 @@ impl Hosting {
         options: HostingOptions,
     ) -> Result<Self, HostingError> {
         let counters = Arc::new(Counters::default());
+        let exchanges = Arc::new(ExchangeLog::default());
         let site = Arc::new(Site {
             hosts: content.hosts().iter().map(|host| normalised(host)).collect(),
             content,
             options,
             counters: Arc::clone(&counters),
+            exchanges: Arc::clone(&exchanges),
         });
         let turns = Arc::new(Semaphore::new(
             options.max_connections.clamp(1, Semaphore::MAX_PERMITS),
@@ -90,6 +106,7 @@ impl Hosting {
             plain: Vec::new(),
             tls: Vec::new(),
             counters,
+            exchanges,
             _tasks: JoinSet::new(),
         };
         for address in &listen.plain {
@@ -124,6 +141,16 @@ impl Hosting {
     /// What it has done so far.
     pub fn statistics(&self) -> HostingStatistics {
         self.counters.snapshot()
+    }
+
+    /// The requests that it is answering.
+    pub fn open_requests(&self) -> OpenRequests {
+        OpenRequests(Arc::clone(&self.exchanges))
+    }
+
+    /// What it has answered since the start or the last call, in the order of answering; at most 20,000 exchanges.
+    pub fn take_exchanges(&self) -> Vec<Exchange> {
+        self.exchanges.take()
     }
 }
 

@@ -41,6 +41,19 @@ async fn hosts_are_told_apart_and_unknown_ones_are_misdirected() -> Result<()> {
     assert_eq!((a.connections, a.requests, a.body_bytes), (1, 2, 8));
     let b = statistics.hosts["b.example"];
     assert_eq!((b.connections, b.requests, b.body_bytes), (0, 1, 4));
+    let exchanges = server.hosting.take_exchanges();
+    let urls: Vec<_> = exchanges.iter().map(|exchange| exchange.url.as_str()).collect();
+    assert_eq!(
+        urls,
+        [
+            "http://a.example/",
+            "http://b.EXAMPLE:8080/",
+            "http://other.example/",
+            "http://a.example/",
+            ""
+        ]
+    );
+    assert_eq!(server.hosting.open_requests().count(), 0);
     Ok(())
 }
 

@@ -1,0 +1,102 @@
+//! Which requests were answered when: what a test sets beside the times at which their bodies went on elsewhere.
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+/// Exchanges kept until they are taken: the largest pages make some hundreds, and a page that polls must not fill the
+/// memory.
+const MAX_EXCHANGES: usize = 20_000;
+
+/// A request and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The address asked for, in absolute form.
+    pub url: String,
+    /// When the request's head was there.
+    pub asked: Instant,
+    /// When the answer was handed to the connection.
+    pub answered: Instant,
+    /// Bytes of the answer's body, as coded.
+    pub body_bytes: u64,
+}
+
+/// The exchanges of a server.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangeLog {
+    open: AtomicU64,
+    ended: Mutex<Vec<Exchange>>,
+}
+
+impl ExchangeLog {
+    /// A request is there; it is open until the value is dropped.
+    pub(crate) fn begin(&self) -> OpenExchange<'_> {
+        self.open.fetch_add(1, Relaxed);
+        OpenExchange {
+            log: self,
+            asked: Instant::now(),
+        }
+    }
+
+    pub(crate) fn open(&self) -> u64 {
+        self.open.load(Relaxed)
+    }
+
+    pub(crate) fn take(&self) -> Vec<Exchange> {
+        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct OpenExchange<'a> {
+    log: &'a ExchangeLog,
+    asked: Instant,
+}
+
+impl OpenExchange<'_> {
+    pub(crate) fn answered(&self, url: String, body_bytes: u64) {
+        let mut ended = self.log.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() < MAX_EXCHANGES {
+            ended.push(Exchange {
+                url,
+                asked: self.asked,
+                answered: Instant::now(),
+                body_bytes,
+            });
+        }
+    }
+}
+
+impl Drop for OpenExchange<'_> {
+    fn drop(&mut self) {
+        self.log.open.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_open_is_counted_and_what_is_answered_is_kept_once() {
+        let log = ExchangeLog::default();
+        let (one, other) = (log.begin(), log.begin());
+        assert_eq!(log.open(), 2);
+        one.answered("http://site.test/".to_owned(), 7);
+        drop(one);
+        assert_eq!(log.open(), 1);
+        drop(other);
+        assert_eq!(log.open(), 0, "a client that goes away leaves nothing open");
+        let taken = log.take();
+        assert_eq!(taken.len(), 1);
+        assert!(taken[0].asked <= taken[0].answered);
+        assert_eq!(
+            (taken[0].url.as_str(), taken[0].body_bytes),
+            ("http://site.test/", 7)
+        );
+        assert_eq!(log.take(), []);
+    }
+}
