@@ -43,6 +43,30 @@ impl Answer {
         longhaul::page::decode(&codings.join(","), &self.body).map(Bytes::from)
     }
 
+    /// Leaves away what has browsers load the site's other objects over https.
+    pub(crate) fn stay_on_http(&mut self) {
+        self.headers.remove(header::STRICT_TRANSPORT_SECURITY);
+        let Some(policy) = self.headers.get(header::CONTENT_SECURITY_POLICY) else {
+            return;
+        };
+        let Ok(policy) = policy.to_str() else { return };
+        let upgrades = |directive: &&str| directive.trim().eq_ignore_ascii_case("upgrade-insecure-requests");
+        if policy.split(';').any(|directive| upgrades(&directive)) {
+            let rest: Vec<&str> = policy
+                .split(';')
+                .filter(|directive| !upgrades(directive))
+                .collect();
+            match HeaderValue::from_str(rest.join(";").trim()) {
+                Ok(rest) if !rest.is_empty() => {
+                    self.headers.insert(header::CONTENT_SECURITY_POLICY, rest);
+                }
+                _ => {
+                    self.headers.remove(header::CONTENT_SECURITY_POLICY);
+                }
+            }
+        }
+    }
+
     /// Whether the asker, who sent these request headers, has this very answer already, so that 304 without a body
     /// is the answer (RFC 9110 section 13.2.2: `If-None-Match` goes before `If-Modified-Since`).
     pub fn is_held_by(&self, request: &HeaderMap) -> bool {
@@ -155,6 +179,26 @@ mod tests {
             ("if-modified-since", "Tue, 04 Mar 2003 10:00:00 GMT")
         ])));
         assert!(!answer.is_held_by(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn fields_that_lead_to_https_are_left_away() {
+        for (policy, left) in [
+            ("upgrade-insecure-requests", None),
+            (
+                "default-src 'self'; Upgrade-Insecure-Requests;",
+                Some("default-src 'self';"),
+            ),
+            ("img-src *", Some("img-src *")),
+        ] {
+            let mut answer = answer(&[("strict-transport-security", "max-age=9")], "");
+            let policy = HeaderValue::from_static(policy);
+            answer.headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+            answer.stay_on_http();
+            let found = answer.headers.get(header::CONTENT_SECURITY_POLICY);
+            assert_eq!(found.map(|found| found.to_str().unwrap()), left);
+            assert!(!answer.headers.contains_key(header::STRICT_TRANSPORT_SECURITY));
+        }
     }
 
     #[test]

@@ -21,8 +21,10 @@ mod media;
 mod page;
 pub mod recorded;
 pub mod reference;
+mod rename;
 
 pub use answer::Answer;
 pub use ideal::{IdealSizes, ideal_sizes};
 pub use media::is_text;
-pub use page::{Facts, Page, Provenance, Scheme};
+pub use page::{Facts, Page, Provenance, Replay, Scheme};
+pub use rename::site;

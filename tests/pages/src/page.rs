@@ -8,7 +8,7 @@ use std::{
 use http::Method;
 use url::Url;
 
-use crate::{Answer, ideal::ObjectSize, recorded, reference};
+use crate::{Answer, ideal::ObjectSize, recorded, reference, rename::Renames};
 
 /// A page with everything that it loads, of one edition. Cheap to clone.
 ///
@@ -19,6 +19,8 @@ pub struct Page {
     url: Url,
     blocked: Arc<[String]>,
     source: Source,
+    replay: Replay,
+    renames: Renames,
     sizes: Arc<Mutex<BTreeMap<Url, Option<ObjectSize>>>>,
 }
 
@@ -35,6 +37,17 @@ pub enum Scheme {
     Http,
     /// `https`
     Https,
+}
+
+/// Under which scheme the load of a recorded page begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replay {
+    /// The one that it was recorded under.
+    #[default]
+    AsRecorded,
+    /// `http`, so that a proxy sees the page's requests. What the page itself names by `https` stays as it is; fields that
+    /// have browsers change to https are left away (`Strict-Transport-Security`, `upgrade-insecure-requests`).
+    Http,
 }
 
 /// Where a page comes from.
@@ -74,6 +87,8 @@ impl Page {
             url,
             blocked: blocked.into(),
             source,
+            replay: Replay::AsRecorded,
+            renames: Renames::default(),
             sizes: Arc::default(),
         }
     }
@@ -94,7 +109,21 @@ impl Page {
     pub fn answer(&self, method: &Method, url: &Url) -> Option<Answer> {
         match &self.source {
             Source::Reference(edition) => edition.answer(method, url),
-            Source::Recorded(edition) => edition.answer(method, url),
+            Source::Recorded(edition) => {
+                let answer = edition.answer(method, &self.renames.original(url))?;
+                Some(self.adapted(url, answer))
+            }
+        }
+    }
+
+    fn adapted(&self, url: &Url, mut answer: Answer) -> Answer {
+        if self.replay == Replay::Http {
+            answer.stay_on_http();
+        }
+        if self.renames.is_empty() {
+            answer
+        } else {
+            self.renames.answer(url, answer)
         }
     }
 
@@ -102,8 +131,16 @@ impl Page {
     pub fn hosts(&self) -> Vec<String> {
         match &self.source {
             Source::Reference(edition) => edition.hosts(),
-            Source::Recorded(edition) => edition.hosts(),
+            Source::Recorded(edition) => {
+                let mut hosts: BTreeSet<String> = edition.hosts().into_iter().collect();
+                hosts.extend(self.other_names(hosts.iter()));
+                hosts.into_iter().collect()
+            }
         }
+    }
+
+    fn other_names<'a>(&self, hosts: impl Iterator<Item = &'a String>) -> Vec<String> {
+        hosts.filter_map(|host| self.renames.host(host)).collect()
     }
 
     /// Hosts that must not resolve: advertising and logs whose requests nobody can have recorded.
@@ -187,7 +224,10 @@ impl Page {
     pub fn next_edition(&self) -> Option<Self> {
         match &self.source {
             Source::Reference(edition) => Some(edition.next()?.page().with_scheme(self.scheme())),
-            Source::Recorded(edition) => edition.next().map(|next| next.page(&self.name)),
+            Source::Recorded(edition) => {
+                let next = edition.next()?.page(&self.name);
+                Some(next.adopting(self))
+            }
         }
     }
 
@@ -198,7 +238,55 @@ impl Page {
     pub fn sibling(&self) -> Option<Url> {
         match &self.source {
             Source::Reference(edition) => Some(edition.sibling(self.scheme())),
-            Source::Recorded(edition) => edition.sibling(),
+            Source::Recorded(edition) => Some(self.replayed_url(edition.sibling()?)),
+        }
+    }
+
+    /// A recorded page whose load begins under another scheme. The answers are the same: a recording serves either scheme,
+    /// but for redirects to the scheme that was asked for. A page that is not to be had so, and a generated one, stays as
+    /// it is.
+    #[must_use]
+    pub fn replayed(&self, replay: Replay) -> Self {
+        let mut page = self.clone();
+        page.replay = replay;
+        page.adopting(&page)
+    }
+
+    /// A recorded page of which these domains have other names, equally long: its hosts answer under both, and its answers
+    /// name the others. For browsers that know a site and insist on https. A generated page stays as it is.
+    #[must_use]
+    pub fn renamed(&self, domains: &BTreeSet<String>) -> Self {
+        let mut page = self.clone();
+        page.renames = Renames::of(domains);
+        page.adopting(&page)
+    }
+
+    /// The same page replayed as `other` is.
+    fn adopting(&self, other: &Self) -> Self {
+        let mut page = self.clone();
+        if let Source::Recorded(edition) = &self.source {
+            page.replay = other.replay;
+            page.renames = Renames::clone(&other.renames).emptied();
+            page.sizes = Arc::default();
+            page.url = page.replayed_url(edition.url().clone());
+            let blocked: BTreeSet<String> = self.blocked.iter().cloned().collect();
+            let others = page.other_names(blocked.iter());
+            page.blocked = blocked.into_iter().chain(others).collect();
+        } else {
+            page.replay = Replay::AsRecorded;
+            page.renames = Renames::default();
+        }
+        page
+    }
+
+    fn replayed_url(&self, url: Url) -> Url {
+        let url = self.renames.url(&url);
+        let mut plain = url.clone();
+        let asked = self.replay == Replay::Http && plain.set_scheme(Scheme::Http.as_str()).is_ok();
+        if asked && self.answer(&Method::GET, &plain).is_some() {
+            plain
+        } else {
+            url
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use http::Method;
 use longhaul_pages::{
-    Provenance, ideal_sizes,
+    Provenance, Replay, ideal_sizes,
     recorded::{self, FolderError},
 };
 
@@ -160,4 +160,77 @@ fn faults_name_file_and_remedy() {
 
     let error = recorded::folder(&named.path().join("none")).unwrap_err();
     assert!(matches!(error, FolderError::Folder { .. }), "{error}");
+}
+
+#[test]
+fn a_page_recorded_over_https_is_replayed_over_http() {
+    let secure = warc(&[
+        (
+            "https://site.test/",
+            "text/html",
+            "<img src=https://cdn.test/a.gif>",
+        ),
+        ("https://cdn.test/a.gif", "image/gif", "GIF89a"),
+    ]);
+    let folder = folder(&[("site.v1.warc", &secure), ("site.v2.warc", &secure)]);
+    let page = recorded::named(folder.path(), "site").unwrap();
+    let plain = page.replayed(Replay::Http);
+    assert_eq!(page.url().as_str(), "https://site.test/");
+    assert_eq!(plain.url().as_str(), "http://site.test/");
+    let answer = plain.answer(&Method::GET, plain.url()).unwrap();
+    assert!(answer.body.starts_with(b"<img"), "the body stays as recorded");
+    let named = "https://cdn.test/a.gif".parse().unwrap();
+    assert!(
+        plain.answer(&Method::GET, &named).is_some(),
+        "what it names by https is answered"
+    );
+    let next = plain.next_edition().unwrap();
+    assert_eq!(next.url().as_str(), "http://site.test/");
+    assert_eq!(plain.replayed(Replay::AsRecorded).url(), page.url());
+    let generated = longhaul_pages::reference::named("mail").unwrap();
+    assert_eq!(generated.replayed(Replay::Http).url(), generated.url());
+}
+
+#[test]
+fn a_site_that_browsers_insist_on_has_another_name() {
+    let secure = warc(&[
+        (
+            "https://www.site.test/",
+            "text/html",
+            "<img src=//cdn.site.test/a.gif><img src=//other.test/b.gif>",
+        ),
+        ("https://cdn.site.test/a.gif", "image/gif", "GIF89a"),
+    ]);
+    let index = b"site\tmain_url\tblock_hosts\nsite\thttps://www.site.test/\tads.site.test\n";
+    let folder = folder(&[("site.warc", &secure), ("INDEX.tsv", index)]);
+    let page = recorded::named(folder.path(), "site").unwrap();
+    let domains = ["site.test".to_owned()].into();
+    let renamed = page.replayed(Replay::Http).renamed(&domains);
+    assert_eq!(renamed.url().as_str(), "http://www.site.tset/");
+    let answer = renamed.answer(&Method::GET, renamed.url()).unwrap();
+    let expected = b"<img src=//cdn.site.tset/a.gif><img src=//other.test/b.gif>";
+    assert_eq!(answer.body, expected.as_slice());
+    for host in ["cdn.site.test", "cdn.site.tset"] {
+        assert!(
+            renamed.hosts().contains(&host.to_owned()),
+            "{:?}",
+            renamed.hosts()
+        );
+        let url = format!("http://{host}/a.gif").parse().unwrap();
+        assert!(renamed.answer(&Method::GET, &url).is_some(), "{host}");
+    }
+    assert_eq!(renamed.blocked_hosts(), ["ads.site.test", "ads.site.tset"]);
+    assert_eq!(renamed.replayed(Replay::Http).url(), renamed.url());
+}
+
+#[test]
+fn a_page_whose_address_redirects_to_http_stays_as_recorded() {
+    let block = "HTTP/1.1 302 Found\r\nLocation: http://site.test/\r\nContent-Type: text/html\r\n\r\n";
+    let record = format!(
+        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://site.test/\r\nContent-Length: {}\r\n\r\n{block}\r\n\r\n",
+        block.len()
+    );
+    let folder = folder(&[("site.warc", record.as_bytes())]);
+    let page = recorded::named(folder.path(), "site").unwrap();
+    assert_eq!(page.replayed(Replay::Http).url().as_str(), "https://site.test/");
 }

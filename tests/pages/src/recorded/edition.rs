@@ -82,6 +82,11 @@ impl Edition {
         Page::new(name, state.url.clone(), state.blocked.clone(), source)
     }
 
+    /// Where its load begins, as recorded.
+    pub(crate) fn url(&self) -> &Url {
+        &self.state().url
+    }
+
     pub(crate) fn number(&self) -> usize {
         self.at + 1
     }

@@ -1,0 +1,311 @@
+//! Sites under other names, for browsers that know some names beforehand.
+//!
+//! Browsers carry a list of sites that they load over https whatever a link says (HSTS preloading). Such a site can be
+//! replayed over http only under another name.
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use url::Url;
+
+use crate::{Answer, answer::gzip};
+
+/// Answers kept as they were made: making one anew costs an origin milliseconds. Any query may be asked for.
+const MAX_KEPT: usize = 4096;
+/// As servers code on the fly.
+const BROTLI_QUALITY: u32 = 5;
+const BROTLI_WINDOW: u32 = 22;
+
+/// The domain under which a host's names are given out, as far as that can be told without a list: the last two labels,
+/// or three below such as `com.cn` and `co.uk`.
+pub fn site(host: &str) -> &str {
+    let dots: Vec<usize> = host.rmatch_indices('.').map(|(at, _)| at).take(3).collect();
+    let (Some(top), Some(second)) = (dots.first(), dots.get(1)) else {
+        return host;
+    };
+    let is_register = host.len() - top == 3 && top - second <= 4;
+    match (is_register, dots.get(2)) {
+        (true, Some(third)) => host.get(third + 1..).unwrap_or(host),
+        (true, None) => host,
+        (false, _) => host.get(second + 1..).unwrap_or(host),
+    }
+}
+
+/// The other name: as long as its own, and of no real site. The last label is read backwards.
+fn alias(name: &str) -> String {
+    let (rest, label) = name.rsplit_once('.').unwrap_or(("", name));
+    let mut backwards: String = label.chars().rev().collect();
+    if backwards == label {
+        backwards = "q".repeat(label.len());
+    }
+    format!("{rest}.{backwards}")
+}
+
+/// Domains that have another name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Renames {
+    /// Their own names, and the others.
+    domains: Arc<BTreeMap<String, String>>,
+    kept: Arc<Mutex<BTreeMap<Url, Answer>>>,
+}
+
+impl Renames {
+    pub(crate) fn of(domains: &BTreeSet<String>) -> Self {
+        let domains = domains.iter().map(|domain| (domain.clone(), alias(domain)));
+        Self {
+            domains: Arc::new(domains.collect()),
+            kept: Arc::default(),
+        }
+    }
+
+    /// The same names for the answers of another edition.
+    pub(crate) fn emptied(self) -> Self {
+        Self {
+            domains: self.domains,
+            kept: Arc::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.domains.is_empty()
+    }
+
+    /// The other name of a host, with its port, if it has one.
+    pub(crate) fn host(&self, host: &str) -> Option<String> {
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, _)) => (name, host.get(name.len()..).unwrap_or_default()),
+            None => (host, ""),
+        };
+        let renamed = self
+            .domains
+            .iter()
+            .find_map(|(own, other)| swapped(name, own, other));
+        renamed.map(|name| name + port)
+    }
+
+    /// A URL with the other name of its host.
+    pub(crate) fn url(&self, url: &Url) -> Url {
+        let host = url.host_str().and_then(|host| self.host(host));
+        with_host(url, host)
+    }
+
+    /// The URL that was recorded. Its path and query may name sites, too: they come from the renamed text.
+    pub(crate) fn original<'u>(&self, url: &'u Url) -> Cow<'u, Url> {
+        let own = replaced(
+            url.as_str().as_bytes(),
+            self.domains.iter().map(|(own, other)| (other, own)),
+        );
+        let own = own.and_then(|own| Url::parse(std::str::from_utf8(&own).ok()?).ok());
+        own.map_or(Cow::Borrowed(url), Cow::Owned)
+    }
+
+    /// An answer with the other names in its fields and its text, in the coding that it had.
+    pub(crate) fn answer(&self, url: &Url, answer: Answer) -> Answer {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept().get(url) {
+            return kept.clone();
+        }
+        let renamed = self.renamed(answer);
+        let mut kept = kept();
+        if kept.len() < MAX_KEPT {
+            kept.insert(url.clone(), renamed.clone());
+        }
+        renamed
+    }
+
+    fn renamed(&self, mut answer: Answer) -> Answer {
+        for value in answer.headers.values_mut() {
+            if let Some(bytes) = replaced(value.as_bytes(), self.domains.iter())
+                && let Ok(changed) = HeaderValue::from_bytes(&bytes)
+            {
+                *value = changed;
+            }
+        }
+        if !answer.is_text() {
+            return answer;
+        }
+        let Ok(text) = answer.decoded() else {
+            return answer;
+        };
+        let Some(changed) = replaced(&text, self.domains.iter()) else {
+            return answer;
+        };
+        let coding = answer.headers.get(header::CONTENT_ENCODING);
+        let coding = coding
+            .and_then(|coding| coding.to_str().ok())
+            .unwrap_or("identity");
+        answer.body = match coding.trim().to_ascii_lowercase().as_str() {
+            "identity" => changed.into(),
+            "gzip" | "x-gzip" => gzip(&changed).into(),
+            "br" => brotli(&changed),
+            _ => {
+                answer.headers.remove(header::CONTENT_ENCODING);
+                changed.into()
+            }
+        };
+        answer
+    }
+}
+
+/// Text with the second name of each pair in place of the first, which is as long; none if it names none of them.
+fn replaced<'a>(text: &[u8], names: impl Iterator<Item = (&'a String, &'a String)>) -> Option<Vec<u8>> {
+    let mut changed = None;
+    for (from, to) in names {
+        let from = from.as_bytes();
+        let mut at = 0;
+        while let Some(found) = find(text, from, at) {
+            at = found + from.len();
+            if stands_alone(text, found, at) {
+                let changed = changed.get_or_insert_with(|| text.to_vec());
+                if let Some(place) = changed.get_mut(found..at) {
+                    place.copy_from_slice(to.as_bytes());
+                }
+            }
+        }
+    }
+    changed
+}
+
+/// `name` with `to` in place of the domain `from`, if it is of that domain.
+fn swapped(name: &str, from: &str, to: &str) -> Option<String> {
+    let rest = name.strip_suffix(from)?;
+    (rest.is_empty() || rest.ends_with('.')).then(|| format!("{rest}{to}"))
+}
+
+fn with_host(url: &Url, host: Option<String>) -> Url {
+    let mut changed = url.clone();
+    match host {
+        Some(host) if changed.set_host(Some(&host)).is_ok() => changed,
+        _ => url.clone(),
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
+    let first = *wanted.first()?;
+    let mut at = from;
+    loop {
+        let rest = text.get(at..)?;
+        at += rest.iter().position(|byte| *byte == first)?;
+        if text.get(at..)?.starts_with(wanted) {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+/// Whether the domain at `from..to` is no part of a longer word: `notexample.org`, `example.org.uk`.
+fn stands_alone(text: &[u8], from: usize, to: usize) -> bool {
+    let word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+    let before = from.checked_sub(1).and_then(|at| text.get(at));
+    // The end of an escaped `/`, as in `https%3A%2F%2Fexample.org` and in strings of scripts.
+    let escaped = [&b"%2f"[..], b"\\u002f", b"\\x2f"].iter().any(|slash| {
+        let start = from.checked_sub(slash.len());
+        let before = start.and_then(|start| text.get(start..from));
+        before.is_some_and(|before| before.eq_ignore_ascii_case(slash))
+    });
+    let after = text.get(to);
+    let longer = after == Some(&b'.') && word(text.get(to + 1));
+    (escaped || !word(before)) && !word(after) && !longer
+}
+
+fn brotli(text: &[u8]) -> Bytes {
+    let params = brotli::enc::BrotliEncoderParams {
+        quality: i32::try_from(BROTLI_QUALITY).unwrap_or(i32::MAX),
+        lgwin: i32::try_from(BROTLI_WINDOW).unwrap_or(i32::MAX),
+        ..Default::default()
+    };
+    let mut coded = Vec::new();
+    // Writing to memory does not fail.
+    let _written = brotli::BrotliCompress(&mut std::io::Cursor::new(text), &mut coded, &params);
+    coded.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, StatusCode};
+
+    use super::*;
+
+    fn renames(domains: &[&str]) -> Renames {
+        Renames::of(&domains.iter().map(|domain| (*domain).to_owned()).collect())
+    }
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn sites_are_told_from_hosts() {
+        for (host, expected) in [
+            ("en.wikipedia.org", "wikipedia.org"),
+            ("wikipedia.org", "wikipedia.org"),
+            ("www.sina.com.cn", "sina.com.cn"),
+            ("sina.com.cn", "sina.com.cn"),
+            ("a.b.co.uk", "b.co.uk"),
+            ("vk.com", "vk.com"),
+            ("www.spiegel.de", "spiegel.de"),
+            ("localhost", "localhost"),
+        ] {
+            assert_eq!(site(host), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn names_go_there_and_back() {
+        let renames = renames(&["wikipedia.org", "aa.aa"]);
+        assert_eq!(
+            renames.host("en.wikipedia.org:81").as_deref(),
+            Some("en.wikipedia.gro:81")
+        );
+        assert_eq!(renames.host("notwikipedia.org"), None);
+        assert_eq!(renames.host("aa.aa").as_deref(), Some("aa.qq"));
+        let there = renames.url(&url("http://en.wikipedia.org/a?b"));
+        assert_eq!(there.as_str(), "http://en.wikipedia.gro/a?b");
+        assert_eq!(renames.original(&there).as_str(), "http://en.wikipedia.org/a?b");
+        let named = url("http://cdn.wikipedia.gro/en.wikipedia.gro/a?u=http%3A%2F%2Fwikipedia.gro&v=aa.qq");
+        assert_eq!(
+            renames.original(&named).as_str(),
+            "http://cdn.wikipedia.org/en.wikipedia.org/a?u=http%3A%2F%2Fwikipedia.org&v=aa.aa",
+            "text that was renamed names sites in paths and queries"
+        );
+        assert_eq!(
+            renames.original(&url("http://x.test/")).as_str(),
+            "http://x.test/"
+        );
+    }
+
+    #[test]
+    fn text_and_fields_name_the_other_site_and_keep_their_coding() {
+        let text = "<a href=//en.wikipedia.org/x>notwikipedia.org wikipedia.org.uk u=https%3A%2F%2Fwikipedia.org '\\u002Fwikipedia.org'</a>";
+        let expected = text
+            .replace("en.wikipedia.org/", "en.wikipedia.gro/")
+            .replace("Fwikipedia.org", "Fwikipedia.gro");
+        let renames = renames(&["wikipedia.org"]);
+        for (coding, body) in [
+            ("gzip", gzip(text.as_bytes())),
+            ("br", brotli(text.as_bytes()).to_vec()),
+            ("identity", text.as_bytes().to_vec()),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html"));
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
+            headers.insert(
+                header::SET_COOKIE,
+                HeaderValue::from_static("a=1; domain=.wikipedia.org"),
+            );
+            let answer = Answer {
+                status: StatusCode::OK,
+                headers,
+                body: body.into(),
+            };
+            let renamed = renames.answer(&url(&format!("http://x.test/{coding}")), answer);
+            assert_eq!(renamed.decoded().unwrap(), expected.as_bytes(), "{coding}");
+            assert_eq!(renamed.headers[header::CONTENT_ENCODING], coding);
+            assert_eq!(renamed.headers[header::SET_COOKIE], "a=1; domain=.wikipedia.gro");
+        }
+    }
+}
