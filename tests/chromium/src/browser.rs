@@ -28,6 +28,7 @@ use tokio::{
 use crate::{
     devtools::{DevTools, DevToolsError},
     flags::{BrowserOptions, Viewport},
+    still::Motion,
 };
 
 /// Debian's name first, then others'.
@@ -95,6 +96,7 @@ impl Log {
 pub struct Browser {
     pub(crate) devtools: DevTools,
     pub(crate) viewport: Viewport,
+    pub(crate) motion: Motion,
     processes: Processes,
     profile: TempDir,
     log: JoinHandle<()>,
@@ -146,6 +148,7 @@ impl Browser {
         Ok(Self {
             devtools: DevTools::connect(&url).await?,
             viewport: options.viewport,
+            motion: options.motion,
             processes,
             profile,
             log: reader,

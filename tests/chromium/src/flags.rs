@@ -1,6 +1,8 @@
 //! Options of a browser, and the command line that they make.
 use std::{net::SocketAddr, path::PathBuf};
 
+use crate::still::{self, Motion};
+
 /// Where Chromium's own services are sent instead of to Google: a port that nobody listens on.
 const NOWHERE: &str = "http://127.0.0.1:9/";
 /// Hosts that Chromium calls on its own account. They never go through a proxy (they are found nowhere instead), unless
@@ -79,6 +81,8 @@ pub struct BrowserOptions {
     pub trust_spki: Vec<String>,
     /// The tab's size in CSS pixels.
     pub viewport: Viewport,
+    /// Whether pages move by themselves.
+    pub motion: Motion,
     /// Whether HTTP/2 may be negotiated.
     pub http2: Http2,
     /// Where the profile and other temporary files lie; the system's folder for those if none.
@@ -190,6 +194,9 @@ impl BrowserOptions {
         if let Some(proxy) = self.proxy {
             line.push(format!("--proxy-server=http://{proxy}"));
             line.push(format!("--proxy-bypass-list={}", self.bypassed().join(";")));
+        }
+        if self.motion == Motion::Still {
+            line.push(still::FLAG.into());
         }
         if self.http2 == Http2::Off {
             line.push("--disable-http2".into());

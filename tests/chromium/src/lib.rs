@@ -17,9 +17,11 @@ mod outcome;
 mod paint;
 mod requests;
 mod response;
+mod still;
 mod tab;
 
 pub use browser::{Browser, ChromiumError};
 pub use devtools::DevToolsError;
 pub use flags::{BrowserOptions, Http2, Names, Viewport};
 pub use load::{Cache, EvaluateError, LoadError, LoadOptions, Loaded};
+pub use still::Motion;

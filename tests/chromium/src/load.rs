@@ -13,6 +13,7 @@ use crate::{
     devtools::{DevTools, DevToolsError, Incoming},
     paint::Paints,
     requests::{End, Requests},
+    still::{self, Motion},
     tab::{Tab, thrown},
 };
 
@@ -138,6 +139,7 @@ impl Browser {
         let mut page = Page {
             tab,
             requests: Requests::default(),
+            motion: self.motion,
             navigated: std::time::Instant::now(),
         };
         let arrived = page.load(devtools, &url, deadline, options).await;
@@ -169,6 +171,7 @@ impl Browser {
         let mut page = Page {
             tab,
             requests: Requests::default(),
+            motion: self.motion,
             navigated: std::time::Instant::now(),
         };
         let value = page
@@ -191,6 +194,7 @@ impl Browser {
 struct Page {
     tab: Tab,
     requests: Requests,
+    motion: Motion,
     navigated: std::time::Instant,
 }
 
@@ -204,6 +208,9 @@ impl Page {
         options: &LoadOptions,
     ) -> Result<f64, LoadError> {
         self.prepare_cache(devtools, options.cache).await?;
+        if self.motion == Motion::Still {
+            still::prepare(devtools, &self.tab).await?;
+        }
         let navigate = json!({ "url": url.as_str() });
         self.navigated = std::time::Instant::now();
         let navigation = devtools
@@ -331,8 +338,16 @@ impl Page {
         })
     }
 
-    async fn look(&self, devtools: &mut DevTools, options: &LoadOptions) -> Result<Aftermath, DevToolsError> {
+    async fn look(
+        &mut self,
+        devtools: &mut DevTools,
+        options: &LoadOptions,
+    ) -> Result<Aftermath, DevToolsError> {
         let paints = Paints::read(devtools, &self.tab).await?;
+        if options.screenshot && self.motion == Motion::Still {
+            still::until_quiet(devtools, &self.tab, &mut self.requests).await?;
+            still::stop(devtools, &self.tab).await?;
+        }
         let text = "document.documentElement ? document.documentElement.innerText : ''";
         let text = self.tab.evaluate_apart(devtools, text).await?;
         let screenshot = if options.screenshot {

@@ -86,6 +86,11 @@ impl Requests {
         self.entries.first().map(|entry| entry.begun)
     }
 
+    /// How many requests have not ended.
+    pub(crate) fn open(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.ended.is_none()).count()
+    }
+
     /// Requests with a whole body, as (position, the browser's id, length with content codings undone).
     pub(crate) fn bodies(&self) -> Vec<(usize, String, u64)> {
         let entries = self.entries.iter().enumerate();

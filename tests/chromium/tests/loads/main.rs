@@ -10,6 +10,7 @@ mod processes;
 mod proxied;
 mod quiet;
 mod site;
+mod still;
 
 use std::time::Duration;
 

@@ -195,6 +195,20 @@ async fn answer(request: &Request<Incoming>) -> Response<UnsyncBoxBody<Bytes, st
                 .header(header::CONTENT_TYPE, "text/html")
                 .body(whole(body))
         }
+        "/moving" => {
+            // An animation without end, a clock, random colours, and something that comes after the load event.
+            let body = "<!doctype html><style>@keyframes go { to { margin-left: 300px } } #a { animation: go 2s infinite; \
+                        width: 90px; height: 90px; background: #c30 }</style><div id=a></div><p id=clock></p><p id=late></p>\
+                        <script>const random = () => Math.floor(Math.random() * 256);\
+                        clock.textContent = new Date().toISOString().slice(0, 16) + ' ' + [random(), random(), random()];\
+                        clock.style.color = `rgb(${random()},${random()},${random()})`;\
+                        onload = () => setTimeout(() => fetch('/picture-0.svg').then(answer => answer.text())\
+                        .then(text => { late.textContent = 'late ' + text.length + ' ' + (Date() === new Date().toString()) }),\
+                        200)</script>";
+            response
+                .header(header::CONTENT_TYPE, "text/html")
+                .body(whole(body))
+        }
         "/endless" => {
             let body = "<!doctype html><img src=never>";
             response
