@@ -9,18 +9,21 @@ mod markup;
 mod measurements;
 mod page;
 mod papers;
+mod pictures;
 mod quantity;
 mod results;
 mod section;
 mod statistics;
+mod tables;
 mod targets;
 mod terminal;
 
 pub use page::html;
 pub use results::{
-    BESIDE_BULK, Bar, Detail, DetailObject, Environment, Results, ResultsError, Row, Sample, Series,
-    SeriesPoint,
+    AS_RECORDED, BESIDE_BULK, Bar, Detail, DetailObject, Environment, HELD_STILL, Results, ResultsError, Row,
+    Sample, Series, SeriesPoint,
 };
 pub use statistics::{Spread, geometric_mean, mean, median, quantile};
+pub use tables::{text_pictures, text_replays};
 pub use targets::{Target, Verdict, targets};
 pub use terminal::{markdown, text_summary};

@@ -133,6 +133,8 @@ pub(crate) struct Setting {
     pub(crate) loader: Name,
     pub(crate) loss: Loss,
     pub(crate) state: Name,
+    /// Whether recorded pages were replayed over http whatever they were recorded under.
+    pub(crate) over_http: bool,
     /// What else was unusual, in words; empty if nothing.
     pub(crate) unusual: String,
 }
@@ -144,6 +146,7 @@ impl Setting {
             loader: Name::new(LOADERS, &row.loader),
             loss: Loss::new(row.internet_loss),
             state: Name::state(&row.state),
+            over_http: row.scheme == "http",
             unusual: row.conditions.clone(),
         }
     }
@@ -156,22 +159,21 @@ impl Setting {
     /// Loader, state and loss, for a heading below the link's.
     pub(crate) fn conditions(&self) -> String {
         let mut text = format!("{}, {}", self.loader.text, self.state.text);
-        if self.loss.share() > 0.0 {
-            text.push_str(&format!(
-                ", Internet loss {}",
-                quantity::percent(self.loss.share())
-            ));
-        }
-        if !self.unusual.is_empty() {
-            text.push_str(", ");
-            text.push_str(&self.unusual);
-        }
+        self.add_rest(&mut text);
         text
     }
 
     /// Everything but the state, for a heading over several states.
     pub(crate) fn apart_from_state(&self) -> String {
         let mut text = format!("{}, {}", self.link.text, self.loader.text);
+        self.add_rest(&mut text);
+        text
+    }
+
+    fn add_rest(&self, text: &mut String) {
+        if self.over_http {
+            text.push_str(", replayed over http");
+        }
         if self.loss.share() > 0.0 {
             text.push_str(&format!(
                 ", Internet loss {}",
@@ -182,7 +184,6 @@ impl Setting {
             text.push_str(", ");
             text.push_str(&self.unusual);
         }
-        text
     }
 
     /// Link, loader, state and loss.

@@ -37,6 +37,15 @@ pub struct Environment {
 /// What [`Row::conditions`] says of a load beside which a bulk download ran through the same system.
 pub const BESIDE_BULK: &str = "beside a bulk download";
 
+/// What [`Row::conditions`] says of a load whose page was held still for a picture.
+pub const HELD_STILL: &str = "held still for pictures";
+/// What [`Row::scheme`] says where a page was loaded under the scheme of its recording, or has one of its own.
+pub const AS_RECORDED: &str = "recorded";
+
+fn as_recorded() -> String {
+    AS_RECORDED.to_owned()
+}
+
 /// One page load. Sizes in bytes, times in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -50,6 +59,12 @@ pub struct Row {
     pub state: String,
     /// `model` or `chromium`.
     pub loader: String,
+    /// `recorded`, or `http` if the load of a recorded page began under http whatever it was recorded under.
+    #[serde(default = "as_recorded")]
+    pub scheme: String,
+    /// Domains that had another name in a load over http, since the browser insists on https for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renamed: Vec<String>,
     /// Level of image quality: `original`, `high`, `medium`, `low`, `text`.
     pub image_level: String,
     /// Number of the repetition, from 1.
@@ -94,6 +109,15 @@ pub struct Row {
     pub failed: u64,
     /// Objects that do not exist: 404, no such name.
     pub missing: u64,
+    /// Bytes of all bodies that arrived, content codings undone.
+    #[serde(default)]
+    pub body_bytes: u64,
+    /// Of the objects that arrived, those over plain http: what a proxy sees. The others were tunnelled.
+    #[serde(default)]
+    pub http_objects: u64,
+    /// Of [`Self::body_bytes`], those over plain http.
+    #[serde(default)]
+    pub http_bytes: u64,
     /// TCP connections that the browser opened.
     pub connections: u64,
     /// DNS questions that crossed the hop.
@@ -106,6 +130,26 @@ pub struct Row {
     /// missing all that time: the request's own way, name look-ups and handshakes are in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hop_idle_share: Option<f64>,
+    /// From the page's first byte to its last one, as they left over the hop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_window_s: Option<f64>,
+    /// Share of that time in which the hop towards the client was idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_idle_after_first_byte: Option<f64>,
+    /// Of that idle time, seconds in which something was under way between gateway and origins, and nothing that the browser
+    /// had asked for lay at the gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_idle_origin_s: Option<f64>,
+    /// Of that idle time, seconds in which something that the browser had asked for lay at the gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_idle_gateway_s: Option<f64>,
+    /// Of that idle time, the rest: nothing that was missing had been asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_idle_request_s: Option<f64>,
+    /// [`Self::hop_idle_after_first_byte`] with the idle time that waited for the origins left out of the idle time and of
+    /// the whole: what the system between browser and origins is answerable for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_idle_without_origin: Option<f64>,
     /// 95th percentile of the queueing delay of packets towards the client.
     pub queue_p95_s: f64,
     /// Pushed bytes that the browser did not take until it had left the page.
@@ -122,6 +166,12 @@ pub struct Row {
     /// Of the pushed bodies, those that the browser took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_taken_objects: Option<u64>,
+    /// Share of the pushed bytes that the browser took until its next navigation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_useful_bytes: Option<f64>,
+    /// Share of the pushed bodies that the browser took until its next navigation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_useful_objects: Option<f64>,
     /// Bodies that the agent's cache was asked for and had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_hits: Option<u64>,
@@ -141,6 +191,21 @@ pub struct Row {
     /// 99th percentile of how much later than the link model said packets were delivered: the emulator's own error.
     #[serde(default)]
     pub emulator_lateness_s: f64,
+    /// The file of the loaded page's picture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot: Option<String>,
+    /// Share of the picture's pixels that differ from a direct load's: the median over the direct loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot_differs: Option<f64>,
+    /// Mean absolute difference from a direct load's picture, of the channels' range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot_mean_difference: Option<f64>,
+    /// The most that two direct loads' pictures differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot_noise: Option<f64>,
+    /// Whether the picture differs no more than direct loads do from each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot_no_worse: Option<bool>,
     /// Why objects failed, at most a handful.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,

@@ -2,7 +2,9 @@
 mod effects;
 mod factors;
 mod header;
+mod idle;
 mod pages;
+mod pictures;
 mod returns;
 mod summary;
 mod target_table;
@@ -33,8 +35,10 @@ pub(crate) fn all(context: &Context<'_>) -> Vec<Section> {
         section("failures", "Failed loads", header::failures(context)),
         section("targets", "Targets", target_table::render(context)),
         section("summary", "Summary by link", summary::render(context)),
+        section("idle", "What the hop waited for", idle::render(context)),
         section("returns", "Coming back", returns::render(context)),
         section("pages", "Page by page", pages::render(context)),
+        section("pictures", "Pictures of pages", pictures::render(context)),
         section(
             "factors",
             "Factors against two connections",

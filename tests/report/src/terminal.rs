@@ -86,7 +86,7 @@ fn quartiles(spread: Spread) -> String {
 }
 
 /// Columns padded to their widest cell: words to the left, figures to the right.
-fn aligned(lines: &[Vec<String>]) -> String {
+pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     let width_of = |column: usize| {
         lines
             .iter()
@@ -95,7 +95,8 @@ fn aligned(lines: &[Vec<String>]) -> String {
             .max()
             .unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..COLUMNS.len()).map(width_of).collect();
+    let columns = lines.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns).map(width_of).collect();
     let mut text = String::new();
     for line in lines {
         let cells: Vec<String> = line
@@ -117,7 +118,7 @@ fn aligned(lines: &[Vec<String>]) -> String {
 }
 
 /// Names as one line without control characters, which could steer a terminal.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let short = crate::markup::shorten(text, 60);
     short
         .chars()

@@ -3,7 +3,7 @@ mod wellformed;
 
 use longhaul_report::{
     Bar, Detail, DetailObject, Environment, Results, Row, Sample, Series, SeriesPoint, html, markdown,
-    targets, text_summary,
+    targets, text_pictures, text_replays, text_summary,
 };
 use proptest::prelude::*;
 use wellformed::check;
@@ -106,6 +106,7 @@ fn row() -> impl Strategy<Value = Row> {
         proptest::collection::vec(words(), 0..3),
         proptest::option::of(detail()),
         proptest::option::of(figure()),
+        seen(),
     );
     (names, times, counts, rest).prop_map(|(names, times, counts, rest)| Row {
         page: names.0,
@@ -132,6 +133,31 @@ fn row() -> impl Strategy<Value = Row> {
         errors: rest.1,
         detail: rest.2,
         pipelining_factor: rest.3,
+        ..rest.4
+    })
+}
+
+/// What newer commands say beside.
+fn seen() -> impl Strategy<Value = Row> {
+    let maybe = || proptest::option::of(figure());
+    let scheme = prop_oneof![Just("http".to_owned()), words()];
+    let pictures = (
+        proptest::option::of(words()),
+        maybe(),
+        maybe(),
+        proptest::option::of(any::<bool>()),
+    );
+    (scheme, pictures, maybe(), maybe(), count()).prop_map(|(scheme, pictures, window, idle, counted)| Row {
+        scheme,
+        screenshot: pictures.0,
+        screenshot_differs: pictures.1,
+        screenshot_noise: pictures.2,
+        screenshot_no_worse: pictures.3,
+        hop_window_s: window,
+        hop_idle_after_first_byte: idle,
+        hop_idle_origin_s: idle,
+        http_objects: counted,
+        body_bytes: counted,
         ..Row::default()
     })
 }
@@ -209,6 +235,9 @@ proptest! {
         for (_, results) in &files {
             let summary = text_summary(results);
             prop_assert!(!summary.contains([escape, '\r', '\0']) && summary.ends_with('\n'));
+            let beside = text_replays(results) + &text_pictures(results);
+            prop_assert!(!beside.contains([escape, '\r', '\0']));
+            prop_assert!(beside.is_empty() || beside.ends_with('\n'));
         }
         prop_assert!(!targets(&files).is_empty());
     }

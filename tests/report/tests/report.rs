@@ -2,7 +2,7 @@
 mod sample;
 mod wellformed;
 
-use longhaul_report::{Results, html, markdown, text_summary};
+use longhaul_report::{Results, Row, html, markdown, text_pictures, text_replays, text_summary};
 use wellformed::check;
 
 #[test]
@@ -14,6 +14,7 @@ fn sample_gives_a_whole_page() {
         "failures",
         "targets",
         "summary",
+        "idle",
         "returns",
         "pages",
         "factors",
@@ -81,6 +82,83 @@ fn failed_loads_do_not_make_a_system_look_fast() {
         "the medians are those of the loads that count"
     );
     assert_eq!((fast[5].as_str(), without[5].as_str()), ("1", "0"), "{fast:?}");
+}
+
+/// A row of a load in Chromium that came half over http, with a picture.
+fn pictured(system: &str, run: u32, differs: Option<f64>, noise: Option<f64>) -> Row {
+    Row {
+        page: "portal".to_owned(),
+        link: "umts-384".to_owned(),
+        system: system.to_owned(),
+        state: "cold".to_owned(),
+        loader: "chromium".to_owned(),
+        image_level: "original".to_owned(),
+        scheme: "http".to_owned(),
+        run,
+        time_s: 2.0,
+        objects: 10,
+        http_objects: 5,
+        body_bytes: 100_000,
+        http_bytes: 75_000,
+        screenshot: Some(format!("portal_{system}_{run}.png")),
+        screenshot_differs: differs,
+        screenshot_mean_difference: differs.map(|differs| differs / 2.0),
+        screenshot_noise: noise,
+        screenshot_no_worse: differs.zip(noise).map(|(differs, noise)| differs <= noise),
+        ..Row::default()
+    }
+}
+
+#[test]
+fn pictures_and_replays_have_tables_of_their_own() {
+    let noise = Some(0.02);
+    let rows = vec![
+        pictured("direct", 1, noise, noise),
+        pictured("direct", 2, noise, noise),
+        pictured("longhaul", 1, Some(0.01), noise),
+        pictured("longhaul", 2, Some(0.3), noise),
+        pictured("squid", 1, Some(0.0), noise),
+    ];
+    let results = Results {
+        rows,
+        ..Results::default()
+    };
+    let text = text_pictures(&results);
+    println!("{text}");
+    let line = |system: &str| {
+        let found = text.lines().find(|line| line.contains(system));
+        found.unwrap_or_else(|| panic!("no {system}")).to_owned()
+    };
+    assert!(line("longhaul").ends_with("worse") && !line("longhaul").ends_with("no worse"));
+    assert!(line("longhaul").contains("30 %") && line("squid").ends_with("no worse"));
+    assert!(text.ends_with("pictures: 2 of 3 no worse than direct against direct\n"));
+    let replays = text_replays(&results);
+    println!("{replays}");
+    let line = replays.lines().nth(1).expect("a page");
+    assert!(line.contains("50 %") && line.contains("75 %"), "{line}");
+    let page = html(&[("pictures.json".to_owned(), results)]);
+    check(&page);
+    assert!(page.contains("<section id=\"pictures\"") && page.contains("replayed over http"));
+
+    let undecided = Results {
+        rows: vec![
+            pictured("direct", 1, None, None),
+            pictured("longhaul", 1, Some(0.5), None),
+        ],
+        ..Results::default()
+    };
+    assert!(text_pictures(&undecided).contains("2 not decided, which takes two runs of direct"));
+    let sample = sample::results();
+    assert_eq!(text_pictures(&sample) + &text_replays(&sample), "");
+}
+
+#[test]
+fn rows_of_an_older_command_are_read() {
+    let mut value = serde_json::to_value(pictured("direct", 1, None, None)).expect("JSON");
+    let fields = value.as_object_mut().expect("a row");
+    fields.retain(|name, _| !["scheme", "body_bytes", "http_objects", "http_bytes"].contains(&name.as_str()));
+    let row: Row = serde_json::from_value(value).expect("an older row");
+    assert_eq!((row.scheme.as_str(), row.http_objects), ("recorded", 0));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Page by page: bars against the ideal, a table of pages and systems, and every figure on demand.
-use super::Context;
+use super::{Context, idle::of_window};
 use crate::{
     chart::{Bar, BarGroup, bar_chart},
     markup::{Cell, Column, Table, Tone, escape, shorten},
@@ -172,6 +172,13 @@ fn every_figure(setting: &Setting, systems: &Systems<'_>) -> String {
             "PF",
             "hop idle",
             "hop idle of all",
+            "idle after first byte",
+            "of it origin",
+            "gateway",
+            "request",
+            "idle without origin",
+            "objects over http",
+            "bytes over http",
             "queue p95 s",
             "pushed",
             "push taken",
@@ -217,6 +224,7 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
     let count = |figure: fn(&Row) -> u64| {
         quantity::number_or_none(loads.median(|row| Some(quantity::count(figure(row)))))
     };
+    let percent = |figure: fn(&Row) -> Option<f64>| quantity::percent_or_none(loads.median(figure));
     let ratio = |ideal: Ideal| quantity::ratio_or_none(loads.ratio(ideal).map(|ratio| ratio.median));
     let counted = match loads.failed() {
         0 => loads.rows.len().to_string(),
@@ -240,7 +248,14 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
         count(|row| row.dns_lookups),
         number(|row| row.pipelining_factor),
         quantity::percent_or_none(loads.median(|row| Some(row.hop_idle_while_missing))),
-        quantity::percent_or_none(loads.median(|row| row.hop_idle_share)),
+        percent(|row| row.hop_idle_share),
+        percent(|row| row.hop_idle_after_first_byte),
+        percent(|row| of_window(row, row.hop_idle_origin_s)),
+        percent(|row| of_window(row, row.hop_idle_gateway_s)),
+        percent(|row| of_window(row, row.hop_idle_request_s)),
+        percent(|row| row.hop_idle_without_origin),
+        percent(|row| over_http(row.http_objects, row.objects)),
+        percent(|row| over_http(row.http_bytes, row.body_bytes)),
         number(|row| Some(row.queue_p95_s)),
         counted_bytes(|row| row.pushed_bytes),
         quantity::percent_or_none(loads.median(useful_bytes)),
@@ -252,6 +267,11 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
         counted_bytes(|row| row.rss_agent_bytes),
         counted_bytes(|row| row.rss_gateway_bytes),
     ]
+}
+
+/// A part of what arrived; rows of an older command do not know how it came.
+fn over_http(part: u64, all: u64) -> Option<f64> {
+    quantity::quotient(quantity::count(part), quantity::count(all))
 }
 
 /// Of the pushed bytes, the share that the browser took.

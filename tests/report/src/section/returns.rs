@@ -1,7 +1,10 @@
 //! Coming back: what a second visit, or a second device, costs beside a browser that has its own cache.
 use std::collections::BTreeMap;
 
-use super::{Context, pages::useful_bytes};
+use super::{
+    Context,
+    pages::{useful_bytes, useful_objects},
+};
 use crate::{
     aggregate::Aggregate,
     markup::{Cell, Column, Table, Tone, escape},
@@ -41,7 +44,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
 const LEGEND: &str = "<p class=\"legend-text\">revisit: the page was loaded before through the same system, the browser's own cache is empty. \
 warm: it is not. second-device: another device loaded it through the same gateway. Medians over pages. Round trips: the load's time over \
 one round trip of hop and Internet. against direct: geometric mean, over the pages that both loaded, of the time of <code>direct</code> with a warm \
-browser over this one's. push taken: share of the pushed bytes that the browser took before it went on.</p>";
+browser over this one's. push taken: share of the pushed bytes, and of the pushed objects, that the browser took until it went on to another site.</p>";
 
 fn table(title: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
     let without = settings
@@ -63,6 +66,7 @@ fn table(title: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
             "down",
             "up",
             "push taken",
+            "of objects",
         ]
         .map(number),
     );
@@ -117,5 +121,6 @@ fn figures(pages: &Pages<'_>, without: Option<&Pages<'_>>) -> Vec<String> {
             loads.median(|row| Some(quantity::count(row.bytes_up)))
         })),
         quantity::percent_or_none(over_pages(&|loads| loads.median(useful_bytes))),
+        quantity::percent_or_none(over_pages(&|loads| loads.median(useful_objects))),
     ]
 }

@@ -1,0 +1,93 @@
+//! What the hop waited for between the first byte of a page and its last one.
+use super::Context;
+use crate::{
+    markup::{Cell, Column, Table, Tone, escape},
+    measurements::{Pages, Setting, Systems},
+    quantity,
+    results::Row,
+    statistics::median,
+};
+
+pub(super) fn render(context: &Context<'_>) -> String {
+    let mut html = String::new();
+    for (link, settings) in context.measurements.by_link() {
+        let told: Vec<_> = settings
+            .into_iter()
+            .filter(|(_, systems)| systems.values().any(is_told))
+            .collect();
+        if !told.is_empty() {
+            html.push_str(&format!("<h3>{}</h3>\n", escape(&link.text)));
+            html.push_str(&table(&link.text, &told));
+        }
+    }
+    if !html.is_empty() {
+        html.insert_str(0, LEGEND);
+    }
+    html
+}
+
+const LEGEND: &str = "<p class=\"legend-text\">Between the first and the last byte of the page on the hop, medians over pages; shares are of that \
+time. origin: something was under way between gateway and origins, and nothing that the browser had asked for lay at the gateway. gateway: something that \
+the browser had asked for lay there, so its transport or the gateway itself let the hop idle. request: nothing that was missing had been asked for; what \
+was pushed and not asked for yet counts here, too. idle without origin: the time in which the hop waited for origins left out of the idle time and of \
+the whole. The definition is in BENCHMARKING.md.</p>";
+
+fn is_told(pages: &Pages<'_>) -> bool {
+    let mut rows = pages.values().flat_map(|loads| loads.sound());
+    rows.any(|row| row.hop_idle_after_first_byte.is_some())
+}
+
+fn table(link: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
+    let mut columns = vec![("condition", Column::Words), ("system", Column::Words)];
+    columns.extend(
+        [
+            "pages",
+            "first to last byte, s",
+            "idle",
+            "origin",
+            "gateway",
+            "request",
+            "idle without origin",
+            "idle, from the navigation",
+        ]
+        .map(|title| (title, Column::Numbers)),
+    );
+    let mut table = Table::new(&format!("{link}: what the hop waited for"), &columns);
+    for (setting, systems) in settings {
+        let told: Vec<_> = systems.iter().filter(|(_, pages)| is_told(pages)).collect();
+        for (index, (variant, pages)) in told.iter().enumerate() {
+            let mut cells = Vec::new();
+            if index == 0 {
+                cells.push(Cell::HeadOf(told.len(), setting.conditions()));
+            }
+            cells.push(Cell::Head(variant.label()));
+            cells.extend(figures(pages).into_iter().map(Cell::Number));
+            let tone = if index == 0 { Tone::Group } else { Tone::Plain };
+            table.row(tone, &cells);
+        }
+    }
+    table.finish()
+}
+
+fn figures(pages: &Pages<'_>) -> Vec<String> {
+    let over_pages = |figure: fn(&Row) -> Option<f64>| -> Vec<f64> {
+        pages.values().filter_map(|loads| loads.median(figure)).collect()
+    };
+    let share = |figure| quantity::percent_or_none(median(&over_pages(figure)));
+    let window = over_pages(|row| row.hop_window_s);
+    vec![
+        window.len().to_string(),
+        quantity::number_or_none(median(&window)),
+        share(|row| row.hop_idle_after_first_byte),
+        share(|row| of_window(row, row.hop_idle_origin_s)),
+        share(|row| of_window(row, row.hop_idle_gateway_s)),
+        share(|row| of_window(row, row.hop_idle_request_s)),
+        share(|row| row.hop_idle_without_origin),
+        share(|row| row.hop_idle_share),
+    ]
+}
+
+/// A part of the idle time as a share of the time between the first and the last byte.
+pub(super) fn of_window(row: &Row, seconds: Option<f64>) -> Option<f64> {
+    quantity::quotient(seconds?, row.hop_window_s?)
+}

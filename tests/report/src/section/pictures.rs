@@ -1,0 +1,59 @@
+//! Pictures of loaded pages beside those of direct loads.
+use super::Context;
+use crate::{
+    markup::{Cell, Column, Table, Tone, shorten},
+    pictures::{Compared, compared},
+    quantity,
+};
+
+const LEGEND: &str = "<p class=\"legend-text\">Share of the viewport's pixels of which a channel differs by more than 16 of 255. direct, direct: the most \
+that two direct loads of the page differ from each other. this, direct: the median over the direct loads, of the load that differs most. A page that \
+differs by itself is no system's fault: <b>no worse</b> means no more than that, and a thousandth of the pixels.</p>";
+
+pub(super) fn render(context: &Context<'_>) -> String {
+    let pictures = compared(context.measurements);
+    if pictures.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(
+        "pictures of loaded pages",
+        &[
+            ("condition", Column::Words),
+            ("page", Column::Words),
+            ("system", Column::Words),
+            ("pictures", Column::Numbers),
+            ("direct, direct", Column::Numbers),
+            ("this, direct", Column::Numbers),
+            ("mean difference", Column::Numbers),
+            ("verdict", Column::Words),
+        ],
+    );
+    for picture in pictures {
+        let Compared {
+            setting,
+            page,
+            system,
+            count,
+            ..
+        } = &picture;
+        let tone = if picture.no_worse == Some(false) {
+            Tone::Failed
+        } else {
+            Tone::Plain
+        };
+        table.row(
+            tone,
+            &[
+                Cell::Head(setting.clone()),
+                Cell::Head(shorten(page, 60)),
+                Cell::Head(system.clone()),
+                Cell::Number(count.to_string()),
+                Cell::Number(quantity::percent_or_none(picture.noise)),
+                Cell::Number(quantity::percent_or_none(picture.differs)),
+                Cell::Number(quantity::percent_or_none(picture.mean)),
+                Cell::Head(picture.verdict().to_owned()),
+            ],
+        );
+    }
+    format!("{LEGEND}{}", table.finish())
+}
