@@ -55,6 +55,9 @@ pub struct PagesArgs {
     /// What is held when a load begins
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [State::Cold])]
     pub state: Vec<State>,
+    /// Under which scheme the loads of recorded pages begin
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ReplayScheme::Recorded])]
+    pub scheme: Vec<ReplayScheme>,
     /// Image quality that Longhaul is asked for
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ImageLevel::Original])]
     pub image_level: Vec<ImageLevel>,
@@ -79,6 +82,9 @@ pub struct PagesArgs {
     /// Whether rows keep their waterfall and curves
     #[arg(long, value_enum, default_value_t = DetailRows::First)]
     pub detail: DetailRows,
+    /// Has Chromium write a PNG of each loaded page to this folder, and compares those of all systems with those of `direct`
+    #[arg(long, value_name = "FOLDER")]
+    pub screenshots: Option<PathBuf>,
     /// Longest load [default: 12 times the ideal and two minutes, at most an hour]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub limit: Option<Duration>,
@@ -170,6 +176,28 @@ pub struct ListArgs {
     /// A folder of WARC files to list, too
     #[arg(long, value_name = "FOLDER")]
     pub pages: Option<PathBuf>,
+}
+
+/// Under which scheme the load of a recorded page begins. Generated pages have one of their own.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayScheme {
+    /// The one that it was recorded under: most sites' is https, which passes Longhaul as a tunnel.
+    Recorded,
+    /// http: Longhaul sees the page. What the page itself names by https stays so, and is answered.
+    Http,
+}
+
+impl ReplayScheme {
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::Http => "http",
+        }
+    }
 }
 
 /// What else uses the hop while a page loads.

@@ -9,7 +9,7 @@ use longhaul_report::Row;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cli::{Beside, ImageLevel},
+    cli::{Beside, ImageLevel, ReplayScheme},
     link::LinkChoice,
     loader::Loader,
     state::State,
@@ -38,6 +38,8 @@ pub struct LoadJob {
     pub state: State,
     /// The browser.
     pub loader: Loader,
+    /// Under which scheme the load begins, if the page is recorded.
+    pub scheme: ReplayScheme,
     /// Image quality asked for.
     pub image_level: ImageLevel,
     /// Number of the repetition, from 1.
@@ -52,12 +54,25 @@ pub struct LoadJob {
     pub beside: Beside,
     /// Whether the row is to keep the load's course.
     pub detail: bool,
+    /// Whether a picture is to be taken of the loaded page.
+    pub picture: Picture,
     /// Longest load.
     pub limit: Option<Duration>,
     /// Where Longhaul's programs are.
     pub bin_dir: PathBuf,
+    /// Domains that have another name in this load: the browser would not load them over http.
+    pub renamed: BTreeSet<String>,
     /// URLs that a direct load of this page got; none when this is that load.
     pub expected: Option<BTreeSet<String>>,
+}
+
+/// Whether a picture is taken of a loaded page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Picture {
+    /// The page is left as soon as it is loaded.
+    None,
+    /// The browser holds still what moves by itself, waits until the page is quiet, and takes its picture.
+    Taken,
 }
 
 /// An experiment of the transport.
@@ -137,6 +152,10 @@ pub enum Reply {
         row: Box<Row>,
         /// The URLs that arrived.
         delivered: BTreeSet<String>,
+        /// Domains that the browser loaded over https although it was to load them over http.
+        upgraded: BTreeSet<String>,
+        /// The picture of the loaded page, a PNG in Base64.
+        picture: Option<String>,
     },
     /// The experiment is done.
     Measured(Box<longhaul_bulk::Measured>),

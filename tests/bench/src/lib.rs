@@ -71,6 +71,9 @@ pub enum CommandError {
     /// The results file.
     #[error(transparent)]
     Store(#[from] run::StoreError),
+    /// Pictures of pages.
+    #[error(transparent)]
+    Picture(#[from] pages::PictureError),
     /// A worker met something that all others would meet.
     #[error("{0}")]
     Worker(String),

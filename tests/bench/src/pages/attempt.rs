@@ -20,7 +20,18 @@ pub(super) enum Problem {
     Load(String),
 }
 
-pub(super) type Attempted = (LoadJob, Result<Option<(Row, BTreeSet<String>)>, Problem>);
+/// What a worker answers of a load.
+pub(super) struct Loaded {
+    pub(super) row: Row,
+    /// The URLs that arrived.
+    pub(super) delivered: BTreeSet<String>,
+    /// Domains that the browser loaded over https although it was to load them over http.
+    pub(super) upgraded: BTreeSet<String>,
+    /// The picture of the page, a PNG in Base64.
+    pub(super) picture: Option<String>,
+}
+
+pub(super) type Attempted = (LoadJob, Result<Loaded, Problem>);
 
 /// Does a load in a worker, and once more if the worker fails.
 pub(super) async fn attempt(sandbox: &Sandbox, job: LoadJob) -> Attempted {
@@ -28,7 +39,20 @@ pub(super) async fn attempt(sandbox: &Sandbox, job: LoadJob) -> Attempted {
     let mut problem = Problem::Load("not tried".to_owned());
     for _ in 0..ATTEMPTS {
         problem = match run::run_job(sandbox, &work).await {
-            Ok(Reply::Loaded { row, delivered }) => return (job, Ok(Some((*row, delivered)))),
+            Ok(Reply::Loaded {
+                row,
+                delivered,
+                upgraded,
+                picture,
+            }) => {
+                let loaded = Loaded {
+                    row: *row,
+                    delivered,
+                    upgraded,
+                    picture,
+                };
+                return (job, Ok(loaded));
+            }
             Ok(Reply::Failed { reason, fatal: true }) => return (job, Err(Problem::Fatal(reason))),
             Ok(Reply::Failed { reason, fatal: false }) => Problem::Load(reason),
             Ok(Reply::Measured(_)) => Problem::Load("the worker answered another question".to_owned()),

@@ -7,12 +7,12 @@ use std::{
 
 use super::{
     Problems, Run,
-    attempt::{Problem, attempt},
+    attempt::{Loaded, Problem, attempt},
 };
 use crate::{
     CommandError,
-    cli::{Beside, ImageLevel, PagesArgs},
-    job::{Internet, LoadJob, OriginBehaviour, PageChoice},
+    cli::{Beside, ImageLevel, PagesArgs, ReplayScheme},
+    job::{Internet, LoadJob, OriginBehaviour, PageChoice, Picture},
     link::LinkChoice,
     loader::Loader,
     run,
@@ -23,8 +23,33 @@ use crate::{
 /// The link over which a page is loaded directly to learn what a complete load of it is.
 const REFERENCE_LINK: &str = "lan-fast";
 
-/// URLs that a direct load got, by page and browser.
-pub(super) type References = BTreeMap<(PageChoice, Loader), BTreeSet<String>>;
+/// Loads of a page that a browser takes to https by itself, until it is known under which names it does not: a page names
+/// further sites once its scripts run.
+const ROUNDS: usize = 4;
+
+/// What a direct load got, by what makes loads ask for the same.
+pub(super) type References = BTreeMap<Alike, Reference>;
+
+/// A complete load.
+pub(super) struct Reference {
+    /// The URLs that arrived.
+    pub(super) delivered: BTreeSet<String>,
+    /// Domains that had another name.
+    pub(super) renamed: BTreeSet<String>,
+}
+
+/// Loads that ask for the same URLs: page, browser, scheme, and whether the browser holds scripts' clocks still for a
+/// picture.
+pub(super) type Alike = (PageChoice, Loader, ReplayScheme, bool);
+
+pub(super) fn alike(job: &LoadJob) -> Alike {
+    (
+        job.page.clone(),
+        job.loader,
+        job.scheme,
+        job.picture == Picture::Taken,
+    )
+}
 
 /// Loads each page once directly over a fast link: what arrives then is what a complete load is.
 pub(super) async fn references(
@@ -33,9 +58,9 @@ pub(super) async fn references(
     args: &PagesArgs,
     problems: &mut Problems,
 ) -> Result<References, CommandError> {
-    let wanted: BTreeSet<_> = jobs.iter().map(|job| (job.page.clone(), job.loader)).collect();
+    let wanted: BTreeMap<_, _> = jobs.iter().map(|job| (alike(job), job.picture)).collect();
     let link = LinkChoice::new(REFERENCE_LINK, None);
-    let loads = wanted.into_iter().map(|(page, loader)| {
+    let loads = wanted.into_iter().map(|((page, loader, scheme, _), picture)| {
         let job = LoadJob {
             seed: args.seed,
             page,
@@ -43,6 +68,7 @@ pub(super) async fn references(
             system: System::Direct,
             state: State::Cold,
             loader,
+            scheme,
             image_level: ImageLevel::Original,
             run: 1,
             internet: Internet {
@@ -58,8 +84,10 @@ pub(super) async fn references(
             },
             beside: Beside::Nothing,
             detail: false,
+            picture,
             limit: None,
             bin_dir: run.bin_dir.clone(),
+            renamed: BTreeSet::new(),
             expected: None,
         };
         // These are not timed: a few may share the machine.
@@ -73,37 +101,64 @@ pub(super) async fn references(
         ));
     }
     let mut found = References::new();
-    let (mut stop, sandbox) = (None, &run.sandbox);
-    run::side_by_side(
-        loads,
-        |job| attempt(sandbox, job),
-        |(job, ended)| {
-            let page = job.page.name().to_owned();
-            match ended {
-                Ok(Some((_, delivered))) if !delivered.is_empty() => {
-                    found.insert((job.page, job.loader), delivered);
+    let (mut stop, mut loads) = (None, loads);
+    for _ in 0..ROUNDS {
+        let mut again = Vec::new();
+        run::side_by_side(
+            loads,
+            |job| attempt(&run.sandbox, job),
+            |(job, ended)| match note(job, ended, &mut found, problems) {
+                Ok(job) => {
+                    again.extend(job.map(|job| (run::WHOLE / 3, job)));
+                    ControlFlow::Continue(())
                 }
-                Ok(_) => problems.push(format!(
-                    "{page} with {}: does not load directly; left out",
-                    job.loader
-                )),
-                Err(Problem::Fatal(reason)) => {
-                    stop = Some(CommandError::Worker(reason));
-                    return ControlFlow::Break(());
+                Err(error) => {
+                    stop = Some(error);
+                    ControlFlow::Break(())
                 }
-                Err(Problem::Load(reason)) => {
-                    problems.push(format!(
-                        "{page} with {}: does not load directly, left out: {reason}",
-                        job.loader
-                    ));
-                }
-            }
-            ControlFlow::Continue(())
-        },
-    )
-    .await;
+            },
+        )
+        .await;
+        loads = again;
+        if stop.is_some() || loads.is_empty() {
+            break;
+        }
+    }
     match stop {
         Some(error) => Err(error),
         None => Ok(found),
     }
+}
+
+/// Takes up what came of a load. One whose browser took sites to https by itself is to be done once more, with other
+/// names for these.
+fn note(
+    mut job: LoadJob,
+    ended: Result<Loaded, Problem>,
+    found: &mut References,
+    problems: &mut Problems,
+) -> Result<Option<LoadJob>, CommandError> {
+    let page = format!("{} with {}", job.page.name(), job.loader);
+    match ended {
+        Ok(Loaded {
+            delivered, upgraded, ..
+        }) if !delivered.is_empty() => {
+            let reference = Reference {
+                delivered,
+                renamed: job.renamed.clone(),
+            };
+            found.insert(alike(&job), reference);
+            let known = job.renamed.len();
+            if job.scheme == ReplayScheme::Http {
+                job.renamed.extend(upgraded);
+            }
+            return Ok((job.renamed.len() > known).then_some(job));
+        }
+        Ok(_) => problems.push(format!("{page}: does not load directly; left out")),
+        Err(Problem::Fatal(reason)) => return Err(CommandError::Worker(reason)),
+        Err(Problem::Load(reason)) => {
+            problems.push(format!("{page}: does not load directly, left out: {reason}"));
+        }
+    }
+    Ok(None)
 }

@@ -1,9 +1,10 @@
 //! `longhaul-bench pages`: which loads, and what becomes of them.
 mod attempt;
 mod complete;
+mod pictures;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -13,9 +14,9 @@ use longhaul_world::sandbox::Sandbox;
 
 use crate::{
     CommandError,
-    cli::{DetailRows, ImageLevel, PagesArgs},
+    cli::{DetailRows, ImageLevel, PagesArgs, ReplayScheme},
     environment::environment,
-    job::{Internet, LoadJob, OriginBehaviour, PageChoice},
+    job::{Internet, LoadJob, OriginBehaviour, PageChoice, Picture},
     link::{Link, LinkChoice},
     loader::Loader,
     run::{self, LoadKey, Progress, Store},
@@ -24,6 +25,10 @@ use crate::{
     worker::{programs, row},
 };
 
+use attempt::Loaded;
+pub use pictures::PictureError;
+use pictures::Pictures;
+
 /// Runs the command.
 ///
 /// # Errors
@@ -31,6 +36,7 @@ use crate::{
 /// cannot be written.
 pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
     let run = Run::prepare(args)?;
+    let pictures = args.screenshots.as_deref().map(Pictures::open).transpose()?;
     let mut store = Store::open(&args.json, environment(args.seed, &run.bin_dir), args.resume)?;
     let mut jobs = run.jobs(args);
     let all = jobs.len();
@@ -43,12 +49,15 @@ pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
         ));
     }
     let interrupted = {
-        let work = measure(&run, jobs, args, &mut store);
+        let work = measure(&run, jobs, args, &mut store, pictures.as_ref());
         tokio::select! {
             done = work => Some(done?),
             _ = tokio::signal::ctrl_c() => None,
         }
     };
+    if let Some(pictures) = &pictures {
+        pictures.compare(store.rows_mut());
+    }
     let results = store.finish()?;
     let Some(problems) = interrupted else {
         let kept = results.rows.len();
@@ -59,6 +68,8 @@ pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
         return Err(CommandError::Interrupted);
     };
     crate::print(&longhaul_report::text_summary(&results));
+    crate::print(&longhaul_report::text_replays(&results));
+    crate::print(&longhaul_report::text_pictures(&results));
     crate::say(&format!("{} rows in {}", results.rows.len(), args.json.display()));
     if problems.is_empty() {
         return Ok(());
@@ -104,6 +115,9 @@ impl Run {
                     });
                 }
             }
+        }
+        if args.screenshots.is_some() && !args.loader.contains(&Loader::Chromium) {
+            return Err(PictureError::NoBrowser.into());
         }
         let bin_dir = programs::bin_dir()?;
         require_programs(args, &systems, &bin_dir)?;
@@ -159,12 +173,14 @@ impl Run {
                 for level in &args.image_level {
                     for loss in &args.internet.internet_loss {
                         for beside in &args.beside {
-                            loads.push(LoadJob {
+                            let schemes = schemes(args, page).into_iter();
+                            loads.extend(schemes.map(|scheme| LoadJob {
                                 page: page.clone(),
                                 link: link.clone(),
                                 system: *system,
                                 state: *state,
                                 loader,
+                                scheme,
                                 image_level: *level,
                                 run,
                                 seed: run::load_seed(args.seed, page.name(), link.name(), run),
@@ -172,16 +188,33 @@ impl Run {
                                 origin: origin(args),
                                 beside: *beside,
                                 detail: keeps_detail(args, run),
+                                picture: picture(args, loader),
                                 limit: args.limit,
                                 bin_dir: self.bin_dir.clone(),
+                                renamed: BTreeSet::new(),
                                 expected: None,
-                            });
+                            }));
                         }
                     }
                 }
             }
         }
         loads
+    }
+}
+
+/// Under which schemes a page is loaded: a generated page has its own.
+fn schemes(args: &PagesArgs, page: &PageChoice) -> BTreeSet<ReplayScheme> {
+    match page {
+        PageChoice::Reference(_) => [ReplayScheme::Recorded].into(),
+        PageChoice::Recorded { .. } => args.scheme.iter().copied().collect(),
+    }
+}
+
+fn picture(args: &PagesArgs, loader: Loader) -> Picture {
+    match (&args.screenshots, loader) {
+        (Some(_), Loader::Chromium) => Picture::Taken,
+        (None, _) | (_, Loader::Model) => Picture::None,
     }
 }
 
@@ -218,12 +251,17 @@ async fn measure(
     mut jobs: Vec<LoadJob>,
     args: &PagesArgs,
     store: &mut Store,
+    pictures: Option<&Pictures>,
 ) -> Result<Problems, CommandError> {
     let mut problems = Vec::new();
     let references = complete::references(run, &jobs, args, &mut problems).await?;
     jobs.retain_mut(|job| {
-        job.expected = references.get(&(job.page.clone(), job.loader)).cloned();
-        job.expected.is_some()
+        let reference = references.get(&complete::alike(job));
+        if let Some(reference) = reference {
+            job.expected = Some(reference.delivered.clone());
+            job.renamed = reference.renamed.clone();
+        }
+        reference.is_some()
     });
     let weights: BTreeMap<_, _> = run
         .links
@@ -242,14 +280,18 @@ async fn measure(
         |(job, ended)| {
             let what = describe(&job);
             match ended {
-                Ok(Some((row, _))) => {
+                Ok(Loaded { mut row, picture, .. }) => {
                     progress.step(&format!("{what}: {:.2} s{}", row.time_s, failures(&row)));
-                    if let Err(error) = store.add(row) {
-                        stop = Some(error.into());
+                    let kept = match (pictures, picture) {
+                        (Some(pictures), Some(picture)) => pictures.keep(&mut row, &picture),
+                        _ => Ok(()),
+                    };
+                    let added = kept.map_err(CommandError::from);
+                    if let Err(error) = added.and_then(|()| Ok(store.add(row)?)) {
+                        stop = Some(error);
                         return ControlFlow::Break(());
                     }
                 }
-                Ok(None) => {}
                 Err(attempt::Problem::Fatal(reason)) => {
                     stop = Some(CommandError::Worker(reason));
                     return ControlFlow::Break(());
@@ -284,10 +326,19 @@ fn describe(job: &LoadJob) -> String {
         system,
         state,
         loader,
+        scheme,
         run,
         ..
     } = job;
-    format!("{} {} {loader} {system} {state} #{run}", link.name(), page.name())
+    let over = match scheme {
+        ReplayScheme::Recorded => "",
+        ReplayScheme::Http => " over http",
+    };
+    format!(
+        "{} {}{over} {loader} {system} {state} #{run}",
+        link.name(),
+        page.name()
+    )
 }
 
 /// Everything that the run starts must be there before the first load.

@@ -45,7 +45,7 @@ impl LoadKey {
     /// Of a row that is there.
     pub fn of(row: &Row) -> Self {
         Self(format!(
-            "{}|{}|{}|{}|{}|{}|{}|{:.6}|{}",
+            "{}|{}|{}|{}|{}|{}|{}|{:.6}|{}|{}",
             row.page,
             row.link,
             row.system,
@@ -54,7 +54,8 @@ impl LoadKey {
             row.image_level,
             row.run,
             row.internet_loss,
-            row.conditions
+            row.conditions,
+            row.scheme
         ))
     }
 }
@@ -115,6 +116,11 @@ impl Store {
     /// The results so far.
     pub fn results(&self) -> &Results {
         &self.results
+    }
+
+    /// The rows so far, for what is known of them only beside others. What names a load must stay.
+    pub fn rows_mut(&mut self) -> &mut [Row] {
+        &mut self.results.rows
     }
 
     /// Takes up a row; it is on disk when this returns.

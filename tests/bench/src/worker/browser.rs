@@ -6,27 +6,28 @@ use std::{
 };
 
 use longhaul_chromium::{
-    Browser, BrowserOptions, Cache, ChromiumError, Http2, LoadError as ChromiumLoadError, LoadOptions, Names,
+    Browser, BrowserOptions, Cache, ChromiumError, Http2, LoadError as ChromiumLoadError, LoadOptions,
+    Motion, Names,
 };
 use longhaul_hosting::Content as _;
 use longhaul_loader::{
     PageLoad,
     model::{self, BrowserCache, ModelOptions, Route, Rules},
 };
-use longhaul_pages::{Page, Scheme};
+use longhaul_pages::{Page, Replay, Scheme};
 use longhaul_report::Row;
 use longhaul_types::Timestamp;
 use longhaul_world::DNS_SERVER;
 use url::Url;
 
 use super::{
-    beside, leaving,
+    beside, idle, leaving,
     network::{Between, Network, NetworkError},
     pair, row,
 };
 use crate::{
-    cli::Beside,
-    job::LoadJob,
+    cli::{Beside, ReplayScheme},
+    job::{LoadJob, Picture},
     link::{Link, LinkError},
     loader::Loader,
     select::{self, SelectError},
@@ -92,11 +93,19 @@ enum AnyBrowser {
     Chromium(Box<Browser>),
 }
 
+/// A load that has been measured.
+pub(super) struct MeasuredLoad {
+    pub(super) row: Row,
+    /// The URLs that arrived.
+    pub(super) delivered: BTreeSet<String>,
+    /// Domains that the browser took to https by itself.
+    pub(super) upgraded: BTreeSet<String>,
+    /// A PNG, if it was to be taken.
+    pub(super) picture: Option<Vec<u8>>,
+}
+
 /// Builds the world, brings it into the job's state, loads the page and measures.
-pub(super) async fn measured_load(
-    job: &LoadJob,
-    temporary: &Path,
-) -> Result<(Row, BTreeSet<String>), LoadError> {
+pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<MeasuredLoad, LoadError> {
     let link = job.link.resolve()?;
     let (before, page) = pages(job)?;
     let mut network = Network::build(
@@ -112,7 +121,7 @@ pub(super) async fn measured_load(
         network.world.client().run(pair::session_open).await?;
     }
     if let Some((_, url)) = before {
-        let earlier = load(browser, &network, url, limit, Cache::Keep).await;
+        let earlier = load(browser, &network, url, limit, Cache::Keep, Picture::None).await;
         browser = earlier.browser;
         earlier.loaded.map_err(|(reason, _)| LoadError::Earlier(reason))?;
         network.content.show(page.clone());
@@ -123,6 +132,10 @@ pub(super) async fn measured_load(
     {
         pair.change_device(network.world.client()).await?;
         network.world.client().run(pair::session_open).await?;
+    }
+    if job.state == State::SecondDevice {
+        drop(browser);
+        browser = start_browser(job, &network, limit, temporary).await?;
     }
     if job.state != State::First {
         settle(&network, &link).await;
@@ -144,20 +157,23 @@ pub(super) async fn measured_load(
         Cache::Clear
     };
     let hop = network.world.hop();
-    let measured = load(browser, &network, page.url().clone(), limit, cache).await;
+    let internet = network.world.internet().clone();
+    let watch = idle::Watch::start(internet, network.hosting.open_requests(), link.rtt);
+    let measured = load(browser, &network, page.url().clone(), limit, cache, job.picture).await;
     let ended = hop.now();
     let began = Timestamp::from_nanos(
         ended
             .as_nanos()
             .saturating_sub(row::nanos(measured.began.elapsed())),
     );
+    let origin = watch.end();
     drop(download);
     settle(&network, &link).await;
     let mut end = row::End::take(&network);
     leave(&network).await;
     settle(&network, &link).await;
     end.push = network.agent_counters().await;
-    let loaded = measured.loaded;
+    let (loaded, picture) = (measured.loaded, measured.picture);
     network.sound()?;
     let measured = row::Measured {
         began,
@@ -168,8 +184,16 @@ pub(super) async fn measured_load(
         page: &page,
         link: &link,
         network: &network,
+        origin,
     };
-    Ok(measured.row(job))
+    let upgraded = measured.upgraded();
+    let (row, delivered) = measured.row(job);
+    Ok(MeasuredLoad {
+        row,
+        delivered,
+        upgraded,
+        picture,
+    })
 }
 
 /// What is loaded before (edition and URL), and the page that is measured.
@@ -177,6 +201,8 @@ fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
     let mut page = select::find(&job.page)?;
     if job.system.needs_tls() {
         page = page.with_scheme(Scheme::Https);
+    } else if job.scheme == ReplayScheme::Http {
+        page = page.replayed(Replay::Http).renamed(&job.renamed);
     }
     let url = page.url().clone();
     Ok(match job.state {
@@ -255,6 +281,10 @@ async fn start_browser(
                 } else {
                     Http2::Off
                 },
+                motion: match job.picture {
+                    Picture::None => Motion::AsUsual,
+                    Picture::Taken => Motion::Still,
+                },
                 folder: Some(temporary.to_owned()),
                 ..BrowserOptions::default()
             };
@@ -290,13 +320,22 @@ struct Ended {
     browser: AnyBrowser,
     began: Instant,
     loaded: Loaded,
+    /// A PNG, if it was to be taken.
+    picture: Option<Vec<u8>>,
 }
 
 /// Loads `url` in the client's namespace.
-async fn load(mut browser: AnyBrowser, network: &Network, url: Url, limit: Duration, cache: Cache) -> Ended {
+async fn load(
+    mut browser: AnyBrowser,
+    network: &Network,
+    url: Url,
+    limit: Duration,
+    cache: Cache,
+    picture: Picture,
+) -> Ended {
     let absent_hosts = network.content.blocked_hosts();
     let loading = network.world.client().run(move || async move {
-        let mut began = Instant::now();
+        let (mut began, mut taken) = (Instant::now(), None);
         let loaded = match &mut browser {
             AnyBrowser::Model { options, cache: held } => {
                 if cache == Cache::Clear {
@@ -309,6 +348,7 @@ async fn load(mut browser: AnyBrowser, network: &Network, url: Url, limit: Durat
             AnyBrowser::Chromium(browser) => {
                 let options = LoadOptions {
                     cache,
+                    screenshot: picture == Picture::Taken,
                     absent_hosts,
                     ..LoadOptions::within(limit)
                 };
@@ -316,13 +356,18 @@ async fn load(mut browser: AnyBrowser, network: &Network, url: Url, limit: Durat
                 if let Ok(loaded) = &loaded {
                     began = loaded.navigated;
                 }
-                loaded.map(|loaded| loaded.load).map_err(given_up)
+                let loaded = loaded.map(|loaded| {
+                    taken = loaded.screenshot;
+                    loaded.load
+                });
+                loaded.map_err(given_up)
             }
         };
         Ended {
             browser,
             began,
             loaded,
+            picture: taken,
         }
     });
     loading.await

@@ -4,6 +4,8 @@
 //! a file system that vanishes with it, and it ends when its parent does.
 mod beside;
 mod browser;
+mod course;
+mod idle;
 mod leaving;
 mod network;
 mod pair;
@@ -17,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use longhaul_world::{World, WorldConfig, sandbox};
 
 use crate::{
@@ -69,9 +72,11 @@ fn perform(job: Job, sandbox: &sandbox::Inside) -> Reply {
 
 async fn load(job: &LoadJob, sandbox: &sandbox::Inside) -> Reply {
     match browser::measured_load(job, sandbox.scratch()).await {
-        Ok((row, delivered)) => Reply::Loaded {
-            row: Box::new(row),
-            delivered,
+        Ok(loaded) => Reply::Loaded {
+            row: Box::new(loaded.row),
+            delivered: loaded.delivered,
+            upgraded: loaded.upgraded,
+            picture: loaded.picture.map(|png| STANDARD.encode(png)),
         },
         Err(error) => Reply::Failed {
             fatal: error.is_fatal(),

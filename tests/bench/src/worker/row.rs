@@ -1,29 +1,33 @@
 //! A load's row: counters before and after, put beside the ideal.
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
+use longhaul_hosting::Exchange;
 use longhaul_loader::{ObjectClass, ObjectLoad, Outcome, PageLoad};
 use longhaul_netem::{DelayHistogram, LinkStats};
 use longhaul_pages::{IdealSizes, Page, ideal_sizes};
-use longhaul_report::{Detail, DetailObject, Row, Sample};
-use longhaul_types::{BitRate, ByteCount, Timestamp};
+use longhaul_report::Row;
+use longhaul_types::Timestamp;
 use longhaul_world::{LinkSample, Snapshot};
 use serde_json::Value;
 use url::Url;
 
-use super::network::{Between, Network};
-use crate::{cli::Beside, job::LoadJob, link::Link, state::State};
+use super::{
+    course,
+    idle::{Span, Witnesses},
+    network::{Between, Network},
+};
+use crate::{
+    cli::Beside,
+    job::{LoadJob, Picture},
+    link::Link,
+    state::State,
+};
 
 /// Reasons of failures that a row keeps.
 const MAX_ERRORS: usize = 8;
-/// Longest URL of a waterfall.
-const MAX_URL: usize = 96;
-/// Objects of a waterfall; more cannot be told apart on a page.
-const MAX_OBJECTS: usize = 400;
-/// What a point of a curve covers at least: four full packets.
-const SMOOTHED: ByteCount = ByteCount::new(6000);
-/// Points of a curve.
-const MAX_SAMPLES: usize = 240;
-
 /// The counters at one time.
 struct Counters {
     hop: Snapshot,
@@ -58,6 +62,7 @@ impl Start {
         let _ = network.world.hop().take_queueing_delays();
         let _ = network.world.hop().take_lateness();
         let _ = network.world.hop().take_samples();
+        let _ = network.hosting.take_exchanges();
         Self {
             counters: Counters::take(network),
             push,
@@ -72,6 +77,10 @@ pub(super) struct End {
     lateness: DelayHistogram,
     samples: Vec<LinkSample>,
     memory: (Option<u64>, Option<u64>),
+    /// What the origins answered.
+    exchanges: Vec<Exchange>,
+    /// The same time by the links' clock and the system's.
+    now: (Timestamp, Instant),
     /// What the agent counted once the page was left.
     pub(super) push: Option<Value>,
 }
@@ -85,6 +94,8 @@ impl End {
             lateness: hop.take_lateness(),
             samples: hop.take_samples(),
             memory: network.memory(),
+            exchanges: network.hosting.take_exchanges(),
+            now: (hop.now(), Instant::now()),
             push: None,
         }
     }
@@ -102,6 +113,8 @@ pub(super) struct Measured<'a> {
     pub(super) page: &'a Page,
     pub(super) link: &'a Link,
     pub(super) network: &'a Network,
+    /// When something was under way between gateway and origins, if that was watched.
+    pub(super) origin: Option<Vec<Span>>,
 }
 
 /// The row of a job before it is done: what names it.
@@ -112,6 +125,8 @@ pub(crate) fn begun(job: &LoadJob) -> Row {
         system: job.system.name().to_owned(),
         state: job.state.name().to_owned(),
         loader: job.loader.name().to_owned(),
+        scheme: job.scheme.name().to_owned(),
+        renamed: job.renamed.iter().cloned().collect(),
         image_level: job.image_level.name().to_owned(),
         run: job.run,
         internet_loss: job.internet.loss,
@@ -138,6 +153,9 @@ fn conditions(job: &LoadJob) -> String {
     if job.internet.delay != Duration::from_millis(20) {
         said.push(format!("Internet {} ms one way", job.internet.delay.as_millis()));
     }
+    if job.picture == Picture::Taken {
+        said.push(longhaul_report::HELD_STILL.to_owned());
+    }
     if let Some(name) = &job.internet.congestion {
         said.push(format!("kernel TCP with {name}"));
     }
@@ -157,6 +175,21 @@ fn rtt(link: &Link, job: &LoadJob) -> Duration {
 }
 
 impl Measured<'_> {
+    /// Domains of which the browser asked nobody over http and loaded the same over https: it knows them beforehand.
+    pub(super) fn upgraded(&self) -> BTreeSet<String> {
+        let objects = match &self.loaded {
+            Ok(load) | Err((_, Some(load))) => &load.objects[..],
+            Err((_, None)) => &[],
+        };
+        let secure = objects.iter().filter(|object| object.url.scheme() == "https");
+        let secure: BTreeSet<String> = secure.map(|object| plain(&object.url)).collect();
+        let unasked = objects.iter().filter(|object| {
+            object.url.scheme() == "http" && object.sent.is_none() && secure.contains(&plain(&object.url))
+        });
+        let hosts = unasked.filter_map(|object| object.url.host_str());
+        hosts.map(|host| longhaul_pages::site(host).to_owned()).collect()
+    }
+
     pub(super) fn row(self, job: &LoadJob) -> (Row, BTreeSet<String>) {
         let (load, error) = match self.loaded {
             Ok(load) => (Some(load), None),
@@ -189,17 +222,36 @@ impl Measured<'_> {
             row.pipelining_factor = load.pipelining_factor;
             row.bytes_image_delivered = image_bytes(objects);
         }
+        over_http(&mut row, objects);
         ideals(&mut row, &sizes, self.link, job);
         let end = self.began + Duration::from_secs_f64(row.time_s);
         counters(&mut row, self.network, &self.start.counters, &self.end);
         row.hop_idle_while_missing = idle_while_missing(self.network, self.link, job, self.began, end);
         row.hop_idle_share = Some(idle_between(self.network, self.began, end));
+        if let Some(origin) = &self.origin {
+            let witnesses = Witnesses {
+                hop: self.network.world.hop(),
+                began: self.began,
+                objects,
+                hop_delay: self.link.rtt / 2,
+                internet_delay: job.internet.delay,
+                internet_loses: job.internet.loss > 0.0,
+                exchanges: &self.end.exchanges,
+                origin,
+                now: self.end.now,
+            };
+            witnesses.tell(&mut row);
+        }
         push_counters(&mut row, self.start.push.as_ref(), self.end.push.as_ref());
         if job.detail {
-            row.detail = Some(Detail {
-                objects: objects.iter().take(MAX_OBJECTS).map(detail_object).collect(),
-                samples: course(&self.end.samples, self.began, end, self.link.rate_down),
-            });
+            let samples = &self.end.samples;
+            row.detail = Some(course::detail(
+                objects,
+                samples,
+                self.began,
+                end,
+                self.link.rate_down,
+            ));
         }
         (row, delivered)
     }
@@ -225,7 +277,7 @@ fn always_delivered(objects: &[ObjectLoad]) -> BTreeSet<String> {
 }
 
 /// A URL without its scheme: a page may be loaded over https by one system and over http by another.
-fn plain(url: &Url) -> String {
+pub(super) fn plain(url: &Url) -> String {
     url.as_str()
         .split_once("://")
         .map_or(url.as_str(), |(_, rest)| rest)
@@ -260,7 +312,7 @@ fn tally(
         row.failed += 1;
         if row.errors.len() < MAX_ERRORS {
             row.errors
-                .push(format!("{}: {reason}", shortened(object.url.as_str())));
+                .push(format!("{}: {reason}", course::shortened(object.url.as_str())));
         }
     }
 }
@@ -270,6 +322,17 @@ fn image_bytes(objects: &[ObjectLoad]) -> u64 {
         .iter()
         .filter(|object| arrived(object) && object.class == ObjectClass::Image);
     images.map(|object| object.body_bytes).sum()
+}
+
+/// Counts what came over plain http, which is what a proxy sees, beside all.
+fn over_http(row: &mut Row, objects: &[ObjectLoad]) {
+    for object in objects.iter().filter(|object| arrived(object)) {
+        row.body_bytes += object.body_bytes;
+        if object.url.scheme() == "http" {
+            row.http_objects += 1;
+            row.http_bytes += object.body_bytes;
+        }
+    }
 }
 
 fn ideals(row: &mut Row, sizes: &IdealSizes, link: &Link, job: &LoadJob) {
@@ -321,6 +384,8 @@ fn push_counters(row: &mut Row, start: Option<&Value>, end: Option<&Value>) {
     row.push_taken_bytes = grown("push_taken_bytes");
     row.push_taken_objects = grown("push_taken_objects");
     row.push_wasted_bytes = grown("push_wasted_bytes").unwrap_or(0);
+    row.push_useful_bytes = share(row.push_taken_bytes, row.pushed_bytes);
+    row.push_useful_objects = share(row.push_taken_objects, row.pushed_objects);
     row.cache_hits = grown("cache_hits");
     let exits = end["exits"].as_object().into_iter().flatten();
     row.exits = exits
@@ -330,6 +395,12 @@ fn push_counters(row: &mut Row, start: Option<&Value>, end: Option<&Value>) {
             (count > 0).then(|| (reason.clone(), count))
         })
         .collect();
+}
+
+fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
+    let (part, whole) = (part?, whole.filter(|whole| *whole > 0)?);
+    #[expect(clippy::cast_precision_loss, reason = "bytes of one load")]
+    Some(part as f64 / whole as f64)
 }
 
 /// The share of idle time in the span in which an ideal sender would have kept the hop busy: it begins when the request
@@ -354,73 +425,6 @@ fn idle_between(network: &Network, from: Timestamp, to: Timestamp) -> f64 {
     1.0 - (busy.as_secs_f64() / span.as_secs_f64()).min(1.0)
 }
 
-fn detail_object(object: &ObjectLoad) -> DetailObject {
-    let seconds = |time: Option<Duration>| time.map(|time| rounded(time.as_secs_f64()));
-    DetailObject {
-        url: shortened(object.url.as_str()),
-        class: name(&object.class),
-        outcome: match &object.outcome {
-            Outcome::Failed(_) => "failed".to_owned(),
-            Outcome::Delivered | Outcome::Missing | Outcome::Unfinished => name(&object.outcome),
-        },
-        bytes: object.body_bytes,
-        discovered: rounded(object.discovered.as_secs_f64()),
-        sent: seconds(object.sent),
-        first_byte: seconds(object.first_byte),
-        ended: seconds(object.ended),
-    }
-}
-
-/// The name that a variant has in JSON.
-fn name(value: &impl serde::Serialize) -> String {
-    serde_json::to_value(value)
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_owned))
-        .unwrap_or_default()
-}
-
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// To the microsecond, which keeps files small.
-fn rounded(seconds: f64) -> f64 {
-    (seconds * 1e6).round() / 1e6
-}
-
-fn shortened(url: &str) -> String {
-    if url.chars().count() <= MAX_URL {
-        return url.to_owned();
-    }
-    let kept: String = url.chars().take(MAX_URL - 1).collect();
-    format!("{kept}…")
-}
-
-/// The curve of a load: samples thinned out, counters turned into rates. A point covers at least a few packets, so that
-/// the curve of a slow link is one of its rate and not of its packets.
-fn course(samples: &[LinkSample], start: Timestamp, end: Timestamp, rate: BitRate) -> Vec<Sample> {
-    let within: Vec<_> = samples
-        .iter()
-        .filter(|sample| sample.at >= start && sample.at <= end)
-        .collect();
-    let packets = SMOOTHED / rate;
-    let smooth = usize::try_from(packets.as_nanos().div_ceil(super::browser::SAMPLE.as_nanos())).unwrap_or(1);
-    let step = within.len().div_ceil(MAX_SAMPLES).max(smooth).max(1);
-    let kept: Vec<_> = within.iter().step_by(step).collect();
-    let pairs = kept.windows(2);
-    pairs
-        .filter_map(|pair| {
-            let [before, after] = pair else { return None };
-            let seconds = (after.at - before.at).as_secs_f64().max(1e-9);
-            #[expect(clippy::cast_precision_loss, reason = "bytes of one load")]
-            let rate =
-                |later: u64, earlier: u64| (later.saturating_sub(earlier) as f64 * 8.0 / seconds).round();
-            Some(Sample {
-                at: rounded((after.at - start).as_secs_f64()),
-                down_bps: rate(after.down_bytes_sent.bytes(), before.down_bytes_sent.bytes()),
-                up_bps: rate(after.up_bytes_sent.bytes(), before.up_bytes_sent.bytes()),
-                queue_bytes: after.down_queued.bytes(),
-            })
-        })
-        .collect()
 }

@@ -8,6 +8,8 @@
 
 mod mistakes;
 mod pages;
+mod recorded;
+mod screenshots;
 mod survival;
 
 use std::{

@@ -38,18 +38,18 @@ const FIELDS: &[(&str, char)] = &[
     ("cpu_gateway_s", 'n'),
 ];
 
-fn rows(results: &Value) -> &Vec<Value> {
+pub(super) fn rows(results: &Value) -> &Vec<Value> {
     results["rows"].as_array().expect("rows")
 }
 
-fn find<'a>(results: &'a Value, system: &str, loader: &str) -> &'a Value {
+pub(super) fn find<'a>(results: &'a Value, system: &str, loader: &str) -> &'a Value {
     let row = rows(results)
         .iter()
         .find(|row| row["system"] == system && row["loader"] == loader);
     row.unwrap_or_else(|| panic!("no row of {system} with {loader}"))
 }
 
-fn number(row: &Value, field: &str) -> f64 {
+pub(super) fn number(row: &Value, field: &str) -> f64 {
     row[field]
         .as_f64()
         .unwrap_or_else(|| panic!("{field} is no number: {row}"))
@@ -113,8 +113,33 @@ fn every_system_loads_a_page_whole() {
         );
         // The request's way and the handshakes are idle time that an ideal sender would not have used either.
         assert!((0.0..=1.0).contains(&all) && all >= ideal - 0.05, "{row}");
+        let window = number(row, "hop_window_s");
+        assert!(window > 0.0 && window < number(row, "time_s"), "{row}");
+        let parts = ["origin", "gateway", "request"].map(|cause| number(row, &format!("hop_idle_{cause}_s")));
+        let sum: f64 = parts.iter().sum();
+        let whole = number(row, "hop_idle_after_first_byte") * window;
+        assert!(
+            (sum - whole).abs() < 1e-6 && parts.iter().all(|part| *part >= 0.0),
+            "{row}"
+        );
+        assert_eq!(row["scheme"], "recorded");
+        assert_eq!(row["http_objects"], row["objects"]);
+        assert!(
+            number(row, "body_bytes") > 0.0 && row["http_bytes"] == row["body_bytes"],
+            "{row}"
+        );
     }
+    // Two connections without pipelining wait for the browser's requests, most of the time.
+    assert!(
+        number(direct, "hop_idle_request_s") + number(direct, "hop_idle_origin_s")
+            > number(direct, "hop_idle_gateway_s"),
+        "{direct}"
+    );
     let longhaul = find(&results, "longhaul", "model");
+    assert!(
+        number(longhaul, "hop_idle_after_first_byte") < number(direct, "hop_idle_after_first_byte"),
+        "{longhaul}"
+    );
     assert!(number(longhaul, "rss_agent_bytes") > 1e6 && number(longhaul, "rss_gateway_bytes") > 1e6);
     assert_eq!(longhaul["dns_lookups"].as_u64(), Some(0));
     assert!(number(longhaul, "cpu_agent_s") > 0.0 && number(longhaul, "cpu_gateway_s") > 0.0);
@@ -312,10 +337,43 @@ fn second_visits_and_second_devices_are_loaded_whole() {
         );
         let (taken, pushed) = (row["push_taken_bytes"].as_u64(), row["pushed_bytes"].as_u64());
         assert!(taken <= pushed, "more taken than pushed: {row}");
+        if let (Some(taken), Some(pushed @ 1..)) =
+            (row["push_taken_objects"].as_u64(), row["pushed_objects"].as_u64())
+        {
+            #[expect(clippy::cast_precision_loss, reason = "objects of a page")]
+            let share = taken as f64 / pushed as f64;
+            assert!((number(row, "push_useful_objects") - share).abs() < 1e-9, "{row}");
+        }
         if row["system"] == "direct" {
             assert_eq!(pushed, None, "{row}");
         }
     }
+    let of = |system: &str, state: &str| {
+        let wanted = |row: &&Value| row["system"] == system && row["state"] == state;
+        rows(&found)
+            .iter()
+            .find(wanted)
+            .expect("a row of each state")
+            .clone()
+    };
+    // Another device's caches are empty, so the bodies cross the hop again; at a revisit they do not.
+    let (cold, revisit, other) = (
+        of("longhaul", "cold"),
+        of("longhaul", "revisit"),
+        of("longhaul", "second-device"),
+    );
+    assert!(
+        number(&other, "bytes_down") > 0.7 * number(&cold, "bytes_down"),
+        "{other}"
+    );
+    assert!(
+        number(&revisit, "bytes_down") < 0.2 * number(&cold, "bytes_down"),
+        "{revisit}"
+    );
+    assert!(
+        number(&of("longhaul", "warm"), "time_s") < number(&of("direct", "warm"), "time_s"),
+        "{found}"
+    );
     let output = run(bench(&["report"]).arg(&results).arg("--out").arg(&report));
     assert!(output.status.success(), "{}", said(&output));
     let html = std::fs::read_to_string(&report).expect("a report");
