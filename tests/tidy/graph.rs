@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("longhaul-http", &["longhaul-types"]),
     ("longhaul-origin", &["longhaul-http", "longhaul-types"]),
     ("longhaul-page", &["longhaul-http", "longhaul-types"]),
+    ("longhaul-transcode", &[]),
     (
         "longhaul-agent",
         &[
@@ -40,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "longhaul-origin",
             "longhaul-page",
             "longhaul-protocol",
+            "longhaul-transcode",
             "longhaul-types",
         ],
     ),
@@ -68,6 +70,7 @@ const PURE: &[&str] = &[
     "longhaul-http",
     "longhaul-netem",
     "longhaul-page",
+    "longhaul-transcode",
 ];
 const RUNTIME: &[&str] = &[
     "tokio",

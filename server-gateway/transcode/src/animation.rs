@@ -1,0 +1,133 @@
+//! Animations: every frame decoded to the whole canvas, and coded by libwebp as what changed since the frame before.
+use webpx::AnimationEncoder;
+
+use crate::{
+    content::{self, ContentKind},
+    decode::{self, Frame},
+    encode::{Chroma, EncodeError, Mode, fault, still},
+    inspect::Plays,
+    limits::{LimitError, MAX_SIDE},
+    metric::Reference,
+    quality,
+    raster::{Layout, Raster},
+    request::Effort,
+    scale, search,
+    transcode::{Candidate, Compression, Outcome, Reason, Score, Task, TranscodeError, measured_pixels},
+};
+
+/// Frames are shown within this time: WebP's clock has 31 bits of milliseconds, and nobody waits for more than a day.
+const LONGEST_MILLISECONDS: u32 = 86_400_000;
+
+pub(crate) fn transcode(task: &Task<'_>) -> Result<Outcome, TranscodeError> {
+    let mut frames = decode::moving(task.input, &task.header, &task.request.limits)?;
+    let Some(first) = frames.next().transpose()? else {
+        return Ok(Outcome::Kept(Reason::NotSmaller));
+    };
+    let content = content::classify(&first.raster);
+    let size = task
+        .request
+        .level
+        .scales()
+        .then(|| scale::fitted(&first.raster, content, task.request.viewport))
+        .flatten();
+    let sized = |frame: Frame| match size {
+        None => frame,
+        Some(size) => Frame {
+            raster: scale::scaled(&frame.raster, size),
+            ..frame
+        },
+    };
+    let first = sized(first);
+    let (width, height) = (first.raster.width, first.raster.height);
+    if width > MAX_SIDE || height > MAX_SIDE {
+        return Ok(Outcome::Kept(Reason::Sides));
+    }
+    let (quality, score) = quality(task, &first.raster, content)?;
+    let mut film = Film::new(width, height, quality, task)?;
+    film.add(&first)?;
+    for frame in frames {
+        task.patience.ask()?;
+        film.add(&sized(frame?))?;
+    }
+    let candidate = Candidate {
+        webp: film.finish()?,
+        compression: Compression::Lossy(quality),
+        score,
+    };
+    Ok(task.judged(candidate, (width, height), content))
+}
+
+/// The quality of all frames, by the first one.
+fn quality(task: &Task<'_>, first: &Raster, content: ContentKind) -> Result<(f32, Score), EncodeError> {
+    let level = task.request.level;
+    let start = quality::quality(level, content, first.pixels()).unwrap_or(75.0);
+    let expected = (start, Score::Expected(task.target));
+    if first.pixels() > measured_pixels(task.request.effort) {
+        return Ok(expected);
+    }
+    let Some(reference) = Reference::new(first) else {
+        return Ok(expected);
+    };
+    // Frames of an animation are encoded with libwebp's defaults.
+    let encode = |quality, _| {
+        still(
+            first,
+            Mode::Lossy(quality, Chroma::Mean),
+            Effort::Standard,
+            task.patience,
+        )
+    };
+    let found = search::reach(task.target, start, encode, |webp| reference.score_webp(webp))?;
+    Ok(found.map_or(expected, |found| (found.quality, Score::Measured(found.score))))
+}
+
+/// An animation that grows.
+struct Film {
+    encoder: AnimationEncoder,
+    milliseconds: u32,
+    frames: u32,
+    most: u32,
+}
+
+impl Film {
+    fn new(width: u32, height: u32, quality: f32, task: &Task<'_>) -> Result<Self, EncodeError> {
+        let plays = match task.header.animation.map(|animation| animation.plays) {
+            Some(Plays::Times(times)) => times.clamp(1, u32::from(u16::MAX)),
+            Some(Plays::Forever) | None => 0,
+        };
+        // Frames of a few colours may come out smaller without loss.
+        let mut encoder =
+            AnimationEncoder::with_options(width, height, true, plays).map_err(|error| fault(&error))?;
+        encoder.set_quality(quality);
+        Ok(Self {
+            encoder,
+            milliseconds: 0,
+            frames: 0,
+            most: task.request.limits.frames,
+        })
+    }
+
+    fn add(&mut self, frame: &Frame) -> Result<(), TranscodeError> {
+        self.frames += 1;
+        if self.frames > self.most {
+            return Err(LimitError::Frames(self.frames).into());
+        }
+        let raster = &frame.raster;
+        let time = i32::try_from(self.milliseconds).unwrap_or(i32::MAX);
+        let added = match raster.layout {
+            Layout::Rgb => self.encoder.add_frame_rgb(&raster.data, time),
+            Layout::Rgba => self.encoder.add_frame_rgba(&raster.data, time),
+        };
+        added.map_err(|error| fault(&error))?;
+        self.milliseconds = self
+            .milliseconds
+            .saturating_add(frame.milliseconds)
+            .min(LONGEST_MILLISECONDS);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<u8>, EncodeError> {
+        let end = i32::try_from(self.milliseconds).unwrap_or(i32::MAX);
+        self.encoder.finish(end).map_err(|error| fault(&error))
+    }
+}

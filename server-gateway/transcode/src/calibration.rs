@@ -1,0 +1,120 @@
+//! Measuring encoders: what the quality table is made from, and what results are compared with.
+use crate::{
+    content::{self, ContentKind},
+    encode::{self, Chroma, Mode, Patience},
+    inspect::inspect,
+    metric::{self, Reference},
+    quality::SizeClass,
+    raster::Raster,
+    request::{Effort, Request},
+    transcode::{TranscodeError, prepared},
+};
+
+/// A picture as it is before it is encoded: upright, in sRGB, at the size that the level allows.
+pub struct Picture {
+    raster: Raster,
+    content: ContentKind,
+    reference: Option<Reference>,
+}
+
+/// How near a picture is to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nearness {
+    /// SSIMULACRA2; 100 is identical.
+    pub ssimulacra2: f64,
+    /// Peak signal-to-noise ratio on luminance, dB.
+    pub luminance_psnr: f64,
+}
+
+impl Picture {
+    /// Prepares an image as [`transcode`](crate::transcode) does; of an animation, its first frame.
+    ///
+    /// # Errors
+    /// Those of [`transcode`](crate::transcode).
+    pub fn open(input: &[u8], request: &Request) -> Result<Self, TranscodeError> {
+        let mut header = inspect(input)?;
+        request.limits.check(&header)?;
+        header.animation = None;
+        let (raster, content) = prepared(input, &header, request)?;
+        let reference = Reference::new(&raster);
+        Ok(Self {
+            raster,
+            content,
+            reference,
+        })
+    }
+
+    /// What it shows.
+    pub fn content(&self) -> ContentKind {
+        self.content
+    }
+
+    /// Shares of pairs of neighbouring pixels that are flat, textured and edges.
+    pub fn features(&self) -> [f64; 3] {
+        let features = content::features(&self.raster);
+        [features.flat, features.textured, features.edges]
+    }
+
+    /// Its size class.
+    pub fn size_class(&self) -> SizeClass {
+        SizeClass::of(self.raster.pixels())
+    }
+
+    /// Width and height in pixels.
+    pub fn size(&self) -> (u32, u32) {
+        (self.raster.width, self.raster.height)
+    }
+
+    /// Its pixels over white, three bytes each.
+    pub fn rgb(&self) -> Vec<u8> {
+        metric::flattened(&self.raster, u8::MAX)
+    }
+
+    /// Encodes it as the product does.
+    ///
+    /// # Errors
+    /// libwebp refuses.
+    pub fn webp(&self, quality: f32, effort: Effort) -> Result<Vec<u8>, TranscodeError> {
+        let mode = Mode::Lossy(quality, Chroma::Mean);
+        Ok(encode::still(&self.raster, mode, effort, Patience(&|| false))?)
+    }
+
+    /// Encodes it without loss.
+    ///
+    /// # Errors
+    /// libwebp refuses.
+    pub fn lossless_webp(&self, effort: Effort) -> Result<Vec<u8>, TranscodeError> {
+        Ok(encode::still(
+            &self.raster,
+            Mode::Lossless,
+            effort,
+            Patience(&|| false),
+        )?)
+    }
+
+    /// Compares it with an encoding of it.
+    ///
+    /// # Errors
+    /// The encoding cannot be decoded.
+    pub fn compare(&self, encoded: &[u8]) -> Result<Option<Nearness>, TranscodeError> {
+        let decoded = match metric::decoded(encoded) {
+            Some(raster) => raster,
+            None => {
+                let header = inspect(encoded)?;
+                crate::decode::still(encoded, &header, &crate::limits::Limits::default())?
+            }
+        };
+        if (decoded.width, decoded.height) != self.size() {
+            return Ok(None);
+        }
+        let score = self
+            .reference
+            .as_ref()
+            .and_then(|reference| reference.score(&decoded));
+        let psnr = metric::luminance_psnr(&self.raster, &decoded);
+        Ok(score.zip(psnr).map(|(ssimulacra2, luminance_psnr)| Nearness {
+            ssimulacra2,
+            luminance_psnr,
+        }))
+    }
+}

@@ -1,0 +1,111 @@
+//! WebP by libwebp.
+use webpx::{EncoderConfig, Stop, StopReason};
+
+use crate::{
+    raster::{Layout, Raster},
+    request::Effort,
+};
+
+/// Why no WebP came out.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// The caller wants no more of it.
+    #[error("encoding was given up")]
+    Stopped,
+    /// The encoder's complaint.
+    #[error("the image cannot be encoded: {0}")]
+    Webp(String),
+}
+
+/// Asks the caller whether to go on.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync + Send));
+
+impl Stop for Patience<'_> {
+    fn check(&self) -> Result<(), StopReason> {
+        if (self.0)() {
+            Err(StopReason::Cancelled)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Patience<'_> {
+    pub(crate) fn ask(self) -> Result<(), EncodeError> {
+        self.check().map_err(|_| EncodeError::Stopped)
+    }
+}
+
+/// How colour, which lossy WebP stores at half the resolution, is reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chroma {
+    /// By the mean of four pixels.
+    Mean,
+    /// So that what a decoder makes of it comes near the picture: slower, and better at the edges of saturated colours.
+    Sharp,
+}
+
+/// How to encode.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    /// Quality from 0 to 100.
+    Lossy(f32, Chroma),
+    Lossless,
+}
+
+/// Pixels up to which the encoder's slowest search is affordable: half a second a picture.
+const THOROUGH_PIXELS: u64 = 1_500_000;
+/// Pixels up to which its usual search is.
+const USUAL_PIXELS: u64 = 12_000_000;
+
+/// libwebp's effort, 0 to 6: what a picture of this size may take, as no clock stops it.
+fn method(effort: Effort, pixels: u64) -> u8 {
+    match (effort, pixels) {
+        (Effort::Quick, 0..=USUAL_PIXELS) => 2,
+        (Effort::Checked, 0..=THOROUGH_PIXELS) => 6,
+        (Effort::Standard | Effort::Checked, 0..=USUAL_PIXELS) => 4,
+        (Effort::Standard | Effort::Checked, _) => 2,
+        (Effort::Quick, _) => 1,
+    }
+}
+
+pub(crate) fn still(
+    raster: &Raster,
+    mode: Mode,
+    effort: Effort,
+    patience: Patience<'_>,
+) -> Result<Vec<u8>, EncodeError> {
+    let config = config(mode, effort, raster.pixels());
+    let encoded = match raster.layout {
+        Layout::Rgb => config.encode_rgb(&raster.data, raster.width, raster.height, patience),
+        Layout::Rgba => config.encode_rgba(&raster.data, raster.width, raster.height, patience),
+    };
+    encoded.map_err(|error| fault(&error))
+}
+
+pub(crate) fn fault(error: &webpx::At<webpx::Error>) -> EncodeError {
+    if matches!(error.error(), webpx::Error::Stopped(_)) {
+        EncodeError::Stopped
+    } else {
+        EncodeError::Webp(error.error().to_string())
+    }
+}
+
+fn config(mode: Mode, effort: Effort, pixels: u64) -> EncoderConfig {
+    match mode {
+        Mode::Lossless => {
+            // Quality is effort here. Above 75 libwebp tries far more transforms for little gain.
+            let quality = if effort == Effort::Quick { 40.0 } else { 75.0 };
+            EncoderConfig::new()
+                .lossless(true)
+                .quality(quality)
+                .method(method(effort, pixels).min(4))
+        }
+        Mode::Lossy(quality, chroma) => EncoderConfig::new()
+            .sharp_yuv(chroma == Chroma::Sharp)
+            .quality(quality)
+            .method(method(effort, pixels))
+            .alpha_quality(100),
+    }
+}

@@ -1,0 +1,59 @@
+//! Decoded pixels.
+
+/// Channels of a [`Raster`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Rgb,
+    /// Not premultiplied.
+    Rgba,
+}
+
+/// Pixels of 8 bits a channel in sRGB, rows from the top without padding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Raster {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) layout: Layout,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Layout {
+    pub(crate) fn channels(self) -> usize {
+        match self {
+            Self::Rgb => 3,
+            Self::Rgba => 4,
+        }
+    }
+}
+
+impl Raster {
+    pub(crate) fn pixels(&self) -> u64 {
+        u64::from(self.width) * u64::from(self.height)
+    }
+
+    /// Bytes of a row; at least one, so that it may divide the data.
+    pub(crate) fn stride(&self) -> usize {
+        (to_usize(self.width) * self.layout.channels()).max(1)
+    }
+
+    /// Drops an alpha channel that is opaque everywhere.
+    pub(crate) fn without_idle_alpha(self) -> Self {
+        if self.layout == Layout::Rgb || self.data.iter().skip(3).step_by(4).any(|&alpha| alpha != u8::MAX) {
+            return self;
+        }
+        let mut data = Vec::with_capacity(self.data.len() / 4 * 3);
+        for pixel in self.data.chunks_exact(4) {
+            data.extend_from_slice(&pixel[..3]);
+        }
+        Self {
+            layout: Layout::Rgb,
+            data,
+            ..self
+        }
+    }
+}
+
+/// A `u32` as an index. Lossless where this is built: pointers have 32 bits or more.
+pub(crate) fn to_usize(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,174 @@
+//! The least quality that reaches a score.
+use crate::encode::{Chroma, EncodeError};
+
+/// Below this quality hardly a byte is saved, and blocks show that the metric forgives.
+pub(crate) const LEAST_QUALITY: f32 = 8.0;
+/// Encodings that are tried, at most, when it is known how colour is reduced.
+const STEPS: usize = 5;
+/// A score is met from so far below its target: less than the eye or the metric tells apart.
+const BELOW: f64 = 0.5;
+/// It is near enough up to so far above: a step more would save about two percent of the bytes.
+const ABOVE: f64 = 1.0;
+/// Score for one step of quality, where nothing better is known.
+const SLOPE: f64 = 0.8;
+
+/// The growth of a file for one point of score, as part of it: 2 to 5 percent near the targets.
+const GROWTH: f64 = 0.035;
+
+/// An encoding and its score.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) webp: Vec<u8>,
+    pub(crate) quality: f32,
+    pub(crate) score: f64,
+}
+
+/// A quality that was tried, and its score.
+#[derive(Clone, Copy)]
+struct Point {
+    quality: f64,
+    score: f64,
+}
+
+/// Encodes at qualities near `start` until the score is met, and returns the smallest result that meets it, or the best
+/// one if none does. `None` if the picture cannot be measured.
+pub(crate) fn reach(
+    target: f64,
+    start: f32,
+    encode: impl Fn(f32, Chroma) -> Result<Vec<u8>, EncodeError>,
+    score: impl Fn(&[u8]) -> Option<f64>,
+) -> Result<Option<Found>, EncodeError> {
+    let attempt = |quality: f64, chroma| -> Result<Option<Found>, EncodeError> {
+        let quality = single(quality);
+        let webp = encode(quality, chroma)?;
+        Ok(score(&webp).map(|score| Found { webp, quality, score }))
+    };
+    let start = f64::from(start.clamp(LEAST_QUALITY, 100.0));
+    let Some(mean) = attempt(start, Chroma::Mean)? else {
+        return Ok(None);
+    };
+    let Some(sharp) = attempt(start, Chroma::Sharp)? else {
+        return Ok(None);
+    };
+    let (chroma, mut tried) = if cost(&sharp) < cost(&mean) {
+        (Chroma::Sharp, sharp)
+    } else {
+        (Chroma::Mean, mean)
+    };
+    let (mut below, mut above) = (None::<Point>, None::<Point>);
+    let mut best: Option<Found> = None;
+    for _ in 1..STEPS {
+        let point = Point {
+            quality: f64::from(tried.quality),
+            score: tried.score,
+        };
+        if best.as_ref().is_none_or(|best| better(&tried, best, target)) {
+            best = Some(tried);
+        }
+        if point.score < target - BELOW {
+            below = Some(point);
+        } else if point.score > target + ABOVE {
+            above = Some(point);
+        } else {
+            return Ok(best);
+        }
+        let Some(quality) = next(target, below, above) else {
+            return Ok(best);
+        };
+        let Some(again) = attempt(quality, chroma)? else {
+            return Ok(best);
+        };
+        tried = again;
+    }
+    if best.as_ref().is_none_or(|best| better(&tried, best, target)) {
+        best = Some(tried);
+    }
+    Ok(best)
+}
+
+/// The logarithm of the bytes that the encoding would take at score 0.
+fn cost(found: &Found) -> f64 {
+    let bytes = f64::from(u32::try_from(found.webp.len()).unwrap_or(u32::MAX));
+    bytes.max(1.0).ln() - GROWTH * found.score
+}
+
+fn better(found: &Found, best: &Found, target: f64) -> bool {
+    let met = |found: &Found| found.score >= target - BELOW;
+    match (met(found), met(best)) {
+        (true, true) => found.webp.len() < best.webp.len(),
+        (false, false) => found.score > best.score,
+        (met, _) => met,
+    }
+}
+
+/// The quality to try next, a whole number; `None` if there is none between those that were tried.
+fn next(target: f64, below: Option<Point>, above: Option<Point>) -> Option<f64> {
+    let wanted = target + (ABOVE - BELOW) / 2.0;
+    let (guess, low, high) = match (below, above) {
+        (None, None) => return None,
+        (Some(below), None) => {
+            // Far off, the curve is steeper below; a generous step finds an upper bound soon.
+            let step = (wanted - below.score) / SLOPE * 1.2;
+            (below.quality + step.max(2.0), below.quality, 101.0)
+        }
+        (None, Some(above)) => {
+            let step = (above.score - wanted) / SLOPE;
+            (
+                above.quality - step.max(2.0),
+                f64::from(LEAST_QUALITY) - 1.0,
+                above.quality,
+            )
+        }
+        (Some(below), Some(above)) => {
+            let share = (wanted - below.score) / (above.score - below.score).max(1e-6);
+            let guess = below.quality + share * (above.quality - below.quality);
+            (guess, below.quality, above.quality)
+        }
+    };
+    let (least, most) = (low.floor() + 1.0, high.ceil() - 1.0);
+    (least <= most).then(|| guess.round().clamp(least, most))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a quality from 0 to 100")]
+fn single(quality: f64) -> f32 {
+    quality as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A codec whose score rises with quality as a real one's does.
+    fn search(target: f64, start: f32, offset: f64) -> Found {
+        let encode = |quality: f32, _: Chroma| {
+            let steps = (1_u8..=100)
+                .take_while(|&step| f32::from(step) <= quality)
+                .count();
+            Ok(vec![0; 100 + steps])
+        };
+        let score = |webp: &[u8]| {
+            let quality = (webp.len() - 100) as f64;
+            Some(offset + 30.0 * (1.0 + quality / 6.0).ln())
+        };
+        reach(target, start, encode, score).unwrap().unwrap()
+    }
+
+    #[test]
+    fn scores_are_met_from_any_start() {
+        for start in [5.0, 40.0, 80.0, 98.0] {
+            for offset in [-20.0, -5.0, 0.0] {
+                for target in [40.0, 60.0] {
+                    let found = search(target, start, offset);
+                    let off = found.score - target;
+                    assert!((-0.5..5.0).contains(&off), "{target} from {start}: {found:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_met_gives_the_best() {
+        let found = search(95.0, 50.0, -20.0);
+        assert!(found.quality > 95.0, "{}", found.quality);
+    }
+}
