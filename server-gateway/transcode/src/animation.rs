@@ -11,7 +11,8 @@ use crate::{
     quality,
     raster::{Layout, Raster},
     request::Effort,
-    scale, search,
+    scale,
+    search::{self, Setting, Start},
     transcode::{Candidate, Compression, Outcome, Reason, Score, Task, TranscodeError, measured_pixels},
 };
 
@@ -69,16 +70,18 @@ fn quality(task: &Task<'_>, first: &Raster, content: ContentKind) -> Result<(f32
         return Ok(expected);
     };
     // Frames of an animation are encoded with libwebp's defaults.
-    let encode = |quality, _| {
-        still(
-            first,
-            Mode::Lossy(quality, Chroma::Mean),
-            Effort::Standard,
-            task.patience,
-        )
+    let encode = |setting: Setting| {
+        let mode = Mode::Lossy(setting.quality, Chroma::Mean);
+        still(first, mode, Effort::Standard, task.patience)
     };
+    let start = Start::Setting(Setting {
+        quality: start,
+        chroma: Chroma::Mean,
+    });
     let found = search::reach(task.target, start, encode, |webp| reference.score_webp(webp))?;
-    Ok(found.map_or(expected, |found| (found.quality, Score::Measured(found.score))))
+    Ok(found.map_or(expected, |found| {
+        (found.setting.quality, Score::Measured(found.score))
+    }))
 }
 
 /// An animation that grows.

@@ -7,6 +7,7 @@ use crate::{
     quality::SizeClass,
     raster::Raster,
     request::{Effort, Request},
+    sample,
     transcode::{TranscodeError, prepared},
 };
 
@@ -40,6 +41,17 @@ impl Picture {
         Ok(Self {
             raster,
             content,
+            reference,
+        })
+    }
+
+    /// The small picture by which the quality of a large one is found.
+    pub fn sample(&self) -> Option<Self> {
+        let raster = sample::sampled(&self.raster)?;
+        let reference = Reference::new(&raster);
+        Some(Self {
+            raster,
+            content: self.content,
             reference,
         })
     }

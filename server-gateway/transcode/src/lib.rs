@@ -5,8 +5,8 @@
 //! its caller now and then whether to go on.
 //!
 //! The quality that reaches a level's SSIMULACRA2 score is looked up by what the picture shows ([`ContentKind`]) and how
-//! large it is, in a table that `longhaul-bench images --task fit` makes; [`Effort::Checked`] measures each result instead and
-//! corrects it.
+//! large it is, in a table that `longhaul-bench images --task fit` makes, and by all but [`Effort::Quick`] corrected: by
+//! measuring a sample of the picture, or ([`Effort::Checked`]) the whole.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -23,6 +23,7 @@ mod metric;
 mod quality;
 mod raster;
 mod request;
+mod sample;
 mod scale;
 mod search;
 mod transcode;

@@ -17,10 +17,10 @@ pub struct Viewport {
 pub enum Effort {
     /// The quality of the table, quickly encoded: for fast links.
     Quick,
-    /// The quality of the table, well encoded; small pictures are measured.
+    /// Well encoded, at the quality that a small picture or a sample of a large one was measured to need.
     #[default]
     Standard,
-    /// Encoded, decoded and measured until the level's score is met: for slow links.
+    /// Encoded, decoded and measured as a whole until the level's score is met: for slow links.
     Checked,
 }
 

@@ -19,8 +19,24 @@ const GROWTH: f64 = 0.035;
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) webp: Vec<u8>,
-    pub(crate) quality: f32,
+    pub(crate) setting: Setting,
     pub(crate) score: f64,
+}
+
+/// What decides the size and the nearness of an encoding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Setting {
+    pub(crate) quality: f32,
+    pub(crate) chroma: Chroma,
+}
+
+/// Where a search begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Start {
+    /// At this quality; both ways to reduce colour are tried.
+    Quality(f32),
+    /// At this setting, whose way to reduce colour is known to suit the picture.
+    Setting(Setting),
 }
 
 /// A quality that was tried, and its score.
@@ -34,56 +50,69 @@ struct Point {
 /// one if none does. `None` if the picture cannot be measured.
 pub(crate) fn reach(
     target: f64,
-    start: f32,
-    encode: impl Fn(f32, Chroma) -> Result<Vec<u8>, EncodeError>,
+    start: Start,
+    encode: impl Fn(Setting) -> Result<Vec<u8>, EncodeError>,
     score: impl Fn(&[u8]) -> Option<f64>,
 ) -> Result<Option<Found>, EncodeError> {
-    let attempt = |quality: f64, chroma| -> Result<Option<Found>, EncodeError> {
-        let quality = single(quality);
-        let webp = encode(quality, chroma)?;
-        Ok(score(&webp).map(|score| Found { webp, quality, score }))
+    let attempt = |setting: Setting| -> Result<Option<Found>, EncodeError> {
+        let webp = encode(setting)?;
+        Ok(score(&webp).map(|score| Found { webp, setting, score }))
     };
-    let start = f64::from(start.clamp(LEAST_QUALITY, 100.0));
-    let Some(mean) = attempt(start, Chroma::Mean)? else {
+    let Some(mut tried) = first(start, &attempt)? else {
         return Ok(None);
-    };
-    let Some(sharp) = attempt(start, Chroma::Sharp)? else {
-        return Ok(None);
-    };
-    let (chroma, mut tried) = if cost(&sharp) < cost(&mean) {
-        (Chroma::Sharp, sharp)
-    } else {
-        (Chroma::Mean, mean)
     };
     let (mut below, mut above) = (None::<Point>, None::<Point>);
     let mut best: Option<Found> = None;
-    for _ in 1..STEPS {
+    for step in 0..STEPS {
+        let (score, Setting { quality, chroma }) = (tried.score, tried.setting);
         let point = Point {
-            quality: f64::from(tried.quality),
-            score: tried.score,
+            quality: f64::from(quality),
+            score,
         };
         if best.as_ref().is_none_or(|best| better(&tried, best, target)) {
             best = Some(tried);
         }
-        if point.score < target - BELOW {
+        if score < target - BELOW {
             below = Some(point);
-        } else if point.score > target + ABOVE {
+        } else if score > target + ABOVE {
             above = Some(point);
         } else {
-            return Ok(best);
+            break;
         }
-        let Some(quality) = next(target, below, above) else {
-            return Ok(best);
+        if step + 1 == STEPS {
+            break;
+        }
+        let Some(quality) = next(target, below, above).map(single) else {
+            break;
         };
-        let Some(again) = attempt(quality, chroma)? else {
-            return Ok(best);
+        let Some(again) = attempt(Setting { quality, chroma })? else {
+            break;
         };
         tried = again;
     }
-    if best.as_ref().is_none_or(|best| better(&tried, best, target)) {
-        best = Some(tried);
-    }
     Ok(best)
+}
+
+/// The first encoding: by the way to reduce colour that is cheaper for what it reaches, where none is given.
+fn first(
+    start: Start,
+    attempt: &impl Fn(Setting) -> Result<Option<Found>, EncodeError>,
+) -> Result<Option<Found>, EncodeError> {
+    let clamped = |quality: f32| quality.clamp(LEAST_QUALITY, 100.0);
+    let quality = match start {
+        Start::Setting(Setting { quality, chroma }) => {
+            return attempt(Setting {
+                quality: clamped(quality),
+                chroma,
+            });
+        }
+        Start::Quality(quality) => clamped(quality),
+    };
+    let [mean, sharp] = [Chroma::Mean, Chroma::Sharp].map(|chroma| Setting { quality, chroma });
+    let (Some(mean), Some(sharp)) = (attempt(mean)?, attempt(sharp)?) else {
+        return Ok(None);
+    };
+    Ok(Some(if cost(&sharp) < cost(&mean) { sharp } else { mean }))
 }
 
 /// The logarithm of the bytes that the encoding would take at score 0.
@@ -140,9 +169,9 @@ mod tests {
 
     /// A codec whose score rises with quality as a real one's does.
     fn search(target: f64, start: f32, offset: f64) -> Found {
-        let encode = |quality: f32, _: Chroma| {
+        let encode = |setting: Setting| {
             let steps = (1_u8..=100)
-                .take_while(|&step| f32::from(step) <= quality)
+                .take_while(|&step| f32::from(step) <= setting.quality)
                 .count();
             Ok(vec![0; 100 + steps])
         };
@@ -150,7 +179,9 @@ mod tests {
             let quality = (webp.len() - 100) as f64;
             Some(offset + 30.0 * (1.0 + quality / 6.0).ln())
         };
-        reach(target, start, encode, score).unwrap().unwrap()
+        reach(target, Start::Quality(start), encode, score)
+            .unwrap()
+            .unwrap()
     }
 
     #[test]
@@ -169,6 +200,6 @@ mod tests {
     #[test]
     fn what_cannot_be_met_gives_the_best() {
         let found = search(95.0, 50.0, -20.0);
-        assert!(found.quality > 95.0, "{}", found.quality);
+        assert!(found.setting.quality > 95.0, "{}", found.setting.quality);
     }
 }

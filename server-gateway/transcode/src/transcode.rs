@@ -11,7 +11,8 @@ use crate::{
     quality,
     raster::Raster,
     request::{Effort, Request},
-    scale, search,
+    sample, scale,
+    search::{self, Found, Setting, Start},
 };
 
 /// What became of an image.
@@ -98,9 +99,8 @@ const LEAST_BYTES: usize = 16;
 const LOSSLESS_PIXELS: u64 = 3_000_000;
 /// Pixels up to which [`Effort::Checked`] measures its results: about 150 bytes of memory a pixel.
 const CHECKED_PIXELS: u64 = 4_000_000;
-/// Pixels up to which [`Effort::Standard`] does, too. Small pictures of one kind differ most in the quality that they
-/// need, and measuring them takes a few milliseconds.
-const STANDARD_PIXELS: u64 = 40_000;
+/// Pixels up to which [`Effort::Standard`] does, too: what is larger has a sample that is measured instead.
+const STANDARD_PIXELS: u64 = sample::LEAST_PIXELS;
 
 /// Makes a smaller WebP of an image, or says why the original is kept.
 ///
@@ -220,32 +220,49 @@ impl Task<'_> {
     }
 
     fn lossy(&self, raster: &Raster, content: ContentKind) -> Result<Candidate, EncodeError> {
-        let start = quality::quality(self.request.level, content, raster.pixels()).unwrap_or(75.0);
+        let table = quality::quality(self.request.level, content, raster.pixels()).unwrap_or(75.0);
         let effort = self.request.effort;
-        let encode =
-            |quality, chroma| encode::still(raster, Mode::Lossy(quality, chroma), effort, self.patience);
-        let found = if raster.pixels() <= measured_pixels(effort) {
-            match Reference::new(raster) {
-                Some(reference) => {
-                    search::reach(self.target, start, encode, |webp| reference.score_webp(webp))?
-                }
-                None => None,
-            }
-        } else {
-            None
+        let start = match sample::sampled(raster) {
+            Some(sample) if effort > Effort::Quick => self
+                .reached(&sample, Start::Quality(table))?
+                .map_or(Start::Quality(table), |found| Start::Setting(found.setting)),
+            _ => Start::Quality(table),
         };
-        Ok(match found {
-            Some(found) => Candidate {
+        if raster.pixels() <= measured_pixels(effort)
+            && let Some(found) = self.reached(raster, start)?
+        {
+            return Ok(Candidate {
                 webp: found.webp,
-                compression: Compression::Lossy(found.quality),
+                compression: Compression::Lossy(found.setting.quality),
                 score: Score::Measured(found.score),
+            });
+        }
+        let setting = match start {
+            Start::Setting(setting) => setting,
+            Start::Quality(quality) => Setting {
+                quality,
+                chroma: Chroma::Mean,
             },
-            None => Candidate {
-                webp: encode(start, Chroma::Mean)?,
-                compression: Compression::Lossy(start),
-                score: Score::Expected(self.target),
-            },
+        };
+        Ok(Candidate {
+            webp: self.encoded(raster, setting)?,
+            compression: Compression::Lossy(setting.quality),
+            score: Score::Expected(self.target),
         })
+    }
+
+    fn reached(&self, raster: &Raster, start: Start) -> Result<Option<Found>, EncodeError> {
+        self.patience.ask()?;
+        let Some(reference) = Reference::new(raster) else {
+            return Ok(None);
+        };
+        let encode = |setting| self.encoded(raster, setting);
+        search::reach(self.target, start, encode, |webp| reference.score_webp(webp))
+    }
+
+    fn encoded(&self, raster: &Raster, setting: Setting) -> Result<Vec<u8>, EncodeError> {
+        let mode = Mode::Lossy(setting.quality, setting.chroma);
+        encode::still(raster, mode, self.request.effort, self.patience)
     }
 }
 
