@@ -4,7 +4,8 @@ use crate::inspect::Header;
 /// Bounds of the work and memory that one image may take.
 ///
 /// Worst-case memory of [`transcode`](crate::transcode) with the defaults is about 24 bytes a pixel for a still image
-/// (decoded, converted and the encoder's copy) and 40 bytes a canvas pixel for an animation: below 1 GiB.
+/// (decoded, converted and the encoder's copy), 40 bytes a canvas pixel for an animation, and 150 bytes a pixel where up to
+/// 2.1 megapixels are measured: below 1 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the file.

@@ -97,8 +97,8 @@ const LEAST_LOSSLESS_SAVING: usize = 50;
 const LEAST_BYTES: usize = 16;
 /// Pixels up to which lossless coding is tried; it takes about a microsecond a pixel.
 const LOSSLESS_PIXELS: u64 = 3_000_000;
-/// Pixels up to which [`Effort::Checked`] measures its results: about 150 bytes of memory a pixel.
-const CHECKED_PIXELS: u64 = 4_000_000;
+/// Pixels up to which [`Effort::Checked`] measures its results, a large screen full: about 150 bytes of memory a pixel.
+const CHECKED_PIXELS: u64 = 2_100_000;
 /// Pixels up to which [`Effort::Standard`] does, too: what is larger has a sample that is measured instead.
 const STANDARD_PIXELS: u64 = sample::LEAST_PIXELS;
 
