@@ -8,6 +8,7 @@
 mod content;
 mod datagrams;
 mod deltas;
+mod images;
 mod input;
 mod manifest;
 mod messages;
@@ -52,6 +53,16 @@ pub const HARNESSES: &[Harness] = &[
         name: "header_set",
         run: messages::header_set,
         seeds: messages::header_seeds,
+    },
+    Harness {
+        name: "image_headers",
+        run: images::image_headers,
+        seeds: images::image_seeds,
+    },
+    Harness {
+        name: "images",
+        run: images::images,
+        seeds: images::image_seeds,
     },
     Harness {
         name: "invite",
