@@ -60,9 +60,11 @@ const THOROUGH_PIXELS: u64 = 1_500_000;
 const USUAL_PIXELS: u64 = 12_000_000;
 
 /// libwebp's effort, 0 to 6: what a picture of this size may take, as no clock stops it.
-fn method(effort: Effort, pixels: u64) -> u8 {
-    match (effort, pixels) {
+fn method(effort: Effort, raster: &Raster) -> u8 {
+    match (effort, raster.pixels()) {
         (Effort::Quick, 0..=USUAL_PIXELS) => 2,
+        // At 6 libwebp tries everything to make an alpha channel smaller, which takes a second for a small picture.
+        (Effort::Checked, 0..=THOROUGH_PIXELS) if raster.layout == Layout::Rgba => 5,
         (Effort::Checked, 0..=THOROUGH_PIXELS) => 6,
         (Effort::Standard | Effort::Checked, 0..=USUAL_PIXELS) => 4,
         (Effort::Standard | Effort::Checked, _) => 2,
@@ -76,7 +78,7 @@ pub(crate) fn still(
     effort: Effort,
     patience: Patience<'_>,
 ) -> Result<Vec<u8>, EncodeError> {
-    let config = config(mode, effort, raster.pixels());
+    let config = config(mode, method(effort, raster));
     let encoded = match raster.layout {
         Layout::Rgb => config.encode_rgb(&raster.data, raster.width, raster.height, patience),
         Layout::Rgba => config.encode_rgba(&raster.data, raster.width, raster.height, patience),
@@ -92,20 +94,20 @@ pub(crate) fn fault(error: &webpx::At<webpx::Error>) -> EncodeError {
     }
 }
 
-fn config(mode: Mode, effort: Effort, pixels: u64) -> EncoderConfig {
+fn config(mode: Mode, method: u8) -> EncoderConfig {
     match mode {
         Mode::Lossless => {
             // Quality is effort here. Above 75 libwebp tries far more transforms for little gain.
-            let quality = if effort == Effort::Quick { 40.0 } else { 75.0 };
+            let quality = if method < 4 { 40.0 } else { 75.0 };
             EncoderConfig::new()
                 .lossless(true)
                 .quality(quality)
-                .method(method(effort, pixels).min(4))
+                .method(method.min(4))
         }
         Mode::Lossy(quality, chroma) => EncoderConfig::new()
             .sharp_yuv(chroma == Chroma::Sharp)
             .quality(quality)
-            .method(method(effort, pixels))
+            .method(method)
             .alpha_quality(100),
     }
 }
