@@ -25,6 +25,8 @@ pub enum Command {
     Pages(Box<PagesArgs>),
     /// Measures bulk transfers, bundles, outages and fairness of the transport beside kernel TCP and QUIC
     Transport(TransportArgs),
+    /// Transcodes pictures at each level, and measures bytes and nearness beside other encoders
+    Images(ImagesArgs),
     /// Makes one self-contained HTML report of results files
     Report(ReportArgs),
     /// Lists links, pages and systems
@@ -151,6 +153,51 @@ pub struct TransportArgs {
     /// Experiments side by side [default: 8 below 1 Mbit/s, 4 up to 20 Mbit/s, else 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub jobs: Option<u32>,
+}
+
+/// `images`.
+#[derive(Clone, Debug, Args)]
+pub struct ImagesArgs {
+    /// Pages whose pictures are taken: `reference`, names, a folder of WARC files, or FOLDER:NAME [default: reference, if no folder is given]
+    #[arg(long, value_delimiter = ',')]
+    pub pages: Vec<String>,
+    /// A folder of pictures, with all folders in it
+    #[arg(long, value_name = "DIR")]
+    pub folder: Vec<PathBuf>,
+    /// The levels
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ImageLevel::High, ImageLevel::Medium, ImageLevel::Low])]
+    pub level: Vec<ImageLevel>,
+    /// The efforts: quick, standard, checked
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ImageEffort::Standard, ImageEffort::Checked])]
+    pub effort: Vec<ImageEffort>,
+    /// What is done
+    #[arg(long, value_enum, default_value_t = ImageTask::Compare)]
+    pub task: ImageTask,
+    /// Where the results go; an older file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// What `images` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImageTask {
+    /// Compares levels, efforts and other encoders.
+    Compare,
+    /// Prints the quality table of longhaul-transcode, made from these pictures.
+    Fit,
+    /// Prints the time that a picture takes on one core.
+    Speed,
+}
+
+/// How much computing a transcoded picture is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImageEffort {
+    /// By the table, quickly.
+    Quick,
+    /// By the table.
+    Standard,
+    /// Measured and corrected.
+    Checked,
 }
 
 /// `report`.

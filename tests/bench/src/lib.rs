@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod environment;
+pub mod images;
 pub mod job;
 pub mod link;
 pub mod loader;
@@ -80,6 +81,9 @@ pub enum CommandError {
     /// The worker's own command was called by hand.
     #[error("`worker` is for longhaul-bench itself: {0}")]
     WorkerInput(io::Error),
+    /// Pictures.
+    #[error(transparent)]
+    Images(#[from] images::ImagesError),
     /// A report that cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Report {
@@ -124,6 +128,7 @@ fn run_command(command: &Command) -> Result<(), CommandError> {
     match command {
         Command::Pages(args) => runtime.block_on(pages::pages(args)),
         Command::Transport(args) => runtime.block_on(transport::transport(args)),
+        Command::Images(args) => images::images(args),
         Command::Report(args) => report(args),
         Command::List(args) => list(args),
         Command::Worker => Ok(()),
@@ -220,7 +225,7 @@ fn described(page: &longhaul_pages::Page) -> String {
 }
 
 /// Prints results. A reader that has gone (`| head`) is no error.
-fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 

@@ -1,0 +1,279 @@
+//! The quality table of longhaul-transcode: which quality of libwebp reaches which score, by content and size.
+use std::collections::BTreeMap;
+
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use longhaul_transcode::{ContentKind, Effort, ImageLevel, Request, SizeClass, calibration::Picture};
+
+use super::{
+    on_all_cores,
+    pictures::{Set, Source},
+    statistics::{mean, quantile},
+};
+use crate::print;
+
+/// Qualities at which each picture is encoded; between them, scores are taken in proportion.
+const QUALITIES: &[u8] = &[8, 14, 22, 32, 44, 56, 67, 76, 84, 91, 96];
+const LEVELS: [ImageLevel; 3] = [ImageLevel::High, ImageLevel::Medium, ImageLevel::Low];
+/// Widths at which sites show pictures: large ones are taken at these, coded as sites do.
+const WEB_WIDTHS: &[u32] = &[60, 130, 320, 640, 1000];
+/// A cell with fewer pictures takes its neighbour's value.
+const FEWEST: usize = 4;
+/// Larger pictures are only taken at the widths above: they would need most of the time.
+const MOST_PIXELS: u64 = 1_000_000;
+
+/// The scores of a picture.
+struct Curve {
+    content: ContentKind,
+    size: SizeClass,
+    scores: Vec<f64>,
+    /// Those of its sample, if it is large enough to have one.
+    sample: Option<Vec<f64>>,
+    name: String,
+    features: [f64; 3],
+}
+
+type Cells = BTreeMap<(ContentKind, SizeClass), f64>;
+
+/// Prints the table, what it rests on, and how pictures that it was not made from fare with it.
+pub(super) fn fit(sets: &[Set]) {
+    let sources: Vec<Source> = sets.iter().flat_map(|set| set.pictures.iter().cloned()).collect();
+    let sources: Vec<Source> = on_all_cores(&sources, web_sizes).into_iter().flatten().collect();
+    let curves: Vec<Curve> = on_all_cores(&sources, curve).into_iter().flatten().collect();
+    for curve in &curves {
+        let [flat, textured, edges] = curve.features;
+        let needed = LEVELS.map(|level| needed(&curve.scores, level.target().unwrap_or(0.0)));
+        print(&format!(
+            "{:<9} {:<9} flat {flat:.2} textured {textured:.2} edges {edges:.3}  {:>3.0} {:>3.0} {:>3.0}  {}\n",
+            curve.content.name(),
+            curve.size.name(),
+            needed[0],
+            needed[1],
+            needed[2],
+            curve.name
+        ));
+    }
+    let all: Vec<&Curve> = curves.iter().collect();
+    let odd: Vec<&Curve> = curves.iter().step_by(2).collect();
+    let even: Vec<&Curve> = curves.iter().skip(1).step_by(2).collect();
+    for level in LEVELS {
+        let target = level.target().unwrap_or_default();
+        print(&format!("{level}: {target}\n"));
+        print_spread(&all, target);
+        print_check(&cells(&odd, target), &even, &all, target);
+    }
+    print("\n");
+    for level in LEVELS {
+        let cells = cells(&all, level.target().unwrap_or_default());
+        let rows: Vec<String> = ContentKind::ALL
+            .iter()
+            .map(|&content| row(&cells, content))
+            .collect();
+        print(&format!(
+            "pub(super) const {}: Table = [{}];\n",
+            level.name().to_ascii_uppercase(),
+            rows.join(", ")
+        ));
+    }
+}
+
+/// The file, or smaller editions of it if it is large.
+fn web_sizes(source: &Source) -> Vec<Source> {
+    let Ok(picture) = Picture::open(&source.file, &untouched()) else {
+        return Vec::new();
+    };
+    let (width, height) = picture.size();
+    if u64::from(width) * u64::from(height) <= MOST_PIXELS {
+        return vec![source.clone()];
+    }
+    let Some(whole) = image::RgbImage::from_raw(width, height, picture.rgb()) else {
+        return Vec::new();
+    };
+    let mut sources = Vec::new();
+    for &to in WEB_WIDTHS.iter().filter(|&&to| to < width) {
+        let rows = u32::try_from(u64::from(height) * u64::from(to) / u64::from(width)).unwrap_or(1);
+        let small = image::imageops::resize(&whole, to, rows.max(1), image::imageops::FilterType::CatmullRom);
+        let mut file = Vec::new();
+        let mut encoder = Encoder::new(&mut file, 82);
+        encoder.set_sampling_factor(SamplingFactor::F_2_2);
+        let (Ok(columns), Ok(rows)) = (u16::try_from(small.width()), u16::try_from(small.height())) else {
+            continue;
+        };
+        if encoder.encode(&small, columns, rows, ColorType::Rgb).is_ok() {
+            sources.push(Source {
+                name: format!("{} at {to}", source.name),
+                file: file.into(),
+            });
+        }
+    }
+    sources
+}
+
+fn untouched() -> Request {
+    Request {
+        level: ImageLevel::High,
+        ..Request::default()
+    }
+}
+
+/// Scores of a picture; none if it cannot be decoded.
+fn curve(source: &Source) -> Option<Curve> {
+    let picture = Picture::open(&source.file, &untouched()).ok()?;
+    Some(Curve {
+        content: picture.content(),
+        size: picture.size_class(),
+        scores: scores(&picture)?,
+        sample: picture.sample().and_then(|sample| scores(&sample)),
+        name: source.name.clone(),
+        features: picture.features(),
+    })
+}
+
+fn scores(picture: &Picture) -> Option<Vec<f64>> {
+    let score = |&quality: &u8| {
+        let file = picture.webp(f32::from(quality), Effort::Standard).ok()?;
+        Some(picture.compare(&file).ok()??.ssimulacra2)
+    };
+    QUALITIES.iter().map(score).collect()
+}
+
+/// The quality at which the curve reaches the score; the highest there is if it does not.
+fn needed(scores: &[f64], target: f64) -> f64 {
+    let points: Vec<(f64, f64)> = QUALITIES
+        .iter()
+        .map(|&quality| f64::from(quality))
+        .zip(scores.iter().copied())
+        .collect();
+    let Some(&(lowest, first)) = points.first() else {
+        return 0.0;
+    };
+    if first >= target {
+        return lowest;
+    }
+    for pair in points.windows(2) {
+        let [(low, below), (high, above)] = pair else {
+            continue;
+        };
+        if *above >= target {
+            return low + (high - low) * (target - below) / (above - below).max(1e-6);
+        }
+    }
+    100.0
+}
+
+/// The score that the curve has at a quality.
+fn score_at(scores: &[f64], quality: f64) -> f64 {
+    let points: Vec<(f64, f64)> = QUALITIES
+        .iter()
+        .map(|&quality| f64::from(quality))
+        .zip(scores.iter().copied())
+        .collect();
+    for pair in points.windows(2) {
+        let [(low, below), (high, above)] = pair else {
+            continue;
+        };
+        if quality <= *high {
+            return below + (above - below) * (quality - low) / (high - low);
+        }
+    }
+    points.last().map_or(0.0, |(_, score)| *score)
+}
+
+/// The median of what pictures of each kind and size need. Those that no quality brings there are left out: they are
+/// coded without loss, or kept. Icons differ so much in their need that they get no less than thumbnails.
+fn cells(curves: &[&Curve], target: f64) -> Cells {
+    let mut cells = Cells::new();
+    for content in ContentKind::ALL {
+        let of_kind = |size: Option<SizeClass>| -> Vec<f64> {
+            let chosen = curves
+                .iter()
+                .filter(|curve| curve.content == content && size.is_none_or(|size| curve.size == size));
+            chosen
+                .map(|curve| needed(&curve.scores, target))
+                .filter(|&quality| quality < 100.0)
+                .collect()
+        };
+        let mut all = of_kind(None);
+        let fallback = if all.len() < FEWEST {
+            let mut every: Vec<f64> = curves.iter().map(|curve| needed(&curve.scores, target)).collect();
+            quantile(&mut every, 0.5)
+        } else {
+            quantile(&mut all, 0.5)
+        };
+        for size in SizeClass::ALL {
+            let mut own = of_kind(Some(size));
+            let median = if own.len() < FEWEST {
+                fallback
+            } else {
+                quantile(&mut own, 0.5)
+            };
+            cells.insert((content, size), median.round());
+        }
+        let thumbnail = cells
+            .get(&(content, SizeClass::Thumbnail))
+            .copied()
+            .unwrap_or_default();
+        if let Some(icon) = cells.get_mut(&(content, SizeClass::Icon)) {
+            *icon = icon.max(thumbnail);
+        }
+    }
+    cells
+}
+
+fn row(cells: &Cells, content: ContentKind) -> String {
+    let qualities: Vec<String> = SizeClass::ALL
+        .iter()
+        .map(|&size| format!("{:.0}", cells.get(&(content, size)).copied().unwrap_or(75.0)))
+        .collect();
+    format!("[{}]", qualities.join(", "))
+}
+
+fn print_spread(curves: &[&Curve], target: f64) {
+    for content in ContentKind::ALL {
+        for size in SizeClass::ALL {
+            let mut qualities: Vec<f64> = curves
+                .iter()
+                .filter(|curve| curve.content == content && curve.size == size)
+                .map(|curve| needed(&curve.scores, target))
+                .collect();
+            if qualities.is_empty() {
+                continue;
+            }
+            let unreachable = qualities.iter().filter(|&&quality| quality >= 100.0).count();
+            print(&format!(
+                "  {:<9} {:<9} {:>4} pictures, quality {:>3.0} {:>3.0} {:>3.0} (quartiles), {unreachable} out of reach\n",
+                content.name(),
+                size.name(),
+                qualities.len(),
+                quantile(&mut qualities, 0.25),
+                quantile(&mut qualities, 0.5),
+                quantile(&mut qualities, 0.75),
+            ));
+        }
+    }
+}
+
+/// How half of the pictures fare with a table made from the other half, and all that have samples with those.
+fn print_check(cells: &Cells, even: &[&Curve], all: &[&Curve], target: f64) {
+    let reachable = |curve: &&&Curve| needed(&curve.scores, target) < 100.0;
+    let by_table = even.iter().filter(reachable).filter_map(|curve| {
+        let quality = cells.get(&(curve.content, curve.size))?;
+        Some(score_at(&curve.scores, *quality))
+    });
+    print_scores("held out", by_table.collect());
+    let by_sample = all.iter().filter(reachable).filter_map(|curve| {
+        let quality = needed(curve.sample.as_ref()?, target);
+        Some(score_at(&curve.scores, quality))
+    });
+    print_scores("by sample", by_sample.collect());
+}
+
+fn print_scores(name: &str, mut scores: Vec<f64>) {
+    print(&format!(
+        "  {name}: {} pictures, score {:.1} on average, quartiles {:.1} {:.1} {:.1}\n",
+        scores.len(),
+        mean(&scores),
+        quantile(&mut scores, 0.25),
+        quantile(&mut scores, 0.5),
+        quantile(&mut scores, 0.75),
+    ));
+}

@@ -1,0 +1,124 @@
+//! `longhaul-bench images`: pictures at each level, beside what other encoders make of them.
+mod comparison;
+mod fit;
+mod pictures;
+mod rival;
+mod speed;
+mod statistics;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use indicatif::ProgressBar;
+use longhaul_transcode as transcode;
+
+use crate::{
+    CommandError,
+    cli::{ImageEffort, ImageLevel, ImageTask, ImagesArgs},
+};
+
+/// Pictures that cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum ImagesError {
+    /// A folder or a file in it.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Nothing to measure.
+    #[error("no pictures found: --folder or --pages must name some")]
+    None,
+    /// The results file.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Pictures cannot be read, or results cannot be written.
+pub fn images(args: &ImagesArgs) -> Result<(), CommandError> {
+    let sets = pictures::gather(args)?;
+    if sets.iter().all(|set| set.pictures.is_empty()) {
+        return Err(ImagesError::None.into());
+    }
+    match args.task {
+        ImageTask::Compare => comparison::compare(args, &sets)?,
+        ImageTask::Fit => fit::fit(&sets),
+        ImageTask::Speed => speed::speed(&sets),
+    }
+    Ok(())
+}
+
+impl ImageLevel {
+    /// The product's level of this name.
+    fn transcoded(self) -> transcode::ImageLevel {
+        match self {
+            Self::Original => transcode::ImageLevel::Original,
+            Self::High => transcode::ImageLevel::High,
+            Self::Medium => transcode::ImageLevel::Medium,
+            Self::Low => transcode::ImageLevel::Low,
+            Self::Text => transcode::ImageLevel::Text,
+        }
+    }
+}
+
+impl ImageEffort {
+    const ALL: [Self; 3] = [Self::Quick, Self::Standard, Self::Checked];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Checked => "checked",
+        }
+    }
+
+    fn transcoded(self) -> transcode::Effort {
+        match self {
+            Self::Quick => transcode::Effort::Quick,
+            Self::Standard => transcode::Effort::Standard,
+            Self::Checked => transcode::Effort::Checked,
+        }
+    }
+}
+
+/// Does some work for each item on all cores, in no order; the results are in the items' order.
+fn on_all_cores<I: Sync, R: Send>(items: &[I], work: impl Fn(&I) -> R + Sync) -> Vec<R> {
+    let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    let bar = ProgressBar::new(u64::try_from(items.len()).unwrap_or(u64::MAX));
+    thread::scope(|scope| {
+        for _ in 0..workers.min(items.len()) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { return };
+                    let result = work(item);
+                    bar.inc(1);
+                    done.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((index, result));
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
