@@ -1,4 +1,4 @@
-//! Medians of what pictures need, printed by `longhaul-bench images --task fit`.
+//! Medians of what pictures need, as `longhaul-bench images --task fit` takes them.
 //!
 //! From 817 pictures: 571 of the recorded pages of 12 sites, and 66 of Debian's packages of wallpapers and of scikit-image,
 //! the large ones at five widths from 60 to 1000 pixels.
