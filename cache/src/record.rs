@@ -17,10 +17,18 @@ pub enum RecordKind {
     RequestTemplate = 3,
     /// Which bodies of an origin an agent holds, as bases for others.
     Bases = 4,
+    /// What became of a picture at a level.
+    Variant = 5,
 }
 
 impl RecordKind {
-    pub(crate) const ALL: [Self; 4] = [Self::Manifest, Self::Plan, Self::RequestTemplate, Self::Bases];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Manifest,
+        Self::Plan,
+        Self::RequestTemplate,
+        Self::Bases,
+        Self::Variant,
+    ];
 
     pub(crate) fn code(self) -> i64 {
         self as i64

@@ -5,6 +5,7 @@ use std::{
 };
 
 use longhaul_origin::OriginConfigError;
+use longhaul_protocol::session::Preferences;
 use tokio::{task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
@@ -70,6 +71,10 @@ impl Agent {
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,
+            preferences: Preferences {
+                images: config.images,
+                ..Preferences::default()
+            },
             state_dir: state_dir.clone(),
             store: store.clone(),
             loads: loads.clone(),

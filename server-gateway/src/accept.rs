@@ -24,6 +24,7 @@ use crate::{
     bases::MEMORY,
     config::Config,
     devices::{DevicesError, DevicesWatch},
+    images::Images,
     metrics::Metrics,
     metrics_server::{self, LinkLedger},
     session::{self, Gateway},
@@ -125,11 +126,13 @@ impl Server {
             std::thread::available_parallelism().map_or(1, usize::from),
         ));
         let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&coders));
+        let images = Images::new(store.cache().cloned(), coders.available_permits());
         let gateway = Gateway {
             origin,
             store,
             metrics: Metrics::default(),
             bundles: crate::bundle::BundleCounters::default(),
+            images,
             base_memory: Arc::new(Semaphore::new(MEMORY)),
             tunnel_ports: config.tunnel.ports.clone(),
             tunnel_idle: config.tunnel.idle_timeout,

@@ -21,6 +21,7 @@ use crate::{
     config::PortSet,
     control,
     fetch::{self, PageLoads},
+    images::Images,
     incoming::{Incoming, IncomingError},
     logins::Logins,
     metrics::Metrics,
@@ -47,6 +48,7 @@ pub(crate) struct Gateway {
     pub(crate) streams_per_device: usize,
     /// As many permits as there are cores: for coding.
     pub(crate) coders: Arc<Semaphore>,
+    pub(crate) images: Images,
     /// KiB that bases may take in memory.
     pub(crate) base_memory: Arc<Semaphore>,
     /// Streams that each device may have at a time; entries live as long as the device has a session.

@@ -127,14 +127,16 @@ impl Pair {
 
     /// Starts an agent of the second device, with its state in a folder of this name; it may have run before.
     pub(crate) async fn second_agent(&self, name: &str) -> Result<Running> {
+        self.second_agent_with(name, &[]).await
+    }
+
+    /// The same with further arguments.
+    pub(crate) async fn second_agent_with(&self, name: &str, more: &[&str]) -> Result<Running> {
         let folder = self.folder.path().join(name);
         std::fs::create_dir_all(&folder)?;
-        start_agent(
-            &folder,
-            &self.spare,
-            &["--fallback-after".to_owned(), "never".to_owned()],
-        )
-        .await
+        let mut arguments = vec!["--fallback-after".to_owned(), "never".to_owned()];
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
+        start_agent(&folder, &self.spare, &arguments).await
     }
 
     /// The gateway.

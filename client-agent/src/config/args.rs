@@ -46,6 +46,10 @@ pub struct ConfigFlags {
     /// [default: unknown, measured]
     #[arg(long, value_name = "PROFILE")]
     pub link: Option<String>,
+    /// How near to the original pictures are: original, high, medium, low. Variable LONGHAUL_IMAGE_LEVEL.
+    /// [default: medium]
+    #[arg(long, value_name = "LEVEL")]
+    pub image_level: Option<String>,
     /// Load pages without the gateway after it has been silent for so long (with unit: 10s), or `never`. Variable
     /// LONGHAUL_FALLBACK_AFTER. [default: 10s]
     #[arg(long, value_name = "TIME")]

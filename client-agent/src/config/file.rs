@@ -17,6 +17,8 @@ pub struct ConfigFile {
     pub invite: Option<Value>,
     /// The name of a link profile. Default: unknown, measured.
     pub link: Option<Value>,
+    /// How near to the original pictures are. Default `"medium"`.
+    pub image_level: Option<Value>,
     /// When to go around the gateway.
     pub fallback: FallbackSection,
     /// What the agent keeps of pages.

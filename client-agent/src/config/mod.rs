@@ -6,6 +6,7 @@ mod resolve;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
+use longhaul_protocol::session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
 pub use args::{CliArgs, Command, ConfigFlags, StatusArgs};
@@ -20,6 +21,8 @@ pub const DEFAULT_CONTROL: &str = "127.0.0.1:3129";
 /// of 860 ms with a lost datagram), shorter than users wait before they give a page up.
 pub const DEFAULT_FALLBACK: Duration = Duration::from_secs(10);
 
+/// The default of [`Config::images`]: differences are slight, and pictures are most of what most pages take.
+pub const DEFAULT_IMAGE_LEVEL: ImageLevel = ImageLevel::Medium;
 /// The default of [`CacheSettings::size`]: the pages of some weeks of a reader, and less than browsers take for theirs.
 pub const DEFAULT_CACHE_SIZE: ByteCount = ByteCount::mib(256);
 /// The smallest cache that is of use: one page's objects.
@@ -52,6 +55,8 @@ pub struct Config {
     pub invite: Invite,
     /// `link`: what is known of the hop beforehand; the transport starts from it and then measures. Default unknown.
     pub link: Option<LinkProfile>,
+    /// `image-level`: how near to the original pictures are that a page displays. Default [`DEFAULT_IMAGE_LEVEL`].
+    pub images: ImageLevel,
     /// `fallback.after`: when to go around the gateway. Default [`DEFAULT_FALLBACK`].
     pub fallback: Fallback,
     /// `[cache]`: what the agent keeps of pages.
@@ -121,6 +126,7 @@ impl fmt::Display for Config {
                 )?;
             }
         }
+        writeln!(f, "pictures  {}", self.images.name())?;
         match self.fallback {
             Fallback::After(time) => writeln!(f, "direct    after {} s of silence", time.as_secs_f64())?,
             Fallback::Never => writeln!(f, "direct    never")?,

@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
+use longhaul_protocol::session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile, parse_duration};
 use toml::Value;
 
 use super::{
     CacheSettings, Config, ConfigFile, ConfigFlags, DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK,
-    DEFAULT_LISTEN, DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE, PushSettings,
+    DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN, DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE, PushSettings,
 };
 use crate::state_dir::StateDir;
 
@@ -150,6 +151,11 @@ pub fn resolve(
     let state_dir = layers.pick("state-dir", state_flag.as_deref(), file.state_dir.as_ref());
     let invite = layers.pick("invite", flags.invite.as_deref(), file.invite.as_ref());
     let link = layers.pick("link", flags.link.as_deref(), file.link.as_ref());
+    let image_level = layers.pick(
+        "image-level",
+        flags.image_level.as_deref(),
+        file.image_level.as_ref(),
+    );
     let after = layers.pick(
         "fallback.after",
         flags.fallback_after.as_deref(),
@@ -174,6 +180,10 @@ pub fn resolve(
     let link = link.0.map_or(Some(None), |given| {
         layers.parse(given, |text| parse_link(text).map(Some))
     });
+    let images = match image_level.0 {
+        Some(given) => layers.parse(given, parse_image_level),
+        None => Some(DEFAULT_IMAGE_LEVEL),
+    };
     let fallback = match after.0 {
         Some(given) => layers.parse(given, parse_fallback),
         None => Some(Fallback::After(DEFAULT_FALLBACK)),
@@ -211,8 +221,8 @@ pub fn resolve(
         },
         (None, None) => None,
     };
-    let pages = match (size, enabled, patience) {
-        (Some(size), Some(enabled), Some(patience)) => Some((size, enabled, patience)),
+    let pages = match (images, size, enabled, patience) {
+        (Some(images), Some(size), Some(enabled), Some(patience)) => Some((images, size, enabled, patience)),
         _ => None,
     };
     match (listen, control, state_dir, invite, link, fallback, pages) {
@@ -223,12 +233,13 @@ pub fn resolve(
             Some(invite),
             Some(link),
             Some(fallback),
-            Some((size, enabled, patience)),
+            Some((images, size, enabled, patience)),
         ) if layers.problems.is_empty() => Ok(Config {
             listen,
             control,
             invite,
             link,
+            images,
             fallback,
             cache: CacheSettings {
                 size,
@@ -354,6 +365,13 @@ fn parse_cache_size(text: &str) -> Result<ByteCount, String> {
         )),
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn parse_image_level(text: &str) -> Result<ImageLevel, String> {
+    ImageLevel::ALL
+        .into_iter()
+        .find(|level| level.name() == text)
+        .ok_or_else(|| format!("`{text}` is none of original, high, medium, low"))
 }
 
 fn parse_yes(text: &str) -> Result<bool, String> {

@@ -39,6 +39,7 @@ fn defaults_hold_where_nothing_is_said() {
     assert_eq!(config.control, DEFAULT_CONTROL.parse().unwrap());
     assert_eq!(config.fallback, Fallback::After(DEFAULT_FALLBACK));
     assert_eq!(config.link, None);
+    assert_eq!(config.images, ImageLevel::Medium);
     assert_eq!(config.invite.address(), "gw.test:4433");
 }
 
@@ -59,14 +60,20 @@ fn flags_beat_environment_beats_file() {
     assert_eq!(config.control.port(), 2);
     assert_eq!(config.link, Some("lte".parse().unwrap()));
     assert_eq!(config.fallback, Fallback::After(Duration::from_secs(60)));
-    let environment = Environment::from([("LONGHAUL_FALLBACK_AFTER", "never")]);
+    let environment = Environment::from([
+        ("LONGHAUL_FALLBACK_AFTER", "never"),
+        ("LONGHAUL_IMAGE_LEVEL", "low"),
+    ]);
     let config = resolve(&flags, &environment, &file, Vec::new()).unwrap();
-    assert_eq!(config.fallback, Fallback::Never);
+    assert_eq!(
+        (config.fallback, config.images),
+        (Fallback::Never, ImageLevel::Low)
+    );
 }
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let file = file("listen = 3128\nlink = 'fast'\n[fallback]\nafter = '10'");
+    let file = file("listen = 3128\nlink = 'fast'\nimage-level = 'text'\n[fallback]\nafter = '10'");
     let environment = Environment::from([("LONGHAUL_CONTROL", "0.0.0.0:3129")]);
     let flags = ConfigFlags {
         invite: Some("longhaul1:abc".to_owned()),
@@ -81,6 +88,7 @@ fn all_problems_are_told_at_once() {
             "--invite",
             "LONGHAUL_CONTROL",
             "`fallback.after` in the file",
+            "`image-level` in the file",
             "`link` in the file",
             "`listen` in the file"
         ]

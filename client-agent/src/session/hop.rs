@@ -65,6 +65,7 @@ pub(super) struct Pages {
     pub(super) loads: Loads,
     /// Names the cache's state; zero without a cache.
     pub(super) cache_state: u64,
+    pub(super) preferences: Preferences,
 }
 
 /// When a request is sent.
@@ -242,7 +243,7 @@ impl Hop {
         };
         let hello = FirstStream {
             options: options(Priority::CONTROL, Timing::Early),
-            bytes: hello(link, pages.cache_state),
+            bytes: hello(link, &pages),
             end: End::Open,
         };
         let (session, mut streams) = dial(config, vec![hello])?;
@@ -432,7 +433,7 @@ const fn options(class: Priority, timing: Timing) -> OpenOptions {
     }
 }
 
-fn hello(link: Option<LinkProfile>, cache_state: u64) -> Bytes {
+fn hello(link: Option<LinkProfile>, pages: &Pages) -> Bytes {
     let hello = Hello {
         versions: VersionRange::OURS,
         software: concat!("longhaul-agent/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -441,8 +442,8 @@ fn hello(link: Option<LinkProfile>, cache_state: u64) -> Bytes {
             up_bps: link.up.as_bps(),
             rtt_ms: u32::try_from(link.rtt.as_millis()).unwrap_or(u32::MAX),
         }),
-        cache_state,
-        preferences: Preferences::default(),
+        cache_state: pages.cache_state,
+        preferences: pages.preferences,
     };
     let mut wire = Vec::with_capacity(64);
     // A message of this size cannot exceed the envelope's limit.

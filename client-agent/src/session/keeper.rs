@@ -151,6 +151,7 @@ impl Keeper {
         let pages = Pages {
             loads: self.config.loads.clone(),
             cache_state: self.config.store.state_id(),
+            preferences: self.config.preferences,
         };
         let dialled = Hop::dial(&self.config.invite, address, credentials, self.config.link, pages);
         self.keep_stamp().await;

@@ -16,6 +16,7 @@ use std::{
 };
 
 use longhaul_driver::LinkState;
+use longhaul_protocol::session::Preferences;
 use longhaul_types::{Invite, LinkProfile, PublicKey};
 use tokio::{
     sync::{Notify, watch},
@@ -38,6 +39,8 @@ pub struct GatewayConfig {
     pub invite: Invite,
     /// The hop, as far as it is known.
     pub link: Option<LinkProfile>,
+    /// What the user prefers.
+    pub preferences: Preferences,
     /// Where the newest token is kept.
     pub state_dir: StateDir,
     /// The cache, which the gateway mirrors.

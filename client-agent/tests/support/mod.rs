@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use longhaul_agent::{
     agent::Agent,
-    config::{CacheSettings, Config, Fallback, PushSettings},
+    config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, Fallback, PushSettings},
     control::Status,
     session::GatewayState,
 };
@@ -171,6 +171,7 @@ pub(crate) fn config(
         state_dir: dir.path().join("state"),
         invite: invite(address, key, device),
         link: None,
+        images: DEFAULT_IMAGE_LEVEL,
         fallback,
         cache: CacheSettings {
             size: ByteCount::mib(16),

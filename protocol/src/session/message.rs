@@ -67,15 +67,47 @@ pub struct Preferences {
     pub viewport_height: u16,
     /// Device pixels per CSS pixel, in hundredths.
     pub pixel_ratio_percent: u16,
+    /// The quality of pictures.
+    pub images: ImageLevel,
+}
+
+/// How near to the original pictures are that a page displays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub enum ImageLevel {
+    /// As the origin sends them.
+    #[default]
+    Original,
+    /// Differences are hard to find side by side.
+    High,
+    /// Differences are slight; what is larger than the screen is scaled to it.
+    Medium,
+    /// Differences are plain, the content is clear; what is larger than the screen is scaled to it.
+    Low,
+}
+
+impl ImageLevel {
+    /// All, from untouched to smallest.
+    pub const ALL: [Self; 4] = [Self::Original, Self::High, Self::Medium, Self::Low];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Original => "original",
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
 }
 
 impl Default for Preferences {
-    /// 1366 x 768 at ratio 1: the laptop that architecture section 4 assumes.
+    /// 1366 x 768 at ratio 1, the most common laptop, and pictures as they are.
     fn default() -> Self {
         Self {
             viewport_width: 1366,
             viewport_height: 768,
             pixel_ratio_percent: 100,
+            images: ImageLevel::Original,
         }
     }
 }

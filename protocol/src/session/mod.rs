@@ -19,7 +19,7 @@ pub use manifest::{
 };
 pub use message::{
     Body, BodyCoding, BodyPlace, Cancel, Delivery, Failed, FailureReason, Fault, Fetch, FetchKind, Head,
-    Hello, LinkHint, Message, Method, MirrorState, Notice, Preferences, Resume, SESSION_VERSION,
+    Hello, ImageLevel, LinkHint, Message, Method, MirrorState, Notice, Preferences, Resume, SESSION_VERSION,
     TunnelAccept, TunnelFailed, TunnelOpen, Validator, VersionRange, Welcome,
 };
 pub use reader::{MessageReader, ReadEvent};

@@ -15,7 +15,10 @@ use url::Url;
 use super::{counters::BundleCounters, mirror::Mirror};
 use crate::{
     bases::{Bases, Offers, Subject},
+    fetch::Failure,
+    images::Wish,
     session::Gateway,
+    store::{Lookup, Stored},
 };
 
 /// A session, as far as bundles are concerned.
@@ -29,7 +32,7 @@ pub(crate) struct BundleContext {
     pub(crate) bases: Bases,
     profile: Option<LinkProfile>,
     templates: Mutex<Templates>,
-    viewport: Mutex<Viewport>,
+    preferences: Mutex<Preferences>,
 }
 
 impl BundleContext {
@@ -52,7 +55,7 @@ impl BundleContext {
             bases,
             profile,
             templates: Mutex::default(),
-            viewport: Mutex::default(),
+            preferences: Mutex::default(),
         }
     }
 
@@ -87,15 +90,33 @@ impl BundleContext {
 
     /// What the user's screen is like.
     pub(crate) fn prefer(&self, preferences: Preferences) {
-        *lock(&self.viewport) = Viewport {
-            width: preferences.viewport_width.into(),
-            height: preferences.viewport_height.into(),
-            ratio_percent: preferences.pixel_ratio_percent.into(),
-        };
+        *lock(&self.preferences) = preferences;
     }
 
     pub(crate) fn viewport(&self) -> Viewport {
-        *lock(&self.viewport)
+        let preferences = *lock(&self.preferences);
+        Viewport {
+            width: preferences.viewport_width.into(),
+            height: preferences.viewport_height.into(),
+            ratio_percent: preferences.pixel_ratio_percent.into(),
+        }
+    }
+
+    /// What is wanted of pictures.
+    fn wish(&self) -> Wish {
+        let preferences = *lock(&self.preferences);
+        Wish::of(&preferences, self.link_rate())
+    }
+
+    /// Answers a request without body from the cache or the origin, as this device's user wants it.
+    ///
+    /// # Errors
+    /// There is no response.
+    pub(crate) async fn fetch(&self, lookup: Lookup) -> Result<Stored, Failure> {
+        let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
+        let stored = self.gateway.store.fetch(lookup).await?;
+        let wish = self.wish();
+        Ok(self.gateway.images.at(&wish, &method, &browser, stored).await)
     }
 
     /// Learns how the browser asks for objects.

@@ -142,7 +142,7 @@ async fn download(
     };
     let store = &context.gateway.store;
     let stored = match &outgoing.login {
-        None => store.fetch(lookup).await?,
+        None => context.bundles.context().fetch(lookup).await?,
         Some(login) => store.pass(lookup, login).await?,
     };
     respond(context, fetch, outgoing, stored).await

@@ -11,6 +11,9 @@ use tokio::time::timeout;
 
 use super::flight::Flight;
 
+/// Most bytes of a chunk from memory.
+const CHUNK: usize = 64 * 1024;
+
 /// Why a body ends before its end. What came before is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyFault {
@@ -37,6 +40,11 @@ pub(crate) struct BodyReader {
 enum Source {
     Flight(FlightReader),
     Stored(Box<Pieces>),
+    Memory {
+        chk: ContentHash,
+        length: u64,
+        left: Bytes,
+    },
 }
 
 /// A reader's place in a flight.
@@ -85,11 +93,24 @@ impl BodyReader {
         }
     }
 
+    /// A whole body, which has this CHK.
+    pub(crate) const fn of_bytes(body: Bytes, chk: ContentHash) -> Self {
+        Self {
+            source: Source::Memory {
+                chk,
+                length: body.len() as u64,
+                left: body,
+            },
+            taken: 0,
+        }
+    }
+
     /// The CHK of the whole body, once it is known.
     pub(crate) fn chk(&self) -> Option<ContentHash> {
         match &self.source {
             Source::Flight(reader) => reader.flight.chk(),
             Source::Stored(pieces) => Some(pieces.chk),
+            Source::Memory { chk, .. } => Some(*chk),
         }
     }
 
@@ -98,6 +119,7 @@ impl BodyReader {
         match &self.source {
             Source::Flight(reader) => reader.flight.length(),
             Source::Stored(pieces) => Some(pieces.length),
+            Source::Memory { length, .. } => Some(*length),
         }
     }
 
@@ -106,6 +128,8 @@ impl BodyReader {
         let chunk = match &mut self.source {
             Source::Flight(reader) => reader.flight.next(reader.reader).await,
             Source::Stored(pieces) => pieces.next(self.taken).await,
+            Source::Memory { left, .. } if left.is_empty() => None,
+            Source::Memory { left, .. } => Some(Ok(left.split_to(left.len().min(CHUNK)))),
         };
         if let Some(Ok(chunk)) = &chunk {
             self.taken += chunk.len() as u64;
@@ -123,6 +147,7 @@ impl BodyReader {
         let (flight, stored) = match &self.source {
             Source::Flight(reader) => (Some(Arc::clone(&reader.flight)), None),
             Source::Stored(pieces) => (None, (pieces.length <= most.bytes()).then_some(pieces.chk)),
+            Source::Memory { chk, length, .. } => (None, (*length <= most.bytes()).then_some(*chk)),
         };
         async move {
             match flight {

@@ -6,6 +6,7 @@ mod corpus;
 mod credentials;
 mod devices;
 mod fields;
+mod images;
 mod losses;
 mod methods;
 mod patience;

@@ -50,7 +50,7 @@ pub(super) async fn fetch(load: &PageLoad, entry: u32) {
     let Some(lookup) = lookup(load, entry) else {
         return withdraw(load, entry, Withdrawal::Failed);
     };
-    match load.context.gateway.store.fetch(lookup).await {
+    match load.context.fetch(lookup).await {
         Ok(stored) => answered(load, entry, stored).await,
         Err(failure) => {
             debug!(entry, reason = ?failure.reason, "an entry has no response");
@@ -64,7 +64,7 @@ pub(super) async fn fetch(load: &PageLoad, entry: u32) {
 pub(super) async fn again(load: &PageLoad, entry: u32) {
     let hash = load.plan().get(entry).and_then(|entry| entry.hash);
     if let (Some(hash), Some(lookup)) = (hash, lookup(load, entry))
-        && let Ok(stored) = load.context.gateway.store.fetch(lookup).await
+        && let Ok(stored) = load.context.fetch(lookup).await
         && let Content::Body(reader) = stored.content
         && reader.chk_when_complete(MAX_AGAIN, MAX_AWAITED).await == Some(hash)
     {

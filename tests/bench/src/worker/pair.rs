@@ -189,9 +189,7 @@ async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Serv
     if let Some(link) = &plan.link {
         run.args(["--link", link]);
     }
-    if plan.image_level != ImageLevel::Original {
-        run.args(["--image-level", plan.image_level.name()]);
-    }
+    run.args(["--image-level", plan.image_level.name()]);
     if plan.push == Push::Off {
         run.arg("--no-push");
     }

@@ -1,0 +1,212 @@
+//! Which responses are in the lossy lane, and what their fields say then.
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use longhaul_transcode::ImageLevel;
+use longhaul_types::ContentHash;
+
+/// Names what was done with a response.
+const NAME: &str = "x-longhaul";
+
+/// Whether a response is a picture that a page displays, which may be another one of the same content.
+///
+/// Where browsers say what a request is for (`Sec-Fetch-Dest`; on https and loopback) it must be an image of the page's
+/// own; elsewhere `Accept` must name WebP and not HTML. Scripts that read pictures (`*/*`) get what the origin sent.
+pub(super) fn is_lossy(
+    method: &Method,
+    browser: &HeaderMap,
+    status: StatusCode,
+    response: &HeaderMap,
+) -> bool {
+    *method == Method::GET
+        && status == StatusCode::OK
+        && is_for_display(browser)
+        && !browser.contains_key(header::RANGE)
+        && is_picture(response)
+        && !response.contains_key(header::CONTENT_ENCODING)
+        && !has_directive(response, "no-transform")
+        && !has_directive(browser, "no-transform")
+        && !is_download(response)
+}
+
+fn is_for_display(browser: &HeaderMap) -> bool {
+    let text = |name: &str| browser.get(name).and_then(|value| value.to_str().ok());
+    match (text("sec-fetch-dest"), text("sec-fetch-mode")) {
+        (Some(destination), mode) => destination == "image" && mode == Some("no-cors"),
+        (None, _) => {
+            let accept = text("accept").unwrap_or_default();
+            accept.contains("image/webp") && !accept.contains("text/html")
+        }
+    }
+}
+
+fn is_picture(response: &HeaderMap) -> bool {
+    let value = response
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = value
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
+    [
+        "image/jpeg",
+        "image/jpg",
+        "image/pjpeg",
+        "image/png",
+        "image/gif",
+        "image/webp",
+        "image/apng",
+    ]
+    .iter()
+    .any(|kind| essence.eq_ignore_ascii_case(kind))
+}
+
+fn has_directive(fields: &HeaderMap, name: &str) -> bool {
+    let values = fields.get_all(header::CACHE_CONTROL).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|directive| directive.trim().eq_ignore_ascii_case(name))
+}
+
+fn is_download(response: &HeaderMap) -> bool {
+    let value = response.get(header::CONTENT_DISPOSITION);
+    value.is_some_and(|value| {
+        let kind = value
+            .as_bytes()
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
+        kind.trim_ascii().eq_ignore_ascii_case(b"attachment")
+    })
+}
+
+/// Another request's `Accept` may have another answer.
+pub(super) fn depends_on_accept(headers: &mut HeaderMap) {
+    let named = headers
+        .get_all(header::VARY)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|name| name.trim() == "*" || name.trim().eq_ignore_ascii_case("accept"));
+    if !named {
+        headers.append(header::VARY, HeaderValue::from_static("Accept"));
+    }
+}
+
+/// The fields of the original become those of the variant, which has a validator of its own.
+pub(super) fn rename(headers: &mut HeaderMap, variant: ContentHash, level: ImageLevel, length: Option<u64>) {
+    for name in [
+        header::ETAG,
+        header::LAST_MODIFIED,
+        header::ACCEPT_RANGES,
+        header::CONTENT_LENGTH,
+    ] {
+        headers.remove(name);
+    }
+    for digest in ["digest", "content-digest", "repr-digest", "content-md5"] {
+        headers.remove(digest);
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("image/webp"));
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    let tag: String = variant.as_bytes()[..12]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    if let Ok(tag) = HeaderValue::try_from(format!("\"{tag}\"")) {
+        headers.insert(header::ETAG, tag);
+    }
+    if let Ok(name) = HeaderValue::try_from(format!("image={level}")) {
+        headers.insert(NAME, name);
+    }
+    depends_on_accept(headers);
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderName;
+
+    use super::*;
+
+    const ACCEPT: (&str, &str) = ("accept", "image/avif,image/webp,image/*,*/*;q=0.8");
+    const PNG: (&str, &str) = ("content-type", "image/png");
+
+    fn fields(fields: &[(&'static str, &str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    fn lossy(request: &[(&'static str, &str)], response: &[(&'static str, &str)]) -> bool {
+        is_lossy(&Method::GET, &fields(request), StatusCode::OK, &fields(response))
+    }
+
+    #[test]
+    fn only_what_a_page_displays_is_in_the_lane() {
+        assert!(lossy(&[ACCEPT], &[PNG]));
+        assert!(lossy(&[ACCEPT], &[("content-type", "IMAGE/JPEG; x=y")]));
+        assert!(lossy(
+            &[("sec-fetch-dest", "image"), ("sec-fetch-mode", "no-cors")],
+            &[PNG]
+        ));
+        // Scripts, navigations, fetches with CORS, parts.
+        assert!(!lossy(&[("accept", "*/*")], &[PNG]));
+        assert!(!lossy(&[("accept", "text/html,image/webp,*/*;q=0.8")], &[PNG]));
+        assert!(!lossy(
+            &[ACCEPT, ("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")],
+            &[PNG]
+        ));
+        assert!(!lossy(
+            &[ACCEPT, ("sec-fetch-dest", "image"), ("sec-fetch-mode", "cors")],
+            &[PNG]
+        ));
+        assert!(!lossy(&[ACCEPT, ("range", "bytes=0-")], &[PNG]));
+        // What the origin does not want touched, or is no raster.
+        assert!(!lossy(
+            &[ACCEPT],
+            &[PNG, ("cache-control", "public, No-Transform")]
+        ));
+        assert!(!lossy(&[ACCEPT, ("cache-control", "no-transform")], &[PNG]));
+        assert!(!lossy(&[ACCEPT], &[("content-type", "image/svg+xml")]));
+        assert!(!lossy(
+            &[ACCEPT],
+            &[PNG, ("content-disposition", "attachment; filename=x")]
+        ));
+        assert!(lossy(&[ACCEPT], &[PNG, ("content-disposition", "inline")]));
+        let (request, response) = (fields(&[ACCEPT]), fields(&[PNG]));
+        assert!(!is_lossy(&Method::HEAD, &request, StatusCode::OK, &response));
+        assert!(!is_lossy(
+            &Method::GET,
+            &request,
+            StatusCode::PARTIAL_CONTENT,
+            &response
+        ));
+    }
+
+    #[test]
+    fn a_variant_says_that_it_is_one() {
+        let mut headers = fields(&[
+            PNG,
+            ("etag", "\"original\""),
+            ("last-modified", "Tue, 15 Nov 1994 12:45:26 GMT"),
+            ("accept-ranges", "bytes"),
+            ("content-length", "99"),
+            ("vary", "accept-encoding"),
+            ("cache-control", "max-age=60"),
+        ]);
+        rename(&mut headers, ContentHash::of(b"x"), ImageLevel::Medium, Some(7));
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(text("content-type"), Some("image/webp"));
+        assert_eq!(text("content-length"), Some("7"));
+        assert_eq!(text("x-longhaul"), Some("image=medium"));
+        assert_eq!(text("cache-control"), Some("max-age=60"));
+        assert_ne!(text("etag"), Some("\"original\""));
+        assert_eq!((text("last-modified"), text("accept-ranges")), (None, None));
+        assert_eq!(headers.get_all("vary").iter().count(), 2);
+        depends_on_accept(&mut headers);
+        assert_eq!(headers.get_all("vary").iter().count(), 2);
+    }
+}

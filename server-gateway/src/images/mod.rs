@@ -1,0 +1,232 @@
+//! The lossy lane: pictures that a page displays, at the level that the device's user asks for.
+//!
+//! `lane` says which responses are in it, `variant` remembers what became of a picture, and [`longhaul_transcode`] makes
+//! the variants, on threads whose number is bounded.
+mod lane;
+mod variant;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use longhaul_cache::{Cache, Cost};
+use longhaul_http::conditional::{is_not_modified, not_modified_fields};
+use longhaul_protocol::session::{self, Preferences};
+use longhaul_transcode::{Effort, ImageLevel, Limits, Outcome, Request, Viewport, transcode_until};
+use longhaul_types::{BitRate, ByteCount, ContentHash};
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use self::variant::Fate;
+use crate::store::{BodyReader, Content, Stored};
+
+/// Pictures above this go as they are: they would take too long and too much memory.
+const MAX_PICTURE: ByteCount = ByteCount::mib(16);
+/// How long a picture's end is awaited; on a slower origin it goes as it comes.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// How long a picture may take to be made smaller.
+const MAX_WORK: Duration = Duration::from_secs(8);
+/// From this rate on a picture is across before it is made smaller.
+const FAST: BitRate = BitRate::kbps(50_000);
+/// Below this rate each picture is measured, and below the other at least sampled.
+const SLOW: BitRate = BitRate::kbps(200);
+const MEDIUM: BitRate = BitRate::kbps(5_000);
+/// Fewer bytes are not worth it.
+const SMALLEST: u64 = 200;
+
+/// What a device's user wants of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    pub(crate) level: ImageLevel,
+    pub(crate) viewport: Viewport,
+    /// The rate towards the agent, where it is known.
+    pub(crate) link: Option<BitRate>,
+}
+
+/// Makes pictures smaller.
+#[derive(Clone, Debug)]
+pub(crate) struct Images {
+    cache: Option<Cache>,
+    /// As many as there may be at work.
+    workers: Arc<Semaphore>,
+}
+
+impl Wish {
+    pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>) -> Self {
+        Self {
+            level: match preferences.images {
+                session::ImageLevel::Original => ImageLevel::Original,
+                session::ImageLevel::High => ImageLevel::High,
+                session::ImageLevel::Medium => ImageLevel::Medium,
+                session::ImageLevel::Low => ImageLevel::Low,
+            },
+            viewport: Viewport {
+                width: preferences.viewport_width.into(),
+                height: preferences.viewport_height.into(),
+                ratio_percent: preferences.pixel_ratio_percent.into(),
+            },
+            link,
+        }
+    }
+
+    /// What is asked for of a picture; `None`: nothing.
+    fn request(&self) -> Option<Request> {
+        self.level.target()?;
+        let effort = match self.link {
+            Some(link) if link >= FAST => return None,
+            Some(link) if link >= MEDIUM => Effort::Quick,
+            Some(link) if link < SLOW => Effort::Checked,
+            Some(_) | None => Effort::Standard,
+        };
+        Some(Request {
+            level: self.level,
+            viewport: self.viewport,
+            effort,
+            limits: Limits::default(),
+        })
+    }
+}
+
+impl Images {
+    /// `workers` bounds what is made at a time.
+    pub(crate) fn new(cache: Option<Cache>, workers: usize) -> Self {
+        Self {
+            cache,
+            workers: Arc::new(Semaphore::new(workers.max(1))),
+        }
+    }
+
+    /// The response as it goes to the agent: another picture, if this is one and the user wants it smaller. `browser` are
+    /// the fields of the browser's request.
+    pub(crate) async fn at(
+        &self,
+        wish: &Wish,
+        method: &Method,
+        browser: &HeaderMap,
+        stored: Stored,
+    ) -> Stored {
+        let Some(request) = wish.request() else {
+            return stored;
+        };
+        if !lane::is_lossy(method, browser, stored.status, &stored.headers) {
+            return stored;
+        }
+        let Stored {
+            status,
+            headers,
+            content: Content::Body(body),
+            facts,
+        } = stored
+        else {
+            return stored;
+        };
+        let (content, fate) = self.make(&request, body).await;
+        let mut headers = headers;
+        let (Fate::Variant(variant), Content::Body(body)) = (fate, &content) else {
+            return Stored {
+                status,
+                headers,
+                content,
+                facts,
+            };
+        };
+        lane::rename(&mut headers, variant, request.level, body.length());
+        if is_not_modified(browser, StatusCode::OK, &headers) {
+            return Stored {
+                status: StatusCode::NOT_MODIFIED,
+                headers: not_modified_fields(&headers),
+                content: Content::None,
+                facts,
+            };
+        }
+        Stored {
+            status,
+            headers,
+            content,
+            facts,
+        }
+    }
+
+    /// The picture's smaller variant, or the picture itself.
+    async fn make(&self, request: &Request, body: BodyReader) -> (Content, Fate) {
+        let Some(original) = body.chk_when_complete(MAX_WAIT, MAX_PICTURE).await else {
+            return (Content::Body(body), Fate::Kept);
+        };
+        let length = body.length().unwrap_or(u64::MAX);
+        if !(SMALLEST..=MAX_PICTURE.bytes()).contains(&length) {
+            return (Content::Body(body), Fate::Kept);
+        }
+        if let Some(cache) = &self.cache {
+            match variant::known(cache, &original, request).await {
+                Some(Fate::Kept) => return (Content::Body(body), Fate::Kept),
+                Some(Fate::Variant(chk)) => {
+                    if let Some(stored) = cache.body(chk).await {
+                        return (Content::Body(BodyReader::of_stored(stored)), Fate::Variant(chk));
+                    }
+                }
+                None => {}
+            }
+        }
+        let Some(picture) = whole(body, length).await else {
+            return (Content::None, Fate::Kept);
+        };
+        self.work(request, original, picture).await
+    }
+
+    async fn work(&self, request: &Request, original: ContentHash, picture: Bytes) -> (Content, Fate) {
+        let kept = |picture: Bytes| (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
+        let Ok(_permit) = self.workers.acquire().await else {
+            return kept(picture);
+        };
+        let begun = Instant::now();
+        let (input, request) = (picture.clone(), *request);
+        let made = tokio::task::spawn_blocking(move || {
+            transcode_until(&input, &request, &|| begun.elapsed() >= MAX_WORK)
+        });
+        let fate = match made.await {
+            Ok(Ok(Outcome::Transcoded(made))) => Some(Bytes::from(made.webp)),
+            Ok(Ok(Outcome::Kept(_))) | Err(_) => None,
+            Ok(Err(error)) => {
+                // Its origin's doing: browsers may make something of it all the same.
+                debug!(%error, "a picture goes as it is");
+                None
+            }
+        };
+        let Some(smaller) = fate else {
+            self.remember(&original, &request, Fate::Kept).await;
+            return kept(picture);
+        };
+        let variant = ContentHash::of(&smaller);
+        if let Some(cache) = &self.cache {
+            // What took long to make is dear.
+            let mut writer = cache.writer(Cost::measured(begun.elapsed()));
+            writer.write(smaller.clone()).await;
+            if let Err(error) = writer.commit().await {
+                debug!(%error, "a smaller picture is not kept");
+            }
+        }
+        self.remember(&original, &request, Fate::Variant(variant)).await;
+        (
+            Content::Body(BodyReader::of_bytes(smaller, variant)),
+            Fate::Variant(variant),
+        )
+    }
+
+    async fn remember(&self, original: &ContentHash, request: &Request, fate: Fate) {
+        if let Some(cache) = &self.cache {
+            variant::remember(cache, original, request, fate).await;
+        }
+    }
+}
+
+/// All of a body that is complete.
+async fn whole(mut body: BodyReader, length: u64) -> Option<Bytes> {
+    let mut whole = Vec::with_capacity(usize::try_from(length).ok()?);
+    while let Some(chunk) = body.next().await {
+        whole.extend_from_slice(&chunk.ok()?);
+    }
+    (whole.len() as u64 == length).then(|| whole.into())
+}

@@ -1,0 +1,96 @@
+//! What became of a picture at a level, remembered by the picture's CHK: the next device pays nothing.
+use bytes::Bytes;
+use longhaul_cache::{Cache, RecordKind};
+use longhaul_transcode::{Effort, RECIPE_VERSION, Request};
+use longhaul_types::ContentHash;
+
+/// What became of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It goes as it is.
+    Kept,
+    /// This one goes in its place.
+    Variant(ContentHash),
+}
+
+/// What is remembered.
+pub(super) async fn known(cache: &Cache, original: &ContentHash, request: &Request) -> Option<Fate> {
+    let record = cache.record(RecordKind::Variant, &key(original, request)).await?;
+    decode(&record)
+}
+
+/// Remembers it.
+pub(super) async fn remember(cache: &Cache, original: &ContentHash, request: &Request, fate: Fate) {
+    let record = match fate {
+        Fate::Kept => Bytes::new(),
+        Fate::Variant(chk) => Bytes::copy_from_slice(chk.as_bytes()),
+    };
+    cache
+        .put_record(RecordKind::Variant, &key(original, request), record)
+        .await;
+}
+
+fn decode(record: &[u8]) -> Option<Fate> {
+    match record {
+        [] => Some(Fate::Kept),
+        hash => Some(Fate::Variant(ContentHash::from_bytes(hash.try_into().ok()?))),
+    }
+}
+
+/// All that decides what is made.
+fn key(original: &ContentHash, request: &Request) -> Vec<u8> {
+    let mut key = original.as_bytes().to_vec();
+    key.extend_from_slice(&RECIPE_VERSION.to_le_bytes());
+    key.extend_from_slice(request.level.name().as_bytes());
+    let effort = match request.effort {
+        Effort::Quick => 0,
+        Effort::Standard => 1,
+        Effort::Checked => 2,
+    };
+    key.push(effort);
+    let viewport = request.viewport;
+    for number in [viewport.width, viewport.height, viewport.ratio_percent] {
+        key.extend_from_slice(&number.to_le_bytes());
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_transcode::{ImageLevel, Viewport};
+
+    use super::*;
+
+    #[test]
+    fn each_wish_has_a_variant_of_its_own() {
+        let chk = ContentHash::of(b"picture");
+        let base = Request::default();
+        let wider = Viewport {
+            width: 1920,
+            ..base.viewport
+        };
+        let wishes = [
+            base,
+            Request {
+                level: ImageLevel::Low,
+                ..base
+            },
+            Request {
+                effort: Effort::Checked,
+                ..base
+            },
+            Request {
+                viewport: wider,
+                ..base
+            },
+        ];
+        let mut keys: Vec<_> = wishes.iter().map(|wish| key(&chk, wish)).collect();
+        keys.push(key(&ContentHash::of(b"other"), &base));
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 5);
+        assert_eq!(decode(&[]), Some(Fate::Kept));
+        assert_eq!(decode(chk.as_bytes()), Some(Fate::Variant(chk)));
+        assert_eq!(decode(&[1, 2]), None);
+    }
+}

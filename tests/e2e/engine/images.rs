@@ -1,0 +1,145 @@
+//! Pictures at the level that a device's user asks for; everything else as the origin sent it.
+use std::sync::Arc;
+
+use anyhow::Result;
+use jpeg_encoder::{ColorType, Encoder};
+use longhaul_tests::{client::RawResponse, origin::Origin};
+use longhaul_types::BitRate;
+
+use super::{answer, body, both, hits, origin, sent, visitor::Visitor};
+use crate::{
+    content::noise,
+    pair::{Link, Pair, Setup},
+};
+
+const PAGE: &str = "http://site.test/";
+const PICTURE: &str = "http://site.test/a.jpg";
+const DISPLAYED: &str = "image/avif,image/webp,image/*,*/*;q=0.8";
+
+/// A picture with much detail, well coded.
+fn picture() -> Vec<u8> {
+    const SIDE: u16 = 320;
+    let grain = noise(usize::from(SIDE) * usize::from(SIDE), 5);
+    let mut pixels = Vec::new();
+    for (place, grain) in grain.iter().enumerate() {
+        let (x, y) = (place % usize::from(SIDE), place / usize::from(SIDE));
+        let shade = |value: usize| u8::try_from(value % 256).unwrap_or(0);
+        let wave = shade((x * x / 37 + y * 3) % 200);
+        pixels.extend([wave, shade(y / 2) ^ (grain & 15), shade(x / 2)]);
+    }
+    let mut file = Vec::new();
+    Encoder::new(&mut file, 95)
+        .encode(&pixels, SIDE, SIDE, ColorType::Rgb)
+        .expect("a picture");
+    file
+}
+
+/// `/` displays `/a.jpg`, `/kept.jpg` must stay as it is, `/broken.jpg` is none.
+async fn gallery() -> Result<(Origin, Arc<Vec<u8>>)> {
+    let file = Arc::new(picture());
+    let held = Arc::clone(&file);
+    let origin = origin(move |request| {
+        let jpeg = ("Content-Type", "image/jpeg");
+        let fresh = ("Cache-Control", "max-age=60");
+        let tag = ("ETag", "\"original\"");
+        match request.uri().path() {
+            "/" => answer(
+                200,
+                &[("Content-Type", "text/html")],
+                "<!doctype html><p><img src=a.jpg><img src=kept.jpg><img src=broken.jpg>",
+            ),
+            "/kept.jpg" => {
+                let fields = [jpeg, ("Cache-Control", "max-age=60, no-transform")];
+                answer(200, &fields, held.as_ref().clone())
+            }
+            "/broken.jpg" => answer(200, &[jpeg, fresh], held[..held.len() / 3].to_vec()),
+            _ if sent(request, "if-none-match") == tag.1 => answer(304, &[tag], ""),
+            _ => answer(200, &[jpeg, fresh, tag], held.as_ref().clone()),
+        }
+    })
+    .await?;
+    Ok((origin, file))
+}
+
+fn at(setup: Setup, level: &str) -> Setup {
+    let mut arguments = setup.agent_arguments.clone();
+    arguments.extend(["--image-level".to_owned(), level.to_owned()]);
+    Setup {
+        agent_arguments: arguments,
+        link: Link::Paced(BitRate::kbps(2_000)),
+        ..setup
+    }
+}
+
+fn field<'a>(response: &'a RawResponse, name: &str) -> &'a str {
+    response.all(name).into_iter().next().unwrap_or_default()
+}
+
+fn assert_smaller(response: &RawResponse, original: &[u8]) {
+    let small = body(response);
+    assert_eq!((&small[..4], &small[8..12]), (&b"RIFF"[..], &b"WEBP"[..]));
+    assert!(
+        small.len() < original.len() / 2,
+        "{} of {} B",
+        small.len(),
+        original.len()
+    );
+    assert_eq!(field(response, "content-type"), "image/webp");
+    assert_eq!(field(response, "x-longhaul"), "image=low");
+    assert_ne!(field(response, "etag"), "\"original\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn displayed_pictures_become_smaller_and_nothing_else_does() -> Result<()> {
+    let (origin, original) = gallery().await?;
+    let pair = Pair::start(at(both(&origin), "low")).await?;
+    // Of this browser the gateway knows that it takes WebP.
+    let chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36";
+    let visitor = Visitor::new(pair.proxy()).named(chrome);
+    let names = ["a.jpg", "kept.jpg", "broken.jpg"].map(|name| format!("{PAGE}{name}"));
+    let urls: Vec<&str> = names.iter().map(String::as_str).collect();
+    let visit = visitor.visit(PAGE, &urls).await?;
+    let small = visit.object(PICTURE);
+    assert_smaller(small, &original);
+    assert!(body(visit.object(urls[1])) == original.as_slice(), "no-transform");
+    assert!(
+        body(visit.object(urls[2])) == &original[..original.len() / 3],
+        "no picture"
+    );
+    // A script that reads it, a part of it, somebody who opens it.
+    let exact = visitor.fetch(PICTURE, "*/*", &[("Referer", PAGE)]).await?;
+    assert!(body(&exact) == original.as_slice(), "for scripts");
+    assert_eq!(field(&exact, "etag"), "\"original\"");
+    let range = [("Referer", PAGE), ("Range", "bytes=0-99")];
+    let part = visitor.fetch(PICTURE, DISPLAYED, &range).await?;
+    assert!(!part.body.starts_with(b"RIFF"), "a part of another file");
+    let opened = visitor
+        .fetch(PICTURE, "text/html,image/webp,*/*;q=0.8", &[])
+        .await?;
+    assert!(body(&opened) == original.as_slice(), "opened alone");
+    // The browser has it.
+    let tag = field(small, "etag").to_owned();
+    let again = [
+        ("Referer", PAGE),
+        ("If-None-Match", tag.as_str()),
+        ("Cache-Control", "max-age=0"),
+    ];
+    let again = visitor.fetch(PICTURE, DISPLAYED, &again).await?;
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_device_has_its_level_and_the_work_is_done_once() -> Result<()> {
+    let (origin, original) = gallery().await?;
+    let pair = Pair::start(at(both(&origin), "low")).await?;
+    let first = Visitor::new(pair.proxy()).object(PAGE, PICTURE, &[]).await?;
+    assert_smaller(&first, &original);
+    let second = pair
+        .second_agent_with("second", &["--image-level", "original"])
+        .await?;
+    let other = Visitor::new(second.address()).object(PAGE, PICTURE, &[]).await?;
+    assert!(body(&other) == original.as_slice());
+    assert_eq!(hits(&origin, "/a.jpg"), 1, "the gateway had it");
+    Ok(())
+}
