@@ -10,6 +10,7 @@ mod images;
 mod losses;
 mod methods;
 mod patience;
+mod probing;
 mod revisits;
 mod scale;
 mod standards;
