@@ -10,6 +10,7 @@
 //! * [`cookies`]: the `Cookie` field, byte for byte
 //! * [`credentials`]: logins that belong to a connection
 //! * [`method`]: which requests may be repeated or sent early
+//! * [`picture`]: pictures in the place of others
 //! * [`pac`]: the proxy auto-configuration script
 //! * [`limits`]: bounds on header sections
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod limits;
 mod list;
 pub mod method;
 pub mod pac;
+pub mod picture;
 pub mod policy;
 pub mod target;
 pub mod vary;

@@ -5,7 +5,7 @@
 use http::{HeaderMap, HeaderName, header};
 use longhaul_types::ContentHash;
 
-use crate::{cookies, list::members};
+use crate::{cookies, list::members, picture};
 
 /// What the `Vary` fields of a response say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,11 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
     let mut text = Vec::new();
     for name in names {
         text.extend_from_slice(name.as_str().as_bytes());
+        if name == header::ACCEPT && picture::is_variant(response) && picture::is_for_display(request) {
+            // It fits whoever displays it, in whatever words they ask.
+            text.extend_from_slice(b"=display\n");
+            continue;
+        }
         match value(request, &name) {
             Some(value) => {
                 text.push(b':');
@@ -123,6 +128,23 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         fields.collect()
+    }
+
+    #[test]
+    fn a_gateways_picture_fits_whoever_displays_it() {
+        let map = |fields: &[(&'static str, &str)]| -> HeaderMap {
+            fields
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+                .collect()
+        };
+        let variant = map(&[("vary", "accept"), ("x-longhaul", "image=low")]);
+        let original = map(&[("vary", "accept")]);
+        let (one, other) = (map(&[("accept", "image/webp,*/*")]), map(&[("accept", "image/avif,image/webp")]));
+        let script = map(&[("accept", "*/*")]);
+        assert_eq!(key(&variant, &one), key(&variant, &other));
+        assert_ne!(key(&variant, &one), key(&variant, &script));
+        assert_ne!(key(&original, &one), key(&original, &other));
     }
 
     #[test]

@@ -124,7 +124,9 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
 fn coder(load: &PageLoad, entry: u32, body: &PushBody, offers: Offers) -> Result<PushCoder, EncodeError> {
     let context = load.context();
     let length = body.length().map(ByteCount::new);
-    if let PushBody::Again(_) = body {
+    let repeats = load.plan().get(entry).map_or(0, |entry| entry.repeats);
+    if matches!(body, PushBody::Again(_)) && repeats > 1 {
+        // It may have come damaged for the coder's sake.
         let encoder = BodyEncoder::new(context.window_key, Coder::Identity, length)?;
         return Ok(PushCoder::Plain(Box::new(encoder)));
     }

@@ -1,15 +1,10 @@
 //! Which responses are in the lossy lane, and what their fields say then.
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use longhaul_http::picture;
 use longhaul_transcode::ImageLevel;
 use longhaul_types::ContentHash;
 
-/// Names what was done with a response.
-const NAME: &str = "x-longhaul";
-
 /// Whether a response is a picture that a page displays, which may be another one of the same content.
-///
-/// Where browsers say what a request is for (`Sec-Fetch-Dest`; on https and loopback) it must be an image of the page's
-/// own; elsewhere `Accept` must name WebP and not HTML. Scripts that read pictures (`*/*`) get what the origin sent.
 pub(super) fn is_lossy(
     method: &Method,
     browser: &HeaderMap,
@@ -18,24 +13,13 @@ pub(super) fn is_lossy(
 ) -> bool {
     *method == Method::GET
         && status == StatusCode::OK
-        && is_for_display(browser)
+        && picture::is_for_display(browser)
         && !browser.contains_key(header::RANGE)
         && is_picture(response)
         && !response.contains_key(header::CONTENT_ENCODING)
         && !has_directive(response, "no-transform")
         && !has_directive(browser, "no-transform")
         && !is_download(response)
-}
-
-fn is_for_display(browser: &HeaderMap) -> bool {
-    let text = |name: &str| browser.get(name).and_then(|value| value.to_str().ok());
-    match (text("sec-fetch-dest"), text("sec-fetch-mode")) {
-        (Some(destination), mode) => destination == "image" && mode == Some("no-cors"),
-        (None, _) => {
-            let accept = text("accept").unwrap_or_default();
-            accept.contains("image/webp") && !accept.contains("text/html")
-        }
-    }
 }
 
 fn is_picture(response: &HeaderMap) -> bool {
@@ -119,7 +103,7 @@ pub(super) fn rename(headers: &mut HeaderMap, variant: ContentHash, level: Image
         headers.insert(header::ETAG, tag);
     }
     if let Ok(name) = HeaderValue::try_from(format!("image={level}")) {
-        headers.insert(NAME, name);
+        headers.insert(picture::FIELD, name);
     }
     depends_on_accept(headers);
 }

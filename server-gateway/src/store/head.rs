@@ -80,6 +80,8 @@ pub(super) fn origin_head(
         }
     }
     hop::strip_response(&mut headers);
+    // Only this gateway says so.
+    headers.remove(longhaul_http::picture::FIELD);
     hop::append_via(&mut headers, version);
     let content = if bodyless {
         OriginContent::None

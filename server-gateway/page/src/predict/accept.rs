@@ -22,6 +22,8 @@ fn image(browser: Browser, document: &str) -> String {
         Browser::Chromium => chromium_image(document),
         Browser::Firefox => FIREFOX_IMAGE.to_owned(),
         Browser::Safari => SAFARI_IMAGE.to_owned(),
+        // Whoever takes WebP at all says so for pictures.
+        Browser::Other if document.contains("image/webp") => OTHER_IMAGE.to_owned(),
         Browser::Other => ANY.to_owned(),
     }
 }
@@ -41,6 +43,7 @@ fn chromium_image(document: &str) -> String {
     accept
 }
 
+const OTHER_IMAGE: &str = "image/webp,image/*,*/*;q=0.8";
 const ANY: &str = "*/*";
 const STYLE: &str = "text/css,*/*;q=0.1";
 const CHROMIUM_IMAGE_TAIL: &str = "image/svg+xml,image/*,*/*;q=0.8";

@@ -15,7 +15,7 @@ pub(crate) enum PushBody {
     Arriving(VecDeque<Bytes>, Option<BodyReader>),
     /// An HTML document that is looked through while it comes: what it refers to is announced before it.
     Document(Box<ArrivingDocument>),
-    /// Once more, whole in the cache or from the origin: uncoded, for it may have come damaged.
+    /// Once more, whole in the cache or from the origin: without base, and the second time uncoded.
     Again(BodyReader),
 }
 
