@@ -27,6 +27,8 @@ pub enum Command {
     Transport(TransportArgs),
     /// Transcodes pictures at each level, and measures bytes and nearness beside other encoders
     Images(ImagesArgs),
+    /// Codes texts of pages with each coder, and sets what the product chooses beside the best in hindsight
+    Codec(CodecArgs),
     /// Makes one self-contained HTML report of results files
     Report(ReportArgs),
     /// Lists links, pages and systems
@@ -198,6 +200,20 @@ pub enum ImageEffort {
     Standard,
     /// Measured and corrected.
     Checked,
+}
+
+/// `codec`.
+#[derive(Clone, Debug, Args)]
+pub struct CodecArgs {
+    /// Pages whose texts are taken: `reference`, names, a folder of WARC files, or FOLDER:NAME; recorded editions serve as bases of the next ones
+    #[arg(long, value_delimiter = ',', default_value = "reference")]
+    pub pages: Vec<String>,
+    /// How often each coder codes each text; the median of its times counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub runs: u32,
+    /// Where the results go; an older file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// `report`.

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod cli;
+pub mod codec;
 pub mod environment;
 pub mod images;
 pub mod job;
@@ -15,6 +16,7 @@ pub mod pages;
 pub mod run;
 pub mod select;
 pub mod state;
+mod statistics;
 pub mod system;
 pub mod transport;
 pub mod worker;
@@ -84,6 +86,9 @@ pub enum CommandError {
     /// Pictures.
     #[error(transparent)]
     Images(#[from] images::ImagesError),
+    /// Coders.
+    #[error(transparent)]
+    Codec(#[from] codec::CodecError),
     /// A report that cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Report {
@@ -129,6 +134,7 @@ fn run_command(command: &Command) -> Result<(), CommandError> {
         Command::Pages(args) => runtime.block_on(pages::pages(args)),
         Command::Transport(args) => runtime.block_on(transport::transport(args)),
         Command::Images(args) => images::images(args),
+        Command::Codec(args) => codec::codec(args),
         Command::Report(args) => report(args),
         Command::List(args) => list(args),
         Command::Worker => Ok(()),

@@ -11,12 +11,12 @@ use super::{
     pictures::{Set, Source},
     rival::{self, Encoding},
     speed::core_seconds,
-    statistics::{float, mean, quantile},
 };
 use crate::{
     cli::{ImageEffort, ImageLevel, ImagesArgs},
     environment::environment,
     print,
+    statistics::{float, mean, quantile},
 };
 
 /// One picture at one level and effort.

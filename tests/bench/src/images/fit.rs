@@ -7,9 +7,11 @@ use longhaul_transcode::{ContentKind, Effort, ImageLevel, Request, SizeClass, ca
 use super::{
     on_all_cores,
     pictures::{Set, Source},
+};
+use crate::{
+    print,
     statistics::{mean, quantile},
 };
-use crate::print;
 
 /// Qualities at which each picture is encoded; between them, scores are taken in proportion.
 const QUALITIES: &[u8] = &[8, 14, 22, 32, 44, 56, 67, 76, 84, 91, 96];

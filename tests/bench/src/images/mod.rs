@@ -4,7 +4,6 @@ mod fit;
 mod pictures;
 mod rival;
 mod speed;
-mod statistics;
 
 use std::{
     path::PathBuf,

@@ -3,12 +3,12 @@ use std::{collections::BTreeMap, fs};
 
 use longhaul_transcode::{Request, SizeClass, inspect, transcode};
 
-use super::{
-    ImageEffort,
-    pictures::Set,
+use super::{ImageEffort, pictures::Set};
+use crate::{
+    cli::ImageLevel,
+    print,
     statistics::{float, mean, quantile},
 };
-use crate::{cli::ImageLevel, print};
 
 /// What pictures of one class took, and their sizes.
 #[derive(Default)]

@@ -6,6 +6,7 @@
     reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
 )]
 
+mod codec;
 mod mistakes;
 mod pages;
 mod recorded;

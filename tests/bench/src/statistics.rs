@@ -1,7 +1,7 @@
 //! Order statistics.
 
 /// The value below which this share of the sorted values lies, between neighbours in proportion; 0 if there is none.
-pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
+pub(crate) fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let Some(last) = values.len().checked_sub(1) else {
         return 0.0;
@@ -18,7 +18,7 @@ pub(super) fn quantile(values: &mut [f64], share: f64) -> f64 {
 }
 
 /// The mean; 0 if there is no value.
-pub(super) fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / float(values.len().max(1))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     clippy::cast_precision_loss,
     reason = "counts of bytes and pictures, below 2^53"
 )]
-pub(super) fn float(count: usize) -> f64 {
+pub(crate) fn float(count: usize) -> f64 {
     count as f64
 }
 

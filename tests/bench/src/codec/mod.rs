@@ -1,0 +1,94 @@
+//! `longhaul-bench codec`: what each coder makes of texts, and how near the product's choice comes to the best one.
+mod attempt;
+mod regret;
+mod rows;
+mod tables;
+mod texts;
+
+use std::path::PathBuf;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use longhaul_codec::EncodeError;
+use longhaul_types::BitRate;
+
+use self::{rows::Measured, texts::Text};
+use crate::{CommandError, cli::CodecArgs};
+
+/// Links at which choices are looked at: GPRS, UMTS, LTE and a local network.
+const RATES: [BitRate; 4] = [
+    BitRate::kbps(40),
+    BitRate::kbps(384),
+    BitRate::kbps(10_000),
+    BitRate::kbps(1_000_000),
+];
+
+/// Coders that cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum CodecError {
+    /// Nothing to measure.
+    #[error("the pages hold no texts: --pages must name some with HTML, style sheets, scripts or data")]
+    None,
+    /// A coder failed.
+    #[error("cannot code {url}: {source}")]
+    Encode {
+        /// The text.
+        url: String,
+        /// Why.
+        source: EncodeError,
+    },
+    /// This machine tells no processor time.
+    #[error("this system does not tell a thread's processor time: {0}")]
+    Clock(nix::Error),
+    /// The results file.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Pages cannot be read, a coder fails, or results cannot be written.
+pub fn codec(args: &CodecArgs) -> Result<(), CommandError> {
+    attempt::core_time().map_err(CodecError::Clock)?;
+    let texts = texts::gather(&args.pages)?;
+    if texts.alone.is_empty() && texts.based.is_empty() {
+        return Err(CodecError::None.into());
+    }
+    if let Some(path) = &args.json {
+        rows::probe(path)?;
+    }
+    let bar = bar(texts.alone.iter().chain(&texts.based));
+    let measure = |texts: &[Text]| -> Result<Vec<Measured>, CodecError> {
+        let measured = texts.iter().map(|text| {
+            bar.set_message(text.page.clone());
+            let measured = rows::measure(text, args.runs)?;
+            bar.inc(text.body.len() as u64);
+            Ok(measured)
+        });
+        measured.collect()
+    };
+    let (alone, based) = (measure(&texts.alone)?, measure(&texts.based)?);
+    bar.finish_and_clear();
+    tables::of_coders(&alone);
+    tables::of_bases(&based, texts.unchanged);
+    if let Some(path) = &args.json {
+        rows::write(path, args.runs, &alone, &based)?;
+    }
+    Ok(())
+}
+
+/// A bar that counts bytes: long texts take longer.
+fn bar<'a>(texts: impl Iterator<Item = &'a Text>) -> ProgressBar {
+    let bytes = texts.map(|text| text.body.len() as u64).sum();
+    let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes}, {eta} left, {msg}");
+    let bar = ProgressBar::new(bytes);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
