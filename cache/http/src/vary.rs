@@ -140,7 +140,10 @@ mod tests {
         };
         let variant = map(&[("vary", "accept"), ("x-longhaul", "image=low")]);
         let original = map(&[("vary", "accept")]);
-        let (one, other) = (map(&[("accept", "image/webp,*/*")]), map(&[("accept", "image/avif,image/webp")]));
+        let (one, other) = (
+            map(&[("accept", "image/webp,*/*")]),
+            map(&[("accept", "image/avif,image/webp")]),
+        );
         let script = map(&[("accept", "*/*")]);
         assert_eq!(key(&variant, &one), key(&variant, &other));
         assert_ne!(key(&variant, &one), key(&variant, &script));
