@@ -353,6 +353,9 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
         {
             return Err(programs::ProgramError::NoImageLevels.into());
         }
+        if args.image_level.contains(&ImageLevel::Text) {
+            return Err(programs::ProgramError::NoTextLevel.into());
+        }
         if systems.contains(&System::LonghaulNopush) && !knows(&agent, "--no-push") {
             return Err(programs::ProgramError::NoPushFlag.into());
         }

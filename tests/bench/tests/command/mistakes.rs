@@ -43,7 +43,7 @@ fn unknown_names_are_answered_with_known_ones() {
 fn combinations_without_sense_are_refused() {
     let h2 = refused(&["--link", "lte", "--pages", "static", "--system", "direct-h2"]);
     assert!(h2.contains("direct-h2") && h2.contains("no HTTP/2"), "{h2}");
-    let level = refused(&["--link", "lte", "--pages", "static", "--image-level", "low"]);
+    let level = refused(&["--link", "lte", "--pages", "static", "--image-level", "text"]);
     assert!(
         level.contains("image level") || level.contains("longhaul-agent"),
         "{level}"
