@@ -157,6 +157,7 @@ impl Store {
     /// Ends the cache: everything is in its file when this returns, and nothing is stored any more.
     pub(crate) async fn close(&self) {
         if let Some(cache) = &self.0.cache {
+            self.0.writes.finished().await;
             cache.clone().close().await;
         }
     }

@@ -74,6 +74,22 @@ impl Writes {
         let _too_long = timeout(MAX_WAIT, settle).await;
     }
 
+    /// Waits until nothing is being stored, within bounds.
+    pub(super) async fn finished(&self) {
+        let finish = async {
+            loop {
+                let stored = self.stored.notified();
+                tokio::pin!(stored);
+                stored.as_mut().enable();
+                if self.lock().is_empty() {
+                    return;
+                }
+                stored.await;
+            }
+        };
+        let _too_long = timeout(MAX_WAIT, finish).await;
+    }
+
     /// Whether a URL is still what it is now can be asked with this.
     pub(super) fn epoch(&self, url: &str) -> Epoch {
         Epoch(self.bucket(url).map_or(0, |count| count.load(Relaxed)))
