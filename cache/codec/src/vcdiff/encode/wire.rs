@@ -190,7 +190,7 @@ impl Sections {
         self.single(opcode, explicit, size, Open::Copy { size, mode });
     }
 
-    /// An instruction with an opcode of its own, for now.
+    /// An instruction with an opcode of its own, until the next one joins it.
     fn single(&mut self, opcode: u8, explicit: bool, size: u32, open: Open) {
         self.instructions.push(opcode);
         self.open = Some(open).filter(|_| !explicit);
