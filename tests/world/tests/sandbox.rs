@@ -308,6 +308,10 @@ fn stay() {
     until("an adopted orphan", || {
         has_child_of_init_besides(std::process::id())
     });
+    // Only then is the inner shell reaped, and no process ends any more by itself.
+    until("the shell's end", || {
+        fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|name| name.trim_end() == "tail")
+    });
     println!(
         "{MARK}{} {} {} {}",
         of_processes.display(),
