@@ -189,16 +189,16 @@ impl Connection {
         if self.response_due.is_some() || self.path.challenge_due(now).is_some() {
             return Some(Permit::Paced(limit.min(used + PATH_PACKET)));
         }
+        let is_feedback_due = self.feedback_at().is_some_and(|at| at <= now);
+        // Data that goes a little early saves feedback a packet of its own; the mean rate stays.
         if self.prober.stalled_since.is_none()
             && self.wants_packet_now(now)
-            && self.pacer.is_open(now)
+            && (self.pacer.is_open(now) || is_feedback_due && self.pacer.is_open_soon(now))
             && let Some(credit) = self.credit_limit()
         {
             return Some(Permit::Paced(limit.min(credit)));
         }
-        self.feedback_at()
-            .is_some_and(|at| at <= now)
-            .then_some(Permit::FeedbackOnly)
+        is_feedback_due.then_some(Permit::FeedbackOnly)
     }
 
     /// Only a gateway limits what it sends to unknown addresses (7.2).

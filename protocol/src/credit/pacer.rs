@@ -66,6 +66,12 @@ impl Pacer {
         self.tokens > 0.0
     }
 
+    /// Whether the next packet is at most one packet's time early: it may take along what would need a packet of its own.
+    pub fn is_open_soon(&mut self, now: Timestamp) -> bool {
+        self.refill(now);
+        self.tokens > -FULL_PACKET
+    }
+
     /// When the next packet may go, if not now.
     pub fn opens_at(&self) -> Timestamp {
         if self.tokens > 0.0 {
