@@ -6,7 +6,7 @@ use std::{
 
 use longhaul_origin::OriginConfigError;
 use longhaul_protocol::session::Preferences;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     counters::Counters,
     direct,
     listener::{self, BindError},
+    pictures::Pictures,
     request::Context,
     session::{Gateway, GatewayConfig},
     state_dir::{AgentFile, StateDir, StateError},
@@ -68,13 +69,14 @@ impl Agent {
         let store = Store::open(&config.cache).await;
         let counters = Arc::new(Counters::default());
         let loads = Loads::new(store.clone(), Arc::clone(&counters), config.push.linger);
+        let preferences = watch::Sender::new(Preferences {
+            images: config.images,
+            ..Preferences::default()
+        });
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,
-            preferences: Preferences {
-                images: config.images,
-                ..Preferences::default()
-            },
+            preferences: preferences.subscribe(),
             state_dir: state_dir.clone(),
             store: store.clone(),
             loads: loads.clone(),
@@ -83,6 +85,7 @@ impl Agent {
             gateway,
             direct,
             fallback: config.fallback,
+            pictures: Pictures::new(preferences),
             counters,
             store,
             loads,

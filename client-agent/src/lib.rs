@@ -19,6 +19,7 @@ pub mod direct;
 mod fallback;
 pub mod listener;
 pub mod pages;
+pub mod pictures;
 pub mod request;
 pub mod session;
 pub mod state_dir;

@@ -50,6 +50,7 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
             Ok(Some(Message::Used(used))) => context.bundles.used(&used).await,
             Ok(Some(Message::Evicted(evicted))) => context.bundles.evicted(&evicted).await,
             Ok(Some(Message::Holding(holding))) => context.bundles.holding(&holding),
+            Ok(Some(Message::Preferences(preferences))) => context.bundles.context().prefer(preferences),
             Ok(Some(_)) => debug!("a message that has no place on the control stream"),
             Ok(None) | Err(_) => break,
         }

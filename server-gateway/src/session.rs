@@ -286,7 +286,8 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: 
         | Message::Ask(_)
         | Message::Used(_)
         | Message::Evicted(_)
-        | Message::Holding(_) => {
+        | Message::Holding(_)
+        | Message::Preferences(_) => {
             debug!("a stream begins with a message that does not begin one");
             incoming.refuse();
         }

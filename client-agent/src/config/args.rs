@@ -46,7 +46,7 @@ pub struct ConfigFlags {
     /// [default: unknown, measured]
     #[arg(long, value_name = "PROFILE")]
     pub link: Option<String>,
-    /// How near to the original pictures are: original, high, medium, low. Variable LONGHAUL_IMAGE_LEVEL.
+    /// How near to the original pictures are: original, high, medium, low; text: none. Variable LONGHAUL_IMAGE_LEVEL.
     /// [default: medium]
     #[arg(long, value_name = "LEVEL")]
     pub image_level: Option<String>,

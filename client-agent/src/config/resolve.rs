@@ -371,7 +371,7 @@ fn parse_image_level(text: &str) -> Result<ImageLevel, String> {
     ImageLevel::ALL
         .into_iter()
         .find(|level| level.name() == text)
-        .ok_or_else(|| format!("`{text}` is none of original, high, medium, low"))
+        .ok_or_else(|| format!("`{text}` is none of original, high, medium, low, text"))
 }
 
 fn parse_yes(text: &str) -> Result<bool, String> {

@@ -73,7 +73,7 @@ fn flags_beat_environment_beats_file() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let file = file("listen = 3128\nlink = 'fast'\nimage-level = 'text'\n[fallback]\nafter = '10'");
+    let file = file("listen = 3128\nlink = 'fast'\nimage-level = 'tiny'\n[fallback]\nafter = '10'");
     let environment = Environment::from([("LONGHAUL_CONTROL", "0.0.0.0:3129")]);
     let flags = ConfigFlags {
         invite: Some("longhaul1:abc".to_owned()),

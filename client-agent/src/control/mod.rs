@@ -1,8 +1,8 @@
 //! The control port: status page, `/status.json`, `/proxy.pac`. Loopback only.
 //!
 //! Any web page can make the browser send requests to this port, so each request is judged: its `Host` must be this
-//! port itself (a page that rebinds its own name to 127.0.0.1 sends its own name), what is not GET or HEAD must also
-//! come from this origin, and nothing has a side effect.
+//! port itself (a page that rebinds its own name to 127.0.0.1 sends its own name), and what is not GET or HEAD must
+//! also come from this origin. The one thing that can be changed is the level of pictures.
 mod status;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{net::TcpListener, time::Instant};
 
+use longhaul_protocol::session::ImageLevel;
 pub use status::{SessionStatus, Status};
 
 use crate::{
@@ -19,6 +20,9 @@ use crate::{
     listener::{accept, script, serve_http},
     request::{Context, ProxyBody},
 };
+
+/// Where the level of pictures is changed.
+pub(crate) const PICTURES: &str = "/pictures";
 
 /// What the control port shows.
 #[derive(Debug)]
@@ -77,6 +81,7 @@ impl Control {
                 Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
             "/proxy.pac" => return script(self.context.proxy),
+            PICTURES => return self.set_pictures(request),
             _ => {
                 return text(
                     StatusCode::NOT_FOUND,
@@ -94,6 +99,27 @@ impl Control {
         response
     }
 
+    /// Changes the level of pictures to that of the query, and goes back to the status page.
+    fn set_pictures<B>(&self, request: &Request<B>) -> Response<ProxyBody> {
+        let name = request
+            .uri()
+            .query()
+            .and_then(|query| query.strip_prefix("level="));
+        let level = ImageLevel::ALL
+            .into_iter()
+            .find(|level| Some(level.name()) == name);
+        let (Some(level), &Method::POST) = (level, request.method()) else {
+            let how = format!("POST {PICTURES}?level=original, high, medium, low or text");
+            return text(StatusCode::BAD_REQUEST, how);
+        };
+        self.context.pictures.set_level(level);
+        let mut response = text(StatusCode::SEE_OTHER, "the level is changed".to_owned());
+        response
+            .headers_mut()
+            .insert(header::LOCATION, HeaderValue::from_static("/"));
+        response
+    }
+
     /// How things stand; the cache's figures as they were shown last.
     pub fn status(&self) -> Status {
         Status::of(&self.context, self.address, self.started.elapsed())
@@ -107,7 +133,7 @@ enum Refusal {
     Host,
     #[error("this port answers only its own pages")]
     Origin,
-    #[error("there is nothing to change here: use GET")]
+    #[error("there is nothing to change here: use GET, or POST /pictures")]
     Method,
 }
 
@@ -130,10 +156,12 @@ fn admit<B>(own: SocketAddr, request: &Request<B>) -> Result<(), Refusal> {
         return Ok(());
     }
     let origin = single(request.headers(), &header::ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-    if origin.is_some_and(|origin| is_own_name(own, origin)) {
-        Err(Refusal::Method)
-    } else {
+    if !origin.is_some_and(|origin| is_own_name(own, origin)) {
         Err(Refusal::Origin)
+    } else if *request.method() == Method::POST && request.uri().path() == PICTURES {
+        Ok(())
+    } else {
+        Err(Refusal::Method)
     }
 }
 
@@ -208,9 +236,15 @@ mod tests {
             judge("DELETE", "/", &[host, ("origin", "null")]),
             Err(Refusal::Origin)
         );
+        let own = ("origin", "http://127.0.0.1:3129");
+        assert_eq!(judge("POST", "/", &[host, own]), Err(Refusal::Method));
+        let pictures = "/pictures?level=low";
+        assert_eq!(judge("POST", pictures, &[host]), Err(Refusal::Origin));
         assert_eq!(
-            judge("POST", "/", &[host, ("origin", "http://127.0.0.1:3129")]),
-            Err(Refusal::Method)
+            judge("POST", pictures, &[host, ("origin", "http://evil.test")]),
+            Err(Refusal::Origin)
         );
+        assert_eq!(judge("DELETE", pictures, &[host, own]), Err(Refusal::Method));
+        assert_eq!(judge("POST", pictures, &[host, own]), Ok(()));
     }
 }

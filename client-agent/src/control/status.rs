@@ -84,6 +84,8 @@ pub struct Status {
     pub bases_used: u64,
     /// Bodies that were coded against one that is not held, and were asked for again.
     pub bases_missing: u64,
+    /// How near to the original pictures are: `original`, `high`, `medium`, `low` or `text`.
+    pub image_level: String,
     /// Bytes in the cache.
     pub cache_bytes: u64,
     /// How many there may be; 0 without a cache.
@@ -175,6 +177,7 @@ impl Status {
             held_hits: counters.held_hits.get(),
             bases_used: counters.bases_used.get(),
             bases_missing: counters.bases_missing.get(),
+            image_level: context.pictures.level().name().to_owned(),
             cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),
             cache_quota: cache.map_or(0, |cache| cache.quota.bytes()),
             cache_hits: cache.map_or(0, |cache| cache.hits),

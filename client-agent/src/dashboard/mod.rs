@@ -1,16 +1,16 @@
 //! The status page: what a person wants to know, on one page without scripts or external resources.
 use std::fmt::Write as _;
 
+use longhaul_protocol::session::ImageLevel;
 use longhaul_types::{BitRate, ByteCount};
 
 use crate::{
-    control::Status,
+    control::{PICTURES, Status},
     pages::{document, escape},
 };
 
 /// Lets the page load nothing and run nothing.
-pub(crate) const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// Seconds between two loads of the page by itself.
 const REFRESH: u8 = 2;
 
@@ -25,6 +25,7 @@ pub(crate) fn html(status: &Status) -> String {
     if status.direct_in_use {
         main.push_str("<p class=wait>Pages load without the gateway, as if there were no Longhaul, until it answers again.</p>");
     }
+    pictures(&mut main, &status.image_level);
     table(&mut main, "Link", &link_rows(status));
     table(&mut main, "Data", &data_rows(status));
     table(&mut main, "Pages", &page_rows(status));
@@ -49,6 +50,27 @@ fn headline(status: &Status) -> (&'static str, &'static str) {
         "stalled" => ("wait", "The link is silent; everything waits and will go on"),
         _ => ("bad", "No connection to the gateway"),
     }
+}
+
+/// Buttons for the level of pictures, that in use pressed.
+fn pictures(main: &mut String, now: &str) {
+    main.push_str("<h2>Pictures</h2><form method=post>");
+    for level in ImageLevel::ALL {
+        let name = level.name();
+        let is_now = if name == now {
+            " disabled aria-pressed=true"
+        } else {
+            ""
+        };
+        let _infallible = write!(
+            main,
+            "<button formaction=\"{PICTURES}?level={name}\"{is_now}>{name}</button> "
+        );
+    }
+    main.push_str(
+        "</form><p>The more to the right, the less they take on the link; text: none at all. Reload a page without caches \
+         (Ctrl+Shift+R) to see its pictures as they are. HTTPS pages come as they are in any case.</p>",
+    );
 }
 
 type Row = (&'static str, String);

@@ -11,6 +11,8 @@ h1{font-size:1.45rem;line-height:1.25;margin:.3rem 0 .8rem}h2{font-size:1.05rem;
 dt{font-weight:600;margin-top:.9rem}dd{margin:0}\
 code{font:13px/1.4 ui-monospace,monospace;color:#555;overflow-wrap:anywhere}\
 table{border-collapse:collapse;width:100%}td{padding:.3rem 0;border-bottom:1px solid #8883}td+td{text-align:right}\
+button{font:inherit;padding:.25rem .8rem;border:1px solid #1c6ea4;border-radius:6px;background:none;color:inherit}\
+button:disabled{background:#1c6ea4;color:#fff}\
 footer{color:#778;font-size:.8rem;margin-top:1.6rem}a{color:#1c6ea4}\
 .ok{color:#187a3c}.wait{color:#a86400}.bad{color:#b3261e}\
 @media(prefers-color-scheme:dark){body{color:#dde3ea;background:#14181d}main{background:#1e242b}code{color:#aab}}";

@@ -28,6 +28,10 @@ impl Life {
         if !self.draft.is_lookable() {
             return self.leave(PhaseExit::LookingUnfit, Phase::Waiting);
         }
+        let (pictures, draft) = (&self.context.pictures, &self.draft);
+        if let Some(instead) = pictures.instead_of(&draft.fetch.url, &draft.headers) {
+            return self.leave(PhaseExit::LookingHidden, Phase::Over(Exit::Cached(instead)));
+        }
         let loads = self.context.loads.newest_first();
         let referer = self
             .draft

@@ -47,6 +47,7 @@ use crate::{
     counters::Counters,
     listener::ConnectionScope,
     pages::{Failure, Page},
+    pictures::Pictures,
     session::Gateway,
     store::Store,
     tunnel::WorkingHosts,
@@ -61,6 +62,8 @@ pub struct Context {
     pub direct: OriginClient,
     /// When to take that way.
     pub fallback: Fallback,
+    /// What the user wants of pictures.
+    pub pictures: Pictures,
     /// What is counted.
     pub counters: Arc<Counters>,
     /// The cache.

@@ -49,6 +49,7 @@ pub enum PhaseExit {
     LookingAlone,
     LookingPage,
     LookingUnfit,
+    LookingHidden,
     ManifestAnnounced,
     ManifestNotFound,
     ManifestTime,
@@ -81,7 +82,7 @@ pub enum PhaseExit {
 
 impl PhaseExit {
     /// All, in the order of their discriminants.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::LookingFresh,
         Self::LookingNotModified,
         Self::LookingAnnounced,
@@ -90,6 +91,7 @@ impl PhaseExit {
         Self::LookingAlone,
         Self::LookingPage,
         Self::LookingUnfit,
+        Self::LookingHidden,
         Self::ManifestAnnounced,
         Self::ManifestNotFound,
         Self::ManifestTime,
@@ -130,6 +132,7 @@ impl PhaseExit {
             Self::LookingOwned => "looking.owned",
             Self::LookingAlone => "looking.alone",
             Self::LookingPage => "looking.page",
+            Self::LookingHidden => "looking.hidden",
             Self::LookingUnfit => "looking.unfit",
             Self::ManifestAnnounced => "manifest.announced",
             Self::ManifestNotFound => "manifest.not-found",

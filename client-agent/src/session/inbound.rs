@@ -136,7 +136,10 @@ async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
         | Message::Ask(_)
         | Message::Used(_)
         | Message::Evicted(_)
-        | Message::Holding(_) => debug!("the gateway opened a stream with a message that does not open one"),
+        | Message::Holding(_)
+        | Message::Preferences(_) => {
+            debug!("the gateway opened a stream with a message that does not open one")
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use longhaul_driver::{CloseReason, LinkState};
+use longhaul_protocol::session::Message;
 use longhaul_types::UnixTime;
 use tokio::{
     net::lookup_host,
@@ -151,7 +152,7 @@ impl Keeper {
         let pages = Pages {
             loads: self.config.loads.clone(),
             cache_state: self.config.store.state_id(),
-            preferences: self.config.preferences,
+            preferences: *self.config.preferences.borrow_and_update(),
         };
         let dialled = Hop::dial(&self.config.invite, address, credentials, self.config.link, pages);
         self.keep_stamp().await;
@@ -181,6 +182,8 @@ impl Keeper {
         let mut state = hop.session().state();
         let mut tokens = hop.session().tokens();
         let mut welcome = hop.watch_welcome();
+        // Those that the session began with count as seen.
+        let mut preferences = self.config.preferences.clone();
         let token = *tokens.borrow_and_update();
         self.keep_token(token).await;
         loop {
@@ -202,6 +205,10 @@ impl Keeper {
                 changed = state.changed() => if changed.is_err() {
                     return Outcome::Served(CloseReason::Reset);
                 },
+                Ok(()) = preferences.changed() => {
+                    let now = *preferences.borrow_and_update();
+                    hop.tell(Message::Preferences(now));
+                }
                 Ok(()) = tokens.changed() => {
                     let token = *tokens.borrow_and_update();
                     self.keep_token(token).await;

@@ -39,8 +39,8 @@ pub struct GatewayConfig {
     pub invite: Invite,
     /// The hop, as far as it is known.
     pub link: Option<LinkProfile>,
-    /// What the user prefers.
-    pub preferences: Preferences,
+    /// What the user prefers, now and whenever that changes.
+    pub preferences: watch::Receiver<Preferences>,
     /// Where the newest token is kept.
     pub state_dir: StateDir,
     /// The cache, which the gateway mirrors.

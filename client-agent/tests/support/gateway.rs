@@ -244,7 +244,8 @@ impl Link {
                 | Message::Ask(_)
                 | Message::Used(_)
                 | Message::Evicted(_)
-                | Message::Holding(_) => {
+                | Message::Holding(_)
+                | Message::Preferences(_) => {
                     if let Some(script) = &self.shared.script {
                         let _ended = script.controls.send(message);
                     }

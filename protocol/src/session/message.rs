@@ -83,11 +83,13 @@ pub enum ImageLevel {
     Medium,
     /// Differences are plain, the content is clear; what is larger than the screen is scaled to it.
     Low,
+    /// None until they are asked for.
+    Text,
 }
 
 impl ImageLevel {
-    /// All, from untouched to smallest.
-    pub const ALL: [Self; 4] = [Self::Original, Self::High, Self::Medium, Self::Low];
+    /// All, from untouched to none.
+    pub const ALL: [Self; 5] = [Self::Original, Self::High, Self::Medium, Self::Low, Self::Text];
 
     /// Its name in settings.
     pub const fn name(self) -> &'static str {
@@ -96,6 +98,7 @@ impl ImageLevel {
             Self::High => "high",
             Self::Medium => "medium",
             Self::Low => "low",
+            Self::Text => "text",
         }
     }
 }
@@ -445,4 +448,5 @@ pub enum Message {
     Used(Used),
     Evicted(Evicted),
     Holding(Holding),
+    Preferences(Preferences),
 }

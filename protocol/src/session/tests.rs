@@ -152,6 +152,7 @@ proptest! {
             Message::Used(Used::new(id, 9, |entry| entry % 2 == 0)),
             Message::Evicted(Evicted { hashes: vec![[6; 6]; 3] }),
             Message::Holding(Holding { page: id, hashes: vec![[6; 6]; 3] }),
+            Message::Preferences(Preferences { images: ImageLevel::Text, ..Preferences::default() }),
             Message::Body(Body { coding: BodyCoding::Brotli, length: Some(id), offset: 0, base: None }),
             Message::Failed(Failed { fetch: id, reason: FailureReason::TlsExpired, detail: url.clone() }),
             Message::TunnelOpen(TunnelOpen { id, host: url.clone(), port: status }),

@@ -48,6 +48,11 @@ impl Destination {
         self as u8
     }
 
+    /// Whether its body is a picture.
+    pub const fn is_picture(self) -> bool {
+        matches!(self, Self::Image | Self::Icon)
+    }
+
     /// Whether its body is HTML that is looked through for what it loads.
     pub const fn is_document(self) -> bool {
         matches!(self, Self::Document | Self::Frame)

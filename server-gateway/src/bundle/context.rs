@@ -8,7 +8,7 @@ use http::HeaderMap;
 use longhaul_cache::Cache;
 use longhaul_driver::Session;
 use longhaul_page::{Destination, Viewport, predict::Templates};
-use longhaul_protocol::session::Preferences;
+use longhaul_protocol::session::{ImageLevel, Preferences};
 use longhaul_types::{BitRate, LinkProfile, PublicKey, UnixTime};
 use url::Url;
 
@@ -100,6 +100,11 @@ impl BundleContext {
             height: preferences.viewport_height.into(),
             ratio_percent: preferences.pixel_ratio_percent.into(),
         }
+    }
+
+    /// Whether the user wants pictures unasked.
+    pub(crate) fn shows_pictures(&self) -> bool {
+        lock(&self.preferences).images != ImageLevel::Text
     }
 
     /// What is wanted of pictures.

@@ -144,10 +144,16 @@ impl PageLoad {
         let wanted = references
             .into_iter()
             .filter(|reference| reference.certainty != Certainty::Unlikely)
+            .filter(|reference| self.shows_pictures() || !reference.destination.is_picture())
             .filter(|reference| !learned.is_suppressed(&reference.url, now));
         self.plan().found(wanted, referrer);
         drop(learned);
         self.wake();
+    }
+
+    /// Whether its user wants to see pictures: at the level of text only those of a page that was reloaded for them.
+    fn shows_pictures(&self) -> bool {
+        self.context.shows_pictures() || policy::reload(&self.request) == policy::Reload::Bypass
     }
 
     /// Plans what scripts of the page loaded before.

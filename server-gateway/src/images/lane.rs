@@ -1,6 +1,9 @@
 //! Which responses are in the lossy lane, and what their fields say then.
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use longhaul_http::picture;
+use longhaul_http::{
+    picture,
+    policy::{Reload, reload},
+};
 use longhaul_transcode::ImageLevel;
 use longhaul_types::ContentHash;
 
@@ -14,6 +17,8 @@ pub(super) fn is_lossy(
     *method == Method::GET
         && status == StatusCode::OK
         && picture::is_for_display(browser)
+        // Who reloads without caches wants to see the picture itself.
+        && reload(browser) != Reload::Bypass
         && !browser.contains_key(header::RANGE)
         && is_picture(response)
         && !response.contains_key(header::CONTENT_ENCODING)
@@ -78,6 +83,9 @@ pub(super) fn depends_on_accept(headers: &mut HeaderMap) {
     }
 }
 
+/// Bytes of a variant's hash in its validator.
+const TAG: usize = 6;
+
 /// The fields of the original become those of the variant, which has a validator of its own.
 pub(super) fn rename(headers: &mut HeaderMap, variant: ContentHash, level: ImageLevel, length: Option<u64>) {
     for name in [
@@ -95,7 +103,8 @@ pub(super) fn rename(headers: &mut HeaderMap, variant: ContentHash, level: Image
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    let tag: String = variant.as_bytes()[..12]
+    // It tells versions of one URL apart, and crosses the hop with each picture.
+    let tag: String = variant.as_bytes()[..TAG]
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
@@ -148,6 +157,10 @@ mod tests {
             &[PNG]
         ));
         assert!(!lossy(&[ACCEPT, ("range", "bytes=0-")], &[PNG]));
+        // A reload: the plain one, and the one without caches, which is for the original.
+        assert!(lossy(&[ACCEPT, ("cache-control", "max-age=0")], &[PNG]));
+        assert!(!lossy(&[ACCEPT, ("cache-control", "no-cache")], &[PNG]));
+        assert!(!lossy(&[ACCEPT, ("pragma", "no-cache")], &[PNG]));
         // What the origin does not want touched, or is no raster.
         assert!(!lossy(
             &[ACCEPT],

@@ -58,9 +58,10 @@ impl Wish {
     pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>) -> Self {
         Self {
             level: match preferences.images {
-                session::ImageLevel::Original => ImageLevel::Original,
                 session::ImageLevel::High => ImageLevel::High,
                 session::ImageLevel::Medium => ImageLevel::Medium,
+                // At the level of text a picture is loaded only if the user wants to see it, then as it is.
+                session::ImageLevel::Original | session::ImageLevel::Text => ImageLevel::Original,
                 session::ImageLevel::Low => ImageLevel::Low,
             },
             viewport: Viewport {

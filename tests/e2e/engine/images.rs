@@ -3,7 +3,10 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use jpeg_encoder::{ColorType, Encoder};
-use longhaul_tests::{client::RawResponse, origin::Origin};
+use longhaul_tests::{
+    client::{RawResponse, ask},
+    origin::Origin,
+};
 use longhaul_types::BitRate;
 
 use super::{answer, body, both, hits, origin, sent, visitor::Visitor};
@@ -126,6 +129,10 @@ async fn displayed_pictures_become_smaller_and_nothing_else_does() -> Result<()>
     ];
     let again = visitor.fetch(PICTURE, DISPLAYED, &again).await?;
     assert_eq!((again.status, again.body.len()), (304, 0));
+    let wanted = visitor
+        .object(PAGE, PICTURE, &[("Cache-Control", "no-cache")])
+        .await?;
+    assert!(body(&wanted) == original.as_slice(), "reloaded without caches");
     Ok(())
 }
 
@@ -141,5 +148,52 @@ async fn each_device_has_its_level_and_the_work_is_done_once() -> Result<()> {
     let other = Visitor::new(second.address()).object(PAGE, PICTURE, &[]).await?;
     assert!(body(&other) == original.as_slice());
     assert_eq!(hits(&origin, "/a.jpg"), 1, "the gateway had it");
+    Ok(())
+}
+
+/// Presses a button of the status page.
+async fn choose(pair: &Pair, level: &str) -> Result<()> {
+    let control = pair.control()?;
+    let pressed = format!(
+        "POST /pictures?level={level} HTTP/1.1\r\nHost: {control}\r\nOrigin: http://{control}\r\nContent-Length: 0\r\n\
+         Connection: close\r\n\r\n"
+    );
+    let response = ask(control, pressed).await?;
+    assert_eq!((response.status, field(&response, "location")), (303, "/"));
+    assert_eq!(pair.status().await?["image_level"], level);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_first_then_the_pictures_that_are_asked_for() -> Result<()> {
+    let (origin, original) = gallery().await?;
+    let pair = Pair::start(at(both(&origin), "text")).await?;
+    let visitor = Visitor::new(pair.proxy());
+    let visit = visitor.visit(PAGE, &[PICTURE]).await?;
+    assert_eq!(visit.page.status, 200);
+    let hidden = visit.object(PICTURE);
+    assert_eq!((hidden.status, hidden.body.len()), (204, 0));
+    assert_eq!(field(hidden, "x-longhaul"), "image=text");
+    assert_eq!(hits(&origin, "/a.jpg"), 0, "nobody asked for it");
+    let status = pair.status().await?;
+    assert_eq!(status["exits"]["looking.hidden"], 1);
+    // The page is reloaded without caches: with its pictures, as they are.
+    let reload = [("Cache-Control", "no-cache"), ("Pragma", "no-cache")];
+    let page = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8";
+    assert_eq!(visitor.fetch(PAGE, page, &reload).await?.status, 200);
+    let asked = visitor.object(PAGE, PICTURE, &reload).await?;
+    assert!(body(&asked) == original.as_slice(), "asked for");
+    // Another level, while the session goes on.
+    choose(&pair, "low").await?;
+    let another = |n: u8| format!("http://site.test/another.jpg?{n}");
+    let mut smaller = visitor.object(PAGE, &another(0), &[]).await?;
+    for n in 1..20 {
+        // The agent says so on its control stream, which a request may overtake.
+        if field(&smaller, "x-longhaul").is_empty() {
+            smaller = visitor.object(PAGE, &another(n), &[]).await?;
+        }
+    }
+    assert_smaller(&smaller, &original);
+    choose(&pair, "original").await?;
     Ok(())
 }

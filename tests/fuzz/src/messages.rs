@@ -157,7 +157,8 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Ask(_)
             | Message::Used(_)
             | Message::Evicted(_)
-            | Message::Holding(_) => continue,
+            | Message::Holding(_)
+            | Message::Preferences(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {

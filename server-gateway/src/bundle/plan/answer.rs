@@ -1,5 +1,5 @@
 //! Responses of entries: what their heads say, and what becomes of their bodies.
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 use longhaul_protocol::session::{EntryBody, EntryHead, HeaderField, Record, Scope, Withdrawal};
 use longhaul_types::ContentHash;
 
@@ -71,7 +71,7 @@ impl Plan {
             vary: answer.vary,
             cookie: answer.cookie,
             body,
-            fields: fields(&answer.headers),
+            fields: fields(&answer.headers, body),
         }));
         if let (EntryBody::Pushed { .. }, AnswerBody::Known { hash, .. }) = (body, answer.body) {
             self.by_hash.insert(hash, entry);
@@ -164,9 +164,11 @@ impl Plan {
     }
 }
 
-fn fields(headers: &HeaderMap) -> Vec<HeaderField> {
+/// The fields for the manifest. The length of a body is told by `body`, or by the body itself.
+fn fields(headers: &HeaderMap, body: EntryBody) -> Vec<HeaderField> {
     headers
         .iter()
+        .filter(|(name, _)| body == EntryBody::None || **name != header::CONTENT_LENGTH)
         .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
         .collect()
 }

@@ -21,8 +21,10 @@ pub enum ProgramError {
     /// It is an older one.
     #[error("this version's agent knows no image levels; use --image-level original")]
     NoImageLevels,
-    /// It has no way to ask for a picture later.
-    #[error("this version's agent has no image level `text`; use high, medium or low")]
+    /// A page without its pictures is not the same page.
+    #[error(
+        "image level `text` loads no pictures, so its loads compare with no other; use high, medium or low"
+    )]
     NoTextLevel,
     /// It is an older one.
     #[error("this version's agent has no --no-push; leave `longhaul-nopush` away")]
