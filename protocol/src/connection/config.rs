@@ -19,7 +19,7 @@ pub struct TransportConfig {
     pub stream_window: ByteCount,
     /// Streams that the peer may have open. At least [`EARLY_STREAMS`].
     pub max_streams: u64,
-    /// The largest UDP payload that is sent and received (transport.md 1).
+    /// The largest UDP payload that is sent and received (transport.md 1 and 7.5). The default is that of Ethernet.
     pub max_udp_payload: u16,
     /// Received data in memory, of all streams together: credit shrinks as it fills.
     pub receive_buffer: ByteCount,
@@ -44,7 +44,7 @@ impl TransportConfig {
         Self {
             stream_window: ByteCount::mib(8),
             max_streams: 256,
-            max_udp_payload: 1252,
+            max_udp_payload: 1472,
             receive_buffer: ByteCount::mib(16),
             send_buffer: ByteCount::mib(8),
             send_buffer_total: ByteCount::mib(16),

@@ -3,11 +3,13 @@
 //! Without I/O: time is an argument, what is to be sent is polled. The endpoint drives it; users open, write and read streams.
 mod config;
 mod deadline;
+mod mtu;
 mod path;
 mod probe;
 mod receive;
 mod stats;
 mod timer;
+mod transit;
 mod transmit;
 mod user;
 
@@ -22,9 +24,11 @@ pub use stats::{ConnectionStats, State};
 pub use user::EarlyData;
 
 use self::{
+    mtu::PathMtu,
     path::Path,
     probe::Prober,
     timer::{Timer, Timers},
+    transit::Transit,
 };
 use crate::{
     credit::{Controller, Pacer, initial_grant},
@@ -37,6 +41,7 @@ use crate::{
 
 /// IPv4 and UDP headers: part of a packet's size for credit and pacing (transport.md 6).
 const IP_UDP_HEADERS: u64 = 28;
+const UDP_IPV4: usize = 28;
 /// Over IPv6 a packet holds 20 bytes less (transport.md 1).
 const IPV6_EXTRA: usize = 20;
 /// Added to the probe timeout for timers of 1 ms and scheduling (transport.md 5.3).
@@ -128,7 +133,8 @@ pub struct Connection {
     life: Life,
     confirmed: bool,
     path: Path,
-    max_payload: usize,
+    mtu: PathMtu,
+    transit: Transit,
     streams: Streams,
     replay: ReplayWindow,
     gaps: GapList,
@@ -183,7 +189,8 @@ impl Connection {
             life: Life::Open,
             confirmed: false,
             path: Path::new(remote, validation),
-            max_payload: largest_payload(config.max_udp_payload, remote),
+            mtu: path_mtu(config.max_udp_payload.into(), remote),
+            transit: Transit::default(),
             streams: Streams::new(role, config.stream_limits()),
             replay: ReplayWindow::default(),
             gaps: GapList::default(),
@@ -287,7 +294,7 @@ impl Connection {
         self.streams
             .set_peer(parameters.stream_window.bytes(), parameters.max_streams);
         let payload = parameters.max_udp_payload.min(self.config.max_udp_payload);
-        self.max_payload = largest_payload(payload, self.path.remote);
+        self.mtu = path_mtu(payload.into(), self.path.remote);
     }
 
     /// Agent: RESP has come.
@@ -311,7 +318,7 @@ impl Connection {
         self.apply_parameters(&parameters);
         if early == EarlyOutcome::Rejected {
             let report = self.book.lose_all();
-            self.apply_report(report);
+            self.apply_report(now, report);
         }
         self.streams.release();
         self.heard(now);
@@ -320,7 +327,8 @@ impl Connection {
     }
 
     /// Tells the streams what a report said.
-    fn apply_report(&mut self, report: Report) {
+    fn apply_report(&mut self, now: Timestamp, report: Report) {
+        self.mtu.on_report(now, self.resumed_at, &report, IP_UDP_HEADERS);
         for content in report.acked {
             match content {
                 SentContent::Data { stream, range, fin } => self.streams.on_data_acked(stream, range, fin),
@@ -444,9 +452,11 @@ const MIN_BUDGET: u64 = 120;
 /// Events about tokens and addresses that wait for the user; a peer that sends more is not worth listening to.
 const MAX_EVENTS: usize = 256;
 
-fn largest_payload(payload: u16, remote: SocketAddr) -> usize {
+/// A path to `remote` between ends that take this UDP payload.
+fn path_mtu(limit: usize, remote: SocketAddr) -> PathMtu {
     let family = if remote.is_ipv4() { 0 } else { IPV6_EXTRA };
-    usize::from(payload).min(crate::wire::MAX_UDP_PAYLOAD - family)
+    let base = limit.min(crate::wire::MAX_UDP_PAYLOAD - family);
+    PathMtu::new(base, limit, UDP_IPV4 + family)
 }
 
 #[expect(

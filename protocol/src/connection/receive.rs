@@ -3,7 +3,9 @@ use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::Timestamp;
 
-use super::{Connection, IP_UDP_HEADERS, Keys, Life, STALL_PATIENCE, TAIL_SLACK, path::Path};
+use super::{
+    Connection, IP_UDP_HEADERS, Keys, Life, STALL_PATIENCE, TAIL_SLACK, path::Path, transit::Transit,
+};
 use crate::{
     credit::{FULL_PACKET, PacketSample},
     endpoint::{CloseReason, Event},
@@ -49,6 +51,8 @@ struct Incoming {
     stamp: Stamp,
     activity: Activity,
     early: bool,
+    /// The path held it back.
+    is_late: bool,
 }
 
 impl Connection {
@@ -63,6 +67,7 @@ impl Connection {
             stamp,
             activity: Activity::More,
             early: true,
+            is_late: false,
         };
         self.owed.echo = Some((stamp, now));
         self.take_frames(now, packet, Arrival::InOrder, frames);
@@ -112,6 +117,7 @@ impl Connection {
             stamp,
             activity: header.activity,
             early: header.keys == KeySpace::Early,
+            is_late: self.transit.is_late(now, stamp, self.rtt.smoothed()),
         };
         let silence = now.saturating_since(self.heard_at);
         self.heard(now);
@@ -136,7 +142,7 @@ impl Connection {
         if self.path.remote.ip() != located_at && matches!(self.life, Life::Open) {
             // After the report that came with it: the rest is on the way to the old address, and must not hold credit.
             let report = self.book.lose_all();
-            self.apply_report(report);
+            self.apply_report(now, report);
             self.pacer.drain(now);
         }
         self.rearm(now);
@@ -174,8 +180,8 @@ impl Connection {
             let mut data = [0; 8];
             data.copy_from_slice(&digest.as_bytes()[..8]);
             self.path = Path::moved(remote, data, now);
-            self.max_payload =
-                super::largest_payload(u16::try_from(self.max_payload).unwrap_or(u16::MAX), remote);
+            self.mtu = super::path_mtu(self.mtu.limit(), remote);
+            self.transit = Transit::default();
             self.notify(Event::Moved);
             // A NAT that gave another port is the same path; another address is another one.
             if !same_host {
@@ -255,7 +261,7 @@ impl Connection {
         match frame {
             Frame::Pad => return Ok(false),
             Frame::Feedback(feedback) => {
-                self.take_feedback(now, packet.number, &feedback);
+                self.take_feedback(now, packet, &feedback);
                 return Ok(false);
             }
             Frame::Forward { distance } => {
@@ -308,7 +314,8 @@ impl Connection {
     }
 
     /// Takes the report and the grant of the peer (transport.md 5.1, 5.3, 6).
-    fn take_feedback(&mut self, now: Timestamp, number: u64, feedback: &Feedback) {
+    fn take_feedback(&mut self, now: Timestamp, packet: Incoming, feedback: &Feedback) {
+        let number = packet.number;
         if self.granted.by.is_some_and(|by| number < by) {
             return;
         }
@@ -332,7 +339,7 @@ impl Connection {
                 .on_sample(now, elapsed.saturating_sub(hold).max(Duration::from_micros(100)));
         }
         let mut progress = report.progress;
-        self.apply_report(report);
+        self.apply_report(now, report);
         self.granted.credit = feedback.credit;
         self.granted.rate = feedback
             .rate
@@ -348,10 +355,13 @@ impl Connection {
         let packet_time = Duration::from_secs_f64((FULL_PACKET / rate).min(5.0));
         // The receiver waited for longer, with the jitter that it sees; what differs is how well both know the rate.
         let margin = TAIL_SLACK.max(packet_time * 3 / 4);
-        if hold > margin {
+        // What a link held back says what was missing before it handed over the rest.
+        let was_held = packet.is_late
+            && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
+        if hold > margin && !was_held {
             let tail = self.book.lose_tail(hold, margin, sent_largest, rate);
             progress |= tail.progress;
-            self.apply_report(tail);
+            self.apply_report(now, tail);
         }
         if progress {
             self.prober.on_progress(now);

@@ -65,6 +65,8 @@ pub struct ConnectionStats {
     pub receive_buffered: ByteCount,
     /// Data that is not acknowledged.
     pub send_buffered: ByteCount,
+    /// The largest UDP payload that the path is known to take.
+    pub path_payload: usize,
     /// Entries in the book of sent packets and gaps in the list of missing ones.
     pub bookkeeping: (usize, usize),
 }
@@ -85,6 +87,7 @@ impl Connection {
             stalled_since: self.prober.stalled_since,
             receive_buffered: ByteCount::new(self.streams.recv_buffered()),
             send_buffered: ByteCount::new(self.streams.send_buffered()),
+            path_payload: self.mtu.payload(),
             bookkeeping: (self.book.len(), self.gaps.count()),
             ..self.stats
         }

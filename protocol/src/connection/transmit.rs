@@ -115,9 +115,13 @@ impl Connection {
 
     fn transmit_open(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let permit = self.permit(now, out.len())?;
-        let feedback = self.feedback_at().is_some_and(|at| at <= now) || self.should_piggyback(now);
+        // Behind a stall the peer must not guess what arrived before it.
+        let after_stall = matches!(permit, Permit::Probe(_)) && self.owed.echo.is_some();
+        let feedback =
+            self.feedback_at().is_some_and(|at| at <= now) || self.should_piggyback(now) || after_stall;
         let limit = match permit {
-            Permit::Paced(limit) | Permit::Probe(limit) => limit,
+            Permit::Paced(limit) => self.mtu_probe(now, limit, out).unwrap_or(limit),
+            Permit::Probe(limit) => limit,
             Permit::FeedbackOnly => self.datagram_limit(),
         };
         let number = self.book.next_number();
@@ -163,8 +167,27 @@ impl Connection {
         if eliciting {
             self.on_asking(now, activity, (out.len() - start) as u64);
         }
-        self.on_sent(now, permit, (out.len() - start) as u64, eliciting, contents);
+        let size = out.len() - start;
+        if size > self.mtu.payload() {
+            self.mtu.on_probe(size);
+        }
+        self.on_sent(now, permit, size as u64, eliciting, contents);
         Some(self.path.remote)
+    }
+
+    /// The size of a packet that finds out whether the path takes larger ones (7.5): only data that fills it is worth that.
+    fn mtu_probe(&self, now: Timestamp, limit: usize, out: &[u8]) -> Option<usize> {
+        let size = self.mtu.candidate(now)?;
+        let sendable = self.streams.sendable(self.streams.next_sender()?);
+        let credit = self.granted.credit.saturating_sub(self.book.outstanding());
+        let is_free = matches!(self.keys, Keys::Full { .. })
+            && limit == self.mtu.payload()
+            && out.is_empty()
+            && !self.pad_due
+            && self.path_budget() >= size as u64
+            && credit >= size as u64 + IP_UDP_HEADERS
+            && sendable >= size as u64;
+        is_free.then_some(size)
     }
 
     /// Whether, and how large, a packet may go now.
@@ -172,7 +195,7 @@ impl Connection {
         if matches!(self.keys, Keys::Early { .. }) {
             let open = self.can_send_early() && self.streams.has_output() && self.pacer.is_open(now);
             let limit = open.then(|| self.credit_limit()).flatten()?;
-            return Some(Permit::Paced(limit.min(self.max_payload)));
+            return Some(Permit::Paced(limit.min(self.mtu.payload())));
         }
         let limit = self.datagram_limit();
         if limit < used + self.header_len() + STAMP_LEN + TAG_LEN + FEEDBACK_LEN {
@@ -219,7 +242,7 @@ impl Connection {
         };
         usize::try_from(budget)
             .unwrap_or(usize::MAX)
-            .min(self.max_payload)
+            .min(self.mtu.payload())
     }
 
     /// Whether something waits that needs a packet of its own.
@@ -243,9 +266,9 @@ impl Connection {
     /// UDP payload that credit allows, if that is worth a packet: a full one, or all that waits.
     fn credit_limit(&self) -> Option<usize> {
         let left = self.granted.credit.saturating_sub(self.book.outstanding());
-        let full = self.max_payload as u64 + IP_UDP_HEADERS;
+        let full = self.mtu.payload() as u64 + IP_UDP_HEADERS;
         if left >= full {
-            return Some(self.max_payload);
+            return Some(self.mtu.payload());
         }
         let waiting = self
             .streams
@@ -356,7 +379,7 @@ impl Connection {
         }
         // A hole must always be fillable, or a full buffer would never empty; else a full buffer stops the sender.
         let least = if self.streams.has_holes() || self.room() > 0 {
-            2 * self.max_payload as u64 + 64
+            2 * self.mtu.payload() as u64 + 64
         } else {
             0
         };
@@ -426,7 +449,7 @@ impl Connection {
         self.pad_due = false;
         let affordable = usize::try_from(whole(self.granted.rate * PADDING_TIME)).unwrap_or(usize::MAX);
         let size = affordable
-            .clamp(PADDED_LEAST, self.max_payload)
+            .clamp(PADDED_LEAST, self.mtu.payload())
             .min(packet.end + TAG_LEN - start);
         let end = (start + size).saturating_sub(TAG_LEN);
         if packet.out.len() < end {

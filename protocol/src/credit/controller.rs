@@ -12,7 +12,6 @@ use super::{
 };
 use crate::wire::{Activity, Stamp};
 
-const M: f64 = FULL_PACKET;
 /// The pacing rate above W/(E + Qh/2): the window, not the pacer, limits a bulk transfer.
 const PACING_GAIN: f64 = 1.25;
 /// Least share of the believed capacity at which the sender is paced.
@@ -78,6 +77,8 @@ struct Cut {
 #[derive(Clone, Debug)]
 pub struct Controller {
     reverse: Option<BitRate>,
+    /// m: the largest packet that came, at least what every path takes.
+    packet: f64,
     window: f64,
     start_window: f64,
     phase: Phase,
@@ -104,6 +105,7 @@ impl Controller {
         let rtt = profile.map_or(0.3, |profile| profile.rtt.as_secs_f64().min(10.0));
         Self {
             reverse,
+            packet: FULL_PACKET,
             window,
             start_window: window,
             phase: if rate.is_some() {
@@ -133,7 +135,7 @@ impl Controller {
 
     /// s: the time of a full packet at the believed capacity.
     pub fn packet_time(&self) -> Duration {
-        Duration::from_secs_f64((M / self.rate.capacity.max(1.0)).min(2.0))
+        Duration::from_secs_f64((self.packet / self.rate.capacity.max(1.0)).min(2.0))
     }
 
     /// E: the round trip of an empty link, with the feedback's interval and the packet's own time.
@@ -144,8 +146,8 @@ impl Controller {
     /// Qh: the queue that is aimed at, in seconds (credit.md 5).
     fn target(&self, now: Timestamp, q: f64) -> f64 {
         let cv = self.rate.variability();
-        let s = M * (self.empty_loop() + q) / self.window;
-        let n = self.window / M;
+        let s = self.packet * (self.empty_loop() + q) / self.window;
+        let n = self.window / self.packet;
         let base = (0.8 * self.rtt).min(0.06).max(0.25 * self.rtt) + (0.2 * cv).min(0.08);
         let target = (base * (100.0 / n).powf(0.17).clamp(0.6, 2.0)).min(0.6);
         let target = target
@@ -171,9 +173,10 @@ impl Controller {
             .map_or(f64::INFINITY, |at| now.saturating_since(at).as_secs_f64() + 0.01);
         #[expect(clippy::cast_precision_loss, reason = "packets are small")]
         let (size, lost) = (sample.size as f64, sample.lost as f64);
+        self.packet = self.packet.max(size);
         let byte_time = match self.phase {
             Phase::Doubling => 0.0,
-            Phase::Steady => 1.0 / self.rate.capacity.max(M),
+            Phase::Steady => 1.0 / self.rate.capacity.max(self.packet),
         };
         self.delay
             .on_packet(now, sample.stamp, size, byte_time, self.rtt, newest);
@@ -221,8 +224,8 @@ impl Controller {
         if self.backlog_since.is_none() {
             if silence > (4.0 * self.rtt).max(0.5) {
                 let share = (1.0 - 2.0 * self.rate.variability()).clamp(0.7, 1.0);
-                let idle = share * self.rate.capacity * self.empty_loop() + 2.0 * M;
-                self.window = self.window.min(idle.max(10.0 * M));
+                let idle = share * self.rate.capacity * self.empty_loop() + 2.0 * self.packet;
+                self.window = self.window.min(idle.max(10.0 * self.packet));
                 self.delay.forget_recent();
                 self.resumed_at = None;
             }
@@ -233,7 +236,7 @@ impl Controller {
             let target = self.target(now, 0.0);
             self.window = self
                 .window
-                .min((self.rate.max() * (self.empty_loop() + target)).max(4.0 * M));
+                .min((self.rate.max() * (self.empty_loop() + target)).max(4.0 * self.packet));
             self.delay.forget_recent();
             self.resumed_at = Some(now);
             self.hold = now + Duration::from_secs_f64(self.rtt);
@@ -279,9 +282,9 @@ impl Controller {
     }
 
     fn double(&mut self, f: f64, q: f64, qh: f64, e: f64, heavy: bool) {
-        let r = self.rate.current.max(2.0 * M / e);
+        let r = self.rate.current.max(2.0 * self.packet / e);
         if q > 0.5 * qh || heavy {
-            self.window = (r * (e + 0.33 * qh)).max(2.0 * M);
+            self.window = (r * (e + 0.33 * qh)).max(2.0 * self.packet);
             self.phase = Phase::Steady;
             self.rate.capacity = self.rate.max();
         } else if self.backlog_since.is_some() {
@@ -307,7 +310,7 @@ impl Controller {
         } else {
             self.cut.nofall = 0;
         }
-        self.window = self.window.min(to.max(2.0 * M).max(least));
+        self.window = self.window.min(to.max(2.0 * self.packet).max(least));
         self.hold = now + Duration::from_secs_f64(e + 1.1 * q);
         self.cut.at = now;
         self.cut.queue = q;
@@ -317,9 +320,9 @@ impl Controller {
     /// GROW, with the ramp.
     fn grow(&mut self, now: Timestamp, f: f64, q: f64, qh: f64, e: f64, cv: f64) {
         let before = self.window;
-        let n = self.window / M;
-        let mut step = f * 0.5 * M * n.sqrt() * (1.0 + 4.0 * cv);
-        let s = M * (e + q) / self.window;
+        let n = self.window / self.packet;
+        let mut step = f * 0.5 * self.packet * n.sqrt() * (1.0 + 4.0 * cv);
+        let s = self.packet * (e + q) / self.window;
         if q < (0.3 * qh).min((2.0 * s).max(0.004).max(0.05 * self.rtt)) {
             let since = *self.ramp.low_since.get_or_insert(now);
             let extra = now.saturating_since(since).as_secs_f64() / self.rtt - 5.0;
@@ -329,7 +332,7 @@ impl Controller {
         } else {
             self.ramp = Ramp::default();
         }
-        let bound = 2.0 * self.rate.max() * (e + qh) + 4.0 * M;
+        let bound = 2.0 * self.rate.max() * (e + qh) + 4.0 * self.packet;
         self.window = (self.window + step).min(bound.max(before));
     }
 
@@ -366,7 +369,7 @@ impl Controller {
         match self.loss.judge(now, t, q, qh) {
             Verdict::Ordinary => false,
             Verdict::Heavy { shallow } => {
-                let to = (0.85 * self.rate.current * e).max(2.0 * M);
+                let to = (0.85 * self.rate.current * e).max(2.0 * self.packet);
                 self.window = self.window.min(to);
                 self.hold = self.hold.max(now + Duration::from_secs_f64(t));
                 if shallow {
@@ -402,6 +405,7 @@ impl Controller {
     /// The path changed: delays, rates and losses of the old one mean nothing. W goes back to its start.
     pub fn on_path_change(&mut self) {
         self.window = self.window.min(self.start_window);
+        self.packet = FULL_PACKET;
         self.delay = DelayMeter::default();
         self.rate = RateMeter::new(self.rate.capacity);
         self.loss = LossMeter::default();

@@ -14,7 +14,7 @@ use crate::{
 
 /// The tail rule is for the end of a message: when more packets than this are missing the link has gone, and probes find out
 /// when it is back.
-const MAX_TAIL: u64 = 32;
+const MAX_TAIL: usize = 32;
 
 /// What a packet carried that matters after it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,10 @@ pub struct Report {
     pub acked_packets: u64,
     /// Counted packets lost.
     pub lost_packets: u64,
+    /// The size of the largest acknowledged packet.
+    pub largest_acked: Option<u64>,
+    /// When lost packets were sent, and their sizes.
+    pub lost_sizes: Vec<(Timestamp, u64)>,
     /// Whether the feedback told anything new.
     pub progress: bool,
 }
@@ -181,6 +185,7 @@ impl SentBook {
             } else if let Some(packet) = self.take(number) {
                 report.progress = true;
                 report.acked_packets += 1;
+                report.largest_acked = report.largest_acked.max(Some(packet.size));
                 report.acked.extend(packet.contents);
             }
         }
@@ -199,6 +204,7 @@ impl SentBook {
         if let Some(packet) = self.take(number) {
             report.progress = true;
             report.lost_packets += 1;
+            report.lost_sizes.push((packet.at, packet.size));
             report.lost.extend(packet.contents);
         }
     }
@@ -219,7 +225,10 @@ impl SentBook {
             Some(round) if round.0 == largest => round,
             _ => (largest, self.next_number()),
         };
-        if end - largest > MAX_TAIL {
+        // Probes take numbers, too, but each carries what the one before did.
+        let missing = (largest + 1).max(self.base)..end;
+        let missing = missing.filter(|number| self.entry(*number).is_some());
+        if missing.take(MAX_TAIL + 1).count() > MAX_TAIL {
             return report;
         }
         for number in (largest + 1).max(self.base)..end {

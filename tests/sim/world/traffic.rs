@@ -78,7 +78,7 @@ impl World {
                 return;
             };
             assert_eq!(transmit.len, buf.len());
-            assert!(transmit.len <= 1252, "a datagram of {} bytes", transmit.len);
+            assert!(transmit.len <= 1472, "a datagram of {} bytes", transmit.len);
             side.packet_numbers.check(user, &buf);
             // A gateway that forgot the session answers late packets with RESET.
             let reset = buf.first() == Some(&RESET);

@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod faults;
+mod path_mtu;
 mod transfers;
 
 /// xorshift64*: tests need repeatable noise, not quality.
@@ -44,6 +45,8 @@ struct Link {
     rate: u64,
     delay: Duration,
     queue: u64,
+    /// Larger packets vanish.
+    mtu: u64,
     loss: f64,
     reorder: f64,
     duplicate: f64,
@@ -66,6 +69,7 @@ impl Link {
             rate,
             delay: Duration::from_millis(delay_ms),
             queue,
+            mtu: 1500,
             loss: 0.0,
             reorder: 0.0,
             duplicate: 0.0,
@@ -84,7 +88,7 @@ impl Link {
     fn carry(&mut self, now: Timestamp, datagram: Vec<u8>, noise: &mut Noise) -> Vec<(Timestamp, Vec<u8>)> {
         let size = datagram.len() as u64 + IP_UDP_HEADERS;
         let waiting = ByteCount::new(0) + BitRate::bps(self.rate) * self.free_at.saturating_since(now);
-        if waiting.bytes() + size > self.queue {
+        if size > self.mtu || waiting.bytes() + size > self.queue {
             self.dropped += 1;
             return Vec::new();
         }
@@ -191,7 +195,7 @@ impl Pair {
                     assert!(datagram.is_empty());
                     break;
                 }
-                assert!(datagram.len() <= 1252);
+                assert!(datagram.len() <= 1472);
                 let link = if up { &mut self.up } else { &mut self.down };
                 for (at, datagram) in link.carry(self.now, datagram, &mut self.noise) {
                     self.sequence += 1;

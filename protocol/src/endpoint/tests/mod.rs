@@ -20,7 +20,7 @@ use crate::{
     connection::EarlyData,
     crypto::{EpochKeys, ResetKey},
     streams::{Priority, ReadError, ReadOutcome},
-    wire::{EarlyOutcome, MAX_UDP_PAYLOAD},
+    wire::EarlyOutcome,
 };
 
 const AGENT_KEY: SecretKey = SecretKey::from_bytes([0x11; 32]);
@@ -246,7 +246,7 @@ impl Pair {
                     break;
                 };
                 assert_eq!(transmit.len, buf.len());
-                assert!(buf.len() <= MAX_UDP_PAYLOAD);
+                assert!(buf.len() <= 1472);
                 let (source, expected) = match side {
                     Side::Agent => (self.agent_address, self.gateway_address),
                     Side::Gateway => (self.gateway_address, transmit.remote),

@@ -1,0 +1,259 @@
+//! How large a datagram the path takes (transport.md 7.5): the search of RFC 8899 with data in the probes, and black holes.
+use std::time::Duration;
+
+use longhaul_types::Timestamp;
+
+use crate::recovery::Report;
+
+/// MTUs of paths, the largest first: Ethernet, PPPoE, GTP with IPsec, WireGuard, PPTP and L2TP, nested tunnels.
+const MTUS: [usize; 6] = [1500, 1492, 1440, 1420, 1380, 1340];
+/// Attempts at a size. A third would repair the wrong conclusion from two random losses, at the price of a third delay
+/// on paths that are narrow.
+const ATTEMPTS: u8 = 2;
+/// Pause after a lost probe, doubled each time: its data came late, and a page should bear that once.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Large packets lost in a row, none arriving in between, that are a black hole. Fading links lose more in a row, but then
+/// small packets as well, and the search begins anew soon.
+const BLACK_HOLE: u32 = 6;
+/// Pause after a black hole.
+const HOLE_PAUSE: Duration = Duration::from_secs(60);
+
+/// The search on one path.
+#[derive(Clone, Debug)]
+pub(super) struct PathMtu {
+    /// IP and UDP headers of this path's family.
+    headers: usize,
+    /// UDP payload that every path takes.
+    base: usize,
+    /// UDP payload that both ends take.
+    limit: usize,
+    /// UDP payload that the path is known to take.
+    current: usize,
+    /// The place in [`MTUS`] of the next size to try.
+    next: usize,
+    attempts: u8,
+    /// The probe on its way.
+    probe: Option<usize>,
+    /// No probe before.
+    not_before: Timestamp,
+    pause: Duration,
+    /// Packets above `base` lost since one arrived.
+    lost: u32,
+}
+
+impl PathMtu {
+    /// A path of which nothing is known. `base` is what every path takes, `limit` what both ends take, in bytes of UDP
+    /// payload; `headers` those of IP and UDP.
+    pub(super) const fn new(base: usize, limit: usize, headers: usize) -> Self {
+        Self {
+            headers,
+            base,
+            limit,
+            current: base,
+            next: 0,
+            attempts: 0,
+            probe: None,
+            not_before: Timestamp::ZERO,
+            pause: FIRST_PAUSE,
+            lost: 0,
+        }
+    }
+
+    /// The largest UDP payload that the path is known to take.
+    pub(super) const fn payload(&self) -> usize {
+        self.current
+    }
+
+    /// The largest UDP payload that both ends take.
+    pub(super) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The UDP payload of a probe that may go now, if there is more to find out.
+    pub(super) fn candidate(&self, now: Timestamp) -> Option<usize> {
+        if self.probe.is_some() || now < self.not_before {
+            return None;
+        }
+        self.size(self.next)
+    }
+
+    /// The size at a place of the table, if it is more than what is known, and not more than the ends take: the first place
+    /// then stands for their limit.
+    fn size(&self, place: usize) -> Option<usize> {
+        let size = MTUS.get(place)?.saturating_sub(self.headers).min(self.limit);
+        (size > self.current).then_some(size)
+    }
+
+    /// A probe with this UDP payload was sent.
+    pub(super) const fn on_probe(&mut self, payload: usize) {
+        self.probe = Some(payload);
+    }
+
+    /// Learns from a report, whose sizes count `counted` bytes of headers. What was sent before `resumed` may have been lost
+    /// in a stall, whatever its size.
+    pub(super) fn on_report(&mut self, now: Timestamp, resumed: Timestamp, report: &Report, counted: u64) {
+        let payload = |size: u64| usize::try_from(size.saturating_sub(counted)).unwrap_or(usize::MAX);
+        let arrived = report.largest_acked.map_or(0, payload);
+        let lost = |at_least: usize| {
+            report
+                .lost_sizes
+                .iter()
+                .filter(move |(_, size)| payload(*size) >= at_least)
+        };
+        if arrived > self.base {
+            self.lost = 0;
+        }
+        if let Some(probe) = self.probe {
+            if arrived >= probe {
+                self.found(probe);
+            } else if lost(probe).next().is_some() {
+                self.failed(now);
+            }
+        }
+        let large =
+            lost(self.base + 1).filter(|(sent, size)| *sent >= resumed && payload(*size) <= self.current);
+        self.lost = self
+            .lost
+            .saturating_add(u32::try_from(large.count()).unwrap_or(u32::MAX));
+        if self.current > self.base && self.lost >= BLACK_HOLE {
+            *self = Self {
+                not_before: now + HOLE_PAUSE,
+                ..Self::new(self.base, self.limit, self.headers)
+            };
+        }
+    }
+
+    const fn found(&mut self, payload: usize) {
+        self.current = payload;
+        self.probe = None;
+        self.attempts = 0;
+        // What comes next in the table is smaller: the search is over.
+        self.next = MTUS.len();
+    }
+
+    fn failed(&mut self, now: Timestamp) {
+        self.probe = None;
+        self.attempts += 1;
+        if self.attempts >= ATTEMPTS {
+            self.attempts = 0;
+            let tried = self.size(self.next);
+            // Places that the limit makes equal were tried as well.
+            while self.next < MTUS.len() && self.size(self.next) == tried {
+                self.next += 1;
+            }
+        }
+        self.not_before = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADERS: u64 = 28;
+
+    fn path(limit: usize) -> PathMtu {
+        PathMtu::new(1252, limit, 28)
+    }
+
+    fn report(acked: Option<u64>, lost: &[u64]) -> Report {
+        Report {
+            largest_acked: acked,
+            lost_sizes: lost.iter().map(|size| (Timestamp::ZERO, *size)).collect(),
+            ..Report::default()
+        }
+    }
+
+    /// Probes as often as it may on a path of this MTU; how many were lost.
+    fn search(path: &mut PathMtu, mtu: usize) -> usize {
+        let (mut now, mut lost) = (Timestamp::ZERO, 0);
+        for _ in 0..100 {
+            if let Some(size) = path.candidate(now) {
+                path.on_probe(size);
+                let on_link = size as u64 + HEADERS;
+                let told = if on_link <= mtu as u64 {
+                    report(Some(on_link), &[])
+                } else {
+                    lost += 1;
+                    report(Some(1280), &[on_link])
+                };
+                path.on_report(now, Timestamp::ZERO, &told, HEADERS);
+            }
+            now += Duration::from_secs(100);
+        }
+        lost
+    }
+
+    #[test]
+    fn the_search_ends_at_the_largest_size_that_arrives() {
+        for (mtu, payload, most_lost) in [
+            (1500, 1472, 0),
+            (1492, 1464, 2),
+            (1400, 1352, 8),
+            (1340, 1312, 10),
+            (1300, 1252, 12),
+        ] {
+            let mut path = path(1472);
+            let lost = search(&mut path, mtu);
+            assert_eq!((path.payload(), lost), (payload, most_lost), "MTU {mtu}");
+            assert_eq!(
+                path.candidate(Timestamp::ZERO + Duration::from_secs(1 << 20)),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn no_probe_is_larger_than_the_ends_take() {
+        let mut path = path(1400);
+        assert_eq!(path.candidate(Timestamp::ZERO), Some(1400));
+        assert_eq!(search(&mut path, 1428), 0);
+        assert_eq!(path.payload(), 1400);
+        let mut narrow = self::path(1400);
+        assert_eq!(
+            search(&mut narrow, 1420),
+            2,
+            "1428 once, although two places of the table stand for it"
+        );
+        assert_eq!(narrow.payload(), 1392);
+        assert_eq!(self::path(1252).candidate(Timestamp::ZERO), None);
+        assert_eq!(self::path(300).candidate(Timestamp::ZERO), None);
+    }
+
+    #[test]
+    fn a_black_hole_is_left_and_random_loss_is_none() {
+        let mut path = path(1472);
+        search(&mut path, 1500);
+        for _ in 0..20 {
+            path.on_report(
+                Timestamp::ZERO,
+                Timestamp::ZERO,
+                &report(None, &[1500; 5]),
+                HEADERS,
+            );
+            path.on_report(
+                Timestamp::ZERO,
+                Timestamp::ZERO,
+                &report(Some(1500), &[]),
+                HEADERS,
+            );
+        }
+        assert_eq!(path.payload(), 1472);
+        let now = Timestamp::ZERO + Duration::from_secs(7);
+        path.on_report(now, Timestamp::ZERO, &report(Some(90), &[1500; 4]), HEADERS);
+        assert_eq!(path.payload(), 1472);
+        path.on_report(now, now, &report(Some(1280), &[1500; 9]), HEADERS);
+        assert_eq!(path.payload(), 1472, "lost in a stall");
+        path.on_report(
+            now,
+            Timestamp::ZERO,
+            &report(Some(1280), &[1500, 1500, 1280]),
+            HEADERS,
+        );
+        assert_eq!(path.payload(), 1252);
+        assert_eq!(path.candidate(now), None);
+        assert_eq!(path.candidate(now + HOLE_PAUSE), Some(1472));
+    }
+}
