@@ -49,7 +49,7 @@ async fn hop_by_hop_fields_stay_and_repeated_fields_cost_little() {
     let (gateway, agent) = pair().await;
     let mut client = agent.connect().await;
     let fields = "host: site.test\r\nconnection: keep-alive, x-private\r\nx-private: 1\r\nproxy-authorization: Basic eA==\r\n\
-                  user-agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)\r\ncookie: a=1; b=2\r\n\r\n";
+                  user-agent: Reader/7.1 (a browser with a name of its own; made for one library; English)\r\ncookie: a=1; b=2\r\n\r\n";
     for page in ["first", "second"] {
         client
             .send(&format!("GET http://site.test/{page} HTTP/1.1\r\n{fields}"))

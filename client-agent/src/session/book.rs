@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use longhaul_driver::CloseReason;
 use longhaul_protocol::session::{
     Delivery, EnvelopeError, Fetch, FetchKind, Head, HeaderField, HeaderSetError, HeaderSets, ManifestId,
-    Message, Method, Resume, ShortHash, decode_header_set, encode, encode_header_set,
+    Message, Method, Resume, ShortHash, decode_header_set, encode, encode_request,
 };
 use tokio::sync::oneshot;
 
@@ -142,7 +142,8 @@ impl Book {
             }
         }
         self.newest = id;
-        self.requests.insert(id, draft.fields.clone());
+        self.requests
+            .insert_request(id, draft.url.clone(), draft.fields.clone());
         let base = self.newest_response.clone();
         self.waiting.insert(
             id,
@@ -162,11 +163,13 @@ impl Book {
         id: u64,
         base: u64,
     ) -> Result<Vec<u8>, CodeError> {
+        let request = encode_request(&draft.url, &draft.fields, id, base, &self.requests)?;
         let fetch = Fetch {
             id,
             method: draft.method.clone(),
-            url: draft.url.clone(),
-            headers: encode_header_set(&draft.fields, id, base, &self.requests)?,
+            url_shared: request.url_shared,
+            url: request.url,
+            headers: request.headers,
             kind: draft.kind,
             has_body: draft.has_body,
             held: draft.context.held,

@@ -19,7 +19,7 @@ use longhaul_protocol::{
     session::{
         Body, BodyCoding, BodyPlace, Failed, FailureReason, Fetch, Head, HeaderField, HeaderSet, HeaderSets,
         Message, MessageReader, MirrorState, ReadEvent, Resume, TunnelAccept, TunnelFailed, VersionRange,
-        Welcome, decode_header_set, encode, encode_header_set,
+        Welcome, decode_header_set, decode_url, encode, encode_header_set,
     },
 };
 use tokio::{
@@ -268,12 +268,18 @@ impl Link {
         }
     }
 
-    async fn fetch(self: Arc<Self>, fetch: Fetch, mut reader: MessageReader, mut stream: RecvStream) {
+    async fn fetch(self: Arc<Self>, mut fetch: Fetch, mut reader: MessageReader, mut stream: RecvStream) {
         let early = stream.was_early();
         let mut wire = Vec::new();
         encode(&Message::Fetch(fetch.clone()), &mut wire).unwrap();
-        let fields = decode_header_set(&fetch.headers, fetch.id, &self.requests.lock().unwrap()).unwrap();
-        self.requests.lock().unwrap().insert(fetch.id, fields.clone());
+        let fields = {
+            let mut known = self.requests.lock().unwrap();
+            let fields = decode_header_set(&fetch.headers, fetch.id, &known).unwrap();
+            fetch.url = decode_url(fetch.url_shared, &fetch.url, &fetch.headers, fetch.id, &known).unwrap();
+            fetch.url_shared = 0;
+            known.insert_request(fetch.id, fetch.url.clone(), fields.clone());
+            fields
+        };
         let body = if fetch.has_body {
             self.body(&mut reader, &mut stream).await
         } else {

@@ -131,4 +131,24 @@ pub(super) const STATIC_FIELDS: &[(&str, &str)] = &[
     ("x-cache", ""),
     ("x-powered-by", ""),
     ("x-requested-with", ""),
+    // How the names of browsers begin: their versions differ.
+    (
+        "user-agent",
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/",
+    ),
+    (
+        "user-agent",
+        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/",
+    ),
+    (
+        "user-agent",
+        "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/",
+    ),
+    (
+        "user-agent",
+        "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/",
+    ),
+    ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:"),
+    ("user-agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:"),
+    ("user-agent", "Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:"),
 ];

@@ -8,7 +8,7 @@ use bincode::{
 };
 use longhaul_types::varint::{self, VarintError};
 
-use super::{manifest::Record, message::Message};
+use super::{fetch::FetchPayload, manifest::Record, message::Message};
 
 /// Largest payload of a message. A header section of 64 KiB, its largest part, fits four times.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
@@ -68,7 +68,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
     let (kind, payload) = match message {
         Message::Hello(payload) => (kind::HELLO, to_bytes(payload)),
         Message::Welcome(payload) => (kind::WELCOME, to_bytes(payload)),
-        Message::Fetch(payload) => (kind::FETCH, to_bytes(payload)),
+        Message::Fetch(payload) => (kind::FETCH, to_bytes(&FetchPayload::of(payload))),
         Message::Head(payload) => (kind::HEAD, to_bytes(payload)),
         Message::Body(payload) => (kind::BODY, to_bytes(payload)),
         Message::Failed(payload) => (kind::FAILED, to_bytes(payload)),
@@ -125,7 +125,9 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
     let message = match kind {
         kind::HELLO => from_bytes(payload).map(Message::Hello),
         kind::WELCOME => from_bytes(payload).map(Message::Welcome),
-        kind::FETCH => from_bytes(payload).map(Message::Fetch),
+        kind::FETCH => from_bytes(payload)
+            .map(FetchPayload::into_fetch)
+            .map(Message::Fetch),
         kind::HEAD => from_bytes(payload).map(Message::Head),
         kind::BODY => from_bytes(payload).map(Message::Body),
         kind::FAILED => from_bytes(payload).map(Message::Failed),

@@ -38,6 +38,10 @@ enum Piece {
     BaseName(u16, Vec<u8>),
     /// Neither known.
     Literal(String, Vec<u8>),
+    /// A field of the base whose value begins alike: its place, the bytes that are the same, the others.
+    BasePrefix(u16, u16, Vec<u8>),
+    /// The same with a dictionary entry.
+    StaticPrefix(u16, u16, Vec<u8>),
 }
 
 /// A set that cannot be decoded or is too large.
@@ -59,6 +63,8 @@ pub enum HeaderSetError {
 #[derive(Debug, Default)]
 pub struct HeaderSets {
     sets: BTreeMap<u64, Vec<HeaderField>>,
+    /// Of requests.
+    urls: BTreeMap<u64, String>,
 }
 
 impl HeaderSets {
@@ -73,7 +79,20 @@ impl HeaderSets {
         if let Some((&newest, _)) = self.sets.last_key_value() {
             let oldest = newest.saturating_sub(KEPT_FETCHES - 1);
             self.sets = self.sets.split_off(&oldest);
+            self.urls = self.urls.split_off(&oldest);
         }
+    }
+
+    /// Keeps the URL and the set of the request `fetch`.
+    pub fn insert_request(&mut self, fetch: u64, url: String, fields: Vec<HeaderField>) {
+        self.urls.insert(fetch, url);
+        self.insert(fetch, fields);
+    }
+
+    /// The URL of `base`, if that may be used to code `fetch`.
+    fn url(&self, base: u64, fetch: u64) -> Option<&str> {
+        self.usable(base, fetch)?;
+        self.urls.get(&base).map(String::as_str)
     }
 
     /// Whether the set of `base` may be used to code the set of `fetch`.
@@ -83,6 +102,82 @@ impl HeaderSets {
         }
         self.sets.get(&base).map(Vec::as_slice)
     }
+}
+
+/// A request's URL and fields, coded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodedRequest {
+    /// For [`Fetch::url_shared`](super::Fetch::url_shared).
+    pub url_shared: u16,
+    /// For [`Fetch::url`](super::Fetch::url).
+    pub url: String,
+    /// For [`Fetch::headers`](super::Fetch::headers).
+    pub headers: HeaderSet,
+}
+
+/// Codes the URL and the fields of the request `fetch`, as [`encode_header_set`] does.
+///
+/// # Errors
+/// The section is too large.
+pub fn encode_request(
+    url: &str,
+    fields: &[HeaderField],
+    fetch: u64,
+    base: u64,
+    sets: &HeaderSets,
+) -> Result<CodedRequest, HeaderSetError> {
+    let mut headers = encode_header_set(fields, fetch, base, sets)?;
+    let mut shared = sets
+        .url(base, fetch)
+        .map_or(0, |known| alike(known.as_bytes(), url.as_bytes()));
+    while !url.is_char_boundary(shared) {
+        shared -= 1;
+    }
+    let mut url_shared = u16::try_from(shared).unwrap_or(0);
+    if shared < WORTH_SHARING {
+        url_shared = 0;
+    }
+    if headers.pieces.is_empty() && headers.base == 0 {
+        // A base would add its fields.
+        url_shared = 0;
+    } else if url_shared > 0 {
+        headers.base = base;
+    }
+    Ok(CodedRequest {
+        url_shared,
+        url: url.get(url_shared.into()..).unwrap_or_default().to_owned(),
+        headers,
+    })
+}
+
+/// Restores the URL of a request that names so many bytes of the URL of its base.
+///
+/// # Errors
+/// The base is unknown, or it has less in common than the peer says.
+pub fn decode_url(
+    shared: u16,
+    rest: &str,
+    headers: &HeaderSet,
+    fetch: u64,
+    sets: &HeaderSets,
+) -> Result<String, HeaderSetError> {
+    if shared == 0 {
+        return Ok(rest.to_owned());
+    }
+    let known = sets.url(headers.base, fetch).ok_or(HeaderSetError::UnknownBase)?;
+    let front = known.get(..shared.into()).ok_or(HeaderSetError::BadIndex)?;
+    Ok(format!("{front}{rest}"))
+}
+
+/// Fewer bytes in common are not worth saying so.
+const WORTH_SHARING: usize = 4;
+
+/// How many bytes at the front are the same.
+fn alike(one: &[u8], other: &[u8]) -> usize {
+    one.iter()
+        .zip(other)
+        .take_while(|(one, other)| one == other)
+        .count()
 }
 
 /// Codes the fields of `fetch` against the dictionary and, where it helps, the set of `base` (0 for none), which the
@@ -113,9 +208,23 @@ pub fn encode_header_set(
         }
         pieces.push(literal(field, known)?);
     }
-    let uses_base = pieces
-        .iter()
-        .any(|piece| matches!(piece, Piece::Base { .. } | Piece::BaseName(..)));
+    let all = Piece::Base {
+        first: 0,
+        count: index(known.len())?,
+    };
+    if !known.is_empty() && pieces == [all] {
+        // Nothing but a base says: the same once more.
+        return Ok(HeaderSet {
+            base,
+            pieces: Vec::new(),
+        });
+    }
+    let uses_base = pieces.iter().any(|piece| {
+        matches!(
+            piece,
+            Piece::Base { .. } | Piece::BaseName(..) | Piece::BasePrefix(..)
+        )
+    });
     Ok(HeaderSet {
         base: if uses_base { base } else { 0 },
         pieces,
@@ -129,6 +238,20 @@ fn literal((name, value): &HeaderField, known: &[HeaderField]) -> Result<Piece, 
     if let Some(at) = whole {
         return Ok(Piece::Static(index(at)?));
     }
+    let of_base = known
+        .iter()
+        .map(|(held, value)| (held.as_str(), value.as_slice()));
+    if let Some((at, shared)) = longest(of_base, name, value) {
+        let rest = value[shared..].to_vec();
+        return Ok(Piece::BasePrefix(index(at)?, index(shared)?, rest));
+    }
+    let of_dictionary = STATIC_FIELDS
+        .iter()
+        .map(|(held, value)| (*held, value.as_bytes()));
+    if let Some((at, shared)) = longest(of_dictionary, name, value) {
+        let rest = value[shared..].to_vec();
+        return Ok(Piece::StaticPrefix(index(at)?, index(shared)?, rest));
+    }
     if let Some(at) = STATIC_FIELDS.iter().position(|(n, v)| n == name && v.is_empty()) {
         return Ok(Piece::StaticName(index(at)?, value.clone()));
     }
@@ -136,6 +259,18 @@ fn literal((name, value): &HeaderField, known: &[HeaderField]) -> Result<Piece, 
         return Ok(Piece::BaseName(index(at)?, value.clone()));
     }
     Ok(Piece::Literal(name.clone(), value.clone()))
+}
+
+/// The field of this name whose value has most at the front in common with this one: its place, and how many bytes.
+fn longest<'a>(
+    fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+    name: &str,
+    value: &[u8],
+) -> Option<(usize, usize)> {
+    let named = fields.enumerate().filter(|(_, (held, _))| *held == name);
+    let shared = named.map(|(at, (_, held))| (alike(held, value).min(u16::MAX.into()), at));
+    let (shared, at) = shared.max()?;
+    (shared >= WORTH_SHARING).then_some((at, shared))
 }
 
 fn index(at: usize) -> Result<u16, HeaderSetError> {
@@ -155,6 +290,9 @@ pub fn decode_header_set(
         0 => &[],
         base => sets.usable(base, fetch).ok_or(HeaderSetError::UnknownBase)?,
     };
+    if set.pieces.is_empty() {
+        return Ok(known.to_vec());
+    }
     let mut fields = Vec::new();
     let mut size = 0;
     for piece in &set.pieces {
@@ -182,6 +320,18 @@ pub fn decode_header_set(
                 fields.push((name.clone(), value.clone()));
             }
             Piece::Literal(name, value) => fields.push((name.clone(), value.clone())),
+            Piece::BasePrefix(at, shared, rest) => {
+                let (name, held) = known.get(usize::from(*at)).ok_or(HeaderSetError::BadIndex)?;
+                let front = held.get(..usize::from(*shared)).ok_or(HeaderSetError::BadIndex)?;
+                fields.push((name.clone(), [front, rest].concat()));
+            }
+            Piece::StaticPrefix(at, shared, rest) => {
+                let held = STATIC_FIELDS.get(usize::from(*at));
+                let (name, held) = held.ok_or(HeaderSetError::BadIndex)?;
+                let front = held.as_bytes().get(..usize::from(*shared));
+                let front = front.ok_or(HeaderSetError::BadIndex)?;
+                fields.push(((*name).to_owned(), [front, rest].concat()));
+            }
         }
         size += fields[before..]
             .iter()

@@ -168,13 +168,16 @@ pub enum FetchKind {
 }
 
 /// A request (RFC 9110) to be fetched by the gateway.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// Numbered upwards by the agent, from 1.
     pub id: u64,
     /// The method.
     pub method: Method,
-    /// The absolute URL, without fragment.
+    /// How many bytes at the front of the URL are those of the URL of the fetch that is the base of `headers`; 0 without
+    /// base.
+    pub url_shared: u16,
+    /// The absolute URL, without fragment; what comes behind those bytes.
     pub url: String,
     /// The request's fields, hop-by-hop ones removed.
     pub headers: HeaderSet,

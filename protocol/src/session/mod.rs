@@ -3,6 +3,7 @@
 mod bundle;
 mod dictionary;
 mod envelope;
+mod fetch;
 mod headers;
 mod manifest;
 mod message;
@@ -11,8 +12,8 @@ mod reader;
 pub use bundle::{Ask, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want};
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
 pub use headers::{
-    HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
-    encode_header_set,
+    CodedRequest, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
+    decode_url, encode_header_set, encode_request,
 };
 pub use manifest::{
     Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record, keepable,

@@ -125,6 +125,105 @@ fn any_fields() -> impl Strategy<Value = Vec<HeaderField>> {
     proptest::collection::vec((name, value), 0..30)
 }
 
+/// What Chromium sends over http through a proxy, as it crosses the hop.
+fn chromium(accept: &str, referer: Option<&str>) -> Vec<HeaderField> {
+    let agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36";
+    let mut list = vec![("user-agent", agent), ("accept", accept)];
+    list.extend(referer.map(|referer| ("referer", referer)));
+    list.extend([
+        ("accept-encoding", "gzip, deflate"),
+        ("accept-language", "en-US,en;q=0.9"),
+        ("cookie", "sid=7f3a9c2e41"),
+        ("via", "1.1 longhaul"),
+    ]);
+    fields(&list)
+}
+
+#[test]
+fn what_requests_cost() {
+    const PAGE: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7";
+    const IMAGE: &str = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8";
+    let (mut sender, mut receiver) = (HeaderSets::new(), HeaderSets::new());
+    let news = "http://www.site.test/news/2026/";
+    let requests = [
+        ("http://www.site.test/", chromium(PAGE, None), 90),
+        (
+            "http://www.site.test/img/label18-04.gif",
+            chromium(IMAGE, Some("http://www.site.test/")),
+            65,
+        ),
+        (
+            "http://www.site.test/img/icon22-88.gif",
+            chromium(IMAGE, Some("http://www.site.test/")),
+            24,
+        ),
+        (news, chromium(PAGE, Some("http://www.site.test/")), 40),
+        (
+            "http://www.site.test/img/photo7.jpg",
+            chromium(IMAGE, Some(news)),
+            65,
+        ),
+        (
+            "http://www.site.test/img/photo8.jpg",
+            chromium(IMAGE, Some(news)),
+            19,
+        ),
+    ];
+    for (id, (url, fields, most)) in (1_u64..).zip(requests) {
+        let coded = encode_request(url, &fields, id, id - 1, &sender).unwrap();
+        let restored = decode_url(coded.url_shared, &coded.url, &coded.headers, id, &receiver).unwrap();
+        assert_eq!(restored, url);
+        assert_eq!(decode_header_set(&coded.headers, id, &receiver).unwrap(), fields);
+        if coded.url_shared > 0 {
+            let without = decode_url(
+                coded.url_shared,
+                &coded.url,
+                &coded.headers,
+                id,
+                &HeaderSets::new(),
+            );
+            assert_eq!(without, Err(HeaderSetError::UnknownBase));
+        }
+        sender.insert_request(id, url.to_owned(), fields.clone());
+        receiver.insert_request(id, restored, fields);
+        let fetch = Fetch {
+            id,
+            method: Method::Get,
+            url_shared: coded.url_shared,
+            url: coded.url,
+            headers: coded.headers,
+            kind: FetchKind::Object,
+            has_body: false,
+            held: None,
+            page: 1,
+            manifest: None,
+            holding: Vec::new(),
+            delivery: Delivery::Any,
+            connection: 0,
+            seen: id - 1,
+            resume: None,
+        };
+        let mut wire = Vec::new();
+        encode(&Message::Fetch(fetch), &mut wire).unwrap();
+        println!("{url}: {} bytes", wire.len());
+        assert!(wire.len() <= most, "{url}: {} bytes", wire.len());
+    }
+}
+
+#[test]
+fn urls_share_whole_characters_with_what_is_known() {
+    let mut sets = HeaderSets::new();
+    sets.insert_request(1, "http://site.test/\u{e4}".to_owned(), fields(&[("a", "b")]));
+    let other = "http://site.test/\u{e5}";
+    let coded = encode_request(other, &fields(&[("a", "b")]), 2, 1, &sets).unwrap();
+    assert_eq!((coded.url_shared, coded.url.as_str()), (17, "\u{e5}"));
+    let decoded = |shared| decode_url(shared, "x", &coded.headers, 2, &sets);
+    assert_eq!(decoded(18), Err(HeaderSetError::BadIndex), "within a character");
+    assert_eq!(decoded(19).unwrap(), "http://site.test/\u{e4}x");
+    assert_eq!(decoded(20), Err(HeaderSetError::BadIndex));
+    assert_eq!(decoded(0).unwrap(), "x");
+}
+
 proptest! {
     #[test]
     fn header_sets_round_trip(base in any_fields(), fields in any_fields()) {
@@ -139,7 +238,7 @@ proptest! {
         let set = encode_header_set(&base, id, 0, &HeaderSets::new()).unwrap();
         let messages = [
             Message::Fetch(Fetch {
-                id, method: Method::Other(url.clone()), url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
+                id, method: Method::Other(url.clone()), url_shared: status, url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
                 has_body: true, page: id, held: Some([3; 32]), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, connection: id, seen: id / 2,
                 resume: Some(Resume { offset: id, validator: Validator::EntityTag(url.clone()) }),
             }),

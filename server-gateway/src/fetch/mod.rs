@@ -102,7 +102,7 @@ impl From<Gone> for Unanswered {
 
 async fn answer(
     context: &Arc<SessionContext>,
-    fetch: Fetch,
+    mut fetch: Fetch,
     mut incoming: Incoming,
 ) -> Result<Outcome, Unanswered> {
     let arrived = if incoming.was_early() {
@@ -110,7 +110,7 @@ async fn answer(
     } else {
         Arrived::Confirmed
     };
-    let outgoing = outgoing(context, &fetch, arrived)?;
+    let outgoing = outgoing(context, &mut fetch, arrived)?;
     if fetch.has_body {
         let stored = upload(context, outgoing.clone(), incoming).await?;
         return respond(context, &fetch, &outgoing, stored).await;

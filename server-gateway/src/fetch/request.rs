@@ -12,7 +12,7 @@ use longhaul_http::{
     method::{EARLY_DATA, EARLY_DATA_ONE, is_safe_bodyless},
 };
 use longhaul_protocol::session::{
-    FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set,
+    FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set, decode_url,
 };
 
 use super::Failure;
@@ -41,10 +41,10 @@ pub(crate) struct Outgoing {
     pub(crate) login: Option<Login>,
 }
 
-/// Checks a fetch and makes the origin's request of it.
+/// Checks a fetch, restores its URL and makes the origin's request of it.
 pub(crate) fn outgoing(
     context: &SessionContext,
-    fetch: &Fetch,
+    fetch: &mut Fetch,
     arrived: Arrived,
 ) -> Result<Outgoing, Failure> {
     let fields = decode(context, fetch)?;
@@ -61,17 +61,20 @@ pub(crate) fn outgoing(
     })
 }
 
-/// Decodes the header set, which from now on may serve as a base.
-fn decode(context: &SessionContext, fetch: &Fetch) -> Result<Vec<HeaderField>, Failure> {
+/// Decodes URL and header set, which from now on may serve as a base.
+fn decode(context: &SessionContext, fetch: &mut Fetch) -> Result<Vec<HeaderField>, Failure> {
     let mut sets = context.request_sets();
-    let fields = decode_header_set(&fetch.headers, fetch.id, &sets).map_err(|error| {
+    let url = decode_url(fetch.url_shared, &fetch.url, &fetch.headers, fetch.id, &sets);
+    let fields = decode_header_set(&fetch.headers, fetch.id, &sets);
+    let (url, fields) = url.and_then(|url| Ok((url, fields?))).map_err(|error| {
         let reason = match error {
             HeaderSetError::UnknownBase => FailureReason::UnknownBase,
             HeaderSetError::BadIndex | HeaderSetError::TooLarge | _ => FailureReason::Malformed,
         };
         Failure::new(reason, error)
     })?;
-    sets.insert(fetch.id, fields.clone());
+    (fetch.url_shared, fetch.url) = (0, url);
+    sets.insert_request(fetch.id, fetch.url.clone(), fields.clone());
     Ok(fields)
 }
 
@@ -180,6 +183,7 @@ mod tests {
         Fetch {
             id: 1,
             method,
+            url_shared: 0,
             url: url.to_owned(),
             headers: HeaderSet::default(),
             kind: FetchKind::Page,

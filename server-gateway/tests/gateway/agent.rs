@@ -76,6 +76,7 @@ pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str
     Fetch {
         id,
         method,
+        url_shared: 0,
         url: url.to_owned(),
         headers: encode_header_set(&fields, id, 0, &HeaderSets::new()).unwrap(),
         kind: FetchKind::Page,

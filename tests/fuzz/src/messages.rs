@@ -2,8 +2,8 @@
 use longhaul_protocol::session::{
     Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Evicted, Failed, FailureReason, Fetch, FetchKind,
     Head, HeaderField, HeaderSets, Hello, Holding, Manifest, Message, MessageReader, Method, Notice,
-    Preferences, Promised, Push, ReadEvent, TunnelOpen, Used, VersionRange, Want, decode_header_set, encode,
-    encode_header_set,
+    Preferences, Promised, Push, ReadEvent, TunnelOpen, Used, VersionRange, Want, decode_header_set,
+    decode_url, encode, encode_header_set,
 };
 
 /// A stream of messages reads or fails, alike however it is cut; what decoded survives a round trip.
@@ -54,6 +54,7 @@ fn messages() -> Vec<Message> {
         Message::Fetch(Fetch {
             id: 1,
             method: Method::Get,
+            url_shared: 0,
             url: "http://site.test/".to_owned(),
             headers: headers.clone(),
             kind: FetchKind::Page,
@@ -136,10 +137,13 @@ pub(crate) fn message_seeds() -> Vec<Vec<u8>> {
 /// A header set of any message decodes against known and unknown bases, or fails.
 pub(crate) fn header_set(bytes: &[u8]) {
     let mut sets = HeaderSets::new();
-    sets.insert(1, fields());
+    sets.insert_request(1, "http://site.test/a/b".to_owned(), fields());
     for message in read(&[bytes]) {
         let (id, set) = match message {
-            Message::Fetch(fetch) => (fetch.id, fetch.headers),
+            Message::Fetch(fetch) => {
+                let _url = decode_url(fetch.url_shared, &fetch.url, &fetch.headers, fetch.id, &sets);
+                (fetch.id, fetch.headers)
+            }
             Message::Head(head) => (head.fetch, head.headers),
             Message::Hello(_)
             | Message::Welcome(_)
