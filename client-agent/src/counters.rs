@@ -4,6 +4,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use longhaul_codec::dictionary;
+use longhaul_protocol::session::ShortHash;
+
 use crate::request::PhaseExit;
 
 /// A number that only grows.
@@ -72,10 +75,23 @@ pub struct Counters {
     pub held_hits: Counter,
     /// Bodies that were coded against another one, which is held.
     pub bases_used: Counter,
+    /// Bodies that were coded against a dictionary.
+    pub dictionaries_used: Counter,
     /// Bodies that were coded against one that is not held, and were asked for again.
     pub bases_missing: Counter,
     /// How requests left their phases.
     pub exits: Exits,
+}
+
+impl Counters {
+    /// A body is coded against the base of this name.
+    pub(crate) fn base_used(&self, name: &ShortHash) {
+        if dictionary::knows(name) {
+            self.dictionaries_used.one();
+        } else {
+            self.bases_used.one();
+        }
+    }
 }
 
 /// Counts of [`PhaseExit`]s.

@@ -2,7 +2,7 @@
 //!
 //! Work is done in steps of bounded input and output, so that no more than a step is held while the hop is slow.
 use bytes::Bytes;
-use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, Coding, EncodeError};
+use longhaul_codec::{AdaptiveEncoder, Base, BodyEncoder, BodyTraits, Coder, Coding, EncodeError};
 use longhaul_protocol::session::{BodyCoding, ShortHash};
 use longhaul_types::ContentHash;
 use tokio::sync::OwnedSemaphorePermit;
@@ -59,7 +59,9 @@ pub(crate) enum Progress {
 impl BodyCoder {
     /// A coder of a body from its start, under the session's window key.
     pub(crate) fn whole(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers) -> Self {
-        let mut encoder = AdaptiveEncoder::new(key, traits).with_bases(offers.bodies);
+        let mut encoder = AdaptiveEncoder::new(key, traits)
+            .with_bases(offers.bodies)
+            .with_dictionaries(offers.dictionaries);
         if offers.is_personal {
             encoder = encoder.hiding_size();
         }
@@ -110,7 +112,7 @@ impl BodyCoder {
     /// Whether a step with this input, or a flush without, may take so long that others should not wait for it.
     pub(crate) fn is_heavy(&self, input: usize) -> bool {
         match &self.encoder {
-            Encoder::Whole(encoder) if input == 0 => encoder.pending() > LIGHT || encoder.offered() > 0,
+            Encoder::Whole(encoder) if input == 0 => encoder.pending() > LIGHT || encoder.has_trials(),
             Encoder::Whole(encoder) => input >= encoder.missing(),
             Encoder::Rest { .. } => false,
         }
@@ -198,9 +200,13 @@ impl WindowCoding {
         base: None,
     };
 
-    /// With the base at this place among those that were offered.
-    pub(crate) fn new(coding: BodyCoding, base: Option<usize>, offered: &[ContentHash]) -> Self {
-        let base = base.and_then(|place| offered.get(place)).map(short);
+    /// With a base, where `offered` are those that were.
+    pub(crate) fn new(coding: BodyCoding, base: Option<Base>, offered: &[ContentHash]) -> Self {
+        let base = match base {
+            Some(Base::Offered(place)) => offered.get(place).map(short),
+            Some(Base::Shipped(hash)) => Some(short(&hash)),
+            None => None,
+        };
         Self { coding, base }
     }
 }

@@ -287,7 +287,8 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: 
         | Message::Used(_)
         | Message::Evicted(_)
         | Message::Holding(_)
-        | Message::Preferences(_) => {
+        | Message::Preferences(_)
+        | Message::Dictionaries(_) => {
             debug!("a stream begins with a message that does not begin one");
             incoming.refuse();
         }

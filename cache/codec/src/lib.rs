@@ -5,6 +5,7 @@
 //! * [`BodyEncoder`] and [`BodyDecoder`] frame a body for the session (`docs/protocol/body.md`): windows of at
 //!   most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the whole.
 //! * [`AdaptiveEncoder`] does the same with a coding that it picks itself and keeps only when it pays.
+//! * [`dictionary`] holds bases that both ends have from the start.
 //! * [`vcdiff`] writes and reads a body as differences from one that both ends hold (RFC 3284).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -13,11 +14,12 @@ mod choice;
 mod coding;
 mod compress;
 mod decompress;
+pub mod dictionary;
 mod undo;
 pub mod vcdiff;
 mod window;
 
-pub use choice::{AdaptiveEncoder, BodyTraits, Finished, choose};
+pub use choice::{AdaptiveEncoder, Base, BodyTraits, Finished, choose};
 pub use coding::{Coder, Coding, UnknownCoding};
 pub use compress::EncodeError;
 pub use undo::{MAX_CODINGS, OriginCoding, Step, Undo, UndoError, UndoLimits, UnsupportedCoding, undo_all};

@@ -112,7 +112,7 @@ async fn windows(
 /// The body that this one is coded against. What is wanted again when it is missing comes without a base.
 async fn base(load: &PageLoad, store: &Store, name: &ShortHash) -> Result<Bytes, BodyFault> {
     if let Some(base) = store.base(name).await {
-        load.counters.bases_used.one();
+        load.counters.base_used(name);
         return Ok(base);
     }
     load.counters.bases_missing.one();

@@ -82,6 +82,8 @@ pub struct Status {
     pub held_hits: u64,
     /// Bodies that were coded against another one, which is held.
     pub bases_used: u64,
+    /// Bodies that were coded against a dictionary, which every agent has.
+    pub dictionaries_used: u64,
     /// Bodies that were coded against one that is not held, and were asked for again.
     pub bases_missing: u64,
     /// How near to the original pictures are: `original`, `high`, `medium`, `low` or `text`.
@@ -176,6 +178,7 @@ impl Status {
             manifests_kept: counters.manifests_kept.get(),
             held_hits: counters.held_hits.get(),
             bases_used: counters.bases_used.get(),
+            dictionaries_used: counters.dictionaries_used.get(),
             bases_missing: counters.bases_missing.get(),
             image_level: context.pictures.level().name().to_owned(),
             cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),

@@ -247,7 +247,7 @@ impl Relay {
     /// The base of a body. Without it nothing of the body can be read.
     async fn base(&self, hop: &Hop, name: &ShortHash) -> Result<Bytes, Interruption> {
         if let Some(base) = self.context.store.base(name).await {
-            self.context.counters.bases_used.one();
+            self.context.counters.base_used(name);
             return Ok(base);
         }
         self.context.counters.bases_missing.one();

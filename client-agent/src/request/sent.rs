@@ -272,8 +272,10 @@ impl Life {
                 let hop = Arc::clone(exchange.hop());
                 match Source::gateway(&store, hop, stream).await {
                     Opening::Source(source) => {
-                        if matches!(&source, Source::Gateway(_, _, begun) if begun.base.is_some()) {
-                            self.context.counters.bases_used.one();
+                        if let Source::Gateway(_, _, begun) = &source
+                            && let Some(name) = begun.body.as_ref().and_then(|body| body.base)
+                        {
+                            self.context.counters.base_used(&name);
                         }
                         (PhaseExit::SentForwarded, source)
                     }

@@ -8,13 +8,14 @@ use std::{
 };
 
 use bytes::Bytes;
+use longhaul_codec::dictionary;
 use longhaul_driver::{
     CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState, OpenOptions,
     Priority, RecvStream, SendStream, Session, StreamError, TransportConfig, dial,
 };
 use longhaul_protocol::session::{
-    Body, BodyCoding, BodyPlace, Cancel, FailureReason, HeaderField, Hello, LinkHint, Message, MessageReader,
-    MirrorState, Preferences, ReadEvent, Resume, TunnelOpen, VersionRange, Welcome, encode,
+    Body, BodyCoding, BodyPlace, Cancel, Dictionaries, FailureReason, HeaderField, Hello, LinkHint, Message,
+    MessageReader, MirrorState, Preferences, ReadEvent, Resume, TunnelOpen, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -446,9 +447,16 @@ fn hello(link: Option<LinkProfile>, pages: &Pages) -> Bytes {
         preferences: pages.preferences,
     };
     let mut wire = Vec::with_capacity(64);
-    // A message of this size cannot exceed the envelope's limit.
-    let encoded = encode(&Message::Hello(hello), &mut wire);
-    debug_assert!(encoded.is_ok());
+    // Messages of this size cannot exceed the envelope's limit.
+    for message in [
+        Message::Hello(hello),
+        Message::Dictionaries(Dictionaries {
+            set: dictionary::NEWEST_SET,
+        }),
+    ] {
+        let encoded = encode(&message, &mut wire);
+        debug_assert!(encoded.is_ok());
+    }
     Bytes::from(wire)
 }
 

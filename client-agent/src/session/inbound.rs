@@ -137,7 +137,8 @@ async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
         | Message::Used(_)
         | Message::Evicted(_)
         | Message::Holding(_)
-        | Message::Preferences(_) => {
+        | Message::Preferences(_)
+        | Message::Dictionaries(_) => {
             debug!("the gateway opened a stream with a message that does not open one")
         }
     }

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use longhaul_cache::{BodyWriter, Cache, Cost, Partition, RecordKind, StoredBody, StoredResponse, Usage};
-use longhaul_codec::MAX_BASE;
+use longhaul_codec::{MAX_BASE, dictionary};
 use longhaul_http::vary;
 use longhaul_protocol::session::ShortHash;
 use longhaul_types::{ContentHash, UnixTime};
@@ -138,6 +138,9 @@ impl Store {
 
     /// A body that another one is coded against, named by the first bytes of its CHK.
     pub(crate) async fn base(&self, name: &ShortHash) -> Option<Bytes> {
+        if let Some(dictionary) = dictionary::find(name) {
+            return Some(dictionary);
+        }
         let chk = self.find_prefix(name).await?;
         let body = self.body(chk).await?;
         if body.length() > MAX_BASE_BODY {

@@ -1,5 +1,6 @@
 //! Bodies that come as their difference from a body that is held, and those whose base is not.
-use longhaul_protocol::session::{Delivery, Message};
+use longhaul_codec::dictionary;
+use longhaul_protocol::session::{Delivery, Dictionaries, Message};
 
 use crate::support::{
     gateway::noise,
@@ -100,4 +101,44 @@ async fn an_answer_whose_base_is_not_held_is_asked_for_without_one() {
     }
     assert_eq!(world.agent.exits("sent.base-missing"), 2);
     assert_eq!(world.agent.status().failures, 0);
+}
+
+#[tokio::test]
+async fn dictionaries_are_held_from_the_start() {
+    let mut world = World::new().await;
+    let told = world
+        .control(|message| {
+            if let Message::Dictionaries(told) = message {
+                Some(told)
+            } else {
+                None
+            }
+        })
+        .await;
+    assert_eq!(
+        told,
+        Dictionaries {
+            set: dictionary::NEWEST_SET
+        }
+    );
+    let mut used = 0;
+    for hash in dictionary::all() {
+        let base = dictionary::find(hash.as_bytes()).unwrap();
+        let body = [&base[base.len() / 2..], b"new"].concat();
+        let browser = world.agent.begin(OBJECT, &[]);
+        world.fetch().await.answer_based(&[], &body, &base).await;
+        assert!(browser.await.unwrap().body == body);
+        used += 1;
+    }
+    let (page, mut manifest) = world.page(&["/b"]).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    let browser = world.agent.begin("http://site.test/b", &[OF_PAGE]);
+    let base = dictionary::find(dictionary::all().next().unwrap().as_bytes()).unwrap();
+    page.push_based(0, b"a { display: block }", &base).await;
+    assert!(browser.await.unwrap().body == b"a { display: block }");
+    let status = world.agent.status();
+    assert_eq!(
+        (status.dictionaries_used, status.bases_used, status.bases_missing),
+        (used + 1, 0, 0)
+    );
 }

@@ -245,7 +245,8 @@ impl Link {
                 | Message::Used(_)
                 | Message::Evicted(_)
                 | Message::Holding(_)
-                | Message::Preferences(_) => {
+                | Message::Preferences(_)
+                | Message::Dictionaries(_) => {
                     if let Some(script) = &self.shared.script {
                         let _ended = script.controls.send(message);
                     }

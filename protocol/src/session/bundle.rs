@@ -14,6 +14,13 @@ pub struct Manifest {
 /// The first 8 bytes of the CHK of a manifest's decoded bytes.
 pub type ManifestId = [u8; 8];
 
+/// The dictionaries that the agent has: those of every set up to this one. Follows `Hello`; without it there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Dictionaries {
+    /// The newest set.
+    pub set: u32,
+}
+
 /// The first bytes of a CHK, where a mistake costs a repetition and no more.
 pub type ShortHash = [u8; 6];
 

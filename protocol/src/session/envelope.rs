@@ -58,6 +58,7 @@ mod kind {
     pub(super) const EVICTED: u64 = 18;
     pub(super) const HOLDING: u64 = 19;
     pub(super) const PREFERENCES: u64 = 20;
+    pub(super) const DICTIONARIES: u64 = 21;
 }
 
 /// Appends a message in its envelope.
@@ -86,6 +87,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::Evicted(payload) => (kind::EVICTED, to_bytes(payload)),
         Message::Holding(payload) => (kind::HOLDING, to_bytes(payload)),
         Message::Preferences(payload) => (kind::PREFERENCES, to_bytes(payload)),
+        Message::Dictionaries(payload) => (kind::DICTIONARIES, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -145,6 +147,7 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::EVICTED => from_bytes(payload).map(Message::Evicted),
         kind::HOLDING => from_bytes(payload).map(Message::Holding),
         kind::PREFERENCES => from_bytes(payload).map(Message::Preferences),
+        kind::DICTIONARIES => from_bytes(payload).map(Message::Dictionaries),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })

@@ -2,7 +2,9 @@
 use bincode::{Decode, Encode};
 
 use super::{
-    bundle::{Ask, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want},
+    bundle::{
+        Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want,
+    },
     headers::HeaderSet,
 };
 
@@ -452,4 +454,5 @@ pub enum Message {
     Evicted(Evicted),
     Holding(Holding),
     Preferences(Preferences),
+    Dictionaries(Dictionaries),
 }

@@ -9,7 +9,9 @@ mod manifest;
 mod message;
 mod reader;
 
-pub use bundle::{Ask, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want};
+pub use bundle::{
+    Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want,
+};
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
 pub use headers::{
     CodedRequest, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,

@@ -252,6 +252,7 @@ proptest! {
             Message::Evicted(Evicted { hashes: vec![[6; 6]; 3] }),
             Message::Holding(Holding { page: id, hashes: vec![[6; 6]; 3] }),
             Message::Preferences(Preferences { images: ImageLevel::Text, ..Preferences::default() }),
+            Message::Dictionaries(Dictionaries { set: 300 }),
             Message::Body(Body { coding: BodyCoding::Brotli, length: Some(id), offset: 0, base: None }),
             Message::Failed(Failed { fetch: id, reason: FailureReason::TlsExpired, detail: url.clone() }),
             Message::TunnelOpen(TunnelOpen { id, host: url.clone(), port: status }),

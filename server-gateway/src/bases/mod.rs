@@ -2,7 +2,8 @@
 //! kind, files under an older name (docs/protocol/body.md section 2).
 //!
 //! A base never crosses devices, origins or users of a site, and what another site's page asked for with cookies has
-//! none. Sizes of what may be personal are hidden ([`longhaul_codec::BodyEncoder::pad`]).
+//! none. Sizes of what may be personal are hidden ([`longhaul_codec::BodyEncoder::pad`]). Dictionaries
+//! ([`longhaul_codec::dictionary`]) are nobody's: every body of an agent that has them may be coded against one.
 mod known;
 mod subject;
 
@@ -48,6 +49,8 @@ pub(crate) struct Bases {
 pub(crate) struct Offers {
     pub(crate) hashes: Vec<ContentHash>,
     pub(crate) bodies: Vec<Bytes>,
+    /// The set of dictionaries that may serve, too; 0 for none.
+    pub(crate) dictionaries: u32,
     /// Whether the body's size is to be hidden.
     pub(crate) is_personal: bool,
     /// Returned when the coding ends.

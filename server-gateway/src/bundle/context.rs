@@ -1,6 +1,9 @@
 //! What the page loads of one session share.
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -33,6 +36,8 @@ pub(crate) struct BundleContext {
     profile: Option<LinkProfile>,
     templates: Mutex<Templates>,
     preferences: Mutex<Preferences>,
+    /// The set of dictionaries that the agent has; 0 for none.
+    dictionaries: AtomicU32,
 }
 
 impl BundleContext {
@@ -56,6 +61,7 @@ impl BundleContext {
             profile,
             templates: Mutex::default(),
             preferences: Mutex::default(),
+            dictionaries: AtomicU32::new(0),
         }
     }
 
@@ -79,13 +85,22 @@ impl BundleContext {
 
     /// What a body can be coded against.
     pub(crate) async fn bases_for(&self, subject: Option<&Subject>, length: Option<u64>) -> Offers {
-        match subject {
+        let offers = match subject {
             Some(subject) => {
                 let link = self.link_rate();
                 self.bases.offers(subject, length, link, &self.mirror).await
             }
             None => Offers::default(),
+        };
+        Offers {
+            dictionaries: self.dictionaries.load(Ordering::Relaxed),
+            ..offers
         }
+    }
+
+    /// The agent has the dictionaries of this set.
+    pub(crate) fn know_dictionaries(&self, set: u32) {
+        self.dictionaries.store(set, Ordering::Relaxed);
     }
 
     /// What the user's screen is like.

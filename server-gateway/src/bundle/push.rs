@@ -69,12 +69,14 @@ impl Drop for PushStream {
 
 /// Pushes an entry's body, and waits until the agent has all of it.
 pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class: watch::Receiver<u8>) {
-    let subject = match &body {
-        PushBody::Again(_) => None,
-        PushBody::Arriving(..) | PushBody::Document(_) => load.subject(entry),
+    let offers = match &body {
+        PushBody::Again(_) => Offers::default(),
+        PushBody::Arriving(..) | PushBody::Document(_) => {
+            let subject = load.subject(entry);
+            load.context().bases_for(subject.as_ref(), body.length()).await
+        }
     };
     let length = body.length();
-    let offers = load.context().bases_for(subject.as_ref(), length).await;
     let coder = match coder(load, entry, &body, offers) {
         Ok(coder) => coder,
         Err(error) => {

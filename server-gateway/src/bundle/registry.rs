@@ -8,7 +8,9 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_http::policy;
 use longhaul_page::{CrossOrigin, Destination, Discovery, MediaType, Reference, discover_link_header};
-use longhaul_protocol::session::{Ask, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want};
+use longhaul_protocol::session::{
+    Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want,
+};
 use longhaul_types::ContentHash;
 use tokio::task::AbortHandle;
 use tracing::Instrument as _;
@@ -70,6 +72,11 @@ impl Bundles {
     pub(crate) async fn hello(&self, hello: &Hello) -> MirrorState {
         self.context.prefer(hello.preferences);
         self.context.mirror.open(hello.cache_state).await
+    }
+
+    /// The agent has these.
+    pub(crate) fn dictionaries(&self, dictionaries: Dictionaries) {
+        self.context.know_dictionaries(dictionaries.set);
     }
 
     /// The agent wants no more of a page load.

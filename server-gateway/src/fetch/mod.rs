@@ -34,7 +34,7 @@ use self::{
     request::{Arrived, outgoing},
 };
 use crate::{
-    bases::Subject,
+    bases::{Offers, Subject},
     body::BodyCoder,
     incoming::{Incoming, IncomingError},
     metrics::{Metrics, Outcome},
@@ -314,9 +314,16 @@ impl ResponseHead<'_> {
                 length: length.map(ByteCount::new),
                 link: link_rate(context),
             };
-            let wanted = subject.as_ref().filter(|_| fetch.delivery != Delivery::Plain);
-            let bundles = context.bundles.context();
-            let offers = bundles.bases_for(wanted, length).await;
+            let offers = match fetch.delivery {
+                Delivery::Plain => Offers::default(),
+                Delivery::Any | Delivery::Own => {
+                    context
+                        .bundles
+                        .context()
+                        .bases_for(subject.as_ref(), length)
+                        .await
+                }
+            };
             BodyCoder::whole(context.window_key, traits, offers)
         };
         let class = class_of(fetch.kind, length, headers);

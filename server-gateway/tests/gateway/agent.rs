@@ -2,7 +2,9 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::SystemTime};
 
 use bytes::Bytes;
-use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, DecodeError};
+use longhaul_codec::{
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, DecodeError, dictionary,
+};
 use longhaul_driver::{
     DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, RecvStream, SendStream,
     Session, StreamError, TransportConfig, dial,
@@ -130,6 +132,18 @@ pub(crate) fn dial_with(
     early: Vec<Vec<u8>>,
     cache_state: u64,
 ) -> (Session, Vec<SendStream>) {
+    dial_over(gateway, device, token, early, cache_state, "lan-fast")
+}
+
+/// As [`dial_with`], over a link that the agent's user said to be such.
+fn dial_over(
+    gateway: &Gateway,
+    device: &SecretKey,
+    token: Option<[u8; 32]>,
+    early: Vec<Vec<u8>>,
+    cache_state: u64,
+    link: &str,
+) -> (Session, Vec<SendStream>) {
     let mut first = vec![FirstStream {
         options: options(EarlyData::Allowed),
         bytes: hello(cache_state).into(),
@@ -145,7 +159,7 @@ pub(crate) fn dial_with(
         remote: gateway.address,
         secret: device.clone(),
         token,
-        profile: Some("lan-fast".parse().unwrap()),
+        profile: Some(link.parse().unwrap()),
         last_stamp: None,
         transport: TransportConfig::agent(None),
     };
@@ -166,8 +180,18 @@ impl Agent {
 
     /// The same, with a cache in this state.
     pub(crate) async fn connect_with(gateway: &Gateway, device: &SecretKey, cache_state: u64) -> Self {
+        Self::connect_over(gateway, device, cache_state, "lan-fast").await
+    }
+
+    /// The same over a link that the agent's user said to be such.
+    pub(crate) async fn connect_over(
+        gateway: &Gateway,
+        device: &SecretKey,
+        cache_state: u64,
+        link: &str,
+    ) -> Self {
         loop {
-            let (session, mut streams) = dial_with(gateway, device, None, Vec::new(), cache_state);
+            let (session, mut streams) = dial_over(gateway, device, None, Vec::new(), cache_state, link);
             let mut state = session.state();
             let settled = state
                 .wait_for(|state| !matches!(state, LinkState::Connecting))
@@ -352,7 +376,15 @@ impl Answer {
             panic!("no body message")
         };
         response.announced = Some(body.clone());
-        let mut decoder = BodyDecoder::new(window_key(session), coding(body.coding), BodyLimits::default());
+        let base = body
+            .base
+            .map(|name| dictionary::find(&name).expect("a dictionary"));
+        let mut decoder = BodyDecoder::with_base(
+            window_key(session),
+            coding(body.coding),
+            BodyLimits::default(),
+            &base.unwrap_or_default(),
+        );
         response.end = self.windows(&mut decoder, &mut response.body).await;
         response.total = self.stream.total();
         response

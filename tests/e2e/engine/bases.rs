@@ -79,6 +79,34 @@ async fn based(pair: &Pair) -> Result<(u64, u64)> {
     Ok((count("bases_used"), count("bases_missing")))
 }
 
+/// A style sheet of a site that was never visited.
+const STYLES: &str = ".tides { display: -webkit-box; display: -ms-flexbox; display: flex; position: relative }\n\
+    .tides > li { list-style: none; margin: 0; padding: 0; text-align: center; cursor: pointer }\n\
+    .harbour::after { content: \"\"; position: absolute; top: 0; left: 0; width: 100%; height: 100% }\n\
+    @media screen and (max-width: 768px) { .harbour { display: none; box-sizing: border-box } }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_visit_is_coded_with_what_both_ends_have() -> Result<()> {
+    let origin = origin(|request| {
+        if request.uri().path().ends_with(".css") {
+            return answer(200, &[("Content-Type", "text/css")], STYLES);
+        }
+        let page = "<!doctype html><link rel=stylesheet href=\"/site.css\"><p>";
+        answer(200, &[("Content-Type", "text/html")], page)
+    })
+    .await?;
+    let slow = Link::Paced(BitRate::kbps(384));
+    let pair = Pair::start(both(&origin).over(slow)).await?;
+    let visitor = Visitor::new(pair.proxy());
+    let sheet = "http://site.test/site.css";
+    let visit = visitor.visit("http://site.test/", &[sheet]).await?;
+    assert!(body(visit.object(sheet)) == STYLES.as_bytes());
+    let status = pair.status().await?;
+    assert_eq!(status["dictionaries_used"], 1);
+    assert_eq!(based(&pair).await?, (0, 0));
+    Ok(())
+}
+
 fn hop() -> Link {
     Link::Paced(BitRate::kbps(8_000))
 }

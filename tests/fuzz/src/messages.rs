@@ -1,8 +1,8 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_protocol::session::{
-    Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Evicted, Failed, FailureReason, Fetch, FetchKind,
-    Head, HeaderField, HeaderSets, Hello, Holding, Manifest, Message, MessageReader, Method, Notice,
-    Preferences, Promised, Push, ReadEvent, TunnelOpen, Used, VersionRange, Want, decode_header_set,
+    Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, Evicted, Failed, FailureReason, Fetch,
+    FetchKind, Head, HeaderField, HeaderSets, Hello, Holding, Manifest, Message, MessageReader, Method,
+    Notice, Preferences, Promised, Push, ReadEvent, TunnelOpen, Used, VersionRange, Want, decode_header_set,
     decode_url, encode, encode_header_set,
 };
 
@@ -118,6 +118,7 @@ fn messages() -> Vec<Message> {
             page: 1,
             hashes: vec![[7; 6]],
         }),
+        Message::Dictionaries(Dictionaries { set: 1 }),
     ]
 }
 
@@ -162,7 +163,8 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Used(_)
             | Message::Evicted(_)
             | Message::Holding(_)
-            | Message::Preferences(_) => continue,
+            | Message::Preferences(_)
+            | Message::Dictionaries(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {

@@ -4,12 +4,13 @@ use longhaul_types::{BitRate, ByteCount, ContentHash};
 
 use super::{
     BodyTraits,
-    base::{Based, choose_base},
+    base::{Base, Based, Candidate, Likeness, Verdict, choose_base, pays, shipped},
     choose,
 };
 use crate::{
     coding::{Coder, Coding},
     compress::EncodeError,
+    dictionary::Media,
     window::{BodyEncoder, MAX_WINDOW},
 };
 
@@ -25,8 +26,10 @@ pub struct AdaptiveEncoder {
     link: Option<BitRate>,
     /// What may serve as a base, until the decision.
     bases: Vec<Bytes>,
-    /// Which of them does.
-    base: Option<usize>,
+    /// The set of dictionaries that may, too; 0 for none.
+    dictionaries: u32,
+    /// What does.
+    base: Option<Base>,
     /// Whether the size is to be hidden where there is a base.
     is_secret: bool,
     /// What has been pushed before the decision.
@@ -39,8 +42,8 @@ pub struct AdaptiveEncoder {
 pub struct Finished {
     /// The coding of its windows.
     pub coding: Coding,
-    /// Its base, by its place among those that were offered.
-    pub base: Option<usize>,
+    /// Its base.
+    pub base: Option<Base>,
     /// The content hash of its decoded bytes.
     pub hash: ContentHash,
 }
@@ -54,6 +57,7 @@ impl AdaptiveEncoder {
             length: traits.length,
             link: traits.link,
             bases: Vec::new(),
+            dictionaries: 0,
             base: None,
             is_secret: false,
             first: Vec::new(),
@@ -69,21 +73,32 @@ impl AdaptiveEncoder {
         self
     }
 
-    /// Hides the exact size of what is coded with a base ([`BodyEncoder::pad`]): for bodies with secrets.
+    /// Offers the dictionaries of this set ([`dictionary`](crate::dictionary)), which the peer has, where one is made for
+    /// such a body. 0 for none.
+    #[must_use]
+    pub fn with_dictionaries(mut self, set: u32) -> Self {
+        if self.content_type.as_deref().and_then(Media::of).is_some() {
+            self.dictionaries = set;
+        }
+        self
+    }
+
+    /// Hides the exact size of what is coded with an offered base ([`BodyEncoder::pad`]): for bodies with secrets. What
+    /// a body has in common with a dictionary tells no more than its size alone does.
     #[must_use]
     pub const fn hiding_size(mut self) -> Self {
         self.is_secret = true;
         self
     }
 
-    /// The place of the base among those that were offered, once the coding is decided. The body's header must name it.
-    pub const fn base(&self) -> Option<usize> {
+    /// The base, once the coding is decided. The body's header must name it.
+    pub const fn base(&self) -> Option<Base> {
         self.base
     }
 
-    /// Bases that are still to be tried.
-    pub const fn offered(&self) -> usize {
-        self.bases.len()
+    /// Whether bases are still to be tried.
+    pub const fn has_trials(&self) -> bool {
+        self.decided.is_none() && (!self.bases.is_empty() || self.dictionaries > 0)
     }
 
     /// Decoded bytes that are held back until their window is full.
@@ -173,67 +188,109 @@ impl AdaptiveEncoder {
         choose(traits, &self.first)
     }
 
-    /// The base that pays for a body of this length, if one does.
+    /// The base that may pay for a body of this length, if one does.
     fn based(&self, length: Option<ByteCount>) -> Option<Based> {
-        if self.bases.is_empty() || self.coder(length) == Coder::Identity {
+        if !self.has_trials() || self.coder(length) == Coder::Identity {
             return None;
         }
-        choose_base(&self.bases, &self.first, length, self.link)
+        let offered = self.bases.iter().enumerate().map(|(place, bytes)| Candidate {
+            base: Base::Offered(place),
+            bytes: bytes.clone(),
+            likeness: Likeness::Whole,
+        });
+        let mut candidates: Vec<_> = offered.collect();
+        let content_type = self.content_type.as_deref();
+        candidates.extend(shipped(self.dictionaries, content_type, &self.first, self.link));
+        if candidates.is_empty() {
+            return None;
+        }
+        choose_base(&candidates, &self.first, length, self.link)
     }
 
-    /// Codes the first window, and keeps the coder if that made it smaller.
+    /// An encoder with a base, that has been given what came first.
+    fn with_base(
+        &self,
+        based: &Based,
+        length: Option<ByteCount>,
+    ) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
+        let mut encoder = BodyEncoder::with_base(self.key, based.coder, length, &based.bytes)?;
+        if self.is_secret && matches!(based.base, Base::Offered(_)) {
+            encoder.pad();
+        }
+        let mut wire = Vec::new();
+        encoder.push(&self.first, &mut wire)?;
+        Ok((encoder, wire))
+    }
+
+    /// The same without one.
+    fn alone(&self, coder: Coder, length: Option<ByteCount>) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
+        let mut encoder = BodyEncoder::new(self.key, coder, length)?;
+        let mut wire = Vec::new();
+        encoder.push(&self.first, &mut wire)?;
+        Ok((encoder, wire))
+    }
+
+    /// Codes the first window with the base and with the coder that may pay, and keeps what made it smallest.
     fn start(&mut self, wire: &mut Vec<u8>) -> Result<BodyEncoder, EncodeError> {
-        let start = wire.len();
-        if let Some(Based { base, coder }) = self.based(self.length) {
-            let mut encoder = BodyEncoder::with_base(self.key, coder, self.length, &self.bases[base])?;
-            if self.is_secret {
-                encoder.pad();
+        let length = self.length;
+        let mut based = match self.based(length) {
+            Some(based) => {
+                let (mut encoder, mut coded) = self.with_base(&based, length)?;
+                encoder.flush(&mut coded)?;
+                Some((based, encoder, coded))
             }
-            encoder.push(&self.first, wire)?;
-            encoder.flush(wire)?;
-            self.base = Some(base);
+            None => None,
+        };
+        if let Some((based, encoder, coded)) = based.take_if(|(based, _, _)| based.verdict == Verdict::Sure) {
+            self.base = Some(based.base);
+            wire.extend_from_slice(&coded);
             return Ok(encoder);
         }
-        for coder in [self.coder(self.length), Coder::Identity] {
-            wire.truncate(start);
-            let mut encoder = BodyEncoder::new(self.key, coder, self.length)?;
-            encoder.push(&self.first, wire)?;
-            encoder.flush(wire)?;
-            let saved = (start + self.first.len()).saturating_sub(wire.len());
-            if coder == Coder::Identity || self.first.len() < FAIR_TRIAL || saved >= self.first.len() / 32 {
-                return Ok(encoder);
-            }
+        let (mut encoder, mut coded) = self.alone(self.coder(length), length)?;
+        encoder.flush(&mut coded)?;
+        if let Some((based, encoder, with)) = based
+            && pays(&based, with.len(), coded.len(), self.first.len(), length)
+        {
+            self.base = Some(based.base);
+            wire.extend_from_slice(&with);
+            return Ok(encoder);
         }
-        Err(EncodeError("identity"))
+        let saved = self.first.len().saturating_sub(coded.len());
+        if self.first.len() >= FAIR_TRIAL && saved < self.first.len() / 32 {
+            (encoder, coded) = self.alone(Coder::Identity, length)?;
+            encoder.flush(&mut coded)?;
+        }
+        wire.extend_from_slice(&coded);
+        Ok(encoder)
     }
 
-    /// Codes a body of less than a window, in the smaller of two ways.
+    /// Codes a body of less than a window, in the smallest of three ways.
     fn whole(self, length: Option<ByteCount>, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
-        let encode = |coder: Coder, base: Option<usize>| {
-            let mut wire = Vec::new();
-            let bytes = base.map_or(&[][..], |base| &self.bases[base]);
-            let mut encoder = BodyEncoder::with_base(self.key, coder, length, bytes)?;
-            if self.is_secret && base.is_some() {
-                encoder.pad();
-            }
-            encoder.push(&self.first, &mut wire)?;
-            let hash = encoder.finish(&mut wire)?;
-            let coding = coder.coding();
-            Ok((Finished { coding, base, hash }, wire))
+        let ended = |(encoder, mut coded): (BodyEncoder, Vec<u8>), base| {
+            let coding = encoder.coding();
+            let hash = encoder.finish(&mut coded)?;
+            Ok((Finished { coding, base, hash }, coded))
         };
-        let (mut finished, mut smallest) = encode(Coder::Identity, None)?;
-        let (coder, base) = match self.based(length) {
-            Some(Based { base, coder }) => (coder, Some(base)),
-            None => (self.coder(length), None),
-        };
-        if coder != Coder::Identity && !self.first.is_empty() {
-            let (coded, bytes) = encode(coder, base)?;
-            if bytes.len() < smallest.len() {
-                (finished, smallest) = (coded, bytes);
+        let mut smallest = ended(self.alone(Coder::Identity, length)?, None)?;
+        let coder = self.coder(length);
+        let based = self.based(length);
+        if coder != Coder::Identity
+            && !self.first.is_empty()
+            && based.as_ref().is_none_or(|based| based.verdict == Verdict::Open)
+        {
+            let coded = ended(self.alone(coder, length)?, None)?;
+            if coded.1.len() < smallest.1.len() {
+                smallest = coded;
             }
         }
-        wire.append(&mut smallest);
-        Ok(finished)
+        if let Some(based) = based {
+            let coded = ended(self.with_base(&based, length)?, Some(based.base))?;
+            if pays(&based, coded.1.len(), smallest.1.len(), self.first.len(), length) {
+                smallest = coded;
+            }
+        }
+        wire.append(&mut smallest.1);
+        Ok(smallest.0)
     }
 }
 

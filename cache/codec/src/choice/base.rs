@@ -1,20 +1,96 @@
 //! Whether a body is coded with a base, with which one, and how hard.
 use bytes::Bytes;
-use longhaul_types::{BitRate, ByteCount};
+use longhaul_types::{BitRate, ByteCount, ContentHash};
 
 use crate::{
     coding::Coder,
     compress::{After, Compressor},
+    dictionary::{self, Fit, Media},
     window::base_tail,
 };
 
-/// A base that serves, and the coder that makes the most of it.
+/// What a body is coded against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Based {
-    /// Its place among those that were offered.
-    pub(super) base: usize,
-    pub(super) coder: Coder,
+pub enum Base {
+    /// One that was offered, by its place among them.
+    Offered(usize),
+    /// A dictionary, by its hash.
+    Shipped(ContentHash),
 }
+
+/// Something that may serve as a base.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) base: Base,
+    pub(super) bytes: Bytes,
+    pub(super) likeness: Likeness,
+}
+
+/// How much of a long body a base has something in common with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Likeness {
+    /// All of it.
+    Whole,
+    /// What it begins with: later windows find the same in those before.
+    Beginning,
+}
+
+/// A base that may serve, and the coder that makes the most of it.
+#[derive(Clone, Debug)]
+pub(super) struct Based {
+    pub(super) base: Base,
+    pub(super) bytes: Bytes,
+    pub(super) coder: Coder,
+    pub(super) verdict: Verdict,
+    likeness: Likeness,
+}
+
+/// Whether a base is better than none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// No coder makes up for it.
+    Sure,
+    /// What the link's coder makes of the first window without it decides.
+    Open,
+}
+
+/// The dictionaries of a set that may serve for a text of this type that begins with `first`.
+pub(super) fn shipped(
+    set: u32,
+    content_type: Option<&str>,
+    first: &[u8],
+    link: Option<BitRate>,
+) -> Vec<Candidate> {
+    let Some(media) = content_type
+        .and_then(Media::of)
+        .filter(|_| first.len() >= SMALLEST)
+    else {
+        return Vec::new();
+    };
+    dictionary::fitting(set, media, first)
+        .filter_map(|shipped| {
+            let (below, likeness) = match shipped.fit {
+                Fit::Any => (FRAGMENTS_BELOW, Likeness::Beginning),
+                Fit::Naming(_) => (LIBRARIES_BELOW, Likeness::Whole),
+            };
+            if link.is_some_and(|link| link >= below) {
+                return None;
+            }
+            Some(Candidate {
+                base: Base::Shipped(shipped.hash),
+                bytes: shipped.contents()?,
+                likeness,
+            })
+        })
+        .collect()
+}
+
+/// Dictionaries save nothing of shorter texts.
+const SMALLEST: usize = 256;
+/// From this rate on the kilobyte that fragments save crosses sooner than they are tried.
+const FRAGMENTS_BELOW: BitRate = BitRate::kbps(4_000);
+/// The same of libraries, which save ten times as much.
+const LIBRARIES_BELOW: BitRate = BitRate::kbps(40_000);
 
 /// A level of Zstandard with a base: what it makes of a body that level 3 codes to 1,000 bytes, and nanoseconds for each
 /// byte of base and body. Medians over editions of four sites' pages of 50 KB to 1.2 MB.
@@ -42,32 +118,66 @@ const fn effort(level: u8, coded: u64, time: u64) -> Effort {
     Effort { level, coded, time }
 }
 
-/// The base among `bases` with which a body that begins with `first` becomes smallest, if it pays.
+/// The base among `candidates` with which a body that begins with `first` becomes smallest, if it may pay.
 pub(super) fn choose_base(
-    bases: &[Bytes],
+    candidates: &[Candidate],
     first: &[u8],
     length: Option<ByteCount>,
     link: Option<BitRate>,
 ) -> Option<Based> {
     let without = trial(first, &[])?;
-    let sizes = bases
+    let sizes = candidates
         .iter()
-        .enumerate()
-        .filter_map(|(place, base)| Some((trial(first, base_tail(base))?, place)));
-    let (size, base) = sizes.min()?;
+        .filter_map(|candidate| Some((trial(first, base_tail(&candidate.bytes))?, candidate)));
+    let (size, chosen) = sizes.min_by_key(|(size, _)| *size)?;
     if size + without * WORTH.0 / WORTH.1 >= without {
         return None;
     }
     let came = first.len() as u64;
-    let length = length.map_or(came * LIKELY_LENGTH, |length| length.bytes().max(came));
+    let length = likely_length(first.len(), length);
     let coded = (size as u64).saturating_mul(length) / came.max(1);
-    let touched = length + base_tail(&bases[base]).len() as u64;
+    let touched = length + base_tail(&chosen.bytes).len() as u64;
     let level = level(link, touched, coded);
     Some(Based {
-        base,
+        base: chosen.base,
+        bytes: chosen.bytes.clone(),
         coder: Coder::Zstd { level },
+        verdict: if size <= without / SURE {
+            Verdict::Sure
+        } else {
+            Verdict::Open
+        },
+        likeness: chosen.likeness,
     })
 }
+
+/// Whether a base is better than none, where the first `came` bytes of a body became `with` and `without` bytes.
+pub(super) fn pays(
+    based: &Based,
+    with: usize,
+    without: usize,
+    came: usize,
+    length: Option<ByteCount>,
+) -> bool {
+    let later = likely_length(came, length) - came as u64;
+    let lost = match based.likeness {
+        Likeness::Whole => 0,
+        Likeness::Beginning => without as u64 * later / (came.max(1) as u64 * LATER_LOSS),
+    };
+    (with + NAMING) as u64 + lost < without as u64
+}
+
+fn likely_length(came: usize, length: Option<ByteCount>) -> u64 {
+    let came = came as u64;
+    length.map_or(came * LIKELY_LENGTH, |length| length.bytes().max(came))
+}
+
+/// A base with which level 3 makes less than this part of what it makes without: Brotli's best is two thirds.
+const SURE: usize = 2;
+/// Behind what a base of fragments helps with, Zstandard needs this part more than Brotli: 2 to 7 % at their best.
+const LATER_LOSS: u64 = 25;
+/// Bytes that name a base.
+const NAMING: usize = 8;
 
 /// The level with which the last byte is across soonest.
 fn level(link: Option<BitRate>, touched: u64, coded: u64) -> u8 {
@@ -109,11 +219,49 @@ mod tests {
         let body = [words(1, 300), words(2, 40)].concat();
         let (near, nearer, other) = (words(1, 200), words(1, 300), words(9, 300));
         let link = Some(BitRate::kbps(384));
-        let chosen = choose_base(&[other.clone(), near, nearer], &body, None, link).unwrap();
-        assert_eq!(chosen.base, 2);
-        assert_eq!(choose_base(&[other], &body, None, link), None);
-        assert_eq!(choose_base(&[], &body, None, link), None);
-        assert_eq!(choose_base(&[words(1, 9)], &[], None, link), None);
+        let chosen = |bases: &[&Bytes], body: &[u8]| {
+            let candidates: Vec<_> = bases.iter().enumerate().map(offered).collect();
+            choose_base(&candidates, body, None, link).map(|based| based.base)
+        };
+        assert_eq!(chosen(&[&other, &near, &nearer], &body), Some(Base::Offered(2)));
+        assert_eq!(chosen(&[&other], &body), None);
+        assert_eq!(chosen(&[], &body), None);
+        assert_eq!(chosen(&[&words(1, 9)], &[]), None);
+    }
+
+    fn offered((place, bytes): (usize, &&Bytes)) -> Candidate {
+        Candidate {
+            base: Base::Offered(place),
+            bytes: Bytes::clone(bytes),
+            likeness: Likeness::Whole,
+        }
+    }
+
+    #[test]
+    fn what_helps_with_the_beginning_must_help_more_the_longer_a_body_is() {
+        let mut based = choose_base(&[offered((0, &&words(1, 300)))], &words(1, 300), None, None).unwrap();
+        assert_eq!(based.verdict, Verdict::Sure);
+        let pays =
+            |based: &Based, length: u64| pays(based, 9_500, 10_000, 32_768, Some(ByteCount::new(length)));
+        assert!(pays(&based, 1_000_000));
+        based.likeness = Likeness::Beginning;
+        assert!(pays(&based, 40_000));
+        assert!(!pays(&based, 100_000));
+    }
+
+    #[test]
+    fn dictionaries_are_for_slow_links_and_known_types() {
+        let first = [b"/*! jQuery v3.5.1 */".as_slice(), &[b' '; 300]].concat();
+        let count = |set, content_type, kbps| {
+            shipped(set, Some(content_type), &first, Some(BitRate::kbps(kbps))).len()
+        };
+        assert_eq!(count(1, "text/javascript", 40), 1);
+        assert_eq!(count(1, "text/css; charset=utf-8", 40), 1);
+        assert_eq!(count(1, "text/html", 40), 0);
+        assert_eq!(count(1, "text/javascript", 10_000), 1);
+        assert_eq!(count(1, "text/css", 10_000), 0);
+        assert_eq!(count(1, "text/javascript", 100_000), 0);
+        assert_eq!(count(0, "text/javascript", 40), 0, "the peer has none");
     }
 
     #[test]

@@ -7,8 +7,11 @@ mod tests;
 
 use longhaul_types::{BitRate, ByteCount};
 
-pub use self::adaptive::{AdaptiveEncoder, Finished};
 use self::media::{Compressibility, by_magic, by_type};
+pub use self::{
+    adaptive::{AdaptiveEncoder, Finished},
+    base::Base,
+};
 use crate::coding::Coder;
 
 /// What is known of a body before it is coded.

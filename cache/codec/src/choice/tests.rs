@@ -196,7 +196,7 @@ fn a_held_version_makes_the_next_one_small() {
             let finished = encoder.finish(&mut wire).unwrap();
             assert_eq!(
                 (finished.coding, finished.base),
-                (Coding::Zstd, Some(1)),
+                (Coding::Zstd, Some(Base::Offered(1))),
                 "{length}"
             );
             assert!(wire.len() < 1_200, "{length}: {}", wire.len());
@@ -231,7 +231,7 @@ fn hidden_sizes_are_steps_and_the_body_is_the_same() {
         let mut wire = Vec::new();
         encoder.push(&body, &mut wire).unwrap();
         let finished = encoder.finish(&mut wire).unwrap();
-        assert_eq!(finished.base, Some(0));
+        assert_eq!(finished.base, Some(Base::Offered(0)));
         assert!(decode_with(finished.coding, &base, &wire) == body);
         *sizes.entry(wire.len()).or_default() += 1;
     }

@@ -27,7 +27,9 @@ pub(super) type Coded = Result<Option<WindowCoding>, EncodeError>;
 
 impl PushCoder {
     pub(super) fn adaptive(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers) -> Self {
-        let mut encoder = AdaptiveEncoder::new(key, traits).with_bases(offers.bodies);
+        let mut encoder = AdaptiveEncoder::new(key, traits)
+            .with_bases(offers.bodies)
+            .with_dictionaries(offers.dictionaries);
         if offers.is_personal {
             encoder = encoder.hiding_size();
         }
@@ -67,7 +69,7 @@ impl PushCoder {
     /// Whether coding what is held back is.
     pub(super) fn flush_is_heavy(&self) -> bool {
         match self {
-            Self::Adaptive { encoder, .. } => encoder.pending() > LIGHT || encoder.offered() > 0,
+            Self::Adaptive { encoder, .. } => encoder.pending() > LIGHT || encoder.has_trials(),
             Self::Plain(_) => false,
         }
     }
