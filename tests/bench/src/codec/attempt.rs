@@ -1,7 +1,10 @@
 //! One way to code a text: its size and its time.
 use std::time::Duration;
 
-use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, EncodeError, MAX_WINDOW, choose};
+use bytes::Bytes;
+use longhaul_codec::{
+    AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, EncodeError, MAX_WINDOW, choose, dictionary,
+};
 use longhaul_types::{BitRate, ByteCount};
 use nix::time::{ClockId, clock_gettime};
 
@@ -38,53 +41,86 @@ pub(super) struct Attempt {
     pub(super) time_s: f64,
 }
 
-/// The names of the coders, without and with a base.
-pub(super) fn names() -> impl Iterator<Item = String> {
-    let alone = ALONE.into_iter().map(|coder| name(coder, false));
-    alone.chain(BASED.into_iter().map(|coder| name(coder, true)))
+/// What a coder has besides the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Help {
+    None,
+    /// The edition before.
+    Base,
+    Dictionary,
 }
 
-fn name(coder: Coder, has_base: bool) -> String {
+/// The names of the coders, without and with a base or a dictionary.
+pub(super) fn names() -> impl Iterator<Item = String> {
+    let alone = ALONE.into_iter().map(|coder| name(coder, Help::None));
+    let based = [Help::Base, Help::Dictionary].map(|help| BASED.map(|coder| name(coder, help)));
+    alone.chain(based.into_iter().flatten())
+}
+
+/// Whether a coder of this name has a dictionary.
+pub(super) fn has_dictionary(name: &str) -> bool {
+    name.starts_with("dictionary, ")
+}
+
+fn name(coder: Coder, help: Help) -> String {
     let name = match coder {
         Coder::Identity => "identity".to_owned(),
         Coder::Zstd { level } => format!("zstd {level}"),
         Coder::Brotli { quality } => format!("brotli {quality}"),
     };
-    if has_base { format!("base, {name}") } else { name }
+    match help {
+        Help::None => name,
+        Help::Base => format!("base, {name}"),
+        Help::Dictionary => format!("dictionary, {name}"),
+    }
 }
 
-/// Every coder on a text, with its base, too, if it has one.
+/// Every coder on a text, with its base, too, if it has one, or else with the dictionary that helps most, if one fits.
 pub(super) fn all(text: &Text, runs: u32) -> Result<Vec<Attempt>, EncodeError> {
     let mut attempts = Vec::new();
-    let alone = ALONE.into_iter().map(|coder| (coder, None));
-    let base = text.base.as_deref();
-    let based = BASED
-        .into_iter()
-        .filter_map(|coder| base.map(|base| (coder, Some(base))));
-    for (coder, base) in alone.chain(based) {
-        attempts.push(coded(text, coder, base, runs)?);
+    for coder in ALONE {
+        attempts.push(coded(text, coder, Help::None, &[], runs)?);
+    }
+    let dictionaries = dictionaries(text);
+    for coder in BASED {
+        if let Some(base) = &text.base {
+            attempts.push(coded(text, coder, Help::Base, base, runs)?);
+        }
+        let with = dictionaries
+            .iter()
+            .map(|base| coded(text, coder, Help::Dictionary, base, runs));
+        let with = with.collect::<Result<Vec<_>, _>>()?;
+        attempts.extend(with.into_iter().min_by_key(|attempt| attempt.wire.len()));
     }
     Ok(attempts)
 }
 
-fn coded(text: &Text, coder: Coder, base: Option<&[u8]>, runs: u32) -> Result<Attempt, EncodeError> {
+/// Those that are made for a text that has no base.
+fn dictionaries(text: &Text) -> Vec<Bytes> {
+    match text.base {
+        Some(_) => Vec::new(),
+        None => dictionary::made_for(&text.content_type, first(text)),
+    }
+}
+
+fn coded(text: &Text, coder: Coder, help: Help, base: &[u8], runs: u32) -> Result<Attempt, EncodeError> {
     let (wire, time_s) = timed(runs, || {
         let mut wire = Vec::new();
         let length = Some(length(text));
-        let mut encoder = BodyEncoder::with_base(KEY, coder, length, base.unwrap_or_default())?;
+        let mut encoder = BodyEncoder::with_base(KEY, coder, length, base)?;
         encoder.push(&text.body, &mut wire)?;
         encoder.finish(&mut wire)?;
         Ok(wire)
     })?;
     Ok(Attempt {
-        coder: name(coder, base.is_some()),
+        coder: name(coder, help),
         wire,
         time_s,
     })
 }
 
-/// What the product does at this rate. Without a base its figures are those of the coder that it chooses; with one the
-/// choice takes trials, so it is measured itself.
+/// What the product does at this rate. Without base and dictionary its figures are those of the coder that it chooses;
+/// with one the choice takes trials, so it is measured itself.
 pub(super) fn chosen(
     text: &Text,
     link: BitRate,
@@ -96,12 +132,14 @@ pub(super) fn chosen(
         length: Some(length(text)),
         link: Some(link),
     };
-    let Some(base) = &text.base else {
+    if text.base.is_none() && dictionaries(text).is_empty() {
         return by_type(text, traits, attempts, runs);
-    };
+    }
     let (wire, time_s) = timed(runs, || {
         let mut wire = Vec::new();
-        let mut encoder = AdaptiveEncoder::new(KEY, traits).with_bases(vec![base.clone()]);
+        let mut encoder = AdaptiveEncoder::new(KEY, traits)
+            .with_bases(text.base.iter().cloned().collect())
+            .with_dictionaries(dictionary::NEWEST_SET);
         encoder.push(&text.body, &mut wire)?;
         encoder.finish(&mut wire)?;
         Ok(wire)
@@ -121,15 +159,14 @@ fn by_type(
     attempts: &[Attempt],
     runs: u32,
 ) -> Result<Attempt, EncodeError> {
-    let first = text.body.get(..MAX_WINDOW).unwrap_or(&text.body);
-    let coder = choose(traits, first);
+    let coder = choose(traits, first(text));
     let measured = |coder: Coder| {
-        let name = name(coder, false);
+        let name = name(coder, Help::None);
         attempts.iter().find(|attempt| attempt.coder == name).cloned()
     };
     let attempt = match measured(coder) {
         Some(attempt) => attempt,
-        None => coded(text, coder, None, runs)?,
+        None => coded(text, coder, Help::None, &[], runs)?,
     };
     // What grows is left as it is, but the trial has taken its time.
     let kept = measured(Coder::Identity).filter(|identity| identity.wire.len() < attempt.wire.len());
@@ -140,6 +177,10 @@ fn by_type(
             ..identity
         },
     ))
+}
+
+fn first(text: &Text) -> &[u8] {
+    text.body.get(..MAX_WINDOW).unwrap_or(&text.body)
 }
 
 fn length(text: &Text) -> ByteCount {

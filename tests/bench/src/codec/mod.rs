@@ -75,6 +75,7 @@ pub fn codec(args: &CodecArgs) -> Result<(), CommandError> {
     let (alone, based) = (measure(&texts.alone)?, measure(&texts.based)?);
     bar.finish_and_clear();
     tables::of_coders(&alone);
+    tables::of_dictionaries(&alone);
     tables::of_bases(&based, texts.unchanged);
     if let Some(path) = &args.json {
         rows::write(path, args.runs, &alone, &based)?;

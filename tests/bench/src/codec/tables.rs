@@ -17,7 +17,7 @@ pub(super) fn of_coders(texts: &[Measured]) {
         return;
     }
     print(&format!(
-        "{:<8}{:<11}{:>5} {:>8}  {:<12} {:>9} {:>6} {:>9}\n",
+        "{:<8}{:<11}{:>5} {:>8}  {:<20} {:>7} {:>6} {:>9}\n",
         "kind", "size", "texts", "KB", "coder", "KB coded", "ratio", "ms"
     ));
     let groups: BTreeSet<_> = texts.iter().map(|text| (text.kind, text.size_class)).collect();
@@ -28,7 +28,32 @@ pub(super) fn of_coders(texts: &[Measured]) {
     }
     let all: Vec<_> = texts.iter().collect();
     print_coders(&format!("{:<19}", "all"), &all);
-    print_choices("choice without a base", texts);
+    print_choices("choice without a base", &all);
+}
+
+/// What dictionaries make of the texts that they are made for, then the choices.
+pub(super) fn of_dictionaries(texts: &[Measured]) {
+    let is_helped = |text: &&Measured| {
+        text.coders
+            .iter()
+            .any(|coding| attempt::has_dictionary(&coding.coder))
+    };
+    let texts: Vec<_> = texts.iter().filter(is_helped).collect();
+    if texts.is_empty() {
+        return;
+    }
+    print(&format!(
+        "\ntexts with a dictionary\n{:<8}{:<11}{:>5} {:>8}  {:<20} {:>7} {:>6} {:>9}\n",
+        "kind", "size", "texts", "KB", "coder", "KB coded", "ratio", "ms"
+    ));
+    let groups: BTreeSet<_> = texts.iter().map(|text| (text.kind, text.size_class)).collect();
+    for (kind, class) in groups {
+        let of_group = |text: &&Measured| (text.kind, text.size_class) == (kind, class);
+        let group: Vec<_> = texts.iter().copied().filter(of_group).collect();
+        print_coders(&format!("{:<8}{:<11}", kind.name(), class.name()), &group);
+    }
+    print_coders(&format!("{:<19}", "all"), &texts);
+    print_choices("choice with a dictionary", &texts);
 }
 
 /// What bases make of editions, by page, then the choices.
@@ -37,7 +62,7 @@ pub(super) fn of_bases(texts: &[Measured], unchanged: usize) {
         return;
     }
     print(&format!(
-        "\neditions: {} texts changed, {unchanged} did not\n{:<19}{:>5} {:>8}  {:<14} {:>7} {:>6} {:>9}\n",
+        "\neditions: {} texts changed, {unchanged} did not\n{:<19}{:>5} {:>8}  {:<20} {:>7} {:>6} {:>9}\n",
         texts.len(),
         "page",
         "texts",
@@ -54,11 +79,12 @@ pub(super) fn of_bases(texts: &[Measured], unchanged: usize) {
     for (page, group) in &pages {
         print_coders(&format!("{page:<19}"), group);
     }
-    print_coders(&format!("{:<19}", "all"), &texts.iter().collect::<Vec<_>>());
-    print_choices("choice with the edition before as base", texts);
+    let all: Vec<_> = texts.iter().collect();
+    print_coders(&format!("{:<19}", "all"), &all);
+    print_choices("choice with the edition before as base", &all);
 }
 
-/// A line for each coder: sums over these texts.
+/// A line for each coder that coded all of these texts: sums.
 fn print_coders(group: &str, texts: &[&Measured]) {
     let bytes: usize = texts.iter().map(|text| text.bytes).sum();
     for name in attempt::names() {
@@ -69,9 +95,9 @@ fn print_coders(group: &str, texts: &[&Measured]) {
             time_s += coding.time_s;
             count += 1;
         }
-        if count > 0 {
+        if count == texts.len() {
             print(&format!(
-                "{group}{count:>5} {:>8.1}  {name:<14} {:>7.1} {:>6.3} {:>9.2}\n",
+                "{group}{count:>5} {:>8.1}  {name:<20} {:>7.1} {:>6.3} {:>9.2}\n",
                 float(bytes) / 1000.0,
                 float(coded) / 1000.0,
                 float(coded) / float(bytes.max(1)),
@@ -82,7 +108,7 @@ fn print_coders(group: &str, texts: &[&Measured]) {
 }
 
 /// Regrets by rate and size, which coders were chosen, and which would have been best.
-fn print_choices(title: &str, texts: &[Measured]) {
+fn print_choices(title: &str, texts: &[&Measured]) {
     print(&format!(
         "\n{title}: coding time + bytes / rate, by that of the best coder in hindsight\n{:<12} {:<11}{:>5} {:>7} {:>7} {:>7} {:>7}  chosen / best\n",
         "link", "size", "texts", "median", "p90", "worst", "sum"
@@ -121,16 +147,18 @@ fn print_regret(group: &str, choices: &[&Choice]) {
 }
 
 /// What each coder would have taken for all texts, by what the best one of each text takes.
-fn print_fixed(link: BitRate, texts: &[Measured], index: usize) {
+fn print_fixed(link: BitRate, texts: &[&Measured], index: usize) {
     let choices = texts.iter().filter_map(|text| text.choices.get(index));
     let best: f64 = choices.map(|choice| choice.best_total_s).sum();
     let mut line = format!("{:<12} one coder for all, sum:", "");
     for name in attempt::names() {
         let codings = texts.iter().flat_map(|text| &text.coders);
         let codings = codings.filter(|coding| coding.coder == name);
-        let times = codings.map(|coding| coding.time_s + float(coding.bytes) / link.bytes_per_second());
-        let total: f64 = times.sum();
-        if total > 0.0 {
+        let times: Vec<f64> = codings
+            .map(|coding| coding.time_s + float(coding.bytes) / link.bytes_per_second())
+            .collect();
+        let total: f64 = times.iter().sum();
+        if times.len() == texts.len() {
             line += &format!("  {name} {:.2}", total / best.max(f64::MIN_POSITIVE));
         }
     }

@@ -7,15 +7,20 @@ use super::{bench, folder, json, pages::number, path, run, said};
 
 const RATES: [u64; 4] = [40_000, 384_000, 10_000_000, 1_000_000_000];
 
+/// What a URL answered, as a recording has it.
+fn answer(url: &str, content_type: &str, body: &str) -> String {
+    let block = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n{body}");
+    format!(
+        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\nContent-Length: {}\r\n\r\n{block}\r\n\r\n",
+        block.len()
+    )
+}
+
 /// One edition of a recorded page of some 50 kB, of which the number changes.
 fn record(folder: &Path, edition: u32) {
     let story = |n: u32| format!("<p>Story {n}: {:x}</p>", (n + 1).wrapping_mul(2_654_435_761));
     let page = (0..1500).map(story).collect::<String>() + &format!("<p>Edition {edition}</p>");
-    let block = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{page}");
-    let record = format!(
-        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://news.example/\r\nContent-Length: {}\r\n\r\n{block}\r\n\r\n",
-        block.len()
-    );
+    let record = answer("http://news.example/", "text/html; charset=utf-8", &page);
     fs::write(folder.join(format!("news.v{edition}.warc")), record).expect("a recording");
 }
 
@@ -128,6 +133,38 @@ fn the_edition_before_is_a_base() {
             slow.as_str().is_some_and(|coder| coder.starts_with("base, zstd")),
             "{slow}"
         );
+    }
+}
+
+#[test]
+fn a_style_sheet_is_coded_with_a_dictionary_too() {
+    let folder = folder();
+    let styles = (0..40)
+        .map(|n| {
+            format!(
+                ".a{n} {{ position: absolute; top: {n}px; left: 0; width: 100%; box-sizing: border-box }}\n"
+            )
+        })
+        .collect::<String>();
+    let page = "<!doctype html><link rel=stylesheet href=/site.css><p>";
+    let record = answer("http://site.example/", "text/html", page)
+        + &answer("http://site.example/site.css", "text/css", &styles);
+    fs::write(folder.path().join("site.warc"), record).expect("a recording");
+    let results = path(&folder, "codec.json");
+    let place = format!("{}:site", folder.path().display());
+    let output = run(bench(&["codec", "--runs", "1", "--pages", &place, "--json"]).arg(&results));
+    assert!(output.status.success(), "{}", said(&output));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains("texts with a dictionary"), "{printed}");
+    let found = json(&results);
+    let sheets = || list(&found, "texts").iter().filter(|text| text["kind"] == "css");
+    assert_eq!(sheets().count(), 1);
+    for text in sheets() {
+        for level in [3, 9, 15, 19] {
+            let with = coded(text, &format!("dictionary, zstd {level}"));
+            assert!(with > 0.0 && with < coded(text, "identity"), "{text}");
+        }
+        check_choices(text);
     }
 }
 
