@@ -5,7 +5,7 @@ use std::{
 };
 
 use longhaul_origin::OriginConfigError;
-use longhaul_protocol::session::Preferences;
+use longhaul_protocol::session::{Mixing, Preferences};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
@@ -71,6 +71,7 @@ impl Agent {
         let loads = Loads::new(store.clone(), Arc::clone(&counters), config.push.linger);
         let preferences = watch::Sender::new(Preferences {
             images: config.images,
+            mixing: Mixing::Accepted,
             ..Preferences::default()
         });
         let gateway = Gateway::start(GatewayConfig {

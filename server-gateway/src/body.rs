@@ -61,7 +61,8 @@ impl BodyCoder {
     pub(crate) fn whole(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers) -> Self {
         let mut encoder = AdaptiveEncoder::new(key, traits)
             .with_bases(offers.bodies)
-            .with_dictionaries(offers.dictionaries);
+            .with_dictionaries(offers.dictionaries)
+            .with_mixing(offers.mixing);
         if offers.is_personal {
             encoder = encoder.hiding_size();
         }
@@ -216,6 +217,7 @@ pub(crate) const fn message_coding(coding: Coding) -> BodyCoding {
         Coding::Identity => BodyCoding::Identity,
         Coding::Zstd => BodyCoding::Zstd,
         Coding::Brotli => BodyCoding::Brotli,
+        Coding::Mix => BodyCoding::Mix,
     }
 }
 
@@ -251,6 +253,7 @@ mod tests {
             BodyCoding::Identity => Coding::Identity,
             BodyCoding::Zstd => Coding::Zstd,
             BodyCoding::Brotli => Coding::Brotli,
+            BodyCoding::Mix => Coding::Mix,
         }
     }
 

@@ -57,6 +57,7 @@ impl UploadBody {
             BodyCoding::Identity => Coding::Identity,
             BodyCoding::Zstd => Coding::Zstd,
             BodyCoding::Brotli => Coding::Brotli,
+            BodyCoding::Mix => Coding::Mix,
         };
         let decoder = BodyDecoder::new(key, coding, BodyLimits::default());
         let source = Source {

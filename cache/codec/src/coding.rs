@@ -9,6 +9,8 @@ pub enum Coding {
     Zstd,
     /// One Brotli stream (RFC 7932), window at most 1 MiB.
     Brotli,
+    /// Context mixing (`docs/protocol/mix.md`), up to 8 MiB of memory: only for peers that said they take it.
+    Mix,
 }
 
 impl Coding {
@@ -18,6 +20,7 @@ impl Coding {
             Self::Identity => 0,
             Self::Zstd => 1,
             Self::Brotli => 2,
+            Self::Mix => 3,
         }
     }
 }
@@ -29,6 +32,7 @@ impl TryFrom<u8> for Coding {
             0 => Ok(Self::Identity),
             1 => Ok(Self::Zstd),
             2 => Ok(Self::Brotli),
+            3 => Ok(Self::Mix),
             other => Err(UnknownCoding(other)),
         }
     }

@@ -8,7 +8,10 @@ use zstd::{
     zstd_safe,
 };
 
-use crate::coding::{Coder, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG};
+use crate::{
+    coding::{Coder, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
+    mix::MixEncoder,
+};
 
 /// A coder refused its input. No input does that; it points to a lack of memory on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +31,7 @@ pub(crate) enum Compressor {
     Identity,
     Zstd(raw::Encoder<'static>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
+    Mix(MixEncoder),
 }
 
 impl Compressor {
@@ -80,6 +84,7 @@ impl Compressor {
             Self::Zstd(encoder) => {
                 code_zstd(encoder, window, after, out).map_err(|_| EncodeError("zstd"))?;
             }
+            Self::Mix(encoder) => encoder.code(window, out),
             Self::Brotli(writer) => {
                 let failed = |_| EncodeError("brotli");
                 writer.write_all(window).map_err(failed)?;

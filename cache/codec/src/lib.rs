@@ -6,6 +6,7 @@
 //!   most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the whole.
 //! * [`AdaptiveEncoder`] does the same with a coding that it picks itself and keeps only when it pays.
 //! * [`dictionary`] holds bases that both ends have from the start.
+//! * [`BodyEncoder::mixed`] codes text by context mixing, for the slowest links (`docs/protocol/mix.md`).
 //! * [`vcdiff`] writes and reads a body as differences from one that both ends hold (RFC 3284).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -15,6 +16,7 @@ mod coding;
 mod compress;
 mod decompress;
 pub mod dictionary;
+mod mix;
 mod undo;
 pub mod vcdiff;
 mod window;
@@ -22,6 +24,7 @@ mod window;
 pub use choice::{AdaptiveEncoder, Base, BodyTraits, Finished, choose};
 pub use coding::{Coder, Coding, UnknownCoding};
 pub use compress::EncodeError;
+pub use mix::MixMemory;
 pub use undo::{MAX_CODINGS, OriginCoding, Step, Undo, UndoError, UndoLimits, UnsupportedCoding, undo_all};
 pub use window::{
     BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, DecodeError, MAX_BASE, MAX_BASED_WINDOW,

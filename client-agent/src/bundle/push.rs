@@ -13,7 +13,7 @@ use super::{
     load::PageLoad,
 };
 use crate::{
-    session::{ResponseStream, coding_of},
+    session::{ResponseStream, coding_of, next_window},
     store::Store,
 };
 
@@ -93,9 +93,12 @@ async fn windows(
         load.touch();
         load.counters.pushed_bytes.add(bytes.len() as u64);
         inlet.count(bytes.len() as u64);
-        let mut wire = bytes.as_ref();
+        let mut wire = bytes;
         loop {
-            match decoder.next(&mut wire).map_err(fault_of_windows)? {
+            match next_window(&mut decoder, &mut wire)
+                .await
+                .map_err(fault_of_windows)?
+            {
                 BodyEvent::Window(window) => {
                     inlet.push(window)?;
                     if !std::mem::replace(&mut begun, true) {

@@ -23,7 +23,8 @@ use super::{
 use crate::{
     bundle::{BodyFault, BodyReader},
     session::{
-        Arrival, BasePolicy, FetchContext, FetchDraft, Hop, HopError, Need, ResponseStream, Timing, coding_of,
+        Arrival, BasePolicy, FetchContext, FetchDraft, Hop, HopError, Need, ResponseStream, Timing,
+        coding_of, next_window,
     },
     store::Tee,
 };
@@ -297,9 +298,9 @@ impl Relay {
             if let Some(page) = &self.page {
                 page.load.touch();
             }
-            let mut wire = bytes.as_ref();
+            let mut wire = bytes;
             loop {
-                match decoder.next(&mut wire).map_err(interruption)? {
+                match next_window(decoder, &mut wire).await.map_err(interruption)? {
                     BodyEvent::Window(window) => {
                         let fresh = self.known.fresh_part(window);
                         let fresh = fresh.ok_or(Interruption::Broken("the body is another one now"))?;

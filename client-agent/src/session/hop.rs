@@ -466,6 +466,7 @@ pub(crate) const fn coding_of(coding: BodyCoding) -> longhaul_codec::Coding {
         BodyCoding::Identity => longhaul_codec::Coding::Identity,
         BodyCoding::Zstd => longhaul_codec::Coding::Zstd,
         BodyCoding::Brotli => longhaul_codec::Coding::Brotli,
+        BodyCoding::Mix => longhaul_codec::Coding::Mix,
     }
 }
 
@@ -475,5 +476,6 @@ pub(crate) const fn body_coding_of(coding: longhaul_codec::Coding) -> BodyCoding
         longhaul_codec::Coding::Identity => BodyCoding::Identity,
         longhaul_codec::Coding::Zstd => BodyCoding::Zstd,
         longhaul_codec::Coding::Brotli => BodyCoding::Brotli,
+        longhaul_codec::Coding::Mix => BodyCoding::Mix,
     }
 }

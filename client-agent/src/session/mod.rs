@@ -6,6 +6,7 @@ mod inbound;
 mod keeper;
 mod losses;
 mod view;
+mod windows;
 
 use std::{
     sync::{
@@ -28,6 +29,7 @@ pub use hop::{Arrival, Exchange, Hop, HopError, ResponseStream, Timing};
 pub(crate) use hop::{body_coding_of, coding_of};
 pub(crate) use losses::short;
 pub use view::{DownReason, GatewayState, Traffic, View};
+pub(crate) use windows::next_window;
 
 use crate::{bundle::Loads, state_dir::StateDir, store::Store};
 use view::Ledger;

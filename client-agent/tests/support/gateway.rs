@@ -317,6 +317,7 @@ impl Link {
             BodyCoding::Identity => Coding::Identity,
             BodyCoding::Zstd => Coding::Zstd,
             BodyCoding::Brotli => Coding::Brotli,
+            BodyCoding::Mix => Coding::Mix,
         };
         let mut decoder = BodyDecoder::new(self.key(), coding, BodyLimits::default());
         let mut decoded = Vec::new();

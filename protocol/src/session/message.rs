@@ -71,6 +71,18 @@ pub struct Preferences {
     pub pixel_ratio_percent: u16,
     /// The quality of pictures.
     pub images: ImageLevel,
+    /// Whether the agent takes bodies in [`BodyCoding::Mix`].
+    pub mixing: Mixing,
+}
+
+/// Whether an agent takes bodies that are coded by context mixing, which costs it memory and time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub enum Mixing {
+    /// The gateway must not send any.
+    #[default]
+    Refused,
+    /// The gateway may send them, in version 1 of mix.md.
+    Accepted,
 }
 
 /// How near to the original pictures are that a page displays.
@@ -106,13 +118,14 @@ impl ImageLevel {
 }
 
 impl Default for Preferences {
-    /// 1366 x 768 at ratio 1, the most common laptop, and pictures as they are.
+    /// 1366 x 768 at ratio 1, the most common laptop, pictures as they are, and the usual codings.
     fn default() -> Self {
         Self {
             viewport_width: 1366,
             viewport_height: 768,
             pixel_ratio_percent: 100,
             images: ImageLevel::Original,
+            mixing: Mixing::Refused,
         }
     }
 }
@@ -284,6 +297,8 @@ pub enum BodyCoding {
     Zstd,
     /// RFC 7932.
     Brotli,
+    /// Context mixing (mix.md).
+    Mix,
 }
 
 /// Whose fault a failure is.

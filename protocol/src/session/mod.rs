@@ -22,8 +22,8 @@ pub use manifest::{
 };
 pub use message::{
     Body, BodyCoding, BodyPlace, Cancel, Delivery, Failed, FailureReason, Fault, Fetch, FetchKind, Head,
-    Hello, ImageLevel, LinkHint, Message, Method, MirrorState, Notice, Preferences, Resume, SESSION_VERSION,
-    TunnelAccept, TunnelFailed, TunnelOpen, Validator, VersionRange, Welcome,
+    Hello, ImageLevel, LinkHint, Message, Method, MirrorState, Mixing, Notice, Preferences, Resume,
+    SESSION_VERSION, TunnelAccept, TunnelFailed, TunnelOpen, Validator, VersionRange, Welcome,
 };
 pub use reader::{MessageReader, ReadEvent};
 

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, RecordKind};
-use longhaul_codec::MAX_BASE;
+use longhaul_codec::{MAX_BASE, MixMemory};
 use longhaul_types::{BitRate, ContentHash, PublicKey};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -53,6 +53,8 @@ pub(crate) struct Offers {
     pub(crate) dictionaries: u32,
     /// Whether the body's size is to be hidden.
     pub(crate) is_personal: bool,
+    /// Memory for context mixing, if the agent takes that. It may be used where no base is.
+    pub(crate) mixing: Option<MixMemory>,
     /// Returned when the coding ends.
     pub(crate) memory: Option<OwnedSemaphorePermit>,
 }

@@ -9,9 +9,10 @@ use std::{
 
 use http::HeaderMap;
 use longhaul_cache::Cache;
+use longhaul_codec::MixMemory;
 use longhaul_driver::Session;
 use longhaul_page::{Destination, Viewport, predict::Templates};
-use longhaul_protocol::session::{ImageLevel, Preferences};
+use longhaul_protocol::session::{ImageLevel, Mixing, Preferences};
 use longhaul_types::{BitRate, LinkProfile, PublicKey, UnixTime};
 use url::Url;
 
@@ -38,6 +39,7 @@ pub(crate) struct BundleContext {
     preferences: Mutex<Preferences>,
     /// The set of dictionaries that the agent has; 0 for none.
     dictionaries: AtomicU32,
+    mixing: MixMemory,
 }
 
 impl BundleContext {
@@ -62,6 +64,7 @@ impl BundleContext {
             templates: Mutex::default(),
             preferences: Mutex::default(),
             dictionaries: AtomicU32::new(0),
+            mixing: MixMemory::of_session(),
         }
     }
 
@@ -83,7 +86,13 @@ impl BundleContext {
         }
     }
 
-    /// What a body can be coded against.
+    /// Memory for context mixing, if the agent takes that.
+    fn mixing(&self) -> Option<MixMemory> {
+        let accepted = lock(&self.preferences).mixing == Mixing::Accepted;
+        accepted.then(|| self.mixing.clone())
+    }
+
+    /// What a body can be coded against, and by context mixing if there is nothing.
     pub(crate) async fn bases_for(&self, subject: Option<&Subject>, length: Option<u64>) -> Offers {
         let offers = match subject {
             Some(subject) => {
@@ -94,6 +103,7 @@ impl BundleContext {
         };
         Offers {
             dictionaries: self.dictionaries.load(Ordering::Relaxed),
+            mixing: self.mixing(),
             ..offers
         }
     }

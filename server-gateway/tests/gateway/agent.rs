@@ -419,6 +419,7 @@ pub(crate) fn coding(coding: BodyCoding) -> Coding {
         BodyCoding::Identity => Coding::Identity,
         BodyCoding::Zstd => Coding::Zstd,
         BodyCoding::Brotli => Coding::Brotli,
+        BodyCoding::Mix => Coding::Mix,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bodies: windows of the hop (docs/protocol/body.md) and content codings of origins.
 use longhaul_codec::{
-    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, OriginCoding, Undo, UndoLimits,
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding, MixMemory, OriginCoding, Undo, UndoLimits,
 };
 
 const KEY: [u8; 32] = [7; 32];
@@ -10,7 +10,7 @@ pub(crate) fn body_windows(bytes: &[u8]) {
     let Some((&first, wire)) = bytes.split_first() else {
         return;
     };
-    let Ok(coding) = Coding::try_from(first % 3) else {
+    let Ok(coding) = Coding::try_from(first % 4) else {
         return;
     };
     let cut = wire.len() / 2;
@@ -44,9 +44,10 @@ pub(crate) fn body_seeds() -> Vec<Vec<u8>> {
         Coder::Zstd { level: 3 },
         Coder::Brotli { quality: 5 },
     ];
-    let seed = |(number, coder): (usize, Coder)| {
-        let mut wire = vec![u8::try_from(number).unwrap_or_default()];
-        let mut encoder = BodyEncoder::new(KEY, coder, None).expect("a coder");
+    let plain = coders.map(|coder| BodyEncoder::new(KEY, coder, None).expect("a coder"));
+    let mixed = BodyEncoder::mixed(KEY, None, &MixMemory::of_session()).expect("memory");
+    let seed = |mut encoder: BodyEncoder| {
+        let mut wire = vec![encoder.coding().code()];
         encoder
             .push(&b"one window, then another ".repeat(40), &mut wire)
             .expect("codes");
@@ -55,7 +56,7 @@ pub(crate) fn body_seeds() -> Vec<Vec<u8>> {
         encoder.finish(&mut wire).expect("codes");
         wire
     };
-    coders.into_iter().enumerate().map(seed).collect()
+    plain.into_iter().chain([mixed]).map(seed).collect()
 }
 
 const STACKS: &[&[&str]] = &[

@@ -5,12 +5,13 @@ use longhaul_types::{BitRate, ByteCount, ContentHash};
 use super::{
     BodyTraits,
     base::{Base, Based, Candidate, Likeness, Verdict, choose_base, pays, shipped},
-    choose,
+    choose, is_to_mix,
 };
 use crate::{
     coding::{Coder, Coding},
     compress::EncodeError,
     dictionary::Media,
+    mix::MixMemory,
     window::{BodyEncoder, MAX_WINDOW},
 };
 
@@ -30,6 +31,8 @@ pub struct AdaptiveEncoder {
     dictionaries: u32,
     /// What does.
     base: Option<Base>,
+    /// Where the peer takes context mixing: what its models may take.
+    mixing: Option<MixMemory>,
     /// Whether the size is to be hidden where there is a base.
     is_secret: bool,
     /// What has been pushed before the decision.
@@ -59,6 +62,7 @@ impl AdaptiveEncoder {
             bases: Vec::new(),
             dictionaries: 0,
             base: None,
+            mixing: None,
             is_secret: false,
             first: Vec::new(),
             decided: None,
@@ -80,6 +84,13 @@ impl AdaptiveEncoder {
         if self.content_type.as_deref().and_then(Media::of).is_some() {
             self.dictionaries = set;
         }
+        self
+    }
+
+    /// Allows context mixing, with this memory: the peer has said that it takes [`Coding::Mix`].
+    #[must_use]
+    pub fn with_mixing(mut self, memory: Option<MixMemory>) -> Self {
+        self.mixing = memory;
         self
     }
 
@@ -179,13 +190,23 @@ impl AdaptiveEncoder {
         Ok(self.decided.insert(encoder))
     }
 
-    fn coder(&self, length: Option<ByteCount>) -> Coder {
-        let traits = BodyTraits {
+    fn traits(&self, length: Option<ByteCount>) -> BodyTraits<'_> {
+        BodyTraits {
             content_type: self.content_type.as_deref(),
             length,
             link: self.link,
-        };
-        choose(traits, &self.first)
+        }
+    }
+
+    fn coder(&self, length: Option<ByteCount>) -> Coder {
+        choose(self.traits(length), &self.first)
+    }
+
+    /// An encoder that mixes contexts, if that is likely to pay and there is memory for it.
+    fn mixed(&self, length: Option<ByteCount>) -> Option<BodyEncoder> {
+        let memory = self.mixing.as_ref()?;
+        let is_wanted = is_to_mix(self.traits(length), self.coder(length), &self.first);
+        is_wanted.then(|| BodyEncoder::mixed(self.key, length, memory))?
     }
 
     /// The base that may pay for a body of this length, if one does.
@@ -224,7 +245,11 @@ impl AdaptiveEncoder {
 
     /// The same without one.
     fn alone(&self, coder: Coder, length: Option<ByteCount>) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
-        let mut encoder = BodyEncoder::new(self.key, coder, length)?;
+        self.given(BodyEncoder::new(self.key, coder, length)?)
+    }
+
+    /// An encoder that has been given what came first, and what it wrote.
+    fn given(&self, mut encoder: BodyEncoder) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
         let mut wire = Vec::new();
         encoder.push(&self.first, &mut wire)?;
         Ok((encoder, wire))
@@ -246,7 +271,10 @@ impl AdaptiveEncoder {
             wire.extend_from_slice(&coded);
             return Ok(encoder);
         }
-        let (mut encoder, mut coded) = self.alone(self.coder(length), length)?;
+        let (mut encoder, mut coded) = match self.mixed(length) {
+            Some(encoder) => self.given(encoder)?,
+            None => self.alone(self.coder(length), length)?,
+        };
         encoder.flush(&mut coded)?;
         if let Some((based, encoder, with)) = based
             && pays(&based, with.len(), coded.len(), self.first.len(), length)
@@ -264,7 +292,7 @@ impl AdaptiveEncoder {
         Ok(encoder)
     }
 
-    /// Codes a body of less than a window, in the smallest of three ways.
+    /// Codes a body of less than a window, in the smallest of the ways that suit it.
     fn whole(self, length: Option<ByteCount>, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
         let ended = |(encoder, mut coded): (BodyEncoder, Vec<u8>), base| {
             let coding = encoder.coding();
@@ -278,9 +306,17 @@ impl AdaptiveEncoder {
             && !self.first.is_empty()
             && based.as_ref().is_none_or(|based| based.verdict == Verdict::Open)
         {
-            let coded = ended(self.alone(coder, length)?, None)?;
-            if coded.1.len() < smallest.1.len() {
-                smallest = coded;
+            let mut without = vec![self.alone(coder, length)?];
+            without.extend(
+                self.mixed(length)
+                    .map(|encoder| self.given(encoder))
+                    .transpose()?,
+            );
+            for coded in without {
+                let coded = ended(coded, None)?;
+                if coded.1.len() < smallest.1.len() {
+                    smallest = coded;
+                }
             }
         }
         if let Some(based) = based {

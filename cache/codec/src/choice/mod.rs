@@ -54,6 +54,19 @@ fn for_link(link: Option<BitRate>) -> Coder {
     }
 }
 
+/// Whether a body that has `coder` without it is to be coded by context mixing, where the peer takes that.
+fn is_to_mix(traits: BodyTraits<'_>, coder: Coder, first: &[u8]) -> bool {
+    let is_text = || traits.content_type.map(by_type) == Some(Compressibility::Text);
+    let is_slow = || traits.link.is_some_and(|rate| rate < MIX_BELOW);
+    coder != Coder::Identity && first.len() >= LEAST_MIXED && is_slow() && is_text()
+}
+
+/// Below this rate the bytes that context mixing saves are worth the time that it takes both ends: some 60 ms each for a
+/// window. A plain page of 60 KB becomes 1.1 KB smaller than by Brotli, which is 140 ms at this rate (decision 12).
+const MIX_BELOW: BitRate = BitRate::kbps(64);
+/// Shorter bodies owe more to Brotli's dictionary than a model can learn from them.
+const LEAST_MIXED: usize = 2048;
+
 /// A link of this rate is no bottleneck.
 const IDENTITY_FROM: BitRate = BitRate::kbps(1_000_000);
 /// From this rate on Zstandard's speed is worth more than Brotli's ratio.

@@ -1,7 +1,9 @@
 use longhaul_types::{BitRate, ContentHash};
 
 use super::*;
-use crate::{BodyDecoder, BodyEvent, BodyLimits, Coding, MAX_WINDOW};
+use crate::{
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coding, MAX_WINDOW, MixMemory, mix::tests::page,
+};
 
 const KEY: [u8; 32] = [3; 32];
 
@@ -236,4 +238,50 @@ fn hidden_sizes_are_steps_and_the_body_is_the_same() {
         *sizes.entry(wire.len()).or_default() += 1;
     }
     assert!(sizes.len() <= 8, "{sizes:?}");
+}
+
+#[test]
+fn text_is_mixed_on_slow_links_where_the_peer_takes_it_and_there_is_memory() {
+    let coded = |content_type: &str, kbps: u64, memory: Option<&MixMemory>, body: &[u8]| {
+        let mut encoder = AdaptiveEncoder::new(KEY, traits(content_type, kbps)).with_mixing(memory.cloned());
+        let mut wire = Vec::new();
+        encoder.push(body, &mut wire).unwrap();
+        let finished = encoder.finish(&mut wire).unwrap();
+        assert!(decode(finished.coding, &wire) == body);
+        (finished.coding, wire.len())
+    };
+    let memory = MixMemory::of_session();
+    for body in [page(60, 3), page(900, 3)] {
+        let (mixed, size) = coded("text/html", 40, Some(&memory), &body);
+        let (usual, usual_size) = coded("text/html", 40, None, &body);
+        assert_eq!((mixed, usual), (Coding::Mix, Coding::Brotli));
+        assert!(size < usual_size, "{size} {usual_size}");
+        assert_eq!(coded("text/html", 384, Some(&memory), &body).0, Coding::Brotli);
+        assert_eq!(
+            coded("application/x-unheard-of", 40, Some(&memory), &body).0,
+            Coding::Brotli
+        );
+    }
+    assert_eq!(
+        coded("text/html", 40, Some(&memory), b"short, short").0,
+        Coding::Identity
+    );
+    assert_eq!(
+        coded("text/html", 40, Some(&memory), &noise(50_000)).0,
+        Coding::Identity
+    );
+    let mut others = Vec::new();
+    while let Some(encoder) = BodyEncoder::mixed(KEY, None, &memory) {
+        others.push(encoder);
+    }
+    assert!((4..8).contains(&others.len()), "{}", others.len());
+    assert_eq!(
+        coded("text/html", 40, Some(&memory), &page(900, 3)).0,
+        Coding::Brotli
+    );
+    drop(others);
+    assert_eq!(
+        coded("text/html", 40, Some(&memory), &page(900, 3)).0,
+        Coding::Mix
+    );
 }

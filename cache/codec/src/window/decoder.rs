@@ -11,13 +11,15 @@ use super::{
 use crate::{
     coding::{Coding, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
     decompress::{Brotli, Corrupt, Progress, Zstd},
+    mix::MixDecoder,
 };
 
 /// Limits on a body that is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
     /// The most decoded bytes. Default 16 GiB: bodies are streamed on, so this guards disks and counters, while
-    /// memory is bounded by the window sizes (below 70 KiB and the coder's 1 MiB; with a base 600 KiB and 4 MiB).
+    /// memory is bounded by the window sizes (below 70 KiB and the coder's 1 MiB; with a base 600 KiB and 4 MiB; 8 MiB
+    /// for context mixing, and 64 MiB for all such bodies).
     pub max_body: ByteCount,
 }
 
@@ -108,6 +110,7 @@ enum Decompressor {
     Identity,
     Zstd(Zstd),
     Brotli(Brotli),
+    Mix(MixDecoder),
     /// The coder could not be set up: every window fails.
     Unusable,
 }
@@ -144,6 +147,11 @@ impl BodyDecoder {
             held: Vec::new(),
             ..self
         }
+    }
+
+    /// Whether a window takes so long to decode that this belongs on a thread for computing.
+    pub const fn is_heavy(&self) -> bool {
+        matches!(self.decompressor, Decompressor::Mix(_))
     }
 
     /// Decoded bytes yielded so far, all of them good.
@@ -307,6 +315,7 @@ impl Decompressor {
                 Zstd::new(window_log, base).map_or(Self::Unusable, Self::Zstd)
             }
             Coding::Brotli => Self::Brotli(Brotli::new(MAX_WINDOW_LOG)),
+            Coding::Mix => Self::Mix(MixDecoder::new()),
         }
     }
 
@@ -316,6 +325,9 @@ impl Decompressor {
             return Ok(coded);
         }
         debug_assert!(length <= MAX_BASED_WINDOW);
+        if let Self::Mix(decoder) = self {
+            return decoder.decode(&coded, length);
+        }
         // One byte more than is due: a coder that could write more is caught, and one that is at the end of its
         // input says so.
         let mut decoded = vec![0; length + 1];
@@ -337,7 +349,7 @@ impl Decompressor {
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, Corrupt> {
         match self {
-            Self::Identity | Self::Unusable => Err(Corrupt),
+            Self::Identity | Self::Mix(_) | Self::Unusable => Err(Corrupt),
             Self::Zstd(decoder) => decoder.step(input, output),
             Self::Brotli(decoder) => decoder.step(input, output),
         }

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     coding::{Coder, Coding},
     compress::{After, Compressor, EncodeError},
+    mix::{MixEncoder, MixMemory},
 };
 
 /// Turns decoded bytes into windows.
@@ -56,20 +57,33 @@ impl BodyEncoder {
         length: Option<ByteCount>,
         base: &[u8],
     ) -> Result<Self, EncodeError> {
-        Ok(Self {
+        let compressor = Compressor::new(coder, length, base_tail(base))?;
+        let most = window_limits(!base.is_empty()).0;
+        Ok(Self::around(key, coder.coding(), compressor, most))
+    }
+
+    /// An encoder that mixes contexts, for a body without base and a peer that takes it; `None` if that takes more of
+    /// `memory` than is left.
+    pub fn mixed(key: [u8; 32], length: Option<ByteCount>, memory: &MixMemory) -> Option<Self> {
+        let compressor = Compressor::Mix(MixEncoder::new(length, memory)?);
+        Some(Self::around(key, Coding::Mix, compressor, MAX_WINDOW))
+    }
+
+    fn around(key: [u8; 32], coding: Coding, compressor: Compressor, most: usize) -> Self {
+        Self {
             key,
-            coding: coder.coding(),
-            compressor: Compressor::new(coder, length, base_tail(base))?,
+            coding,
+            compressor,
             whole: blake3::Hasher::new(),
             offset: 0,
             sent: 0,
             padding: Padding::None,
             jitter: 0,
             room: MAX_WINDOW,
-            most: window_limits(!base.is_empty()).0,
+            most,
             pending: Vec::new(),
             coded: Vec::new(),
-        })
+        }
     }
 
     /// An encoder of the rest of a body behind `prefix`, with a fresh coding context: the answer to a peer that

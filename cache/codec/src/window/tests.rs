@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use longhaul_types::varint;
 
-use crate::{Coder, Coding};
+use crate::{Coder, Coding, MixMemory};
 
 const KEY: [u8; 32] = [7; 32];
 const CODERS: [Coder; 5] = [
@@ -458,7 +458,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_input_never_panics(coding in 0_u8..3, wire in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_input_never_panics(coding in 0_u8..4, wire in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = decode(Coding::try_from(coding).unwrap(), &wire);
     }
 }
@@ -541,4 +541,40 @@ proptest! {
             prop_assert_eq!(&from_base(coder.coding(), &base, &wire).unwrap(), &body);
         }
     }
+}
+
+#[test]
+fn a_mixed_body_crosses_windows_and_resumes_behind_a_bad_one() {
+    let body = crate::mix::tests::page(900, 3);
+    assert!(body.len() > 2 * MAX_WINDOW);
+    let length = Some(ByteCount::new(body.len() as u64));
+    let mut encoder = BodyEncoder::mixed(KEY, length, &MixMemory::of_session()).unwrap();
+    assert_eq!(encoder.coding(), Coding::Mix);
+    let mut wire = Vec::new();
+    encoder.push(&body[..1000], &mut wire).unwrap();
+    encoder.flush(&mut wire).unwrap();
+    encoder.push(&body[1000..], &mut wire).unwrap();
+    encoder.finish(&mut wire).unwrap();
+    let (decoded, end) = decode(Coding::Mix, &wire);
+    assert!(decoded == body);
+    assert_eq!(end, Ok(ContentHash::of(&body)));
+
+    let late = wire.len() - 5;
+    wire[late] ^= 1;
+    let mut decoder = BodyDecoder::new(KEY, Coding::Mix, BodyLimits::default());
+    let mut out = Vec::new();
+    let end = drain(&mut decoder, &wire, &mut out);
+    let offset = out.len() as u64;
+    assert_eq!(end, Err(DecodeError::WindowMismatch { offset }));
+    assert_eq!(out.len() % MAX_WINDOW, 1000);
+    let mut rest = Vec::new();
+    let mut encoder = BodyEncoder::resume(KEY, Coder::Identity, None, &body[..out.len()]).unwrap();
+    encoder.push(&body[out.len()..], &mut rest).unwrap();
+    encoder.finish(&mut rest).unwrap();
+    let mut decoder = decoder.resume(KEY, Coding::Identity);
+    assert_eq!(
+        drain(&mut decoder, &rest, &mut out),
+        Ok(Some(ContentHash::of(&body)))
+    );
+    assert!(out == body);
 }

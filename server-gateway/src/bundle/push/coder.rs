@@ -29,7 +29,8 @@ impl PushCoder {
     pub(super) fn adaptive(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers) -> Self {
         let mut encoder = AdaptiveEncoder::new(key, traits)
             .with_bases(offers.bodies)
-            .with_dictionaries(offers.dictionaries);
+            .with_dictionaries(offers.dictionaries)
+            .with_mixing(offers.mixing);
         if offers.is_personal {
             encoder = encoder.hiding_size();
         }

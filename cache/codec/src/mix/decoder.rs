@@ -1,0 +1,80 @@
+//! Decoding a body.
+#![expect(clippy::cast_possible_truncation, reason = "eight bits make a byte")]
+
+use super::memory::{MixMemory, Permit};
+use super::model::Model;
+use super::range::RangeDecoder;
+use super::table::TableSize;
+use super::{STORED, VERSION};
+use crate::decompress::Corrupt;
+
+/// Decodes one body, window by window.
+pub(crate) struct MixDecoder(State);
+
+enum State {
+    /// Nothing has come: no memory is taken.
+    Start,
+    /// The body goes on.
+    Body(Box<Model>, Permit),
+    /// A window did not decode.
+    Failed,
+}
+
+impl MixDecoder {
+    /// A decoder that takes no memory before the first window.
+    pub(crate) const fn new() -> Self {
+        Self(State::Start)
+    }
+
+    /// Decodes one window of `length` bytes, at least one; after an error nothing more decodes.
+    ///
+    /// The bytes are what the sender coded only if the coded bytes are: there is no check in them.
+    pub(crate) fn decode(&mut self, coded: &[u8], length: usize) -> Result<Vec<u8>, Corrupt> {
+        let (mut model, memory, coded) = match std::mem::replace(&mut self.0, State::Failed) {
+            State::Start => {
+                let (&header, coded) = coded.split_first().ok_or(Corrupt)?;
+                let table = TableSize::from_code(header & 15).filter(|_| header >> 4 == VERSION);
+                let table = table.ok_or(Corrupt)?;
+                let memory = MixMemory::for_decoder(table.memory()).ok_or(Corrupt)?;
+                (Box::new(Model::new(table)), memory, coded)
+            }
+            State::Body(model, memory) => (model, memory, coded),
+            State::Failed => return Err(Corrupt),
+        };
+        let decoded = match coded.strip_prefix(&STORED) {
+            Some(stored) if stored.len() == length => {
+                model.train(stored);
+                stored.to_vec()
+            }
+            Some(_) => return Err(Corrupt),
+            None => bits(&mut model, coded, length)?,
+        };
+        self.0 = State::Body(model, memory);
+        Ok(decoded)
+    }
+}
+
+fn bits(model: &mut Model, coded: &[u8], length: usize) -> Result<Vec<u8>, Corrupt> {
+    let mut range = RangeDecoder::new(coded);
+    if coded.is_empty() || range.decode(1) != 0 {
+        return Err(Corrupt);
+    }
+    let mut decoded = Vec::with_capacity(length);
+    for _ in 0..length {
+        let mut byte = 0;
+        for _ in 0..8 {
+            let bit = range.decode(model.p());
+            model.update(bit);
+            byte = byte << 1 | bit;
+        }
+        decoded.push(byte as u8);
+        if range.is_exhausted() {
+            return Err(Corrupt);
+        }
+    }
+    if range.is_used_up() {
+        Ok(decoded)
+    } else {
+        Err(Corrupt)
+    }
+}

@@ -1,0 +1,68 @@
+//! The hash table of contexts: buckets of bit histories, one a nibble.
+#![expect(clippy::cast_possible_truncation, reason = "parts of a hash are cut from it")]
+
+use super::history;
+
+/// One nibble in one context: a check byte and the 15 nodes of the tree of its four bits.
+pub(super) type Bucket = [u8; 16];
+
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([Bucket; 4]);
+
+/// Where a bucket was found.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    line: u32,
+    way: u8,
+}
+
+/// All buckets of one model.
+pub(super) struct Slots {
+    lines: Vec<Line>,
+    shift: u32,
+}
+
+impl Slots {
+    /// A table of `2^bits` bytes.
+    pub(super) fn new(bits: u32) -> Self {
+        let line_bits = bits - 6;
+        Self {
+            lines: vec![Line([[0; 16]; 4]); 1 << line_bits],
+            shift: 32 - line_bits,
+        }
+    }
+
+    /// The bucket of a hash; a fresh one takes the place of the one that has seen least.
+    #[inline]
+    pub(super) fn find(&self, hash: u32) -> (Place, Bucket) {
+        let number = hash >> self.shift;
+        let line = &self.lines[number as usize].0;
+        let check = (hash as u8).wrapping_mul(0x9d) ^ (hash >> 8) as u8;
+        let place = |way| Place { line: number, way };
+        for (way, bucket) in (0..).zip(line) {
+            if bucket[0] == check {
+                return (place(way), *bucket);
+            }
+        }
+        let mut worst = 0;
+        let mut least = u8::MAX;
+        for (way, bucket) in (0..).zip(line) {
+            let total = history::total(bucket[1]);
+            if total < least {
+                least = total;
+                worst = way;
+            }
+        }
+        let mut fresh = [0; 16];
+        fresh[0] = check;
+        (place(worst), fresh)
+    }
+
+    /// Puts a bucket back.
+    #[inline]
+    pub(super) fn put(&mut self, place: Place, bucket: Bucket) {
+        self.lines[place.line as usize].0[usize::from(place.way & 3)] = bucket;
+    }
+}
