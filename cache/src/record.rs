@@ -19,15 +19,18 @@ pub enum RecordKind {
     Bases = 4,
     /// What became of a picture at a level.
     Variant = 5,
+    /// What a body was coded to.
+    Coded = 6,
 }
 
 impl RecordKind {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Manifest,
         Self::Plan,
         Self::RequestTemplate,
         Self::Bases,
         Self::Variant,
+        Self::Coded,
     ];
 
     pub(crate) fn code(self) -> i64 {

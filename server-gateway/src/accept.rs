@@ -22,6 +22,8 @@ use tracing::{info, warn};
 
 use crate::{
     bases::MEMORY,
+    coded::Coded,
+    computing::Computing,
     config::Config,
     devices::{DevicesError, DevicesWatch},
     images::Images,
@@ -122,11 +124,11 @@ impl Server {
         })?;
         // After the port is ours: a second gateway that finds it taken must not disturb the epoch of the first.
         state.keep_epoch(&epoch)?;
-        let coders = Arc::new(Semaphore::new(
-            std::thread::available_parallelism().map_or(1, usize::from),
-        ));
-        let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&coders));
-        let images = Images::new(store.cache().cloned(), coders.available_permits());
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let computing = Computing::new(cores);
+        let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&computing));
+        let images = Images::new(store.cache().cloned(), Arc::clone(&computing));
+        let coded = Coded::new(store.cache().cloned(), Arc::clone(&computing));
         let gateway = Gateway {
             origin,
             store,
@@ -139,7 +141,8 @@ impl Server {
             own_ports,
             streams_per_session: config.limits.streams_per_session,
             streams_per_device: config.limits.streams_per_device,
-            coders,
+            computing,
+            coded,
             devices: Mutex::default(),
         };
         Ok(Self {
@@ -175,6 +178,8 @@ impl Server {
                 }
             })
         });
+        let coded = Arc::clone(&self.gateway.coded);
+        let recoding = tokio::spawn(async move { coded.recode().await });
         let admission = self.listener.admission();
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -197,6 +202,9 @@ impl Server {
             }
         }
         info!("going away");
+        recoding.abort();
+        // Gives up what is being recoded.
+        self.gateway.computing.touch();
         self.listener.shutdown().await;
         sessions.shutdown().await;
         self.gateway.store.close().await;

@@ -2,34 +2,27 @@
 //!
 //! Work is done in steps of bounded input and output, so that no more than a step is held while the hop is slow.
 use bytes::Bytes;
-use longhaul_codec::{AdaptiveEncoder, Base, BodyEncoder, BodyTraits, Coder, Coding, EncodeError};
+use longhaul_codec::{Base, BodyEncoder, Coder, Coding, EncodeError, Load};
 use longhaul_protocol::session::{BodyCoding, ShortHash};
 use longhaul_types::ContentHash;
-use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{bases::Offers, bundle::short};
+use crate::{
+    bundle::short,
+    coded::{Finished, WholeCoder},
+};
 
 /// Most bytes that a step takes.
 const STEP: usize = 64 * 1024;
-/// Work on less than this is done where it stands; more goes to a thread for computing.
-const LIGHT: usize = 1024;
 
 /// Turns decoded bytes into windows.
-pub(crate) struct BodyCoder {
-    encoder: Encoder,
-    decoded: u64,
-    /// What was offered as a base, by its CHK.
-    bases: Vec<ContentHash>,
-    /// Of the bases.
-    _memory: Option<OwnedSemaphorePermit>,
-}
-
-enum Encoder {
-    Whole(AdaptiveEncoder),
+pub(crate) enum BodyCoder {
+    /// From the start.
+    Whole(Box<WholeCoder>),
     /// The rest of a body (docs/protocol/session.md section 6): what comes before it is hashed and not sent.
     Rest {
-        encoder: BodyEncoder,
+        encoder: Box<BodyEncoder>,
         skip: u64,
+        decoded: u64,
     },
 }
 
@@ -57,65 +50,52 @@ pub(crate) enum Progress {
 }
 
 impl BodyCoder {
-    /// A coder of a body from its start, under the session's window key.
-    pub(crate) fn whole(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers) -> Self {
-        let mut encoder = AdaptiveEncoder::new(key, traits)
-            .with_bases(offers.bodies)
-            .with_dictionaries(offers.dictionaries)
-            .with_mixing(offers.mixing);
-        if offers.is_personal {
-            encoder = encoder.hiding_size();
-        }
-        Self {
-            encoder: Encoder::Whole(encoder),
-            decoded: 0,
-            bases: offers.hashes,
-            _memory: offers.memory,
-        }
-    }
-
     /// A coder of a body from `skip` on, uncoded.
     pub(crate) fn rest(key: [u8; 32], skip: u64) -> Result<Self, CodeError> {
-        let encoder = BodyEncoder::new(key, Coder::Identity, None)?;
-        Ok(Self {
-            encoder: Encoder::Rest { encoder, skip },
+        Ok(Self::Rest {
+            encoder: Box::new(BodyEncoder::new(key, Coder::Identity, None)?),
+            skip,
             decoded: 0,
-            bases: Vec::new(),
-            _memory: None,
         })
     }
 
     /// How the windows are coded, once that is decided.
     pub(crate) fn coding(&self) -> Option<WindowCoding> {
-        match &self.encoder {
-            Encoder::Whole(encoder) => {
-                let coding = encoder.coding().map(message_coding)?;
-                let base = encoder.base();
-                Some(WindowCoding::new(coding, base, &self.bases))
-            }
-            Encoder::Rest { .. } => Some(WindowCoding::IDENTITY),
+        match self {
+            Self::Whole(coder) => coder.coding(),
+            Self::Rest { .. } => Some(WindowCoding::IDENTITY),
         }
     }
 
     /// Decoded bytes so far.
     pub(crate) const fn decoded(&self) -> u64 {
-        self.decoded
+        match self {
+            Self::Whole(coder) => coder.decoded(),
+            Self::Rest { decoded, .. } => *decoded,
+        }
     }
 
     /// Whether bytes are held back that [`Self::flush`] would give out.
     pub(crate) fn holds(&self) -> bool {
-        match &self.encoder {
-            Encoder::Whole(encoder) => encoder.pending() > 0,
-            Encoder::Rest { encoder, skip } => *skip == 0 && encoder.pending() > 0,
+        match self {
+            Self::Whole(coder) => coder.holds(),
+            Self::Rest { encoder, skip, .. } => *skip == 0 && encoder.pending() > 0,
         }
     }
 
-    /// Whether a step with this input, or a flush without, may take so long that others should not wait for it.
+    /// Whether a step with this input, or a flush or the end without, may take so long that others should not wait for it.
     pub(crate) fn is_heavy(&self, input: usize) -> bool {
-        match &self.encoder {
-            Encoder::Whole(encoder) if input == 0 => encoder.pending() > LIGHT || encoder.has_trials(),
-            Encoder::Whole(encoder) => input >= encoder.missing(),
-            Encoder::Rest { .. } => false,
+        match self {
+            Self::Whole(coder) if input == 0 => coder.flush_is_heavy(),
+            Self::Whole(coder) => coder.push_is_heavy(input),
+            Self::Rest { .. } => false,
+        }
+    }
+
+    /// How busy the processor is.
+    pub(crate) fn under(&mut self, load: Load) {
+        if let Self::Whole(coder) = self {
+            coder.under(load);
         }
     }
 
@@ -132,43 +112,46 @@ impl BodyCoder {
 
     /// Appends a window with what is held back.
     pub(crate) fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), CodeError> {
-        match &mut self.encoder {
-            Encoder::Whole(encoder) => encoder.flush(wire)?,
-            Encoder::Rest { skip: 0, encoder } => encoder.flush(wire)?,
-            Encoder::Rest { .. } => {}
+        match self {
+            Self::Whole(coder) => coder.flush(wire)?,
+            Self::Rest { skip: 0, encoder, .. } => encoder.flush(wire)?,
+            Self::Rest { .. } => {}
         }
         Ok(())
     }
 
     /// Whether what has come is a whole body.
-    pub(crate) fn check_complete(&self) -> Result<(), CodeError> {
-        match &self.encoder {
-            Encoder::Rest { skip: 1.., .. } => Err(CodeError::Shorter),
-            Encoder::Rest { skip: 0, .. } | Encoder::Whole(_) => Ok(()),
+    pub(crate) const fn check_complete(&self) -> Result<(), CodeError> {
+        match self {
+            Self::Rest { skip: 1.., .. } => Err(CodeError::Shorter),
+            Self::Rest { skip: 0, .. } | Self::Whole(_) => Ok(()),
         }
     }
 
-    /// Appends the last window, and says how the windows are coded.
-    pub(crate) fn finish(self, wire: &mut Vec<u8>) -> Result<WindowCoding, CodeError> {
+    /// Appends the last window, and says how the windows are coded, and what a whole body became.
+    pub(crate) fn finish(self, wire: &mut Vec<u8>) -> Result<(WindowCoding, Option<Finished>), CodeError> {
         self.check_complete()?;
-        match self.encoder {
-            Encoder::Whole(encoder) => {
-                let finished = encoder.finish(wire)?;
-                let coding = message_coding(finished.coding);
-                Ok(WindowCoding::new(coding, finished.base, &self.bases))
+        match self {
+            Self::Whole(coder) => {
+                let finished = coder.finish(wire)?;
+                Ok((finished.coding, Some(finished)))
             }
-            Encoder::Rest { encoder, .. } => {
+            Self::Rest { encoder, .. } => {
                 encoder.finish(wire)?;
-                Ok(WindowCoding::IDENTITY)
+                Ok((WindowCoding::IDENTITY, None))
             }
         }
     }
 
     fn encode(&mut self, mut decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), CodeError> {
-        self.decoded += decoded.len() as u64;
-        match &mut self.encoder {
-            Encoder::Whole(encoder) => encoder.push(decoded, wire)?,
-            Encoder::Rest { encoder, skip } => {
+        match self {
+            Self::Whole(coder) => coder.push(decoded, wire)?,
+            Self::Rest {
+                encoder,
+                skip,
+                decoded: count,
+            } => {
+                *count += decoded.len() as u64;
                 let skipped = decoded.len().min(usize::try_from(*skip).unwrap_or(usize::MAX));
                 if skipped > 0 {
                     let mut unsent = Vec::new();
@@ -223,11 +206,17 @@ pub(crate) const fn message_coding(coding: Coding) -> BodyCoding {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits};
+    use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, BodyTraits};
 
     use super::*;
+    use crate::{bases::Offers, coded::Prior};
 
     const KEY: [u8; 32] = [7; 32];
+
+    fn whole() -> BodyCoder {
+        let coder = WholeCoder::new(KEY, BodyTraits::default(), Offers::default(), Prior::default());
+        BodyCoder::Whole(Box::new(coder))
+    }
 
     fn decode(decoder: &mut BodyDecoder, mut wire: &[u8]) -> Vec<u8> {
         let mut body = Vec::new();
@@ -260,16 +249,16 @@ mod tests {
     #[test]
     fn whole_bodies_and_rests_decode_to_the_same() {
         let body: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
-        let mut coder = BodyCoder::whole(KEY, BodyTraits::default(), Offers::default());
+        let mut coder = whole();
         let mut wire = feed(&mut coder, &body, 10_007);
         assert_eq!(coder.decoded(), body.len() as u64);
-        let coding = coder.finish(&mut wire).unwrap();
+        let (coding, _) = coder.finish(&mut wire).unwrap();
         let mut decoder = BodyDecoder::new(KEY, codec(coding.coding), BodyLimits::default());
         assert_eq!(decode(&mut decoder, &wire), body);
         decoder.finish().unwrap();
 
         for offset in [0_usize, 1, 32_768, 300_000, body.len()] {
-            let mut first = BodyCoder::whole(KEY, BodyTraits::default(), Offers::default());
+            let mut first = whole();
             let mut wire = feed(&mut first, &body[..offset], 4096);
             first.flush(&mut wire).unwrap();
             let coding = first.coding().unwrap_or(WindowCoding::IDENTITY);
@@ -290,13 +279,13 @@ mod tests {
     fn a_body_that_became_shorter_has_no_rest() {
         let mut rest = BodyCoder::rest(KEY, 100).unwrap();
         let mut wire = feed(&mut rest, &[1; 99], 50);
-        assert_eq!(rest.finish(&mut wire).unwrap_err(), CodeError::Shorter);
+        assert_eq!(rest.finish(&mut wire).err(), Some(CodeError::Shorter));
         assert!(wire.is_empty());
     }
 
     #[test]
     fn what_is_held_comes_out_with_a_flush() {
-        let mut coder = BodyCoder::whole(KEY, BodyTraits::default(), Offers::default());
+        let mut coder = whole();
         let mut wire = feed(&mut coder, b"first part", 100);
         assert!(wire.is_empty() && coder.holds());
         coder.flush(&mut wire).unwrap();

@@ -18,6 +18,8 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use crate::{
     bundle::{BundleContext, BundleCounters, Bundles},
+    coded::Coded,
+    computing::Computing,
     config::PortSet,
     control,
     fetch::{self, PageLoads},
@@ -46,8 +48,8 @@ pub(crate) struct Gateway {
     pub(crate) own_ports: Vec<SocketAddr>,
     pub(crate) streams_per_session: usize,
     pub(crate) streams_per_device: usize,
-    /// As many permits as there are cores: for coding.
-    pub(crate) coders: Arc<Semaphore>,
+    pub(crate) computing: Arc<Computing>,
+    pub(crate) coded: Arc<Coded>,
     pub(crate) images: Images,
     /// KiB that bases may take in memory.
     pub(crate) base_memory: Arc<Semaphore>,

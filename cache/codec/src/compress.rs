@@ -11,6 +11,7 @@ use zstd::{
 use crate::{
     coding::{Coder, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
     mix::MixEncoder,
+    window::Replay,
 };
 
 /// A coder refused its input. No input does that; it points to a lack of memory on this machine.
@@ -32,6 +33,8 @@ pub(crate) enum Compressor {
     Zstd(raw::Encoder<'static>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
     Mix(MixEncoder),
+    /// It was coded before.
+    Replay(Replay),
 }
 
 impl Compressor {
@@ -81,6 +84,7 @@ impl Compressor {
     pub(crate) fn code(&mut self, window: &[u8], after: After, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match self {
             Self::Identity => out.extend_from_slice(window),
+            Self::Replay(replay) => replay.code(window.len(), after, out)?,
             Self::Zstd(encoder) => {
                 code_zstd(encoder, window, after, out).map_err(|_| EncodeError("zstd"))?;
             }

@@ -21,12 +21,12 @@ mod undo;
 pub mod vcdiff;
 mod window;
 
-pub use choice::{AdaptiveEncoder, Base, BodyTraits, Finished, choose};
+pub use choice::{AdaptiveEncoder, Base, BodyTraits, Finished, Load, choose};
 pub use coding::{Coder, Coding, UnknownCoding};
 pub use compress::EncodeError;
 pub use mix::MixMemory;
 pub use undo::{MAX_CODINGS, OriginCoding, Step, Undo, UndoError, UndoLimits, UnsupportedCoding, undo_all};
 pub use window::{
-    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, DecodeError, MAX_BASE, MAX_BASED_WINDOW,
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, DecodeError, MAX_BASE, MAX_BASED_WINDOW,
     MAX_CODED_WINDOW, MAX_WINDOW,
 };

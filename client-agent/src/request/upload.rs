@@ -189,6 +189,7 @@ impl Transmission {
                 content_type: traits.content_type.as_deref(),
                 length: length.map(ByteCount::new),
                 link: traits.rate,
+                ..BodyTraits::default()
             },
         );
         let mut out = Outgoing {

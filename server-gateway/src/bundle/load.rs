@@ -28,7 +28,7 @@ use super::{
     publicity::Publicity,
     push::PushBody,
 };
-use crate::{bases::Subject, fetch::Promise, store::BodyReader};
+use crate::{bases::Subject, coded::Audience, fetch::Promise, store::BodyReader};
 
 /// One page load.
 pub(crate) struct PageLoad {
@@ -45,6 +45,8 @@ pub(crate) struct PageLoad {
     missing: Mutex<BTreeSet<u32>>,
     /// What the answered entries are about, for the choice of their bases.
     subjects: Mutex<BTreeMap<u32, Subject>>,
+    /// The answered entries that every device may get.
+    public: Mutex<BTreeSet<u32>>,
     /// Where the classes of open pushes are changed.
     classes: Mutex<BTreeMap<u32, watch::Sender<u8>>>,
     jar: Mutex<Jar>,
@@ -108,6 +110,7 @@ impl PageLoad {
             bodies: Mutex::default(),
             missing: Mutex::default(),
             subjects: Mutex::default(),
+            public: Mutex::default(),
             classes: Mutex::default(),
             jar: Mutex::new(jar),
             learned: Mutex::new(learned),
@@ -338,6 +341,15 @@ impl PageLoad {
     /// What an entry's body may have a base among.
     pub(super) fn subject(&self, entry: u32) -> Option<Subject> {
         lock(&self.subjects).get(&entry).cloned()
+    }
+
+    /// Who may get an entry's body.
+    pub(super) fn audience(&self, entry: u32) -> Audience {
+        if lock(&self.public).contains(&entry) {
+            Audience::Everybody
+        } else {
+            Audience::Asker
+        }
     }
 
     /// Whether a body that has grown to `length` may go on.

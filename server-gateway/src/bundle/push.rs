@@ -8,14 +8,18 @@ use bytes::Bytes;
 use longhaul_codec::{BodyEncoder, BodyTraits, Coder, EncodeError};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_protocol::session::{Body, BodyCoding, Message, Push, encode};
-use longhaul_types::ByteCount;
+use longhaul_types::{ByteCount, ContentHash};
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
 pub(crate) use self::body::{ArrivingDocument, PushBody};
 use self::coder::PushCoder;
 use super::{load::PageLoad, plan::BodyState};
-use crate::{bases::Offers, body::WindowCoding};
+use crate::{
+    bases::Offers,
+    body::WindowCoding,
+    coded::{Audience, Wanted, WholeCoder},
+};
 
 /// Coded bytes that are sent together. A body that is whole within so much opens its stream with its length, which lets
 /// the scheduler send the shortest first.
@@ -32,6 +36,13 @@ enum Broken {
     Source,
     /// It is too large after all.
     Withdrawn,
+}
+
+/// Whether a body has been pushed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    First,
+    Again,
 }
 
 enum Step {
@@ -69,15 +80,15 @@ impl Drop for PushStream {
 
 /// Pushes an entry's body, and waits until the agent has all of it.
 pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class: watch::Receiver<u8>) {
-    let offers = match &body {
-        PushBody::Again(_) => Offers::default(),
-        PushBody::Arriving(..) | PushBody::Document(_) => {
-            let subject = load.subject(entry);
-            load.context().bases_for(subject.as_ref(), body.length()).await
-        }
-    };
+    let _busy = load.context().gateway.computing.busy();
     let length = body.length();
-    let coder = match coder(load, entry, &body, offers) {
+    // A body that was looked through is whole.
+    let chk = body.hash().or_else(|| load.plan().get(entry)?.hash);
+    let turn = match &body {
+        PushBody::Again(_) => Turn::Again,
+        PushBody::Arriving(..) | PushBody::Document(_) => Turn::First,
+    };
+    let coder = match coder(load, entry, turn, chk, length).await {
         Ok(coder) => coder,
         Err(error) => {
             debug!(%error, "a push cannot be coded");
@@ -123,28 +134,49 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
     }
 }
 
-fn coder(load: &PageLoad, entry: u32, body: &PushBody, offers: Offers) -> Result<PushCoder, EncodeError> {
+async fn coder(
+    load: &PageLoad,
+    entry: u32,
+    turn: Turn,
+    chk: Option<ContentHash>,
+    length: Option<u64>,
+) -> Result<PushCoder, EncodeError> {
     let context = load.context();
-    let length = body.length().map(ByteCount::new);
     let repeats = load.plan().get(entry).map_or(0, |entry| entry.repeats);
-    if matches!(body, PushBody::Again(_)) && repeats > 1 {
+    if turn == Turn::Again && repeats > 1 {
         // It may have come damaged for the coder's sake.
-        let encoder = BodyEncoder::new(context.window_key, Coder::Identity, length)?;
+        let encoder = BodyEncoder::new(context.window_key, Coder::Identity, length.map(ByteCount::new))?;
         return Ok(PushCoder::Plain(Box::new(encoder)));
     }
+    let (subject, audience) = match turn {
+        Turn::First => (load.subject(entry), load.audience(entry)),
+        Turn::Again => (None, Audience::Asker),
+    };
+    let offers = match turn {
+        Turn::First => context.bases_for(subject.as_ref(), length).await,
+        Turn::Again => Offers::default(),
+    };
     let media = load.content_type(entry);
     let traits = BodyTraits {
         content_type: media.as_deref(),
-        length,
+        length: length.map(ByteCount::new),
         link: context.link_rate(),
+        load: context.gateway.computing.load(),
     };
-    Ok(PushCoder::adaptive(context.window_key, traits, offers))
+    let wanted = Wanted {
+        chk,
+        audience,
+        traits,
+    };
+    let prior = context.gateway.coded.prior(wanted).await;
+    let coder = WholeCoder::new(context.window_key, traits, offers, prior);
+    Ok(PushCoder::Whole(Box::new(coder)))
 }
 
 impl Pushing<'_> {
     async fn run(&mut self, body: &mut PushBody) -> Result<(), Broken> {
         loop {
-            let holds = self.coder.as_ref().is_some_and(|coder| coder.pending() > 0);
+            let holds = self.coder.as_ref().is_some_and(PushCoder::holds);
             let next = if holds || !self.wire.is_empty() {
                 match timeout(PAUSE, body.next(self.load, self.entry)).await {
                     Ok(next) => next,
@@ -183,27 +215,28 @@ impl Pushing<'_> {
             Step::Flush | Step::Finish => coder.flush_is_heavy(),
         };
         let mut wire = std::mem::take(&mut self.wire);
-        let work = move || {
+        let work = move |load| {
+            coder.under(load);
             let coded = match step {
                 Step::Push(chunk) => coder.push(&chunk, &mut wire),
                 Step::Flush => coder.flush(&mut wire),
                 Step::Finish => {
-                    let coded = coder.finish(&mut wire);
-                    return (None, wire, coded);
+                    let (coded, finished) = coder.finish(&mut wire);
+                    return (None, wire, coded, finished);
                 }
             };
-            (Some(coder), wire, coded)
+            (Some(coder), wire, coded, None)
         };
-        let (coder, wire, coded) = if is_heavy {
-            // As many at a time as there are cores: more would only take turns.
-            let _permit = self.load.context().gateway.coders.acquire().await;
-            tokio::task::spawn_blocking(work)
-                .await
-                .map_err(|_| Broken::Source)?
+        let gateway = &self.load.context().gateway;
+        let (coder, wire, coded, finished) = if is_heavy {
+            gateway.computing.run(work).await.map_err(|_| Broken::Source)?
         } else {
-            work()
+            work(gateway.computing.load())
         };
         (self.coder, self.wire) = (coder, wire);
+        if let Some(finished) = finished {
+            gateway.coded.finished(&self.load.context().device, finished);
+        }
         self.coding = coded.map_err(|error| {
             debug!(%error, "a push cannot be coded on");
             Broken::Source

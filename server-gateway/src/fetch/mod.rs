@@ -36,6 +36,7 @@ use self::{
 use crate::{
     bases::{Offers, Subject},
     body::BodyCoder,
+    coded::{Audience, Wanted, WholeCoder},
     incoming::{Incoming, IncomingError},
     metrics::{Metrics, Outcome},
     session::SessionContext,
@@ -46,6 +47,7 @@ use crate::{
 /// Serves one fetch to its end.
 pub(crate) async fn serve(context: Arc<SessionContext>, fetch: Fetch, incoming: Incoming) {
     let _open = context.gateway.metrics.fetch();
+    context.gateway.computing.touch();
     let mut outcome = Counted {
         metrics: &context.gateway.metrics,
         outcome: Outcome::Cancelled,
@@ -224,6 +226,7 @@ async fn respond(
         context,
         fetch,
         subject,
+        audience: facts.audience,
         login: outgoing.login.as_deref(),
         status,
         headers: &headers,
@@ -272,6 +275,7 @@ struct ResponseHead<'a> {
     fetch: &'a Fetch,
     /// For the choice of a base.
     subject: Option<Subject>,
+    audience: Audience,
     /// See [`Outgoing::login`].
     login: Option<&'a OriginClient>,
     status: StatusCode,
@@ -292,6 +296,7 @@ impl ResponseHead<'_> {
             context,
             fetch,
             ref subject,
+            audience,
             login,
             status,
             headers,
@@ -313,18 +318,24 @@ impl ResponseHead<'_> {
                     .and_then(|value| value.to_str().ok()),
                 length: length.map(ByteCount::new),
                 link: link_rate(context),
+                load: context.gateway.computing.load(),
             };
-            let offers = match fetch.delivery {
-                Delivery::Plain => Offers::default(),
-                Delivery::Any | Delivery::Own => {
-                    context
-                        .bundles
-                        .context()
-                        .bases_for(subject.as_ref(), length)
-                        .await
-                }
+            let is_plain = fetch.delivery == Delivery::Plain;
+            let offers = if is_plain {
+                Offers::default()
+            } else {
+                let bundles = context.bundles.context();
+                bundles.bases_for(subject.as_ref(), length).await
             };
-            BodyCoder::whole(context.window_key, traits, offers)
+            let wanted = Wanted {
+                chk: known,
+                // What came damaged is coded anew.
+                audience: if is_plain { Audience::Asker } else { audience },
+                traits,
+            };
+            let prior = context.gateway.coded.prior(wanted).await;
+            let coder = WholeCoder::new(context.window_key, traits, offers, prior);
+            BodyCoder::Whole(Box::new(coder))
         };
         let class = class_of(fetch.kind, length, headers);
         let mut responder = Responder::new(Arc::clone(context), wire, class, length, offset);

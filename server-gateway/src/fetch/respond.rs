@@ -365,12 +365,26 @@ impl Coding {
         if let BodyState::Announced { length, .. } = &mut responder.body {
             *length = Some(coder.decoded());
         }
-        let _permit = self.context.gateway.coders.acquire().await;
+        let is_heavy = coder.is_heavy(0);
         let mut wire = std::mem::take(&mut responder.windows);
-        let coded = tokio::task::spawn_blocking(move || (coder.finish(&mut wire), wire)).await;
-        let (coding, wire) = coded.map_err(|_| CodeError::Interrupted)?;
+        let work = move |load| {
+            let mut coder = coder;
+            coder.under(load);
+            (coder.finish(&mut wire), wire)
+        };
+        let gateway = &self.context.gateway;
+        let (coded, wire) = if is_heavy {
+            let ran = gateway.computing.run(work).await;
+            ran.map_err(|_| CodeError::Interrupted)?
+        } else {
+            work(gateway.computing.load())
+        };
         responder.windows = wire;
-        responder.send(Some(coding?), End::Finish).await?;
+        let (coding, finished) = coded?;
+        if let Some(finished) = finished {
+            gateway.coded.finished(&self.context.device, finished);
+        }
+        responder.send(Some(coding), End::Finish).await?;
         Ok(())
     }
 
@@ -386,10 +400,9 @@ impl Coding {
             self.coder = Some(coder);
             return outcome;
         }
-        // As many at a time as there are cores: more would only take turns.
-        let _permit = self.context.gateway.coders.acquire().await;
         let (mut own_input, mut own_wire) = (std::mem::take(input), std::mem::take(wire));
-        let worked = tokio::task::spawn_blocking(move || {
+        let worked = self.context.gateway.computing.run(move |load| {
+            coder.under(load);
             let outcome = work(&mut coder, &mut own_input, &mut own_wire);
             (coder, own_input, own_wire, outcome)
         });

@@ -13,6 +13,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::{Cache, Cost};
+use longhaul_codec::Load;
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_protocol::session::{self, Preferences};
 use longhaul_transcode::{Effort, ImageLevel, Limits, Outcome, Request, Viewport, transcode_until};
@@ -21,7 +22,10 @@ use tokio::sync::Semaphore;
 use tracing::debug;
 
 use self::variant::Fate;
-use crate::store::{BodyReader, Content, Stored};
+use crate::{
+    computing::Computing,
+    store::{BodyReader, Content, Stored},
+};
 
 /// Pictures above this go as they are: they would take too long and too much memory.
 const MAX_PICTURE: ByteCount = ByteCount::mib(16);
@@ -50,7 +54,8 @@ pub(crate) struct Wish {
 #[derive(Clone, Debug)]
 pub(crate) struct Images {
     cache: Option<Cache>,
-    /// As many as there may be at work.
+    computing: Arc<Computing>,
+    /// As many as there may be at work: so many as there are cores, beside the codings, which must not wait for pictures.
     workers: Arc<Semaphore>,
 }
 
@@ -90,12 +95,21 @@ impl Wish {
     }
 }
 
+/// The same with less effort, where the processor is so busy that the computing takes longer than it saves.
+fn eased(request: Request, link: Option<BitRate>, load: Load) -> Option<Request> {
+    let dear = link.is_some_and(|link| load.as_if_free(link) >= SLOW);
+    (request.effort == Effort::Standard && dear).then_some(Request {
+        effort: Effort::Quick,
+        ..request
+    })
+}
+
 impl Images {
-    /// `workers` bounds what is made at a time.
-    pub(crate) fn new(cache: Option<Cache>, workers: usize) -> Self {
+    pub(crate) fn new(cache: Option<Cache>, computing: Arc<Computing>) -> Self {
         Self {
             cache,
-            workers: Arc::new(Semaphore::new(workers.max(1))),
+            workers: Arc::new(Semaphore::new(computing.cores())),
+            computing,
         }
     }
 
@@ -123,7 +137,7 @@ impl Images {
         else {
             return stored;
         };
-        let (content, fate) = self.make(&request, body).await;
+        let (content, fate) = self.make(request, wish.link, body).await;
         let mut headers = headers;
         let (Fate::Variant(variant), Content::Body(body)) = (fate, &content) else {
             return Stored {
@@ -151,7 +165,7 @@ impl Images {
     }
 
     /// The picture's smaller variant, or the picture itself.
-    async fn make(&self, request: &Request, body: BodyReader) -> (Content, Fate) {
+    async fn make(&self, request: Request, link: Option<BitRate>, body: BodyReader) -> (Content, Fate) {
         let Some(original) = body.chk_when_complete(MAX_WAIT, MAX_PICTURE).await else {
             return (Content::Body(body), Fate::Kept);
         };
@@ -159,8 +173,10 @@ impl Images {
         if !(SMALLEST..=MAX_PICTURE.bytes()).contains(&length) {
             return (Content::Body(body), Fate::Kept);
         }
-        if let Some(cache) = &self.cache {
-            match variant::known(cache, &original, request).await {
+        let eased = eased(request, link, self.computing.load());
+        for request in std::iter::once(request).chain(eased) {
+            let Some(cache) = &self.cache else { break };
+            match variant::known(cache, &original, &request).await {
                 Some(Fate::Kept) => return (Content::Body(body), Fate::Kept),
                 Some(Fate::Variant(chk)) => {
                     if let Some(stored) = cache.body(chk).await {
@@ -173,17 +189,21 @@ impl Images {
         let Some(picture) = whole(body, length).await else {
             return (Content::None, Fate::Kept);
         };
-        self.work(request, original, picture).await
+        self.work(&eased.unwrap_or(request), original, picture).await
     }
 
     async fn work(&self, request: &Request, original: ContentHash, picture: Bytes) -> (Content, Fate) {
         let kept = |picture: Bytes| (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
-        let Ok(_permit) = self.workers.acquire().await else {
+        // Pictures that wait are load, too.
+        let job = self.computing.job();
+        let Ok(permit) = Arc::clone(&self.workers).acquire_owned().await else {
             return kept(picture);
         };
         let begun = Instant::now();
         let (input, request) = (picture.clone(), *request);
         let made = tokio::task::spawn_blocking(move || {
+            // Also if nobody waits for it any more: the core is taken until it ends.
+            let _until_the_end = (permit, job);
             transcode_until(&input, &request, &|| begun.elapsed() >= MAX_WORK)
         });
         let fate = match made.await {
@@ -229,4 +249,27 @@ async fn whole(mut body: BodyReader, length: u64) -> Option<Bytes> {
         whole.extend_from_slice(&chunk.ok()?);
     }
     (whole.len() as u64 == length).then(|| whole.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_take_less_effort_when_the_processor_is_busy() {
+        let standard = Request {
+            effort: Effort::Standard,
+            ..Request::default()
+        };
+        let link = Some(BitRate::kbps(40));
+        assert_eq!(eased(standard, link, Load::of(2, 2)), None);
+        let eased_by = |jobs| eased(standard, link, Load::of(jobs, 2)).map(|request| request.effort);
+        assert_eq!(eased_by(4), None);
+        assert_eq!(eased_by(5), Some(Effort::Quick));
+        let quick = Request {
+            effort: Effort::Quick,
+            ..standard
+        };
+        assert_eq!(eased(quick, link, Load::of(100, 2)), None);
+    }
 }

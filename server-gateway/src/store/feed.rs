@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use longhaul_cache::BodyWriter;
-use longhaul_codec::{Undo, UndoError};
+use longhaul_codec::{Load, Undo, UndoError};
 use longhaul_origin::OriginBody;
 use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
@@ -185,7 +185,7 @@ impl Feed {
         let mut undo = self.undo.take().ok_or(BodyFault::Interrupted)?;
         let mut input = std::mem::take(data);
         let heavy = input.len() > LIGHT;
-        let step = move || {
+        let step = move |_| {
             let mut decoded = Vec::new();
             let step = undo.push(&input, &mut decoded).map(|step| {
                 let _used = input.split_to(step.consumed);
@@ -194,13 +194,10 @@ impl Feed {
             (undo, input, decoded, step)
         };
         let (undo, input, decoded, step) = if heavy {
-            // As many at a time as there are cores: more would only take turns.
-            let _permit = self.keep.inner.coders.acquire().await;
-            tokio::task::spawn_blocking(step)
-                .await
-                .map_err(|_| BodyFault::Interrupted)?
+            let ran = self.keep.inner.computing.run(step).await;
+            ran.map_err(|_| BodyFault::Interrupted)?
         } else {
-            step()
+            step(Load::NONE)
         };
         self.undo = Some(undo);
         *data = input;

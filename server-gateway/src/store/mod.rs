@@ -33,7 +33,6 @@ use longhaul_http::{
 };
 use longhaul_origin::OriginClient;
 use longhaul_types::PublicKey;
-use tokio::sync::Semaphore;
 
 pub(crate) use self::{
     confirmed::Confirmed,
@@ -48,6 +47,8 @@ use self::{
     writes::Writes,
 };
 use crate::{
+    coded::Audience,
+    computing::Computing,
     fetch::{Failure, Outgoing},
     metrics::CacheCounters,
 };
@@ -61,7 +62,7 @@ struct Inner {
     cache: Option<Cache>,
     origin: OriginClient,
     /// For undoing codings.
-    coders: Arc<Semaphore>,
+    computing: Arc<Computing>,
     flights: Flights,
     writes: Arc<Writes>,
     counters: CacheCounters,
@@ -115,6 +116,8 @@ pub(crate) struct Facts {
     /// `Cookie`. Where the response was stored these are the fields of the request that it answers now.
     pub(crate) request: HeaderMap,
     pub(crate) source: Source,
+    /// Who else may get it.
+    pub(crate) audience: Audience,
 }
 
 /// Where a response came from.
@@ -133,12 +136,12 @@ pub(crate) enum Source {
 }
 
 impl Store {
-    /// Puts a cache, if there is one, before a client. `coders` bounds the codings that are undone at a time.
-    pub(crate) fn new(cache: Option<Cache>, origin: OriginClient, coders: Arc<Semaphore>) -> Self {
+    /// Puts a cache, if there is one, before a client. `computing` undoes codings.
+    pub(crate) fn new(cache: Option<Cache>, origin: OriginClient, computing: Arc<Computing>) -> Self {
         Self(Arc::new(Inner {
             cache,
             origin,
-            coders,
+            computing,
             flights: Flights::default(),
             writes: Arc::default(),
             counters: CacheCounters::default(),
@@ -328,6 +331,12 @@ impl Store {
         let facts = Facts {
             request: lookup.parts.headers.clone(),
             source,
+            audience: match landed.keeping {
+                Keeping::In(Partition::Shared) => Audience::Everybody,
+                Keeping::In(Partition::Device(_) | Partition::Site(_)) | Keeping::Body | Keeping::No => {
+                    Audience::Asker
+                }
+            },
         };
         let mut headers = landed.headers.clone();
         if is_not_modified_for(lookup, landed) {
@@ -398,6 +407,7 @@ fn timeout_of_cache(lookup: &Lookup) -> Stored {
         facts: Facts {
             request: lookup.parts.headers.clone(),
             source: Source::Fresh,
+            audience: Audience::Asker,
         },
     }
 }

@@ -183,6 +183,12 @@ impl Agent {
         Self::connect_over(gateway, device, cache_state, "lan-fast").await
     }
 
+    /// A session of a new device over a link.
+    pub(crate) async fn connect_by(gateway: &Gateway, link: &str) -> Self {
+        let device = gateway.admit(&free_name(gateway));
+        Self::connect_over(gateway, &device, 0, link).await
+    }
+
     /// The same over a link that the agent's user said to be such.
     pub(crate) async fn connect_over(
         gateway: &Gateway,

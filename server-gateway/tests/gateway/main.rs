@@ -13,6 +13,7 @@ mod bundles_correctness;
 mod bundles_learned;
 mod bundles_load;
 mod bundles_revisit;
+mod coded;
 mod dictionaries;
 mod fetches;
 mod gateway;

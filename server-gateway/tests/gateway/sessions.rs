@@ -142,7 +142,7 @@ async fn unknown_devices_are_refused() {
     );
 }
 
-async fn scrape(gateway: &Gateway, fields: &str) -> String {
+pub(crate) async fn scrape(gateway: &Gateway, fields: &str) -> String {
     let mut connection = TcpStream::connect(gateway.metrics).await.unwrap();
     let request = format!("GET /metrics HTTP/1.1\r\nconnection: close\r\n{fields}\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();

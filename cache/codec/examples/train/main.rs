@@ -218,6 +218,7 @@ fn product(kbps: &str, files: &[&str]) -> Outcome<()> {
             content_type: Some(if is_style { "text/css" } else { "text/javascript" }),
             length: Some(ByteCount::new(body.len() as u64)),
             link: Some(link),
+            ..BodyTraits::default()
         };
         let mut sizes = Vec::new();
         for set in [0, dictionary::NEWEST_SET] {

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 
 use super::{
-    BodyTraits,
+    BodyTraits, Load,
     base::{Base, Based, Candidate, Likeness, Verdict, choose_base, pays, shipped},
     choose, is_to_mix,
 };
@@ -12,7 +12,7 @@ use crate::{
     compress::EncodeError,
     dictionary::Media,
     mix::MixMemory,
-    window::{BodyEncoder, MAX_WINDOW},
+    window::{BodyEncoder, CodedBody, MAX_WINDOW},
 };
 
 /// A [`BodyEncoder`] that chooses its coder and keeps it only if its result is smaller.
@@ -25,6 +25,11 @@ pub struct AdaptiveEncoder {
     content_type: Option<String>,
     length: Option<ByteCount>,
     link: Option<BitRate>,
+    load: Load,
+    /// What the body was coded to before.
+    coded: Option<CodedBody>,
+    /// Decides, or has decided, how hard it is coded.
+    coder: Coder,
     /// What may serve as a base, until the decision.
     bases: Vec<Bytes>,
     /// The set of dictionaries that may, too; 0 for none.
@@ -45,6 +50,8 @@ pub struct AdaptiveEncoder {
 pub struct Finished {
     /// The coding of its windows.
     pub coding: Coding,
+    /// The same with the effort; identity if the body was coded before.
+    pub coder: Coder,
     /// Its base.
     pub base: Option<Base>,
     /// The content hash of its decoded bytes.
@@ -59,6 +66,9 @@ impl AdaptiveEncoder {
             content_type: traits.content_type.map(str::to_owned),
             length: traits.length,
             link: traits.link,
+            load: traits.load,
+            coded: None,
+            coder: Coder::Identity,
             bases: Vec::new(),
             dictionaries: 0,
             base: None,
@@ -92,6 +102,26 @@ impl AdaptiveEncoder {
     pub fn with_mixing(mut self, memory: Option<MixMemory>) -> Self {
         self.mixing = memory;
         self
+    }
+
+    /// Tells what this very body was coded to before: unless there is a base that pays, that is sent again.
+    #[must_use]
+    pub fn with_coded(mut self, coded: Option<CodedBody>) -> Self {
+        self.coded = coded;
+        self
+    }
+
+    /// How busy the processor is now. Has an effect until the coding is decided.
+    pub const fn under(&mut self, load: Load) {
+        self.load = load;
+    }
+
+    /// Whether what is left to do is to hash: the body was coded before.
+    pub fn is_replay(&self) -> bool {
+        match &self.decided {
+            Some(encoder) => encoder.is_replay(),
+            None => self.coded.is_some() && !self.has_trials() && self.mixing.is_none(),
+        }
     }
 
     /// Hides the exact size of what is coded with an offered base ([`BodyEncoder::pad`]): for bodies with secrets. What
@@ -171,6 +201,7 @@ impl AdaptiveEncoder {
         let hash = encoder.finish(wire)?;
         Ok(Finished {
             coding,
+            coder: self.coder,
             base: self.base,
             hash,
         })
@@ -184,6 +215,7 @@ impl AdaptiveEncoder {
                 let encoder = self.start(wire)?;
                 self.first = Vec::new();
                 self.bases = Vec::new();
+                self.coded = None;
                 encoder
             }
         };
@@ -195,6 +227,7 @@ impl AdaptiveEncoder {
             content_type: self.content_type.as_deref(),
             length,
             link: self.link,
+            load: self.load,
         }
     }
 
@@ -221,11 +254,12 @@ impl AdaptiveEncoder {
         });
         let mut candidates: Vec<_> = offered.collect();
         let content_type = self.content_type.as_deref();
-        candidates.extend(shipped(self.dictionaries, content_type, &self.first, self.link));
+        let link = self.traits(length).effective_link();
+        candidates.extend(shipped(self.dictionaries, content_type, &self.first, link));
         if candidates.is_empty() {
             return None;
         }
-        choose_base(&candidates, &self.first, length, self.link)
+        choose_base(&candidates, &self.first, length, link)
     }
 
     /// An encoder with a base, that has been given what came first.
@@ -255,6 +289,22 @@ impl AdaptiveEncoder {
         Ok((encoder, wire))
     }
 
+    /// An encoder without base that has been given what came first: what the body was coded to before, or else anew.
+    fn without_base(
+        &mut self,
+        length: Option<ByteCount>,
+    ) -> Result<(Coder, BodyEncoder, Vec<u8>), EncodeError> {
+        let (coder, (encoder, wire)) = if let Some(encoder) = self.mixed(length) {
+            (Coder::Identity, self.given(encoder)?)
+        } else if let Some(coded) = self.coded.take() {
+            (Coder::Identity, self.given(BodyEncoder::replay(self.key, coded))?)
+        } else {
+            let coder = self.coder(length);
+            (coder, self.alone(coder, length)?)
+        };
+        Ok((coder, encoder, wire))
+    }
+
     /// Codes the first window with the base and with the coder that may pay, and keeps what made it smallest.
     fn start(&mut self, wire: &mut Vec<u8>) -> Result<BodyEncoder, EncodeError> {
         let length = self.length;
@@ -267,24 +317,23 @@ impl AdaptiveEncoder {
             None => None,
         };
         if let Some((based, encoder, coded)) = based.take_if(|(based, _, _)| based.verdict == Verdict::Sure) {
-            self.base = Some(based.base);
+            (self.base, self.coder) = (Some(based.base), based.coder);
             wire.extend_from_slice(&coded);
             return Ok(encoder);
         }
-        let (mut encoder, mut coded) = match self.mixed(length) {
-            Some(encoder) => self.given(encoder)?,
-            None => self.alone(self.coder(length), length)?,
-        };
+        let (coder, mut encoder, mut coded) = self.without_base(length)?;
         encoder.flush(&mut coded)?;
         if let Some((based, encoder, with)) = based
             && pays(&based, with.len(), coded.len(), self.first.len(), length)
         {
-            self.base = Some(based.base);
+            (self.base, self.coder) = (Some(based.base), based.coder);
             wire.extend_from_slice(&with);
             return Ok(encoder);
         }
+        self.coder = coder;
         let saved = self.first.len().saturating_sub(coded.len());
-        if self.first.len() >= FAIR_TRIAL && saved < self.first.len() / 32 {
+        if !encoder.is_replay() && self.first.len() >= FAIR_TRIAL && saved < self.first.len() / 32 {
+            self.coder = Coder::Identity;
             (encoder, coded) = self.alone(Coder::Identity, length)?;
             encoder.flush(&mut coded)?;
         }
@@ -293,34 +342,44 @@ impl AdaptiveEncoder {
     }
 
     /// Codes a body of less than a window, in the smallest of the ways that suit it.
-    fn whole(self, length: Option<ByteCount>, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
-        let ended = |(encoder, mut coded): (BodyEncoder, Vec<u8>), base| {
+    fn whole(mut self, length: Option<ByteCount>, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
+        let ended = |(encoder, mut coded): (BodyEncoder, Vec<u8>), coder, base| {
             let coding = encoder.coding();
             let hash = encoder.finish(&mut coded)?;
-            Ok((Finished { coding, base, hash }, coded))
+            let finished = Finished {
+                coding,
+                coder,
+                base,
+                hash,
+            };
+            Ok((finished, coded))
         };
-        let mut smallest = ended(self.alone(Coder::Identity, length)?, None)?;
         let coder = self.coder(length);
         let based = self.based(length);
-        if coder != Coder::Identity
-            && !self.first.is_empty()
-            && based.as_ref().is_none_or(|based| based.verdict == Verdict::Open)
-        {
-            let mut without = vec![self.alone(coder, length)?];
-            without.extend(
-                self.mixed(length)
-                    .map(|encoder| self.given(encoder))
-                    .transpose()?,
-            );
-            for coded in without {
-                let coded = ended(coded, None)?;
-                if coded.1.len() < smallest.1.len() {
-                    smallest = coded;
-                }
+        let is_open = based.as_ref().is_none_or(|based| based.verdict == Verdict::Open);
+        let mut ways = Vec::new();
+        if let Some(coded) = self.coded.take().filter(|_| is_open) {
+            let replayed = self.given(BodyEncoder::replay(self.key, coded))?;
+            ways.push(ended(replayed, Coder::Identity, None)?);
+        } else {
+            ways.push(ended(
+                self.alone(Coder::Identity, length)?,
+                Coder::Identity,
+                None,
+            )?);
+            if coder != Coder::Identity && !self.first.is_empty() && is_open {
+                ways.push(ended(self.alone(coder, length)?, coder, None)?);
             }
         }
+        if let Some(encoder) = self.mixed(length).filter(|_| is_open) {
+            ways.push(ended(self.given(encoder)?, Coder::Identity, None)?);
+        }
+        let mut smallest = ways
+            .into_iter()
+            .min_by_key(|(_, coded)| coded.len())
+            .ok_or(EncodeError("identity"))?;
         if let Some(based) = based {
-            let coded = ended(self.with_base(&based, length)?, Some(based.base))?;
+            let coded = ended(self.with_base(&based, length)?, based.coder, Some(based.base))?;
             if pays(&based, coded.1.len(), smallest.1.len(), self.first.len(), length) {
                 smallest = coded;
             }

@@ -1,6 +1,7 @@
 //! Which coder suits a body: from its type, its length, its first bytes and the rate of the link.
 mod adaptive;
 mod base;
+mod load;
 mod media;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use self::media::{Compressibility, by_magic, by_type};
 pub use self::{
     adaptive::{AdaptiveEncoder, Finished},
     base::Base,
+    load::Load,
 };
 use crate::coding::Coder;
 
@@ -23,6 +25,18 @@ pub struct BodyTraits<'a> {
     pub length: Option<ByteCount>,
     /// The rate of the link that the body will cross, where it is known.
     pub link: Option<BitRate>,
+    /// How busy the processor is that the body is coded on.
+    pub load: Load,
+}
+
+impl BodyTraits<'_> {
+    /// The link that the effort follows: where computing is dear it is as if the link were faster.
+    pub(crate) fn effective_link(&self) -> Option<BitRate> {
+        match self.link {
+            None if self.load > Load::NONE => Some(self.load.as_if_free(USUAL_LINK)),
+            link => link.map(|link| self.load.as_if_free(link)),
+        }
+    }
 }
 
 /// The coder to try on a body that begins with `first`.
@@ -35,7 +49,7 @@ pub fn choose(traits: BodyTraits<'_>, first: &[u8]) -> Coder {
     }
     match traits.content_type.map(by_type) {
         Some(Compressibility::Compressed) => Coder::Identity,
-        Some(Compressibility::Unknown | Compressibility::Text) | None => for_link(traits.link),
+        Some(Compressibility::Unknown | Compressibility::Text) | None => for_link(traits.effective_link()),
     }
 }
 
@@ -57,7 +71,7 @@ fn for_link(link: Option<BitRate>) -> Coder {
 /// Whether a body that has `coder` without it is to be coded by context mixing, where the peer takes that.
 fn is_to_mix(traits: BodyTraits<'_>, coder: Coder, first: &[u8]) -> bool {
     let is_text = || traits.content_type.map(by_type) == Some(Compressibility::Text);
-    let is_slow = || traits.link.is_some_and(|rate| rate < MIX_BELOW);
+    let is_slow = || traits.effective_link().is_some_and(|rate| rate < MIX_BELOW);
     coder != Coder::Identity && first.len() >= LEAST_MIXED && is_slow() && is_text()
 }
 
@@ -67,6 +81,8 @@ const MIX_BELOW: BitRate = BitRate::kbps(64);
 /// Shorter bodies owe more to Brotli's dictionary than a model can learn from them.
 const LEAST_MIXED: usize = 2048;
 
+/// What a link of unknown rate is taken for when the processor is busy.
+const USUAL_LINK: BitRate = BitRate::kbps(1000);
 /// A link of this rate is no bottleneck.
 const IDENTITY_FROM: BitRate = BitRate::kbps(1_000_000);
 /// From this rate on Zstandard's speed is worth more than Brotli's ratio.

@@ -2,7 +2,8 @@ use longhaul_types::{BitRate, ContentHash};
 
 use super::*;
 use crate::{
-    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coding, MAX_WINDOW, MixMemory, mix::tests::page,
+    BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, CodedBody, Coding, MAX_WINDOW, MixMemory,
+    mix::tests::page,
 };
 
 const KEY: [u8; 32] = [3; 32];
@@ -12,6 +13,7 @@ fn traits(content_type: &str, kbps: u64) -> BodyTraits<'_> {
         content_type: Some(content_type),
         length: None,
         link: Some(BitRate::kbps(kbps)),
+        load: Load::NONE,
     }
 }
 
@@ -188,6 +190,7 @@ fn a_held_version_makes_the_next_one_small() {
                 content_type: Some("text/html"),
                 length: known.map(ByteCount::new),
                 link: Some(BitRate::kbps(384)),
+                load: Load::NONE,
             };
             let bases = vec![other.clone().into(), old.clone().into()];
             let mut encoder = AdaptiveEncoder::new(KEY, traits).with_bases(bases);
@@ -284,4 +287,76 @@ fn text_is_mixed_on_slow_links_where_the_peer_takes_it_and_there_is_memory() {
         coded("text/html", 40, Some(&memory), &page(900, 3)).0,
         Coding::Mix
     );
+}
+
+#[test]
+fn effort_falls_with_the_load() {
+    let at = |kbps, jobs| {
+        let load = Load::of(jobs, 2);
+        choose(
+            BodyTraits {
+                load,
+                ..traits("text/css", kbps)
+            },
+            b"a {}",
+        )
+    };
+    let brotli = |quality| Coder::Brotli { quality };
+    for free in 0..=2 {
+        assert_eq!(at(40, free), brotli(11), "{free} jobs on 2 cores do not wait");
+    }
+    assert_eq!(at(40, 8), brotli(10));
+    assert_eq!(at(40, 40), brotli(5));
+    assert_eq!(at(384, 40), brotli(5));
+    assert_eq!(at(12_000, 40), Coder::Zstd { level: 3 });
+    let unknown = |jobs| {
+        choose(
+            BodyTraits {
+                load: Load::of(jobs, 2),
+                ..BodyTraits::default()
+            },
+            b"a {}",
+        )
+    };
+    assert_eq!([unknown(0), unknown(2), unknown(40)], [brotli(5); 3]);
+    assert_eq!(unknown(200), Coder::Zstd { level: 3 });
+    assert_eq!(Load::of(usize::MAX, 0).permille(), u32::MAX);
+}
+
+#[test]
+fn what_was_coded_before_is_sent_again_unless_a_base_pays() {
+    const OTHER: [u8; 32] = [4; 32];
+    for length in [3_000, 100_000] {
+        let body = words(1, length);
+        let mut first = Vec::new();
+        let mut encoder = AdaptiveEncoder::new(OTHER, traits("text/html", 40));
+        encoder.push(&body, &mut first).unwrap();
+        let finished = encoder.finish(&mut first).unwrap();
+        assert_eq!(finished.coder, Coder::Brotli { quality: 11 });
+        let (coded, hash) = CodedBody::of_windows(OTHER, finished.coding, &first).unwrap();
+        assert_eq!(hash, finished.hash);
+
+        let again = |bases: Vec<bytes::Bytes>| {
+            let mut wire = Vec::new();
+            let mut encoder = AdaptiveEncoder::new(KEY, traits("text/html", 12_000))
+                .with_bases(bases)
+                .with_coded(Some(coded.clone()));
+            for part in body.chunks(1000) {
+                encoder.push(part, &mut wire).unwrap();
+            }
+            (encoder.finish(&mut wire).unwrap(), wire)
+        };
+        for bases in [vec![], vec![words(2, length).into()]] {
+            let (finished, wire) = again(bases);
+            assert_eq!((finished.coding, finished.base), (Coding::Brotli, None));
+            assert_eq!(wire.len(), first.len());
+            assert!(decode(Coding::Brotli, &wire) == body);
+        }
+        let (finished, wire) = again(vec![body.clone().into()]);
+        assert_eq!(
+            (finished.coding, finished.base),
+            (Coding::Zstd, Some(Base::Offered(0)))
+        );
+        assert!(wire.len() < first.len());
+    }
 }

@@ -141,6 +141,7 @@ fn coded(body: &[u8], content_type: &str, kbps: u64, set: u32, length: Option<u6
         content_type: Some(content_type),
         length: length.map(ByteCount::new),
         link: Some(BitRate::kbps(kbps)),
+        ..BodyTraits::default()
     };
     let mut encoder = AdaptiveEncoder::new(KEY, traits)
         .with_dictionaries(set)

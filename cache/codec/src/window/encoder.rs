@@ -2,7 +2,8 @@
 use longhaul_types::{ByteCount, ContentHash, varint};
 
 use super::{
-    HASH_SIZE, MAX_WINDOW, Place, SMALL_WINDOW, base_tail, size_field, whole_hash, window_hash, window_limits,
+    CodedBody, HASH_SIZE, MAX_WINDOW, Place, Replay, SMALL_WINDOW, base_tail, size_field, whole_hash,
+    window_hash, window_limits,
 };
 use crate::{
     coding::{Coder, Coding},
@@ -62,6 +63,15 @@ impl BodyEncoder {
         Ok(Self::around(key, coder.coding(), compressor, most))
     }
 
+    /// An encoder of a body that was coded before: all that is left to do is to hash it under the session's key. It holds
+    /// back what does not fill a window of `coded`, also when it is to flush.
+    pub fn replay(key: [u8; 32], coded: CodedBody) -> Self {
+        let coding = coded.coding();
+        let mut encoder = Self::around(key, coding, Compressor::Replay(Replay::new(coded)), MAX_WINDOW);
+        encoder.resize();
+        encoder
+    }
+
     /// An encoder that mixes contexts, for a body without base and a peer that takes it; `None` if that takes more of
     /// `memory` than is left.
     pub fn mixed(key: [u8; 32], length: Option<ByteCount>, memory: &MixMemory) -> Option<Self> {
@@ -114,6 +124,11 @@ impl BodyEncoder {
         self.coding
     }
 
+    /// See [`Self::replay`].
+    pub(crate) const fn is_replay(&self) -> bool {
+        matches!(self.compressor, Compressor::Replay(_))
+    }
+
     /// Decoded bytes that are held back until their window is full.
     pub const fn pending(&self) -> usize {
         self.pending.len()
@@ -131,17 +146,28 @@ impl BodyEncoder {
     pub fn push(&mut self, mut decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         while !decoded.is_empty() {
             if self.pending.len() == self.room {
-                self.flush(wire)?;
+                self.emit(wire)?;
             }
             let (now, later) = decoded.split_at(decoded.len().min(self.room - self.pending.len()));
             self.pending.extend_from_slice(now);
             decoded = later;
         }
-        // Padding goes into the last window, which must not be empty then.
-        if self.pending.len() == self.room && self.padding == Padding::None {
-            self.flush(wire)?;
+        if self.pending.len() == self.room && !self.may_be_last() {
+            self.emit(wire)?;
         }
         Ok(())
+    }
+
+    /// Whether a full window is held back until it is known whether the body ends with it.
+    fn may_be_last(&self) -> bool {
+        match &self.compressor {
+            // It ends as it did.
+            Compressor::Replay(replay) => replay.next().is_none_or(|(_, after)| after == After::End),
+            // Padding goes into the last window, which must not be empty then.
+            Compressor::Identity | Compressor::Zstd(_) | Compressor::Brotli(_) | Compressor::Mix(_) => {
+                self.padding == Padding::Hiding
+            }
+        }
     }
 
     /// Appends a window with what has been pushed since the last one, if anything, so that the peer gets it now.
@@ -149,9 +175,14 @@ impl BodyEncoder {
     /// # Errors
     /// The coder failed; the body cannot go on.
     pub fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), EncodeError> {
-        if self.pending.is_empty() {
+        let has_its_windows = self.is_replay() && (self.pending.len() < self.room || self.may_be_last());
+        if self.pending.is_empty() || has_its_windows {
             return Ok(());
         }
+        self.emit(wire)
+    }
+
+    fn emit(&mut self, wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         self.whole.update(&self.pending);
         let hash = window_hash(&self.key, self.offset, &self.pending);
         self.window(Place::Inner, &hash, wire)
@@ -186,6 +217,9 @@ impl BodyEncoder {
         let start = wire.len();
         varint::encode(size_field(length, place), wire);
         if length == 0 {
+            if let Compressor::Replay(replay) = &mut self.compressor {
+                replay.code(length, after, &mut self.coded)?;
+            }
             wire.extend_from_slice(hash);
             return Ok(());
         }
@@ -214,7 +248,9 @@ impl BodyEncoder {
 
     /// The next window: larger as long as full ones are small on the wire, so that none is long in coming.
     fn resize(&mut self) {
-        if self.coded.len() <= SMALL_WINDOW {
+        if let Compressor::Replay(replay) = &self.compressor {
+            self.room = replay.next().map_or(MAX_WINDOW, |(length, _)| length.max(1));
+        } else if self.coded.len() <= SMALL_WINDOW {
             self.room = (2 * self.room).min(self.most);
         } else if self.coded.len() > 2 * SMALL_WINDOW {
             self.room = (self.room / 2).max(MAX_WINDOW);

@@ -17,6 +17,7 @@
 //! The coder's context runs across the windows of a body, and each window's coded bytes suffice to decode it.
 mod decoder;
 mod encoder;
+mod replay;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,8 @@ use longhaul_types::ContentHash;
 
 pub use decoder::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 pub use encoder::BodyEncoder;
+pub use replay::CodedBody;
+pub(crate) use replay::Replay;
 
 /// The most decoded bytes of a window. Small enough that a check waits for no more than a second's worth of data
 /// on the slowest link, large enough that hashes and flushes cost less than a thousandth.

@@ -26,6 +26,7 @@ use crate::{
         plan::{Answer, AnswerBody, Placement},
         push::{ArrivingDocument, PushBody},
     },
+    coded::Audience,
     store::{BodyReader, Content, Lookup, Purpose, Stored},
 };
 
@@ -187,6 +188,9 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
     }
     if let Some(subject) = Subject::of(&reference.url, &facts.request, status, &headers) {
         lock(&load.subjects).insert(entry, subject);
+    }
+    if facts.audience == Audience::Everybody {
+        lock(&load.public).insert(entry);
     }
     let answer = Answer {
         status,

@@ -1,68 +1,39 @@
 //! How the windows of a push are made.
-use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, EncodeError};
-use longhaul_types::ContentHash;
-use tokio::sync::OwnedSemaphorePermit;
+use longhaul_codec::{BodyEncoder, EncodeError, Load};
 
 use crate::{
-    bases::Offers,
     body::{WindowCoding, message_coding},
+    coded::{Finished, WholeCoder},
 };
-
-/// Work on less than this is done where it stands; more goes to a thread for computing.
-const LIGHT: usize = 1024;
 
 /// The encoder of one push.
 pub(super) enum PushCoder {
-    Adaptive {
-        encoder: Box<AdaptiveEncoder>,
-        /// What was offered as a base.
-        bases: Vec<ContentHash>,
-        /// Of the bases.
-        _memory: Option<OwnedSemaphorePermit>,
-    },
+    Whole(Box<WholeCoder>),
     Plain(Box<BodyEncoder>),
 }
 
 pub(super) type Coded = Result<Option<WindowCoding>, EncodeError>;
 
 impl PushCoder {
-    pub(super) fn adaptive(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers) -> Self {
-        let mut encoder = AdaptiveEncoder::new(key, traits)
-            .with_bases(offers.bodies)
-            .with_dictionaries(offers.dictionaries)
-            .with_mixing(offers.mixing);
-        if offers.is_personal {
-            encoder = encoder.hiding_size();
-        }
-        Self::Adaptive {
-            encoder: Box::new(encoder),
-            bases: offers.hashes,
-            _memory: offers.memory,
-        }
-    }
-
     pub(super) fn coding(&self) -> Option<WindowCoding> {
         match self {
-            Self::Adaptive { encoder, bases, .. } => {
-                let coding = message_coding(encoder.coding()?);
-                Some(WindowCoding::new(coding, encoder.base(), bases))
-            }
-            Self::Plain(encoder) => Some(WindowCoding::new(message_coding(encoder.coding()), None, &[])),
+            Self::Whole(coder) => coder.coding(),
+            Self::Plain(encoder) => Some(plain(encoder)),
         }
     }
 
-    /// Decoded bytes that are held back.
-    pub(super) fn pending(&self) -> usize {
+    /// Whether bytes are held back that [`Self::flush`] would give out.
+    pub(super) fn holds(&self) -> bool {
         match self {
-            Self::Adaptive { encoder, .. } => encoder.pending(),
-            Self::Plain(encoder) => encoder.pending(),
+            Self::Whole(coder) => coder.holds(),
+            Self::Plain(encoder) => encoder.pending() > 0,
         }
     }
 
     /// Whether pushing so many bytes is much work.
     pub(super) fn push_is_heavy(&self, input: usize) -> bool {
         match self {
-            Self::Adaptive { encoder, .. } => input >= encoder.missing(),
+            Self::Whole(coder) => coder.push_is_heavy(input),
             Self::Plain(_) => false,
         }
     }
@@ -70,14 +41,21 @@ impl PushCoder {
     /// Whether coding what is held back is.
     pub(super) fn flush_is_heavy(&self) -> bool {
         match self {
-            Self::Adaptive { encoder, .. } => encoder.pending() > LIGHT || encoder.has_trials(),
+            Self::Whole(coder) => coder.flush_is_heavy(),
             Self::Plain(_) => false,
+        }
+    }
+
+    /// How busy the processor is.
+    pub(super) fn under(&mut self, load: Load) {
+        if let Self::Whole(coder) = self {
+            coder.under(load);
         }
     }
 
     pub(super) fn push(&mut self, decoded: &[u8], wire: &mut Vec<u8>) -> Coded {
         match self {
-            Self::Adaptive { encoder, .. } => encoder.push(decoded, wire)?,
+            Self::Whole(coder) => coder.push(decoded, wire)?,
             Self::Plain(encoder) => encoder.push(decoded, wire)?,
         }
         Ok(self.coding())
@@ -85,24 +63,27 @@ impl PushCoder {
 
     pub(super) fn flush(&mut self, wire: &mut Vec<u8>) -> Coded {
         match self {
-            Self::Adaptive { encoder, .. } => encoder.flush(wire)?,
+            Self::Whole(coder) => coder.flush(wire)?,
             Self::Plain(encoder) => encoder.flush(wire)?,
         }
         Ok(self.coding())
     }
 
-    pub(super) fn finish(self, wire: &mut Vec<u8>) -> Coded {
+    /// Also says what a body with a result became.
+    pub(super) fn finish(self, wire: &mut Vec<u8>) -> (Coded, Option<Finished>) {
         match self {
-            Self::Adaptive { encoder, bases, .. } => {
-                let finished = encoder.finish(wire)?;
-                let coding = message_coding(finished.coding);
-                Ok(Some(WindowCoding::new(coding, finished.base, &bases)))
-            }
+            Self::Whole(coder) => match coder.finish(wire) {
+                Ok(finished) => (Ok(Some(finished.coding)), Some(finished)),
+                Err(error) => (Err(error), None),
+            },
             Self::Plain(encoder) => {
-                let coding = message_coding(encoder.coding());
-                encoder.finish(wire)?;
-                Ok(Some(WindowCoding::new(coding, None, &[])))
+                let coding = plain(&encoder);
+                (encoder.finish(wire).map(|_| Some(coding)), None)
             }
         }
     }
+}
+
+fn plain(encoder: &BodyEncoder) -> WindowCoding {
+    WindowCoding::new(message_coding(encoder.coding()), None, &[])
 }

@@ -131,6 +131,7 @@ pub(super) fn chosen(
         content_type: Some(&text.content_type),
         length: Some(length(text)),
         link: Some(link),
+        ..BodyTraits::default()
     };
     if text.base.is_none() && dictionaries(text).is_empty() {
         return by_type(text, traits, attempts, runs);

@@ -1,0 +1,245 @@
+//! The coder of a whole body: with a base, from what is kept, or anew, and then recorded.
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use longhaul_codec::{AdaptiveEncoder, BodyTraits, CodedBody, Coder, Coding, EncodeError, Load, MAX_WINDOW};
+use longhaul_types::ContentHash;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{Found, MAX_CODED, Prior, SMALLEST};
+use crate::{
+    bases::Offers,
+    body::{WindowCoding, message_coding},
+};
+
+/// Work on less than this is done where it stands; more goes to a thread for computing.
+const LIGHT: usize = 1024;
+/// Recordings take memory in steps of so many KiB.
+const STEP: usize = 64;
+
+/// Turns a whole body into windows.
+pub(crate) struct WholeCoder {
+    key: [u8; 32],
+    encoder: AdaptiveEncoder,
+    /// What was offered as a base, by its CHK.
+    bases: Vec<ContentHash>,
+    /// Of the bases, and of a kept result.
+    _memory: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
+    source: Source,
+    decoded: u64,
+    spent: Duration,
+}
+
+enum Source {
+    /// Nothing is kept of it.
+    Apart,
+    /// It was coded before, by this.
+    Kept(Coder),
+    Recorded(Recording),
+}
+
+/// The windows so far.
+struct Recording {
+    /// `None` if they are not to be kept.
+    wire: Option<Vec<u8>>,
+    budget: Arc<Semaphore>,
+    memory: Option<OwnedSemaphorePermit>,
+}
+
+/// A body that was coded to its end.
+pub(crate) struct Finished {
+    pub(crate) coding: WindowCoding,
+    pub(crate) hash: ContentHash,
+    pub(super) coder: Coder,
+    pub(super) outcome: Outcome,
+}
+
+/// What there is to keep of it.
+pub(super) enum Outcome {
+    /// It is nobody else's business.
+    Apart,
+    /// It was kept before, as this made it.
+    Replayed(Coder),
+    /// It was coded anew; what came of that, if it may serve others.
+    Anew(Option<Made>),
+}
+
+/// A result that may be kept.
+pub(super) struct Made {
+    key: [u8; 32],
+    coding: Coding,
+    wire: Vec<u8>,
+    pub(super) coder: Coder,
+    pub(super) spent: Duration,
+    _memory: Option<OwnedSemaphorePermit>,
+}
+
+impl Made {
+    /// The result without the session's hashes, and what it decodes to; `None` if it is no good.
+    pub(super) fn check(self) -> Option<(CodedBody, ContentHash)> {
+        let (body, hash) = CodedBody::of_windows(self.key, self.coding, &self.wire)?;
+        // What came in drops was coded in drops: the next time it is whole.
+        let needed = body.length().div_ceil(MAX_WINDOW as u64);
+        (body.windows() as u64 <= 2 * needed + 1).then_some((body, hash))
+    }
+}
+
+impl WholeCoder {
+    /// A coder of a body from its start, under the session's window key.
+    pub(crate) fn new(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers, prior: Prior) -> Self {
+        let Prior { found, recording } = prior;
+        let (coded, kept, memory) = match found {
+            Some(Found { body, coder, memory }) => (Some(body), Some(coder), Some(memory)),
+            None => (None, None, None),
+        };
+        let mut encoder = AdaptiveEncoder::new(key, traits)
+            .with_bases(offers.bodies)
+            .with_dictionaries(offers.dictionaries)
+            .with_mixing(offers.mixing)
+            .with_coded(coded);
+        if offers.is_personal {
+            encoder = encoder.hiding_size();
+        }
+        let source = match (kept, recording) {
+            (Some(coder), _) => Source::Kept(coder),
+            (None, Some(budget)) => Source::Recorded(Recording {
+                wire: Some(Vec::new()),
+                budget,
+                memory: None,
+            }),
+            (None, None) => Source::Apart,
+        };
+        Self {
+            key,
+            encoder,
+            bases: offers.hashes,
+            _memory: (offers.memory, memory),
+            source,
+            decoded: 0,
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// How the windows are coded, once that is decided.
+    pub(crate) fn coding(&self) -> Option<WindowCoding> {
+        let coding = message_coding(self.encoder.coding()?);
+        Some(WindowCoding::new(coding, self.encoder.base(), &self.bases))
+    }
+
+    /// Decoded bytes so far.
+    pub(crate) const fn decoded(&self) -> u64 {
+        self.decoded
+    }
+
+    /// Whether bytes are held back that [`Self::flush`] would give out. What was coded before has the windows that it has.
+    pub(crate) fn holds(&self) -> bool {
+        !self.encoder.is_replay() && self.encoder.pending() > 0
+    }
+
+    /// Whether pushing so many bytes may take so long that others should not wait for it.
+    pub(crate) fn push_is_heavy(&self, input: usize) -> bool {
+        !self.encoder.is_replay() && input >= self.encoder.missing()
+    }
+
+    /// Whether coding what is held back may.
+    pub(crate) fn flush_is_heavy(&self) -> bool {
+        !self.encoder.is_replay() && (self.encoder.pending() > LIGHT || self.encoder.has_trials())
+    }
+
+    /// How busy the processor is, which counts until the coding is decided.
+    pub(crate) const fn under(&mut self, load: Load) {
+        self.encoder.under(load);
+    }
+
+    pub(crate) fn push(&mut self, decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.decoded += decoded.len() as u64;
+        self.work(wire, |encoder, wire| encoder.push(decoded, wire))
+    }
+
+    pub(crate) fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.work(wire, AdaptiveEncoder::flush)
+    }
+
+    pub(crate) fn finish(mut self, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
+        let (start, begun) = (wire.len(), Instant::now());
+        let finished = self.encoder.finish(wire)?;
+        self.spent += begun.elapsed();
+        let coding = message_coding(finished.coding);
+        let outcome = match self.source {
+            Source::Apart => Outcome::Apart,
+            // What has a base is one device's.
+            Source::Kept(_) | Source::Recorded(_) if finished.base.is_some() => Outcome::Apart,
+            Source::Kept(coder) => Outcome::Replayed(coder),
+            // There is nothing to gain for it.
+            Source::Recorded(_) if finished.coding == Coding::Identity => Outcome::Apart,
+            Source::Recorded(mut recording) => {
+                recording.add(&wire[start..]);
+                let is_kept = finished.coding == Coding::Brotli && self.decoded >= SMALLEST;
+                let made = recording.wire.filter(|_| is_kept).map(|wire| Made {
+                    key: self.key,
+                    coding: finished.coding,
+                    wire,
+                    coder: finished.coder,
+                    spent: self.spent,
+                    _memory: recording.memory,
+                });
+                Outcome::Anew(made)
+            }
+        };
+        Ok(Finished {
+            coding: WindowCoding::new(coding, finished.base, &self.bases),
+            hash: finished.hash,
+            coder: finished.coder,
+            outcome,
+        })
+    }
+
+    fn work(
+        &mut self,
+        wire: &mut Vec<u8>,
+        work: impl FnOnce(&mut AdaptiveEncoder, &mut Vec<u8>) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        let (start, begun) = (wire.len(), Instant::now());
+        work(&mut self.encoder, wire)?;
+        self.spent += begun.elapsed();
+        if let Source::Recorded(recording) = &mut self.source {
+            let is_other = self
+                .encoder
+                .coding()
+                .is_some_and(|coding| coding != Coding::Brotli);
+            if is_other || self.encoder.base().is_some() {
+                recording.stop();
+            }
+            recording.add(&wire[start..]);
+        }
+        Ok(())
+    }
+}
+
+impl Recording {
+    fn add(&mut self, windows: &[u8]) {
+        let Some(wire) = &mut self.wire else { return };
+        let needed = (wire.len() + windows.len()).div_ceil(STEP * 1024) * STEP;
+        let has = self.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        if needed > has {
+            let missing = u32::try_from(needed - has).unwrap_or(u32::MAX);
+            let Ok(more) = Arc::clone(&self.budget).try_acquire_many_owned(missing) else {
+                return self.stop();
+            };
+            match &mut self.memory {
+                Some(memory) => memory.merge(more),
+                None => self.memory = Some(more),
+            }
+        }
+        if wire.len() + windows.len() > MAX_CODED.as_usize() {
+            return self.stop();
+        }
+        wire.extend_from_slice(windows);
+    }
+
+    fn stop(&mut self) {
+        (self.wire, self.memory) = (None, None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Bodies are coded once for all devices, and with less effort while many wait.
+use std::thread::available_parallelism;
+
+use http::Request;
+use hyper::body::Incoming;
+use longhaul_protocol::session::{BodyCoding, Message, Method};
+
+use crate::{
+    agent::{Agent, BodyEnd, fetch_of},
+    gateway::Gateway,
+    origin::{full, serve},
+    sessions::scrape,
+    store::reply,
+};
+
+const PUBLIC: (&str, &str) = ("cache-control", "public, max-age=600");
+const HTML: (&str, &str) = ("content-type", "text/html");
+
+/// Text that no other seed's has much in common with.
+fn words(seed: u32, count: u32) -> String {
+    (0..count)
+        .map(|n| {
+            format!(
+                "word{:x} ",
+                (1000 * seed + n % 1000).wrapping_mul(2_654_435_761) >> 12
+            )
+        })
+        .collect()
+}
+
+/// The value of a metric, 0 if it is not there.
+fn metric(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.map_or(0, |value| value.trim().parse().unwrap())
+}
+
+async fn until(gateway: &Gateway, has_come: impl Fn(&str) -> bool) -> String {
+    loop {
+        let text = scrape(gateway, "host: localhost").await;
+        if has_come(&text) {
+            return text;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn page(fields: &'static [(&'static str, &'static str)]) -> (String, String) {
+    let page = words(1, 8_000);
+    let body = page.clone();
+    let port = serve(move |_: Request<Incoming>| {
+        let body = body.clone();
+        async move { reply(200, fields, full(body)) }
+    })
+    .await;
+    (format!("http://a.test:{port}/"), page)
+}
+
+#[tokio::test]
+async fn the_next_device_gets_what_was_coded_for_the_first() {
+    let gateway = Gateway::start().await;
+    let (url, page) = page(&[PUBLIC, HTML]).await;
+    for (device, reused) in [(1, 0), (2, 1), (3, 2)] {
+        let mut agent = Agent::connect_by(&gateway, "umts-384").await;
+        let response = agent.get(&url, &[]).await;
+        assert_eq!(response.end, BodyEnd::Complete);
+        assert!(response.body == page.as_bytes(), "device {device}");
+        assert_eq!(response.announced.unwrap().coding, BodyCoding::Brotli);
+        let text = until(&gateway, |text| {
+            metric(text, "longhaul_coded_kept_total ") == 1
+                && metric(text, "longhaul_coded_reused_total ") == reused
+        });
+        text.await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_personal_is_coded_for_each() {
+    let gateway = Gateway::start().await;
+    let (url, page) = page(&[("cache-control", "private, max-age=600"), HTML]).await;
+    for _ in 0..2 {
+        let mut agent = Agent::connect_by(&gateway, "umts-384").await;
+        assert!(agent.get(&url, &[]).await.body == page.as_bytes());
+    }
+    let (other, _) = self::page(&[PUBLIC, HTML]).await;
+    let mut agent = Agent::connect_by(&gateway, "umts-384").await;
+    agent.get(&other, &[]).await;
+    // Later than the others.
+    let text = until(&gateway, |text| metric(text, "longhaul_coded_kept_total ") > 0).await;
+    assert_eq!(metric(&text, "longhaul_coded_kept_total "), 1);
+    assert_eq!(metric(&text, "longhaul_coded_reused_total "), 0);
+}
+
+/// A page of so many style sheets that their coding cannot keep up.
+#[tokio::test]
+async fn many_codings_at_a_time_take_less_effort_each() {
+    let gateway = Gateway::start().await;
+    let cores = available_parallelism().map_or(1, usize::from);
+    let sheets = (10 * cores).clamp(24, 200);
+    let port = serve(move |request: Request<Incoming>| async move {
+        let path = request.uri().path();
+        let Some(number) = path.strip_prefix("/s") else {
+            let links = (0..sheets).map(|n| format!("<link rel=stylesheet href=/s{n}>"));
+            let page: String = links.collect();
+            return reply(200, &[PUBLIC, HTML], full(page));
+        };
+        let sheet = words(number.parse().unwrap(), 8_000);
+        reply(200, &[PUBLIC, ("content-type", "text/css")], full(sheet))
+    })
+    .await;
+    let mut agent = Agent::connect_by(&gateway, "gprs-3+1").await;
+    let url = format!("http://a.test:{port}/s0");
+    let alone = agent.get(&url, &[]).await;
+    assert_eq!(alone.end, BodyEnd::Complete);
+    let best = "longhaul_codings_total{coder=\"brotli-11\"} ";
+    let text = scrape(&gateway, "host: localhost").await;
+    assert_eq!(metric(&text, best), 1, "{text}");
+
+    let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &[]);
+    agent.send(Message::Fetch(fetch)).await;
+    let less = |text: &str| {
+        ["brotli-10", "brotli-5", "zstd-3"]
+            .map(|coder| metric(text, &format!("longhaul_codings_total{{coder=\"{coder}\"}} ")))
+            .iter()
+            .sum::<u64>()
+    };
+    until(&gateway, |text| less(text) > 0).await;
+}
