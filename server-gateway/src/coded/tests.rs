@@ -225,7 +225,7 @@ async fn memory_comes_back() {
     assert_eq!(home.coded.memory.available_permits(), MEMORY);
 }
 
-/// With the clock stopped: it goes on by itself when nothing runs.
+/// With the clock stopped but for where it is moved on, or nothing runs.
 #[tokio::test(start_paused = true)]
 async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
     let home = home();
@@ -240,7 +240,7 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
         home.record(&body).await.unwrap().coder(),
         Coder::Brotli { quality: 5 }
     );
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::advance(Duration::from_secs(600)).await;
     let recoded = || {
         home.coded
             .counters
@@ -250,7 +250,7 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
     assert_eq!(recoded(), 0, "a page is in flight");
     drop(busy);
     while recoded() == 0 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::advance(Duration::from_millis(100)).await;
     }
     assert_eq!(home.record(&body).await.unwrap().coder(), recode::BEST);
     let (after, was_kept) = home.send(3, &body, 5_000, Audience::Everybody).await;

@@ -90,13 +90,9 @@ async fn what_is_personal_is_coded_for_each() {
     assert_eq!(metric(&text, "longhaul_coded_reused_total "), 0);
 }
 
-/// A page of so many style sheets that their coding cannot keep up.
-#[tokio::test]
-async fn many_codings_at_a_time_take_less_effort_each() {
-    let gateway = Gateway::start().await;
-    let cores = available_parallelism().map_or(1, usize::from);
-    let sheets = (10 * cores).clamp(24, 200);
-    let port = serve(move |request: Request<Incoming>| async move {
+/// The port of an origin with a page of so many style sheets.
+async fn styled(sheets: usize) -> u16 {
+    serve(move |request: Request<Incoming>| async move {
         let path = request.uri().path();
         let Some(number) = path.strip_prefix("/s") else {
             let links = (0..sheets).map(|n| format!("<link rel=stylesheet href=/s{n}>"));
@@ -106,7 +102,31 @@ async fn many_codings_at_a_time_take_less_effort_each() {
         let sheet = words(number.parse().unwrap(), 8_000);
         reply(200, &[PUBLIC, ("content-type", "text/css")], full(sheet))
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn what_is_pushed_is_coded_once_too() {
+    let gateway = Gateway::start().await;
+    let url = format!("http://a.test:{}/", styled(3).await);
+    for reused in [0, 3] {
+        let mut agent = Agent::connect_by(&gateway, "umts-384").await;
+        let fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
+        agent.send(Message::Fetch(fetch)).await;
+        let done = |text: &str| {
+            metric(text, "longhaul_coded_kept_total ") == 3
+                && metric(text, "longhaul_coded_reused_total ") == reused
+        };
+        until(&gateway, done).await;
+    }
+}
+
+/// Their coding cannot keep up.
+#[tokio::test]
+async fn many_codings_at_a_time_take_less_effort_each() {
+    let gateway = Gateway::start().await;
+    let cores = available_parallelism().map_or(1, usize::from);
+    let port = styled((10 * cores).clamp(24, 200)).await;
     let mut agent = Agent::connect_by(&gateway, "gprs-3+1").await;
     let url = format!("http://a.test:{port}/s0");
     let alone = agent.get(&url, &[]).await;
