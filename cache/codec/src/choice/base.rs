@@ -102,7 +102,7 @@ struct Effort {
 
 const EFFORTS: [Effort; 4] = [
     effort(3, 1000, 2),
-    effort(9, 730, 15),
+    effort(9, 730, 6),
     effort(15, 650, 170),
     effort(19, 630, 400),
 ];

@@ -1,9 +1,4 @@
 //! Adaptive probability maps (secondary symbol estimation).
-#![expect(
-    clippy::cast_sign_loss,
-    reason = "fixed-point values are kept in range by construction"
-)]
-
 use super::logistic::{STRETCH_MAX, squash};
 
 /// Half the cells of a context, 256 apart: they span the stretched domain.

@@ -34,6 +34,12 @@ impl Slots {
         }
     }
 
+    /// A byte of the cache line in which a hash's bucket is.
+    #[inline]
+    pub(super) fn touch(&self, hash: u32) -> u8 {
+        self.lines[(hash >> self.shift) as usize].0[0][0]
+    }
+
     /// The bucket of a hash; a fresh one takes the place of the one that has seen least.
     #[inline]
     pub(super) fn find(&self, hash: u32) -> (Place, Bucket) {
