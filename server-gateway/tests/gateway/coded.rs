@@ -1,5 +1,4 @@
 //! Bodies are coded once for all devices, and with less effort while many wait.
-use std::thread::available_parallelism;
 
 use http::Request;
 use hyper::body::Incoming;
@@ -121,27 +120,15 @@ async fn what_is_pushed_is_coded_once_too() {
     }
 }
 
-/// Their coding cannot keep up.
+/// More at once than there are cores, but not for long.
 #[tokio::test]
-async fn many_codings_at_a_time_take_less_effort_each() {
+async fn a_page_of_many_sheets_is_coded_at_full_effort() {
+    const SHEETS: u64 = 8;
     let gateway = Gateway::start().await;
-    let cores = available_parallelism().map_or(1, usize::from);
-    let port = styled((10 * cores).clamp(24, 200)).await;
+    let port = styled(8).await;
     let mut agent = Agent::connect_by(&gateway, "gprs-3+1").await;
-    let url = format!("http://a.test:{port}/s0");
-    let alone = agent.get(&url, &[]).await;
-    assert_eq!(alone.end, BodyEnd::Complete);
-    let best = "longhaul_codings_total{coder=\"brotli-11\"} ";
-    let text = scrape(&gateway, "host: localhost").await;
-    assert_eq!(metric(&text, best), 1, "{text}");
-
     let fetch = fetch_of(agent.id(), Method::Get, &format!("http://a.test:{port}/"), &[]);
     agent.send(Message::Fetch(fetch)).await;
-    let less = |text: &str| {
-        ["brotli-10", "brotli-5", "zstd-3"]
-            .map(|coder| metric(text, &format!("longhaul_codings_total{{coder=\"{coder}\"}} ")))
-            .iter()
-            .sum::<u64>()
-    };
-    until(&gateway, |text| less(text) > 0).await;
+    let best = "longhaul_codings_total{coder=\"brotli-11\"} ";
+    until(&gateway, |text| metric(text, best) >= SHEETS).await;
 }
