@@ -33,8 +33,9 @@ const MAX_PICTURE: ByteCount = ByteCount::mib(16);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// How long a picture may take to be made smaller.
 const MAX_WORK: Duration = Duration::from_secs(8);
-/// From this rate on a picture is across before it is made smaller.
-const FAST: BitRate = BitRate::kbps(50_000);
+/// From this rate on a picture is across before it is made smaller: of the reference page with the most pictures, 0.4 s of
+/// computing saves 0.2 MB. On lte, 12 Mbit/s, pages came in 2.7 times the ideal with smaller pictures, in 2.4 with originals.
+const FAST: BitRate = BitRate::kbps(4_000);
 /// Below this rate the twentieth that a measured picture saves is worth the computing, which takes most of a second for a
 /// page's pictures: on umts-384 that made pages later than it saved.
 const SLOW: BitRate = BitRate::kbps(100);

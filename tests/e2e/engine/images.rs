@@ -69,7 +69,7 @@ fn at(setup: Setup, level: &str) -> Setup {
     arguments.extend(["--image-level".to_owned(), level.to_owned()]);
     Setup {
         agent_arguments: arguments,
-        link: Link::Paced(BitRate::kbps(2_000)),
+        link: Link::Paced(BitRate::kbps(1_000)),
         ..setup
     }
 }
