@@ -2,7 +2,7 @@
 //!
 //! The way of a request: [`listener`] takes it from the browser, [`request`] leads it through its phases: [`store`] may
 //! have its answer, [`bundle`] may have it promised or here, and else [`session`] carries it over the hop (or [`direct`] around it, when no gateway answers), and [`pages`] says in plain words what
-//! went wrong. `CONNECT` goes to [`tunnel`]. [`control`] serves the status page of [`dashboard`].
+//! went wrong. [`pictures`] knows how much of them the user wants to see. `CONNECT` goes to [`tunnel`]. [`control`] serves the status page of [`dashboard`].
 //!
 //! What is deliberately absent: a cookie jar, redirects, the repetition of a request that is not safe, and any byte for
 //! the browser that was not verified before.

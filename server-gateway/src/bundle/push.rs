@@ -148,13 +148,13 @@ async fn coder(
         let encoder = BodyEncoder::new(context.window_key, Coder::Identity, length.map(ByteCount::new))?;
         return Ok(PushCoder::Plain(Box::new(encoder)));
     }
-    let (subject, audience) = match turn {
-        Turn::First => (load.subject(entry), load.audience(entry)),
-        Turn::Again => (None, Audience::Asker),
-    };
-    let offers = match turn {
-        Turn::First => context.bases_for(subject.as_ref(), length).await,
-        Turn::Again => Offers::default(),
+    let (offers, audience) = match turn {
+        Turn::First => {
+            let subject = load.subject(entry);
+            let offers = context.bases_for(subject.as_ref(), length).await;
+            (offers, load.audience(entry))
+        }
+        Turn::Again => (Offers::default(), Audience::Asker),
     };
     let media = load.content_type(entry);
     let traits = BodyTraits {
