@@ -61,6 +61,7 @@ async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -
         (None, _) => Some(held(load, store, entry).await?),
         (Some(body), _) => {
             let chk = body.end()?.ok()?;
+            let _busy = store.busy();
             if !store.has(chk).await {
                 let mut writer = store.writer()?;
                 let mut reader = body.reader();

@@ -5,7 +5,6 @@ use http::StatusCode;
 use longhaul_driver::LinkState;
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_protocol::session::{Delivery, EntryHead};
-use longhaul_types::ContentHash;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -118,12 +117,11 @@ impl Life {
 
     async fn held_body(&self, held: HeldBody) -> Option<longhaul_cache::StoredBody> {
         let store = &self.context.store;
-        let chk: ContentHash = match held {
-            HeldBody::Whole(chk) => chk,
-            HeldBody::Prefix(prefix) => store.find_prefix(&prefix).await?,
-            HeldBody::Unknown => return None,
-        };
-        store.body(chk).await
+        match held {
+            HeldBody::Whole(chk) => store.body(chk).await,
+            HeldBody::Prefix(prefix) => store.body_of_prefix(&prefix).await,
+            HeldBody::Unknown => None,
+        }
     }
 
     fn answer(&mut self, exit: PhaseExit, head: &EntryHead, source: Source) -> Phase {

@@ -9,7 +9,7 @@ mod tee;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
@@ -19,7 +19,10 @@ use longhaul_codec::{MAX_BASE, dictionary};
 use longhaul_http::vary;
 use longhaul_protocol::session::ShortHash;
 use longhaul_types::{ContentHash, UnixTime};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, timeout_at},
+};
 
 pub(crate) use lookup::{Lookup, Query};
 pub(crate) use site::site_of;
@@ -29,6 +32,10 @@ pub(crate) use tee::Tee;
 const MISSING: usize = 256;
 /// Agents' records other than manifests do not exist; this is a manifest's size at most.
 const KIND: RecordKind = RecordKind::Manifest;
+
+/// How long a body that the gateway takes to be held is waited for. The gateway knows from the transport that it has
+/// arrived, which may be before the cache has it. To ask again costs more than this on the hops this is made for.
+const ON_ITS_WAY: Duration = Duration::from_millis(300);
 
 /// The largest body that serves as a base: the gateway's own bound.
 const MAX_BASE_BODY: u64 = 2 * MAX_BASE as u64;
@@ -131,9 +138,36 @@ impl Store {
         self.cache()?.find_prefix(prefix).await
     }
 
-    /// A body.
+    /// A body that the gateway takes to be held, waited for in case that it is being stored.
     pub(crate) async fn body(&self, chk: ContentHash) -> Option<StoredBody> {
-        self.cache()?.body(chk).await
+        let mut stored = self.stored();
+        loop {
+            if let Some(body) = self.cache()?.body(chk).await {
+                return Some(body);
+            }
+            stored.next().await?;
+        }
+    }
+
+    /// The body whose CHK begins so, which the gateway takes to be held, waited for like [`Self::body`].
+    pub(crate) async fn body_of_prefix(&self, prefix: &[u8]) -> Option<StoredBody> {
+        let mut stored = self.stored();
+        loop {
+            if let Some(chk) = self.find_prefix(prefix).await
+                && let Some(body) = self.cache()?.body(chk).await
+            {
+                return Some(body);
+            }
+            stored.next().await?;
+        }
+    }
+
+    /// Tells when bodies have been stored, from now on and for a little time.
+    fn stored(&self) -> Arrivals {
+        Arrivals {
+            busy: self.0.as_ref().map(|inner| inner.busy.subscribe()),
+            until: Instant::now() + ON_ITS_WAY,
+        }
     }
 
     /// A body that another one is coded against, named by the first bytes of its CHK.
@@ -141,8 +175,7 @@ impl Store {
         if let Some(dictionary) = dictionary::find(name) {
             return Some(dictionary);
         }
-        let chk = self.find_prefix(name).await?;
-        let body = self.body(chk).await?;
+        let body = self.body_of_prefix(name).await?;
         if body.length() > MAX_BASE_BODY {
             return None;
         }
@@ -159,7 +192,7 @@ impl Store {
         let known = self.cache()?.find(&Partition::Site(site.to_owned()), url).await;
         match known.iter().find(|response| response.chk == Some(chk)) {
             Some(response) => Some(response.length),
-            None => Some(self.body(chk).await?.length()),
+            None => Some(self.cache()?.body(chk).await?.length()),
         }
     }
 
@@ -205,7 +238,8 @@ impl Store {
         }
     }
 
-    fn busy(&self) -> Busy {
+    /// Notes that a body is being stored.
+    pub(crate) fn busy(&self) -> Busy {
         if let Some(inner) = &self.0 {
             inner.busy.send_modify(|busy| *busy += 1);
         }
@@ -234,9 +268,25 @@ impl Store {
     }
 }
 
+/// See [`Store::stored`].
+struct Arrivals {
+    busy: Option<watch::Receiver<usize>>,
+    until: Instant,
+}
+
+impl Arrivals {
+    /// Waits until the next body is stored; `None` when that takes too long.
+    async fn next(&mut self) -> Option<()> {
+        timeout_at(self.until, self.busy.as_mut()?.changed())
+            .await
+            .ok()?
+            .ok()
+    }
+}
+
 /// A body is being stored, for as long as this lives.
 #[derive(Debug)]
-struct Busy(Store);
+pub(crate) struct Busy(Store);
 
 impl Drop for Busy {
     fn drop(&mut self) {

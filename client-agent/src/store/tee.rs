@@ -131,3 +131,38 @@ impl Tee {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::ByteCount;
+
+    use super::*;
+    use crate::config::CacheSettings;
+
+    #[tokio::test]
+    async fn a_body_that_is_being_stored_is_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = CacheSettings {
+            dir: home.path().to_owned(),
+            size: ByteCount::mib(1),
+        };
+        let store = Store::open(&settings).await;
+        let (body, fields) = (Bytes::from_static(b"done"), HeaderMap::new());
+        let chk = ContentHash::of(&body);
+        let query = Query {
+            site: "site.test",
+            url: "http://site.test/page",
+            method: &http::Method::GET,
+            request: &fields,
+        };
+        let mut tee = store.tee(query, StatusCode::OK, &fields).unwrap();
+        tee.write(body.clone()).await;
+        let by_hash = async { store.body(chk).await.unwrap().length() };
+        let by_prefix = async { store.base(&chk.as_bytes()[..6].try_into().unwrap()).await };
+        // The readers have looked once in vain before the body is complete.
+        let (length, base, ()) = tokio::join!(biased; by_hash, by_prefix, tee.finish(chk));
+        assert_eq!((length, base), (4, Some(body)));
+        assert!(store.body(ContentHash::of(b"another")).await.is_none());
+        store.close().await;
+    }
+}
