@@ -141,6 +141,7 @@ impl Server {
             own_ports,
             streams_per_session: config.limits.streams_per_session,
             streams_per_device: config.limits.streams_per_device,
+            effort: config.coding.effort,
             computing,
             coded,
             devices: Mutex::default(),

@@ -45,6 +45,9 @@ pub struct SettingArgs {
     /// Let fetches and tunnels connect to this range although it is not public; may be repeated
     #[arg(long, value_name = "CIDR", global = true)]
     pub allow: Vec<String>,
+    /// What decides how hard texts and pictures are coded: link, or fixed for Brotli 5 and WebP 75 on every link
+    #[arg(long, value_name = "WHAT", global = true)]
+    pub coding_effort: Option<String>,
     /// Ports that tunnels may go to, such as 80,443,1024-65535
     #[arg(long, value_name = "PORTS", global = true)]
     pub tunnel_ports: Option<String>,
@@ -121,6 +124,7 @@ impl SettingArgs {
             (&keys::FETCH_EXTRA_CA, list(&self.extra_ca)),
             (&keys::FETCH_DNS, text(&self.dns)),
             (&keys::GUARD_ALLOW, list(&self.allow)),
+            (&keys::CODING_EFFORT, text(&self.coding_effort)),
             (&keys::TUNNEL_PORTS, text(&self.tunnel_ports)),
             (&keys::CACHE_SIZE, text(&self.cache_size)),
             (&keys::CACHE_DIR, text(&self.cache_dir)),

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use longhaul_codec::Effort;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
 use longhaul_origin::OriginClient;
 use longhaul_protocol::session::{HeaderSets, Message};
@@ -48,6 +49,8 @@ pub(crate) struct Gateway {
     pub(crate) own_ports: Vec<SocketAddr>,
     pub(crate) streams_per_session: usize,
     pub(crate) streams_per_device: usize,
+    /// What decides how hard bodies are coded.
+    pub(crate) effort: Effort,
     pub(crate) computing: Arc<Computing>,
     pub(crate) coded: Arc<Coded>,
     pub(crate) images: Images,

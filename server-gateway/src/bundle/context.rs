@@ -9,7 +9,7 @@ use std::{
 
 use http::HeaderMap;
 use longhaul_cache::Cache;
-use longhaul_codec::MixMemory;
+use longhaul_codec::{Effort, MixMemory};
 use longhaul_driver::Session;
 use longhaul_page::{Destination, Viewport, predict::Templates};
 use longhaul_protocol::session::{ImageLevel, Mixing, Preferences};
@@ -94,6 +94,9 @@ impl BundleContext {
 
     /// What a body can be coded against, and by context mixing if there is nothing.
     pub(crate) async fn bases_for(&self, subject: Option<&Subject>, length: Option<u64>) -> Offers {
+        if self.gateway.effort == Effort::Fixed {
+            return Offers::default();
+        }
         let offers = match subject {
             Some(subject) => {
                 let link = self.link_rate();
@@ -135,7 +138,7 @@ impl BundleContext {
     /// What is wanted of pictures.
     fn wish(&self) -> Wish {
         let preferences = *lock(&self.preferences);
-        Wish::of(&preferences, self.link_rate())
+        Wish::of(&preferences, self.link_rate(), self.gateway.effort)
     }
 
     /// Answers a request without body from the cache or the origin, as this device's user wants it.

@@ -162,6 +162,7 @@ async fn coder(
         length: length.map(ByteCount::new),
         link: context.link_rate(),
         load: context.gateway.computing.load(),
+        effort: context.gateway.effort,
     };
     let wanted = Wanted {
         chk,

@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Cost, RecordKind};
-use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, Load, choose};
+use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, Effort, Load, choose};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::debug;
@@ -101,7 +101,8 @@ impl Coded {
         let Some(cache) = self.cache.as_ref().filter(|_| !is_small) else {
             return Prior::default();
         };
-        if wanted.audience == Audience::Asker || !is_text_for_the_link(wanted.traits) {
+        let is_fixed = wanted.traits.effort == Effort::Fixed;
+        if is_fixed || wanted.audience == Audience::Asker || !is_text_for_the_link(wanted.traits) {
             return Prior::default();
         }
         let found = match wanted.chk {

@@ -31,6 +31,7 @@ keys! {
     GUARD_ALLOW: "guard.allow", "LONGHAUL_GUARD_ALLOW", "--allow";
     CACHE_SIZE: "cache.size", "LONGHAUL_CACHE_SIZE", "--cache-size";
     CACHE_DIR: "cache.dir", "LONGHAUL_CACHE_DIR", "--cache-dir";
+    CODING_EFFORT: "coding.effort", "LONGHAUL_CODING_EFFORT", "--coding-effort";
     TUNNEL_PORTS: "tunnel.ports", "LONGHAUL_TUNNEL_PORTS", "--tunnel-ports";
     TUNNEL_IDLE_TIMEOUT: "tunnel.idle-timeout", "LONGHAUL_TUNNEL_IDLE_TIMEOUT", "";
     METRICS_LISTEN: "metrics.listen", "LONGHAUL_METRICS_LISTEN", "--metrics";

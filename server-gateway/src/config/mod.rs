@@ -13,6 +13,7 @@ mod tests;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
+use longhaul_codec::Effort;
 use longhaul_origin::{Cidr, DnsServers, ResolveMap};
 use longhaul_types::ByteCount;
 
@@ -42,6 +43,8 @@ pub struct Config {
     pub guard: GuardConfig,
     /// `[cache]`.
     pub cache: CacheConfig,
+    /// `[coding]`.
+    pub coding: CodingConfig,
     /// `[tunnel]`.
     pub tunnel: TunnelConfig,
     /// `[metrics]`.
@@ -84,6 +87,15 @@ pub struct CacheConfig {
     pub size: ByteCount,
     /// `dir`: directory of the cache, for this gateway alone. Default: `cache` in the state directory.
     pub dir: PathBuf,
+}
+
+/// How what crosses the hop is made smaller.
+#[derive(Clone, Copy, Debug)]
+pub struct CodingConfig {
+    /// `effort`: what decides how hard texts and pictures are coded. Default `link`: each device's link and the
+    /// processor's load, so that pages are across soonest. `fixed` is Brotli 5 without bases for texts and WebP of
+    /// quality 75 for pictures, on every link: least and steadiest work for the processor, and what to compare with.
+    pub effort: Effort,
 }
 
 /// Tunnels (CONNECT).

@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
+use longhaul_codec::Effort;
 use longhaul_origin::{Cidr, DnsServers, ResolveMap};
 use longhaul_types::{ByteCount, ParseUnitError};
 
 use super::{
-    CacheConfig, Config, ConfigErrors, ConfigFile, FetchConfig, GuardConfig, LimitsConfig, MetricsConfig,
-    PortSet, Raw, ResolvedSetting, TunnelConfig, keys,
+    CacheConfig, CodingConfig, Config, ConfigErrors, ConfigFile, FetchConfig, GuardConfig, LimitsConfig,
+    MetricsConfig, PortSet, Raw, ResolvedSetting, TunnelConfig, keys,
     layers::{Layers, list, quoted, text, texts},
 };
 use crate::cli::SettingArgs;
@@ -73,6 +74,7 @@ pub fn resolve(
             allow: allow(&mut layers),
         },
         cache: cache(&mut layers, &state_dir),
+        coding: coding(&mut layers),
         tunnel: tunnel(&mut layers),
         metrics: MetricsConfig {
             listen: layers.take(
@@ -211,6 +213,26 @@ const DEFAULT_CACHE: ByteCount = ByteCount::mib(2 * 1024);
 const MIN_CACHE: ByteCount = ByteCount::mib(16);
 /// One file larger than this is slow to set aside and to check.
 const MAX_CACHE: ByteCount = ByteCount::mib(1024 * 1024);
+
+fn coding(layers: &mut Layers<'_>) -> CodingConfig {
+    CodingConfig {
+        effort: layers.take(
+            &keys::CODING_EFFORT,
+            Effort::default,
+            |raw| match text(raw)? {
+                "link" => Ok(Effort::Link),
+                "fixed" => Ok(Effort::Fixed),
+                other => Err(format!("`{other}` is neither link nor fixed")),
+            },
+            |effort| {
+                quoted(match effort {
+                    Effort::Link => "link",
+                    Effort::Fixed => "fixed",
+                })
+            },
+        ),
+    }
+}
 
 fn tunnel(layers: &mut Layers<'_>) -> TunnelConfig {
     TunnelConfig {

@@ -51,6 +51,7 @@ fn defaults_are_the_documented_ones() {
         Path::new("/home/ann/.local/state/longhaul-gateway/cache")
     );
     assert_eq!(config.metrics.listen, None);
+    assert_eq!(config.coding.effort, Effort::Link);
     assert_eq!(settings.len(), keys::ALL.len());
     assert!(settings.iter().all(|setting| setting.source == Source::Default));
 }

@@ -319,6 +319,7 @@ impl ResponseHead<'_> {
                 length: length.map(ByteCount::new),
                 link: link_rate(context),
                 load: context.gateway.computing.load(),
+                effort: context.gateway.effort,
             };
             let is_plain = fetch.delivery == Delivery::Plain;
             let offers = if is_plain {

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::{Cache, Cost};
-use longhaul_codec::Load;
+use longhaul_codec::{Effort as CodingEffort, Load};
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_protocol::session::{self, Preferences};
 use longhaul_transcode::{Effort, ImageLevel, Limits, Outcome, Request, Viewport, transcode_until};
@@ -49,6 +49,8 @@ pub(crate) struct Wish {
     pub(crate) viewport: Viewport,
     /// The rate towards the agent, where it is known.
     pub(crate) link: Option<BitRate>,
+    /// What the operator lets decide.
+    pub(crate) effort: CodingEffort,
 }
 
 /// Makes pictures smaller.
@@ -61,7 +63,7 @@ pub(crate) struct Images {
 }
 
 impl Wish {
-    pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>) -> Self {
+    pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>, effort: CodingEffort) -> Self {
         Self {
             level: match preferences.images {
                 session::ImageLevel::High => ImageLevel::High,
@@ -76,16 +78,18 @@ impl Wish {
                 ratio_percent: preferences.pixel_ratio_percent.into(),
             },
             link,
+            effort,
         }
     }
 
     /// What is asked for of a picture; `None`: nothing.
     fn request(&self) -> Option<Request> {
         self.level.target()?;
-        let effort = match self.link {
-            Some(link) if link >= FAST => return None,
-            Some(link) if link < SLOW => Effort::Standard,
-            Some(_) | None => Effort::Quick,
+        let effort = match (self.effort, self.link) {
+            (CodingEffort::Fixed, _) => Effort::Fixed,
+            (CodingEffort::Link, Some(link)) if link >= FAST => return None,
+            (CodingEffort::Link, Some(link)) if link < SLOW => Effort::Standard,
+            (CodingEffort::Link, Some(_) | None) => Effort::Quick,
         };
         Some(Request {
             level: self.level,
@@ -255,6 +259,27 @@ async fn whole(mut body: BodyReader, length: u64) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fixed_effort_is_the_same_on_every_link() {
+        let effort = |kbps, effort| {
+            let wish = Wish {
+                level: ImageLevel::Medium,
+                viewport: Viewport::default(),
+                link: Some(BitRate::kbps(kbps)),
+                effort,
+            };
+            wish.request().map(|request| request.effort)
+        };
+        assert_eq!(
+            [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Link)),
+            [Some(Effort::Standard), Some(Effort::Quick), None]
+        );
+        assert_eq!(
+            [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Fixed)),
+            [Some(Effort::Fixed); 3]
+        );
+    }
 
     #[test]
     fn pictures_take_less_effort_when_the_processor_is_busy() {

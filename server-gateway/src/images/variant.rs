@@ -46,6 +46,7 @@ fn key(original: &ContentHash, request: &Request) -> Vec<u8> {
         Effort::Quick => 0,
         Effort::Standard => 1,
         Effort::Checked => 2,
+        Effort::Fixed => 3,
     };
     key.push(effort);
     let viewport = request.viewport;

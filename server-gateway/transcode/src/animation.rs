@@ -60,8 +60,7 @@ pub(crate) fn transcode(task: &Task<'_>) -> Result<Outcome, TranscodeError> {
 
 /// The quality of all frames, by the first one.
 fn quality(task: &Task<'_>, first: &Raster, content: ContentKind) -> Result<(f32, Score), EncodeError> {
-    let level = task.request.level;
-    let start = quality::quality(level, content, first.pixels()).unwrap_or(75.0);
+    let start = quality::first(task.request, content, first.pixels());
     let expected = (start, Score::Expected(task.target));
     if first.pixels() > measured_pixels(task.request.effort) {
         return Ok(expected);

@@ -66,8 +66,8 @@ fn method(effort: Effort, raster: &Raster) -> u8 {
         // At 6 libwebp tries everything to make an alpha channel smaller, which takes a second for a small picture.
         (Effort::Checked, 0..=THOROUGH_PIXELS) if raster.layout == Layout::Rgba => 5,
         (Effort::Checked, 0..=THOROUGH_PIXELS) => 6,
-        (Effort::Standard | Effort::Checked, 0..=USUAL_PIXELS) => 4,
-        (Effort::Standard | Effort::Checked, _) => 2,
+        (Effort::Fixed | Effort::Standard | Effort::Checked, 0..=USUAL_PIXELS) => 4,
+        (Effort::Fixed | Effort::Standard | Effort::Checked, _) => 2,
         (Effort::Quick, _) => 1,
     }
 }

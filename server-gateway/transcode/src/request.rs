@@ -15,6 +15,8 @@ pub struct Viewport {
 /// How much computing a result is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effort {
+    /// libwebp's quality 75 for every picture at every level: what a proxy does that knows no better.
+    Fixed,
     /// The quality of the table, quickly encoded: for fast links.
     Quick,
     /// Well encoded, at the quality that a small picture or a sample of a large one was measured to need.

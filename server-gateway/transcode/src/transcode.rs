@@ -208,7 +208,9 @@ impl Task<'_> {
     }
 
     fn lossless(&self, raster: &Raster, content: ContentKind) -> Result<Option<Candidate>, EncodeError> {
-        if raster.pixels() > LOSSLESS_PIXELS || !worth_lossless(raster, content, self.header.kind) {
+        let is_fixed = self.request.effort == Effort::Fixed;
+        if is_fixed || raster.pixels() > LOSSLESS_PIXELS || !worth_lossless(raster, content, self.header.kind)
+        {
             return Ok(None);
         }
         let webp = encode::still(raster, Mode::Lossless, self.request.effort, self.patience)?;
@@ -220,7 +222,7 @@ impl Task<'_> {
     }
 
     fn lossy(&self, raster: &Raster, content: ContentKind) -> Result<Candidate, EncodeError> {
-        let table = quality::quality(self.request.level, content, raster.pixels()).unwrap_or(75.0);
+        let table = quality::first(self.request, content, raster.pixels());
         let effort = self.request.effort;
         let start = match sample::sampled(raster) {
             Some(sample) if effort > Effort::Quick => self
@@ -269,7 +271,7 @@ impl Task<'_> {
 /// Pixels up to which results are measured.
 pub(crate) fn measured_pixels(effort: Effort) -> u64 {
     match effort {
-        Effort::Quick => 0,
+        Effort::Fixed | Effort::Quick => 0,
         Effort::Standard => STANDARD_PIXELS,
         Effort::Checked => CHECKED_PIXELS,
     }
@@ -291,7 +293,7 @@ pub(crate) fn prepared(
 ) -> Result<(Raster, ContentKind), TranscodeError> {
     let raster = decode::still(input, header, &request.limits)?;
     let content = content::classify(&raster);
-    if !request.level.scales() {
+    if !request.level.scales() || request.effort == Effort::Fixed {
         return Ok((raster, content));
     }
     Ok(match scale::fitted(&raster, content, request.viewport) {

@@ -30,11 +30,13 @@ pub enum System {
     Longhaul,
     /// The same with nothing pushed: each object is asked for by the browser and fetched for that.
     LonghaulNopush,
+    /// The same with everything coded by Brotli 5 and WebP of quality 75, whatever the link.
+    LonghaulFixed,
 }
 
 impl System {
     /// All that this version can run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -45,6 +47,7 @@ impl System {
         Self::SquidCache,
         Self::Longhaul,
         Self::LonghaulNopush,
+        Self::LonghaulFixed,
     ];
 
     /// Its name on the command line and in results.
@@ -60,6 +63,7 @@ impl System {
             Self::SquidCache => "squid-cache",
             Self::Longhaul => "longhaul",
             Self::LonghaulNopush => "longhaul-nopush",
+            Self::LonghaulFixed => "longhaul-fixed",
         }
     }
 
@@ -86,7 +90,7 @@ impl System {
 
     /// Whether agent and gateway stand between browser and origins.
     pub fn is_longhaul(self) -> bool {
-        matches!(self, Self::Longhaul | Self::LonghaulNopush)
+        matches!(self, Self::Longhaul | Self::LonghaulNopush | Self::LonghaulFixed)
     }
 }
 

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 
 use super::{
-    BodyTraits, Load,
+    BodyTraits, Effort, Load,
     base::{Base, Based, Candidate, Likeness, Verdict, choose_base, pays, shipped},
     choose, is_to_mix,
 };
@@ -26,6 +26,7 @@ pub struct AdaptiveEncoder {
     length: Option<ByteCount>,
     link: Option<BitRate>,
     load: Load,
+    effort: Effort,
     /// What the body was coded to before.
     coded: Option<CodedBody>,
     /// Decides, or has decided, how hard it is coded.
@@ -67,6 +68,7 @@ impl AdaptiveEncoder {
             length: traits.length,
             link: traits.link,
             load: traits.load,
+            effort: traits.effort,
             coded: None,
             coder: Coder::Identity,
             bases: Vec::new(),
@@ -228,6 +230,7 @@ impl AdaptiveEncoder {
             length,
             link: self.link,
             load: self.load,
+            effort: self.effort,
         }
     }
 

@@ -27,6 +27,18 @@ pub struct BodyTraits<'a> {
     pub link: Option<BitRate>,
     /// How busy the processor is that the body is coded on.
     pub load: Load,
+    /// What decides how hard it is coded.
+    pub effort: Effort,
+}
+
+/// What decides how hard bodies are coded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// The link and the processor's load: the time until a body is across is to be short.
+    #[default]
+    Link,
+    /// Nothing: Brotli 5 for whatever may become smaller.
+    Fixed,
 }
 
 impl BodyTraits<'_> {
@@ -49,6 +61,11 @@ pub fn choose(traits: BodyTraits<'_>, first: &[u8]) -> Coder {
     }
     match traits.content_type.map(by_type) {
         Some(Compressibility::Compressed) => Coder::Identity,
+        Some(Compressibility::Unknown | Compressibility::Text) | None if traits.effort == Effort::Fixed => {
+            Coder::Brotli {
+                quality: USUAL_QUALITY,
+            }
+        }
         Some(Compressibility::Unknown | Compressibility::Text) | None => {
             let length = traits.length.map_or(first.len() as u64, ByteCount::bytes);
             for_link(traits.effective_link(), length)
@@ -67,7 +84,9 @@ fn for_link(link: Option<BitRate>, length: u64) -> Coder {
         Some(rate) if rate >= ZSTD_FROM => Coder::Zstd { level: 3 },
         Some(rate) if rate < HIGHEST_BELOW => Coder::Brotli { quality: 11 },
         Some(rate) if rate < HIGH_BELOW => Coder::Brotli { quality: 10 },
-        Some(_) | None => Coder::Brotli { quality: 5 },
+        Some(_) | None => Coder::Brotli {
+            quality: USUAL_QUALITY,
+        },
     }
 }
 
@@ -75,7 +94,11 @@ fn for_link(link: Option<BitRate>, length: u64) -> Coder {
 fn is_to_mix(traits: BodyTraits<'_>, coder: Coder, first: &[u8]) -> bool {
     let is_text = || traits.content_type.map(by_type) == Some(Compressibility::Text);
     let is_slow = || traits.effective_link().is_some_and(|rate| rate < MIX_BELOW);
-    coder != Coder::Identity && first.len() >= LEAST_MIXED && is_slow() && is_text()
+    traits.effort == Effort::Link
+        && coder != Coder::Identity
+        && first.len() >= LEAST_MIXED
+        && is_slow()
+        && is_text()
 }
 
 /// Below this rate the bytes that context mixing saves are worth the time that it takes both ends: some 60 ms each for a
@@ -84,6 +107,8 @@ const MIX_BELOW: BitRate = BitRate::kbps(64);
 /// Shorter bodies owe more to Brotli's dictionary than a model can learn from them.
 const LEAST_MIXED: usize = 2048;
 
+/// The quality of Brotli that takes hardly more time than the lower ones.
+const USUAL_QUALITY: u8 = 5;
 /// What a link of unknown rate is taken for when the processor is busy.
 const USUAL_LINK: BitRate = BitRate::kbps(1000);
 /// A link of this rate is no bottleneck for short bodies.

@@ -14,6 +14,7 @@ fn traits(content_type: &str, kbps: u64) -> BodyTraits<'_> {
         length: None,
         link: Some(BitRate::kbps(kbps)),
         load: Load::NONE,
+        effort: Effort::Link,
     }
 }
 
@@ -179,6 +180,25 @@ fn words(seed: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_fixed_effort_follows_neither_link_nor_load() {
+    let text = vec![b'x'; 40_000];
+    for (kbps, load) in [(40, Load::NONE), (384, Load::of(40, 2)), (2_000_000, Load::NONE)] {
+        let fixed = BodyTraits {
+            load,
+            effort: Effort::Fixed,
+            ..traits("text/html", kbps)
+        };
+        assert_eq!(choose(fixed, &text), Coder::Brotli { quality: 5 });
+        assert!(!is_to_mix(fixed, choose(fixed, &text), &text));
+    }
+    let picture = BodyTraits {
+        effort: Effort::Fixed,
+        ..traits("image/jpeg", 40)
+    };
+    assert_eq!(choose(picture, &text), Coder::Identity);
+}
+
+#[test]
 fn a_held_version_makes_the_next_one_small() {
     for length in [3_000, 32_768, 100_000, 900_000, 1_900_000] {
         let old = words(1, length);
@@ -191,6 +211,7 @@ fn a_held_version_makes_the_next_one_small() {
                 length: known.map(ByteCount::new),
                 link: Some(BitRate::kbps(384)),
                 load: Load::NONE,
+                effort: Effort::Link,
             };
             let bases = vec![other.clone().into(), old.clone().into()];
             let mut encoder = AdaptiveEncoder::new(KEY, traits).with_bases(bases);

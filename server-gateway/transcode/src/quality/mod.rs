@@ -1,7 +1,11 @@
 //! The encoder's quality for a level, by what a picture shows and how large it is.
 mod table;
 
-use crate::{content::ContentKind, level::ImageLevel};
+use crate::{
+    content::ContentKind,
+    level::ImageLevel,
+    request::{Effort, Request},
+};
 
 /// How large a picture is. Small pictures need more quality for the same score: each block holds more of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +44,19 @@ impl SizeClass {
         }
     }
 }
+
+/// The quality to begin with for a picture.
+pub(crate) fn first(request: &Request, content: ContentKind, pixels: u64) -> f32 {
+    match request.effort {
+        Effort::Fixed => USUAL,
+        Effort::Quick | Effort::Standard | Effort::Checked => {
+            quality(request.level, content, pixels).unwrap_or(USUAL)
+        }
+    }
+}
+
+/// libwebp's own default.
+const USUAL: f32 = 75.0;
 
 /// libwebp's quality by which half of the pictures of a kind reach the score of a level.
 pub(crate) fn quality(level: ImageLevel, content: ContentKind, pixels: u64) -> Option<f32> {

@@ -359,7 +359,10 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
         if systems.contains(&System::LonghaulNopush) && !knows(&agent, "--no-push") {
             return Err(programs::ProgramError::NoPushFlag.into());
         }
-        programs::ours(bin_dir, "longhaul-gateway")?;
+        let gateway = programs::ours(bin_dir, "longhaul-gateway")?;
+        if systems.contains(&System::LonghaulFixed) && !knows(&gateway, "--coding-effort") {
+            return Err(programs::ProgramError::NoFixedEffort.into());
+        }
     }
     if systems
         .iter()
@@ -373,8 +376,10 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
     Ok(())
 }
 
-/// Whether this version of the agent has a flag.
-fn knows(agent: &Path, flag: &str) -> bool {
-    let help = std::process::Command::new(agent).args(["run", "--help"]).output();
+/// Whether this version of the agent or gateway has a flag.
+fn knows(program: &Path, flag: &str) -> bool {
+    let help = std::process::Command::new(program)
+        .args(["run", "--help"])
+        .output();
     help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(flag))
 }

@@ -308,7 +308,8 @@ fn rules(system: System) -> Rules {
         | System::Squid
         | System::SquidCache
         | System::Longhaul
-        | System::LonghaulNopush => Rules::persistent(6),
+        | System::LonghaulNopush
+        | System::LonghaulFixed => Rules::persistent(6),
     }
 }
 

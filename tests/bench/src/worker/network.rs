@@ -21,7 +21,7 @@ use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
 
 use super::{
     beside, leaving,
-    pair::{self, Pair, PairPlan, Push},
+    pair::{self, Coding, Pair, PairPlan, Push},
     service::Service,
     squid::{self, Caching},
 };
@@ -380,7 +380,7 @@ async fn between(
                 .await?;
             return Ok(Between::Splitting(started));
         }
-        System::Longhaul | System::LonghaulNopush => {
+        System::Longhaul | System::LonghaulNopush | System::LonghaulFixed => {
             let ca: PathBuf = temporary.join("authority.pem");
             fs::write(&ca, authority.pem())?;
             let plan = PairPlan {
@@ -395,6 +395,11 @@ async fn between(
                     Push::On
                 },
                 state: job.state,
+                coding: if job.system == System::LonghaulFixed {
+                    Coding::Fixed
+                } else {
+                    Coding::Usual
+                },
             };
             let pair = Pair::start(world.gateway(), world.client(), plan).await?;
             return Ok(Between::Pair(Box::new(pair)));

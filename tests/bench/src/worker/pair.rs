@@ -81,8 +81,19 @@ pub(super) struct PairPlan {
     pub(super) image_level: ImageLevel,
     /// Whether the gateway may push.
     pub(super) push: Push,
+    /// How the gateway codes.
+    pub(super) coding: Coding,
     /// What the load begins with: it may take a second device.
     pub(super) state: State,
+}
+
+/// What decides how hard the gateway codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// What does by default.
+    Usual,
+    /// Nothing.
+    Fixed,
 }
 
 /// Whether the gateway sends what nobody asked for yet.
@@ -154,6 +165,9 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, String, Option<Strin
     run.args(["--listen", GATEWAY, "--allow", ORIGINS])
         .arg("--extra-ca")
         .arg(&plan.ca);
+    if plan.coding == Coding::Fixed {
+        run.args(["--coding-effort", "fixed"]);
+    }
     let (gateway, _) =
         Service::start_ready("longhaul-gateway", run, plan.temporary.join("gateway.log")).await?;
     Ok((gateway, line, spare))

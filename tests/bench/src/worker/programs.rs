@@ -27,6 +27,9 @@ pub enum ProgramError {
     )]
     NoTextLevel,
     /// It is an older one.
+    #[error("this version's gateway has no --coding-effort; leave `longhaul-fixed` away")]
+    NoFixedEffort,
+    /// Or this.
     #[error("this version's agent has no --no-push; leave `longhaul-nopush` away")]
     NoPushFlag,
     /// Another's.
