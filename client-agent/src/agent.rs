@@ -15,6 +15,7 @@ use crate::{
     control::{self, Control},
     counters::Counters,
     direct,
+    https::{AuthorityError, Https},
     listener::{self, BindError},
     pictures::Pictures,
     request::Context,
@@ -37,6 +38,9 @@ pub enum StartError {
     /// The client for the way around the gateway cannot be made.
     #[error("the client for direct requests cannot be made: {0}")]
     Direct(#[from] OriginConfigError),
+    /// The authority of this device, which accelerated HTTPS needs, cannot be had.
+    #[error("HTTPS cannot be accelerated: {0}")]
+    Authority(#[from] AuthorityError),
 }
 
 /// A running agent. Dropped, it stops without a word to the gateway; [`Agent::stop`] says goodbye.
@@ -66,6 +70,7 @@ impl Agent {
             );
         }
         let direct = direct::client()?;
+        let https = Https::open(config.https, &state_dir)?;
         let store = Store::open(&config.cache).await;
         let counters = Arc::new(Counters::default());
         let loads = Loads::new(store.clone(), Arc::clone(&counters), config.push.linger);
@@ -78,6 +83,7 @@ impl Agent {
             invite: config.invite,
             link: config.link,
             preferences: preferences.subscribe(),
+            https: https.clone(),
             state_dir: state_dir.clone(),
             store: store.clone(),
             loads: loads.clone(),
@@ -91,6 +97,7 @@ impl Agent {
             store,
             loads,
             push: config.push,
+            https,
             working_hosts: WorkingHosts::default(),
             proxy: reachable(proxy),
         });

@@ -79,6 +79,8 @@ pub struct Counters {
     pub dictionaries_used: Counter,
     /// Bodies that were coded against one that is not held, and were asked for again.
     pub bases_missing: Counter,
+    /// Accelerated TLS connections.
+    pub accelerated: Counter,
     /// How requests left their phases.
     pub exits: Exits,
 }

@@ -4,16 +4,19 @@
 use std::{
     io::{IsTerminal, Write},
     process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use longhaul_agent::{
     agent::Agent,
-    config::{self, CliArgs, Command, ConfigFlags, Environment, StatusArgs},
+    config::{self, CaCommand, CliArgs, Command, ConfigFlags, Environment, StatusArgs},
+    https::Authority,
     state_dir::StateDir,
     status,
 };
+use longhaul_types::UnixTime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -26,6 +29,7 @@ async fn main() -> ExitCode {
         Command::Run(flags) => run(&flags, &environment).await,
         Command::CheckConfig(flags) => check_config(&flags, &environment),
         Command::Status(flags) => show_status(&flags, &environment).await,
+        Command::Ca(command) => authority(&command, &environment),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -82,6 +86,20 @@ async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()
         return say(&format!("{json}\n"));
     }
     say(&status::summary(&json).with_context(|| format!("what answers on {address} is not an agent"))?)
+}
+
+fn authority(command: &CaCommand, environment: &Environment) -> Result<()> {
+    let (CaCommand::Export(args) | CaCommand::Fingerprint(args) | CaCommand::Remove(args)) = command;
+    let state = StateDir::new(config::load_state_dir(args.state_dir.as_deref(), environment)?);
+    let now = UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH)?);
+    match command {
+        CaCommand::Export(_) => say(Authority::open_or_make(&state, now)?.pem()),
+        CaCommand::Fingerprint(_) => say(&format!("{}\n", Authority::open(&state)?.fingerprint())),
+        CaCommand::Remove(_) if Authority::remove(&state)? => {
+            say("removed from this device; take it out of the trust stores of browsers as well\n")
+        }
+        CaCommand::Remove(_) => say("there was none\n"),
+    }
 }
 
 fn say(text: &str) -> Result<()> {

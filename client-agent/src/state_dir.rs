@@ -175,7 +175,7 @@ impl StateDir {
     }
 
     /// Writes a file beside its place and moves it there, so that readers see the old contents or the new ones.
-    fn replace(&self, name: &str, contents: &[u8]) -> Result<(), StateError> {
+    pub(crate) fn replace(&self, name: &str, contents: &[u8]) -> Result<(), StateError> {
         let path = self.0.join(name);
         let beside = self.0.join(format!("{name}.{}.new", std::process::id()));
         let written = write_private(&beside, contents).and_then(|()| fs::rename(&beside, &path));

@@ -11,14 +11,17 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
-use hyper::{body::Incoming, upgrade::Upgraded};
+use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use longhaul_driver::{End, Priority, SendStream};
 use longhaul_http::target;
+use longhaul_protocol::session::TunnelSecurity;
 use longhaul_types::Pii;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, copy_bidirectional, split},
-    net::TcpStream,
+    io::{
+        AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, copy_bidirectional, duplex,
+        split,
+    },
     time::{Instant, timeout},
 };
 use tracing::debug;
@@ -27,6 +30,7 @@ use crate::{
     counters::Counters,
     direct,
     fallback::FallbackClock,
+    https,
     pages::{BadRequest, Failure},
     request::{Context, ProxyBody, page_response},
     session::{Arrival, Exchange, Hop, HopError, Need, ResponseStream, Timing},
@@ -48,6 +52,10 @@ pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) 
         Err(error) => return refuse(context, &Failure::Request(BadRequest::Target(error))),
     };
     let browser = hyper::upgrade::on(request);
+    if context.https.accelerates(&host) {
+        tokio::spawn(https::serve(Arc::clone(context), host, port, browser));
+        return Response::new(ProxyBody::empty());
+    }
     if context.working_hosts.contains(&host, port)
         && let Some((hop, Timing::Open)) = context.gateway.usable_now(Need::Open)
     {
@@ -62,7 +70,7 @@ pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) 
         );
         return established(context);
     }
-    let way = match open(context, &host, port).await {
+    let way = match open(context, &host, port, TunnelSecurity::Untouched).await {
         Ok(way) => way,
         Err(failure) => return refuse(context, &failure),
     };
@@ -80,6 +88,34 @@ pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) 
     established(context)
 }
 
+/// Carries a connection whose browser has its 200 already, and has said `first`.
+pub(crate) async fn carry<B>(context: &Arc<Context>, host: &str, port: u16, browser: B, first: Bytes)
+where
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    context.counters.tunnels.one();
+    let ended = match open(context, host, port, TunnelSecurity::Untouched).await {
+        Ok(Way::Gateway(mut up, down)) => {
+            context.counters.tunnel_bytes.add(first.len() as u64);
+            match up.write(first).await {
+                Ok(()) => relay(browser, up, down, &context.counters).await,
+                Err(error) => Err(io::Error::other(error)),
+            }
+        }
+        Ok(Way::Direct(mut stream)) => match stream.write_all(&first).await {
+            Ok(()) => relay_direct(browser, stream, &context.counters).await,
+            Err(error) => Err(error),
+        },
+        // Dropped, the browser's connection closes.
+        Err(failure) => {
+            context.counters.failures.one();
+            debug!(?failure, "a tunnel failed");
+            return;
+        }
+    };
+    debug!(?ended, "tunnel ended");
+}
+
 fn established(context: &Context) -> Response<ProxyBody> {
     context.counters.tunnels.one();
     Response::new(ProxyBody::empty())
@@ -93,22 +129,52 @@ fn refuse(context: &Context, failure: &Failure) -> Response<ProxyBody> {
 
 enum Way {
     Gateway(SendStream, ResponseStream),
-    Direct(TcpStream),
+    Direct(Box<dyn HostStream>),
+}
+
+/// A connection to a host, around the gateway.
+trait HostStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> HostStream for S {}
+
+/// Opens a tunnel in which the gateway speaks TLS with the host, as one stream.
+pub(crate) async fn secure(
+    context: &Arc<Context>,
+    host: &str,
+    port: u16,
+) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>, Failure> {
+    let way = open(context, host, port, TunnelSecurity::Tls).await?;
+    context.counters.tunnels.one();
+    let (near, far) = duplex(BUFFER);
+    let counters = Arc::clone(&context.counters);
+    tokio::spawn(async move {
+        let ended = match way {
+            Way::Gateway(up, down) => relay(far, up, down, &counters).await,
+            Way::Direct(host) => relay_direct(far, host, &counters).await,
+        };
+        debug!(?ended, "tunnel ended");
+    });
+    Ok(near)
 }
 
 /// Opens the tunnel as far as the host's TCP connection, which has no effect there and may be repeated.
-async fn open(context: &Arc<Context>, host: &str, port: u16) -> Result<Way, Failure> {
+async fn open(
+    context: &Arc<Context>,
+    host: &str,
+    port: u16,
+    security: TunnelSecurity,
+) -> Result<Way, Failure> {
     let _demand = context.gateway.demand();
     let mut clock = FallbackClock::start(context.gateway.clone(), context.fallback);
     loop {
         tokio::select! {
             biased;
             (hop, _) = context.gateway.usable(Need::Open) => {
-                if let Some(way) = open_in(context, &hop, &mut clock, host, port).await? {
+                if let Some(way) = open_in(context, &hop, &mut clock, (host, port, security)).await? {
                     return Ok(way);
                 }
             }
-            () = clock.due() => match open_direct(context, host, port).await {
+            () = clock.due() => match open_direct(context, host, port, security).await {
                 Ok(way) => return Ok(way),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
                 Err(error) => return Err(Failure::Direct(error)),
@@ -118,9 +184,17 @@ async fn open(context: &Arc<Context>, host: &str, port: u16) -> Result<Way, Fail
     }
 }
 
-async fn open_direct(context: &Context, host: &str, port: u16) -> Result<Way, longhaul_origin::FetchError> {
+async fn open_direct(
+    context: &Context,
+    host: &str,
+    port: u16,
+    security: TunnelSecurity,
+) -> Result<Way, longhaul_origin::FetchError> {
     debug!(host = ?Pii(host), "no gateway answers; the tunnel goes around it");
-    let stream = context.direct.connect_tcp(host, port).await?;
+    let stream: Box<dyn HostStream> = match security {
+        TunnelSecurity::Untouched => Box::new(context.direct.connect_tcp(host, port).await?),
+        TunnelSecurity::Tls => Box::new(context.direct.connect_tls(host, port).await?),
+    };
     context.counters.direct_requests.one();
     Ok(Way::Direct(stream))
 }
@@ -130,10 +204,9 @@ async fn open_in(
     context: &Arc<Context>,
     hop: &Arc<Hop>,
     clock: &mut FallbackClock,
-    host: &str,
-    port: u16,
+    (host, port, security): (&str, u16, TunnelSecurity),
 ) -> Result<Option<Way>, Failure> {
-    let Some((mut exchange, up)) = send_open(hop, host, port, &[]).await? else {
+    let Some((mut exchange, up)) = send_open(hop, host, port, security, &[]).await? else {
         return Ok(None);
     };
     loop {
@@ -147,7 +220,7 @@ async fn open_in(
                 context.working_hosts.record(host, port);
                 return Ok(Some(Way::Gateway(up, down)));
             }
-            () = clock.due() => match open_direct(context, host, port).await {
+            () = clock.due() => match open_direct(context, host, port, security).await {
                 Ok(way) => return Ok(Some(way)),
                 Err(error) if direct::is_offline(&error) => clock.failed(error),
                 Err(error) => return Err(Failure::Direct(error)),
@@ -161,10 +234,11 @@ async fn send_open(
     hop: &Arc<Hop>,
     host: &str,
     port: u16,
+    security: TunnelSecurity,
     first: &[u8],
 ) -> Result<Option<(Exchange, SendStream)>, Failure> {
     let sent = async {
-        let (exchange, mut wire) = hop.code_tunnel(host, port)?;
+        let (exchange, mut wire) = hop.code_tunnel(host, port, security)?;
         wire.extend_from_slice(first);
         let up = hop
             .open(Priority::NORMAL, Timing::Open, wire.into(), End::Open)
@@ -208,7 +282,15 @@ impl Optimistic {
         if let Ok(Ok(0) | Err(_)) = timeout(FIRST_BYTES, browser.read_buf(&mut first)).await {
             return;
         }
-        let opened = match send_open(&self.hop, &self.host, self.port, &first).await {
+        let opened = match send_open(
+            &self.hop,
+            &self.host,
+            self.port,
+            TunnelSecurity::Untouched,
+            &first,
+        )
+        .await
+        {
             Ok(Some((mut exchange, up))) => match exchange.arrival().await {
                 Ok(arrival) => accepted(arrival).map(|down| Some((up, down))),
                 Err(_) => Ok(None),
@@ -234,8 +316,8 @@ impl Optimistic {
 }
 
 /// Carries bytes both ways until both have ended, or one is broken, which breaks the other.
-async fn relay(
-    browser: TokioIo<Upgraded>,
+async fn relay<B: AsyncRead + AsyncWrite>(
+    browser: B,
     up: SendStream,
     down: ResponseStream,
     counters: &Counters,
@@ -257,8 +339,8 @@ async fn relay(
     rest.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-async fn relay_up(
-    mut browser: ReadHalf<TokioIo<Upgraded>>,
+async fn relay_up<B: AsyncRead + AsyncWrite>(
+    mut browser: ReadHalf<B>,
     mut up: SendStream,
     counters: &Counters,
 ) -> io::Result<()> {
@@ -274,9 +356,9 @@ async fn relay_up(
     }
 }
 
-async fn relay_down(
+async fn relay_down<B: AsyncRead + AsyncWrite>(
     mut down: ResponseStream,
-    mut browser: WriteHalf<TokioIo<Upgraded>>,
+    mut browser: WriteHalf<B>,
     counters: &Counters,
 ) -> io::Result<()> {
     while let Some(bytes) = down.read().await.map_err(io::Error::other)? {
@@ -287,9 +369,9 @@ async fn relay_down(
     browser.shutdown().await
 }
 
-async fn relay_direct(
-    mut browser: TokioIo<Upgraded>,
-    mut host: TcpStream,
+async fn relay_direct<B: AsyncRead + AsyncWrite + Unpin>(
+    mut browser: B,
+    mut host: Box<dyn HostStream>,
     counters: &Counters,
 ) -> io::Result<()> {
     let (up, down) = copy_bidirectional(&mut browser, &mut host).await?;

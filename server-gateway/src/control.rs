@@ -52,6 +52,7 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
             Ok(Some(Message::Holding(holding))) => context.bundles.holding(&holding),
             Ok(Some(Message::Preferences(preferences))) => context.bundles.context().prefer(preferences),
             Ok(Some(Message::Dictionaries(dictionaries))) => context.bundles.dictionaries(dictionaries),
+            Ok(Some(Message::AcceleratedHosts(hosts))) => context.bundles.context().accelerates(hosts),
             Ok(Some(_)) => debug!("a message that has no place on the control stream"),
             Ok(None) | Err(_) => break,
         }

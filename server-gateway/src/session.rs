@@ -293,7 +293,8 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: 
         | Message::Evicted(_)
         | Message::Holding(_)
         | Message::Preferences(_)
-        | Message::Dictionaries(_) => {
+        | Message::Dictionaries(_)
+        | Message::AcceleratedHosts(_) => {
             debug!("a stream begins with a message that does not begin one");
             incoming.refuse();
         }

@@ -11,14 +11,14 @@ use std::{
 
 use bytes::BytesMut;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_protocol::session::{FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, encode};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+use longhaul_protocol::session::{
+    FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, encode,
 };
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, WriteHalf, split},
+    net::{TcpStream, tcp::OwnedWriteHalf},
+};
+use tokio_rustls::client::TlsStream;
 use tracing::debug;
 
 use crate::{
@@ -72,14 +72,64 @@ async fn run(context: &SessionContext, open: TunnelOpen, incoming: Incoming) {
     };
     let metrics = &context.gateway.metrics;
     let activity = Activity::new();
-    let (read, write) = host.into_split();
+    let carried = async {
+        match host {
+            HostStream::Untouched(host) => {
+                let (read, write) = host.into_split();
+                tokio::join!(
+                    upwards(incoming, write, &activity, metrics),
+                    downwards(read, down, &activity, metrics)
+                );
+            }
+            HostStream::Tls(host) => {
+                let (read, write) = split(*host);
+                tokio::join!(
+                    upwards(incoming, write, &activity, metrics),
+                    downwards(read, down, &activity, metrics)
+                );
+            }
+        }
+    };
     tokio::select! {
-        _ = async { tokio::join!(upwards(incoming, write, &activity, metrics), downwards(read, down, &activity, metrics)) } => {}
+        () = carried => {}
         () = activity.idle(context.gateway.tunnel_idle) => debug!("tunnel was silent for too long"),
     }
 }
 
-async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> Result<TcpStream, Failure> {
+/// A connection to a tunnel's host.
+enum HostStream {
+    Untouched(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl HostStream {
+    fn peer(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Untouched(host) => host.peer_addr(),
+            Self::Tls(host) => host.get_ref().0.peer_addr(),
+        }
+    }
+}
+
+/// The way to a tunnel's host.
+trait ToHost: AsyncWrite + Unpin {
+    /// Lets the connection end without a clean end.
+    fn break_off(&self);
+}
+
+impl ToHost for OwnedWriteHalf {
+    fn break_off(&self) {
+        // A host that is gone already needs no farewell.
+        let _gone = self.as_ref().set_zero_linger();
+    }
+}
+
+impl ToHost for WriteHalf<TlsStream<TcpStream>> {
+    /// Without the alert that TLS ends with, nothing looks complete.
+    fn break_off(&self) {}
+}
+
+async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> Result<HostStream, Failure> {
     if incoming.was_early() {
         return Err(Failure::new(
             FailureReason::TooEarly,
@@ -90,7 +140,14 @@ async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> R
         let detail = format!("this gateway opens no tunnels to port {}", open.port);
         return Err(Failure::new(FailureReason::TargetRefused, detail));
     }
-    let host = gateway.origin.connect_tcp(&open.host, open.port).await?;
+    let host = match open.security {
+        TunnelSecurity::Untouched => {
+            HostStream::Untouched(gateway.origin.connect_tcp(&open.host, open.port).await?)
+        }
+        TunnelSecurity::Tls => {
+            HostStream::Tls(Box::new(gateway.origin.connect_tls(&open.host, open.port).await?))
+        }
+    };
     // Also where the operator allowed loopback addresses for origins.
     let is_own = |peer: SocketAddr| {
         gateway
@@ -98,7 +155,7 @@ async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> R
             .iter()
             .any(|own| own.port() == peer.port() && reaches(*own, peer))
     };
-    if host.peer_addr().is_ok_and(is_own) {
+    if host.peer().is_ok_and(is_own) {
         return Err(Failure::new(
             FailureReason::AddressRefused,
             "the address is the gateway's own",
@@ -112,11 +169,12 @@ fn reaches(own: SocketAddr, peer: SocketAddr) -> bool {
 }
 
 /// From the agent to the host. The agent's end of stream closes the host's reading side only.
-async fn upwards(mut incoming: Incoming, mut host: OwnedWriteHalf, activity: &Activity, metrics: &Metrics) {
+async fn upwards(mut incoming: Incoming, mut host: impl ToHost, activity: &Activity, metrics: &Metrics) {
     loop {
         match incoming.bytes().await {
             Ok(Some(bytes)) => {
-                if host.write_all(&bytes).await.is_err() {
+                // TLS keeps what it has not been told to send.
+                if host.write_all(&bytes).await.is_err() || host.flush().await.is_err() {
                     // What is left of the host's answer still comes down.
                     return;
                 }
@@ -130,7 +188,7 @@ async fn upwards(mut incoming: Incoming, mut host: OwnedWriteHalf, activity: &Ac
             }
             Err(_) => {
                 // The agent broke off: so does the host's connection, without a clean end.
-                let _gone = host.as_ref().set_zero_linger();
+                host.break_off();
                 return;
             }
         }
@@ -138,7 +196,12 @@ async fn upwards(mut incoming: Incoming, mut host: OwnedWriteHalf, activity: &Ac
 }
 
 /// From the host to the agent.
-async fn downwards(mut host: OwnedReadHalf, mut down: SendStream, activity: &Activity, metrics: &Metrics) {
+async fn downwards(
+    mut host: impl AsyncRead + Unpin,
+    mut down: SendStream,
+    activity: &Activity,
+    metrics: &Metrics,
+) {
     let mut buffer = BytesMut::new();
     let mut carried = 0_u64;
     loop {

@@ -14,6 +14,7 @@ mod contracts;
 mod engine;
 mod hostile;
 mod http;
+mod https;
 mod mistakes;
 mod outage;
 mod pair;

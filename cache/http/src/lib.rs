@@ -11,11 +11,13 @@
 //! * [`credentials`]: logins that belong to a connection
 //! * [`method`]: which requests may be repeated or sent early
 //! * [`picture`]: pictures in the place of others
+//! * [`acceleration`]: for which hosts HTTPS is accelerated
 //! * [`pac`]: the proxy auto-configuration script
 //! * [`limits`]: bounds on header sections
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod acceleration;
 pub mod coding;
 pub mod conditional;
 pub mod cookies;

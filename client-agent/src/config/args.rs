@@ -21,6 +21,28 @@ pub enum Command {
     CheckConfig(ConfigFlags),
     /// Show the state of the agent that runs on this machine.
     Status(StatusArgs),
+    /// This device's certificate authority, which browsers must trust where HTTPS is accelerated.
+    #[command(subcommand)]
+    Ca(CaCommand),
+}
+
+/// What to do with the authority.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CaCommand {
+    /// Print its certificate (PEM), for trust stores. Makes it if there is none.
+    Export(CaArgs),
+    /// Print the SHA-256 fingerprint of its certificate, as browsers show it.
+    Fingerprint(CaArgs),
+    /// Remove its key and certificate from this device. Take the certificate out of the trust stores as well.
+    Remove(CaArgs),
+}
+
+/// Whose authority.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CaArgs {
+    /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// Settings as flags. Each has its variable `LONGHAUL_...` and its key in the file.
@@ -61,6 +83,13 @@ pub struct ConfigFlags {
     /// Where the cache is. Variable LONGHAUL_CACHE_DIR. [default: `cache` in the state directory]
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
+    /// Accelerate HTTPS too, which lets the gateway read it: off, all (but for built-in exclusions), or host names with
+    /// commas. Variable LONGHAUL_HTTPS_ACCELERATE. [default: off]
+    #[arg(long, value_name = "HOSTS")]
+    pub https_accelerate: Option<String>,
+    /// Hosts whose HTTPS passes as it is in any case, with commas. Variable LONGHAUL_HTTPS_EXCEPT. [default: none]
+    #[arg(long, value_name = "HOSTS")]
+    pub https_except: Option<String>,
     /// Have the gateway push nothing: each object is asked for by the browser and then fetched. Variable
     /// LONGHAUL_PUSH_ENABLED=no. [default: pages come in bundles]
     #[arg(long)]

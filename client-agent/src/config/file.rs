@@ -25,6 +25,8 @@ pub struct ConfigFile {
     pub cache: CacheSection,
     /// Whether pages come in bundles.
     pub push: PushSection,
+    /// What HTTPS is accelerated.
+    pub https: HttpsSection,
 }
 
 /// `[cache]`
@@ -45,6 +47,16 @@ pub struct PushSection {
     pub enabled: Option<Value>,
     /// A time with its unit. Default `"5s"`.
     pub patience: Option<Value>,
+}
+
+/// `[https]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct HttpsSection {
+    /// `"off"`, `"all"`, or host names. Default off.
+    pub accelerate: Option<Value>,
+    /// Host names. Default none.
+    pub except: Option<Value>,
 }
 
 /// `[fallback]`

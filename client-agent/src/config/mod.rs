@@ -9,8 +9,10 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 use longhaul_protocol::session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
-pub use args::{CliArgs, Command, ConfigFlags, StatusArgs};
-pub use file::{CacheSection, ConfigFile, FallbackSection, PushSection};
+use crate::https::HttpsSettings;
+
+pub use args::{CaArgs, CaCommand, CliArgs, Command, ConfigFlags, StatusArgs};
+pub use file::{CacheSection, ConfigFile, FallbackSection, HttpsSection, PushSection};
 pub use resolve::{ConfigError, Environment, Problem, default_state_dir, load, load_state_dir, resolve};
 
 /// The default of [`Config::listen`]: the port that HTTP proxies (Squid) commonly have, on this machine only.
@@ -63,6 +65,8 @@ pub struct Config {
     pub cache: CacheSettings,
     /// `[push]`: whether pages come in bundles.
     pub push: PushSettings,
+    /// `[https]`: what HTTPS is accelerated, which lets the gateway read it.
+    pub https: HttpsSettings,
 }
 
 /// What the agent keeps of pages.
@@ -127,6 +131,7 @@ impl fmt::Display for Config {
             }
         }
         writeln!(f, "pictures  {}", self.images.name())?;
+        writeln!(f, "https     {}", self.https)?;
         match self.fallback {
             Fallback::After(time) => writeln!(f, "direct    after {} s of silence", time.as_secs_f64())?,
             Fallback::Never => writeln!(f, "direct    never")?,

@@ -15,7 +15,10 @@ use super::{
     CacheSettings, Config, ConfigFile, ConfigFlags, DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK,
     DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN, DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE, PushSettings,
 };
-use crate::state_dir::StateDir;
+use crate::{
+    https::{Accelerate, HttpsSettings},
+    state_dir::StateDir,
+};
 
 /// The environment's variables as far as they are text.
 #[derive(Clone, Debug, Default)]
@@ -174,6 +177,14 @@ pub fn resolve(
     let in_file = as_text.as_ref().or(file.push.enabled.as_ref());
     let enabled = layers.pick("push.enabled", flags.no_push.then_some("no"), in_file);
     let patience = layers.pick("push.patience", None, file.push.patience.as_ref());
+    let [accelerate, except] =
+        [&file.https.accelerate, &file.https.except].map(|value| value.as_ref().map(joined));
+    let accelerate = layers.pick(
+        "https.accelerate",
+        flags.https_accelerate.as_deref(),
+        accelerate.as_ref(),
+    );
+    let except = layers.pick("https.except", flags.https_except.as_deref(), except.as_ref());
 
     let listen = layers.parse(listen.or_default("listen", DEFAULT_LISTEN), socket_address);
     let control = layers.parse(control.or_default("control", DEFAULT_CONTROL), loopback_address);
@@ -200,6 +211,17 @@ pub fn resolve(
         Some(given) => layers.parse(given, parse_patience),
         None => Some(DEFAULT_PATIENCE),
     };
+    let accelerate = match accelerate.0 {
+        Some(given) => layers.parse(given, parse_accelerate),
+        None => Some(Accelerate::Off),
+    };
+    let except = match except.0 {
+        Some(given) => layers.parse(given, parse_hosts),
+        None => Some(Vec::new()),
+    };
+    let https = accelerate
+        .zip(except)
+        .map(|(accelerate, except)| HttpsSettings { accelerate, except });
     let state_dir = match state_dir.0 {
         Some(Given { text, .. }) => Some(PathBuf::from(text)),
         None => default_state_dir(environment),
@@ -221,8 +243,10 @@ pub fn resolve(
         },
         (None, None) => None,
     };
-    let pages = match (images, size, enabled, patience) {
-        (Some(images), Some(size), Some(enabled), Some(patience)) => Some((images, size, enabled, patience)),
+    let pages = match (images, size, enabled, patience, https) {
+        (Some(images), Some(size), Some(enabled), Some(patience), Some(https)) => {
+            Some((images, size, enabled, patience, https))
+        }
         _ => None,
     };
     match (listen, control, state_dir, invite, link, fallback, pages) {
@@ -233,7 +257,7 @@ pub fn resolve(
             Some(invite),
             Some(link),
             Some(fallback),
-            Some((images, size, enabled, patience)),
+            Some((images, size, enabled, patience, https)),
         ) if layers.problems.is_empty() => Ok(Config {
             listen,
             control,
@@ -252,6 +276,7 @@ pub fn resolve(
                 patience,
                 ..PushSettings::default()
             },
+            https,
             state_dir,
         }),
         _ => Err(ConfigError(layers.problems)),
@@ -341,6 +366,42 @@ fn loopback_address(text: &str) -> Result<SocketAddr, String> {
             "`{text}` could be reached from other machines: use 127.0.0.1 or [::1]"
         ))
     }
+}
+
+/// A list of names is as good as one text with commas.
+fn joined(value: &Value) -> Value {
+    let names = value
+        .as_array()
+        .map(|names| names.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
+    match names {
+        Some(Some(names)) => Value::String(names.join(",")),
+        Some(None) | None => value.clone(),
+    }
+}
+
+fn parse_accelerate(text: &str) -> Result<Accelerate, String> {
+    match text {
+        "off" => Ok(Accelerate::Off),
+        "all" => Ok(Accelerate::All),
+        names => parse_hosts(names).map(Accelerate::Only),
+    }
+}
+
+fn parse_hosts(text: &str) -> Result<Vec<String>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names
+        .map(|name| {
+            let name = name.trim_start_matches("*.").to_ascii_lowercase();
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+            if name.len() <= 253 && name.chars().all(plain) {
+                Ok(name)
+            } else {
+                Err(format!(
+                    "`{name}` is no host name; write such as example.org, without https:// and path"
+                ))
+            }
+        })
+        .collect()
 }
 
 fn parse_link(text: &str) -> Result<LinkProfile, String> {

@@ -193,3 +193,27 @@ fn cache_and_push_are_set_in_all_layers() {
         );
     }
 }
+
+#[test]
+fn https_is_accelerated_only_by_choice() {
+    use crate::https::Accelerate;
+    let https = |flag: Option<&str>, text: &str| {
+        let flags = ConfigFlags {
+            https_accelerate: flag.map(str::to_owned),
+            ..flags()
+        };
+        resolve(&flags, &Environment::default(), &file(text), Vec::new()).map(|config| config.https)
+    };
+    assert_eq!(https(None, "").unwrap().accelerate, Accelerate::Off);
+    let listed = https(
+        None,
+        "[https]\naccelerate = ['A.test', '*.b.test']\nexcept = 'c.a.test'",
+    )
+    .unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(listed.accelerate, Accelerate::Only(names(&["a.test", "b.test"])));
+    assert_eq!(listed.except, names(&["c.a.test"]));
+    let all = https(Some("all"), "[https]\naccelerate = ['a.test']").unwrap();
+    assert_eq!(all.accelerate, Accelerate::All);
+    assert!(https(Some("https://a.test/"), "").is_err());
+}

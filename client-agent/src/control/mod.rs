@@ -13,7 +13,7 @@ use hyper::{body::Incoming, service::service_fn};
 use tokio::{net::TcpListener, time::Instant};
 
 use longhaul_protocol::session::ImageLevel;
-pub use status::{SessionStatus, Status};
+pub use status::{HttpsStatus, SessionStatus, SparedHost, Status};
 
 use crate::{
     dashboard,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::Fallback,
+    https::Accelerate,
     request::Context,
     session::{GatewayState, Hop},
 };
@@ -86,6 +87,8 @@ pub struct Status {
     pub dictionaries_used: u64,
     /// Bodies that were coded against one that is not held, and were asked for again.
     pub bases_missing: u64,
+    /// What HTTPS is accelerated.
+    pub https: HttpsStatus,
     /// How near to the original pictures are: `original`, `high`, `medium`, `low` or `text`.
     pub image_level: String,
     /// Bytes in the cache.
@@ -106,6 +109,32 @@ pub struct Status {
     pub uptime_s: u64,
     /// The agent's version.
     pub version: String,
+}
+
+/// What HTTPS is accelerated, which the gateway then reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HttpsStatus {
+    /// `off`, `list` or `all`.
+    pub accelerate: String,
+    /// The hosts, where only those of a list are.
+    pub hosts: Vec<String>,
+    /// Hosts that never are.
+    pub except: Vec<String>,
+    /// SHA-256 of this device's authority, which browsers must trust; `null` while nothing is accelerated.
+    pub fingerprint: Option<String>,
+    /// Connections accelerated so far.
+    pub connections: u64,
+    /// Hosts that are left alone for a while, and why.
+    pub spared: Vec<SparedHost>,
+}
+
+/// A host that is left alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SparedHost {
+    /// Its name.
+    pub host: String,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// One session, as its transport sees it.
@@ -180,6 +209,7 @@ impl Status {
             bases_used: counters.bases_used.get(),
             dictionaries_used: counters.dictionaries_used.get(),
             bases_missing: counters.bases_missing.get(),
+            https: HttpsStatus::of(context),
             image_level: context.pictures.level().name().to_owned(),
             cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),
             cache_quota: cache.map_or(0, |cache| cache.quota.bytes()),
@@ -190,6 +220,32 @@ impl Status {
             control,
             uptime_s: uptime.as_secs(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+impl HttpsStatus {
+    fn of(context: &Context) -> Self {
+        let settings = context.https.settings();
+        let (accelerate, hosts) = match &settings.accelerate {
+            Accelerate::Off => ("off", Vec::new()),
+            Accelerate::Only(hosts) => ("list", hosts.clone()),
+            Accelerate::All => ("all", Vec::new()),
+        };
+        let spared = context.https.spared();
+        Self {
+            accelerate: accelerate.to_owned(),
+            hosts,
+            except: settings.except.clone(),
+            fingerprint: context.https.fingerprint(),
+            connections: context.counters.accelerated.get(),
+            spared: spared
+                .into_iter()
+                .map(|(host, why)| SparedHost {
+                    host,
+                    why: why.text().to_owned(),
+                })
+                .collect(),
         }
     }
 }

@@ -5,7 +5,7 @@ use longhaul_protocol::session::ImageLevel;
 use longhaul_types::{BitRate, ByteCount};
 
 use crate::{
-    control::{PICTURES, Status},
+    control::{HttpsStatus, PICTURES, Status},
     pages::{document, escape},
 };
 
@@ -33,14 +33,52 @@ pub(crate) fn html(status: &Status) -> String {
     let _infallible = write!(
         main,
         "<h2>Browser</h2><p>Automatic proxy configuration URL: <code>http://{}/proxy.pac</code></p>\
-         <p>HTTPS pages pass through as they are: nobody on the way, the gateway included, can read them.</p>",
-        status.control
+         {}",
+        status.control,
+        https(&status.https)
     );
     document(
         "Longhaul agent",
         &format!("<meta http-equiv=refresh content={REFRESH}>"),
         &main,
     )
+}
+
+/// What becomes of HTTPS, in plain words.
+fn https(status: &HttpsStatus) -> String {
+    let which = match status.accelerate.as_str() {
+        "list" => format!("of {} and what is below them", escape(&status.hosts.join(", "))),
+        "all" => "but for the built-in exclusions (banks, health, government, identity, updates)".to_owned(),
+        _ => {
+            return "<p>HTTPS pages pass through as they are: nobody on the way, the gateway included, can read \
+                    them.</p>"
+                .to_owned();
+        }
+    };
+    let mut html = format!(
+        "<p class=wait>HTTPS pages {which} are accelerated: <b>the gateway\u{2019}s operator can read them</b>, \
+         passwords included. All others pass through as they are.</p>"
+    );
+    if !status.except.is_empty() {
+        let except = escape(&status.except.join(", "));
+        let _infallible = write!(html, "<p>You excepted {except}.</p>");
+    }
+    if let Some(fingerprint) = &status.fingerprint {
+        let _infallible = write!(
+            html,
+            "<p>Browsers must trust this device\u{2019}s authority (<code>longhaul-agent ca export</code>), whose SHA-256 \
+             fingerprint is <code>{}</code></p>",
+            escape(fingerprint)
+        );
+    }
+    if !status.spared.is_empty() {
+        html.push_str("<p>Left alone for now:</p><ul>");
+        for spared in &status.spared {
+            let _infallible = write!(html, "<li>{}: {}</li>", escape(&spared.host), escape(&spared.why));
+        }
+        html.push_str("</ul>");
+    }
+    html
 }
 
 fn headline(status: &Status) -> (&'static str, &'static str) {
@@ -70,7 +108,7 @@ fn pictures(main: &mut String, now: &str) {
     main.push_str(
         "</form><p>The more to the right, the less they take on the link; text: none at all. On links of 4 Mbit/s and more \
          they come as they are, which is sooner. Reload a page without caches (Ctrl+Shift+R) to see its pictures as they \
-         are. HTTPS pages come as they are in any case.</p>",
+         are. HTTPS pages that are not accelerated come as they are in any case.</p>",
     );
 }
 

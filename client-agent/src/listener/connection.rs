@@ -4,7 +4,11 @@ use std::{convert::Infallible, time::Duration};
 use http::{Request, Response};
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
 use tracing::debug;
 
 use super::explain::ExplainingIo;
@@ -23,6 +27,44 @@ const HEAD_TIME: Duration = Duration::from_secs(90);
 const LINGER_BYTES: usize = 8 * 1024 * 1024;
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
+/// Serves a connection inside TLS; once `ending` is ready, what is under way has `grace` to end.
+pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = ()>, grace: Duration)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<ProxyBody>, Error = Infallible> + Unpin,
+    S::Future: Send,
+{
+    let connection = builder()
+        .serve_connection(ExplainingIo::new(TokioIo::new(io)), service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = ending => {
+            connection.as_mut().graceful_shutdown();
+            match timeout(grace, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        // Without the end that TLS announces, nothing that broke off looks complete.
+        debug!(%error, "accelerated connection of a browser broken");
+    }
+}
+
+fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(MAX_HEAD)
+        .max_header_size(MAX_HEAD)
+        .max_headers(MAX_FIELDS);
+    builder
+}
+
 /// Serves one connection to its end.
 pub(crate) async fn serve_http<S>(stream: TcpStream, service: S)
 where
@@ -32,14 +74,7 @@ where
     // Tunnels carry interactive traffic, and hyper writes whole heads.
     let _best_effort = stream.set_nodelay(true);
     let io = ExplainingIo::new(TokioIo::new(stream));
-    let mut connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(MAX_HEAD)
-        .max_header_size(MAX_HEAD)
-        .max_headers(MAX_FIELDS)
-        .serve_connection(io, service)
-        .with_upgrades();
+    let mut connection = builder().serve_connection(io, service).with_upgrades();
     let ended = (&mut connection).await;
     // There is nothing left of it if it became a tunnel.
     let Some(parts) = connection.into_parts() else {

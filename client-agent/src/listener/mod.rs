@@ -14,7 +14,7 @@ use tokio::{
 };
 use tracing::debug;
 
-pub(crate) use connection::serve_http;
+pub(crate) use connection::{serve_http, serve_http1};
 pub(crate) use local::script;
 pub use scope::ConnectionScope;
 

@@ -38,6 +38,11 @@ const MAX_DETAIL: usize = 500;
 impl Page {
     /// The page as HTML.
     pub fn to_html(&self) -> String {
+        self.to_html_with("")
+    }
+
+    /// The page with `more` at its end, which is HTML already.
+    fn to_html_with(&self, more: &str) -> String {
         let mut main = String::with_capacity(1024);
         let status = format!(
             "{} {}",
@@ -56,12 +61,18 @@ impl Page {
             escape(status.trim_end()),
             escape(&detail),
         );
+        main.push_str(more);
         document(&self.title, "", &main)
     }
 
     /// The page as a response that nothing may store.
     pub fn to_response(&self) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::from(self.to_html()));
+        self.to_response_with("")
+    }
+
+    /// The same for the page with `more` at its end, which is HTML already.
+    pub(crate) fn to_response_with(&self, more: &str) -> Response<Bytes> {
+        let mut response = Response::new(Bytes::from(self.to_html_with(more)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(

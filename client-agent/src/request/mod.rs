@@ -45,6 +45,7 @@ use crate::{
     bundle::Loads,
     config::{Fallback, PushSettings},
     counters::Counters,
+    https::Https,
     listener::ConnectionScope,
     pages::{Failure, Page},
     pictures::Pictures,
@@ -72,6 +73,8 @@ pub struct Context {
     pub loads: Loads,
     /// Whether pages are loaded in bundles.
     pub push: PushSettings,
+    /// What HTTPS is accelerated.
+    pub https: Https,
     /// Where tunnels have worked lately.
     pub working_hosts: WorkingHosts,
     /// Where browsers connect.
@@ -135,7 +138,10 @@ pub async fn answer(
         Exit::Refused(failure) | Exit::Failed(failure) => {
             context.counters.failures.one();
             debug!(?failure, "request without response");
-            page_response(&failure.page())
+            let page = failure.page();
+            let mut response = page_response(&page);
+            response.extensions_mut().insert(page);
+            response
         }
     };
     scope.answered(&response);

@@ -14,8 +14,9 @@ use longhaul_driver::{
     Priority, RecvStream, SendStream, Session, StreamError, TransportConfig, dial,
 };
 use longhaul_protocol::session::{
-    Body, BodyCoding, BodyPlace, Cancel, Dictionaries, FailureReason, HeaderField, Hello, LinkHint, Message,
-    MessageReader, MirrorState, Preferences, ReadEvent, Resume, TunnelOpen, VersionRange, Welcome, encode,
+    AcceleratedHosts, Body, BodyCoding, BodyPlace, Cancel, Dictionaries, FailureReason, HeaderField, Hello,
+    LinkHint, Message, MessageReader, MirrorState, Preferences, ReadEvent, Resume, TunnelOpen,
+    TunnelSecurity, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -67,6 +68,7 @@ pub(super) struct Pages {
     /// Names the cache's state; zero without a cache.
     pub(super) cache_state: u64,
     pub(super) preferences: Preferences,
+    pub(super) accelerated: AcceleratedHosts,
 }
 
 /// When a request is sent.
@@ -303,7 +305,12 @@ impl Hop {
     ///
     /// # Errors
     /// The session is over, or the host is too long.
-    pub fn code_tunnel(self: &Arc<Self>, host: &str, port: u16) -> Result<(Exchange, Vec<u8>), HopError> {
+    pub fn code_tunnel(
+        self: &Arc<Self>,
+        host: &str,
+        port: u16,
+        security: TunnelSecurity,
+    ) -> Result<(Exchange, Vec<u8>), HopError> {
         let (answer, arrival) = oneshot::channel();
         let id = self.shared.book().register(answer).map_err(HopError::Lost)?;
         let exchange = Exchange {
@@ -318,6 +325,7 @@ impl Hop {
                 id,
                 host: host.to_owned(),
                 port,
+                security,
             }),
             &mut wire,
         )
@@ -448,12 +456,15 @@ fn hello(link: Option<LinkProfile>, pages: &Pages) -> Bytes {
     };
     let mut wire = Vec::with_capacity(64);
     // Messages of this size cannot exceed the envelope's limit.
-    for message in [
-        Message::Hello(hello),
-        Message::Dictionaries(Dictionaries {
-            set: dictionary::NEWEST_SET,
-        }),
-    ] {
+    let dictionaries = Dictionaries {
+        set: dictionary::NEWEST_SET,
+    };
+    let mut messages = vec![Message::Hello(hello), Message::Dictionaries(dictionaries)];
+    // Without it there are none.
+    if pages.accelerated != AcceleratedHosts::Nothing {
+        messages.push(Message::AcceleratedHosts(pages.accelerated.clone()));
+    }
+    for message in messages {
         let encoded = encode(&message, &mut wire);
         debug_assert!(encoded.is_ok());
     }

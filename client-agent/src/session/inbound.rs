@@ -138,7 +138,8 @@ async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
         | Message::Evicted(_)
         | Message::Holding(_)
         | Message::Preferences(_)
-        | Message::Dictionaries(_) => {
+        | Message::Dictionaries(_)
+        | Message::AcceleratedHosts(_) => {
             debug!("the gateway opened a stream with a message that does not open one")
         }
     }

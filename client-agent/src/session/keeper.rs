@@ -153,6 +153,7 @@ impl Keeper {
             loads: self.config.loads.clone(),
             cache_state: self.config.store.state_id(),
             preferences: *self.config.preferences.borrow_and_update(),
+            accelerated: self.config.https.told(),
         };
         let dialled = Hop::dial(&self.config.invite, address, credentials, self.config.link, pages);
         self.keep_stamp().await;
@@ -184,6 +185,7 @@ impl Keeper {
         let mut welcome = hop.watch_welcome();
         // Those that the session began with count as seen.
         let mut preferences = self.config.preferences.clone();
+        let mut accelerated = self.config.https.changes();
         let token = *tokens.borrow_and_update();
         self.keep_token(token).await;
         loop {
@@ -208,6 +210,9 @@ impl Keeper {
                 Ok(()) = preferences.changed() => {
                     let now = *preferences.borrow_and_update();
                     hop.tell(Message::Preferences(now));
+                }
+                Ok(()) = accelerated.changed() => {
+                    hop.tell(Message::AcceleratedHosts(self.config.https.told()));
                 }
                 Ok(()) = tokens.changed() => {
                     let token = *tokens.borrow_and_update();

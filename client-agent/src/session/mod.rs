@@ -31,7 +31,7 @@ pub(crate) use losses::short;
 pub use view::{DownReason, GatewayState, Traffic, View};
 pub(crate) use windows::next_window;
 
-use crate::{bundle::Loads, state_dir::StateDir, store::Store};
+use crate::{bundle::Loads, https::Https, state_dir::StateDir, store::Store};
 use view::Ledger;
 
 /// What the session needs to know.
@@ -43,6 +43,8 @@ pub struct GatewayConfig {
     pub link: Option<LinkProfile>,
     /// What the user prefers, now and whenever that changes.
     pub preferences: watch::Receiver<Preferences>,
+    /// What HTTPS is accelerated.
+    pub https: Https,
     /// Where the newest token is kept.
     pub state_dir: StateDir,
     /// The cache, which the gateway mirrors.

@@ -246,7 +246,8 @@ impl Link {
                 | Message::Evicted(_)
                 | Message::Holding(_)
                 | Message::Preferences(_)
-                | Message::Dictionaries(_) => {
+                | Message::Dictionaries(_)
+                | Message::AcceleratedHosts(_) => {
                     if let Some(script) = &self.shared.script {
                         let _ended = script.controls.send(message);
                     }

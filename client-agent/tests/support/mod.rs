@@ -12,6 +12,7 @@ use longhaul_agent::{
     agent::Agent,
     config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, Fallback, PushSettings},
     control::Status,
+    https::HttpsSettings,
     session::GatewayState,
 };
 use longhaul_types::{ByteCount, Invite, PublicKey, SecretKey, UnixTime};
@@ -178,6 +179,7 @@ pub(crate) fn config(
             dir: dir.path().join("cache"),
         },
         push: PushSettings::default(),
+        https: HttpsSettings::default(),
     }
 }
 

@@ -21,6 +21,19 @@ pub struct Dictionaries {
     pub set: u32,
 }
 
+/// The hosts whose HTTPS the agent accelerates: what the gateway may push of `https` pages. Follows `Hello`, and whenever
+/// it changes; without it there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub enum AcceleratedHosts {
+    /// None.
+    #[default]
+    Nothing,
+    /// These names and those below them, in lower case.
+    Only(Vec<String>),
+    /// All but these names and those below them, and what is excluded unless it is named.
+    AllBut(Vec<String>),
+}
+
 /// The first bytes of a CHK, where a mistake costs a repetition and no more.
 pub type ShortHash = [u8; 6];
 

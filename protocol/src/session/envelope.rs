@@ -59,6 +59,7 @@ mod kind {
     pub(super) const HOLDING: u64 = 19;
     pub(super) const PREFERENCES: u64 = 20;
     pub(super) const DICTIONARIES: u64 = 21;
+    pub(super) const ACCELERATED_HOSTS: u64 = 22;
 }
 
 /// Appends a message in its envelope.
@@ -88,6 +89,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::Holding(payload) => (kind::HOLDING, to_bytes(payload)),
         Message::Preferences(payload) => (kind::PREFERENCES, to_bytes(payload)),
         Message::Dictionaries(payload) => (kind::DICTIONARIES, to_bytes(payload)),
+        Message::AcceleratedHosts(payload) => (kind::ACCELERATED_HOSTS, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -148,6 +150,7 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::HOLDING => from_bytes(payload).map(Message::Holding),
         kind::PREFERENCES => from_bytes(payload).map(Message::Preferences),
         kind::DICTIONARIES => from_bytes(payload).map(Message::Dictionaries),
+        kind::ACCELERATED_HOSTS => from_bytes(payload).map(Message::AcceleratedHosts),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })

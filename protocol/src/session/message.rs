@@ -3,7 +3,8 @@ use bincode::{Decode, Encode};
 
 use super::{
     bundle::{
-        Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want,
+        AcceleratedHosts, Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push,
+        ShortHash, Used, Want,
     },
     headers::HeaderSet,
 };
@@ -418,6 +419,19 @@ pub struct TunnelOpen {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// Whether the gateway speaks TLS with the host.
+    pub security: TunnelSecurity,
+}
+
+/// What a tunnel's bytes are between gateway and host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub enum TunnelSecurity {
+    /// What the browser says and hears, untouched.
+    #[default]
+    Untouched,
+    /// The contents of a TLS connection, HTTP/1.1 by its ALPN, that the gateway opens and verifies as it does for fetches:
+    /// for the upgraded connections of accelerated hosts.
+    Tls,
 }
 
 /// The tunnel's host is connected; its bytes follow on the stream.
@@ -470,4 +484,5 @@ pub enum Message {
     Holding(Holding),
     Preferences(Preferences),
     Dictionaries(Dictionaries),
+    AcceleratedHosts(AcceleratedHosts),
 }

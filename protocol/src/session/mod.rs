@@ -10,7 +10,8 @@ mod message;
 mod reader;
 
 pub use bundle::{
-    Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash, Used, Want,
+    AcceleratedHosts, Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash,
+    Used, Want,
 };
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
 pub use headers::{
@@ -23,7 +24,8 @@ pub use manifest::{
 pub use message::{
     Body, BodyCoding, BodyPlace, Cancel, Delivery, Failed, FailureReason, Fault, Fetch, FetchKind, Head,
     Hello, ImageLevel, LinkHint, Message, Method, MirrorState, Mixing, Notice, Preferences, Resume,
-    SESSION_VERSION, TunnelAccept, TunnelFailed, TunnelOpen, Validator, VersionRange, Welcome,
+    SESSION_VERSION, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, Validator, VersionRange,
+    Welcome,
 };
 pub use reader::{MessageReader, ReadEvent};
 

@@ -253,9 +253,10 @@ proptest! {
             Message::Holding(Holding { page: id, hashes: vec![[6; 6]; 3] }),
             Message::Preferences(Preferences { images: ImageLevel::Text, ..Preferences::default() }),
             Message::Dictionaries(Dictionaries { set: 300 }),
+            Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec![url.clone(), "a.test".to_owned()])),
             Message::Body(Body { coding: BodyCoding::Brotli, length: Some(id), offset: 0, base: None }),
             Message::Failed(Failed { fetch: id, reason: FailureReason::TlsExpired, detail: url.clone() }),
-            Message::TunnelOpen(TunnelOpen { id, host: url.clone(), port: status }),
+            Message::TunnelOpen(TunnelOpen { id, host: url.clone(), port: status, security: TunnelSecurity::Tls }),
             Message::Notice(Notice { text: url }),
         ];
         for message in messages {

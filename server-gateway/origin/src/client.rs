@@ -12,6 +12,7 @@ use hyper_util::{
 };
 use longhaul_types::Pii;
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use tracing::debug;
 
 use crate::{
@@ -170,6 +171,16 @@ impl OriginClient {
             return Err(BadUrl::Port.into());
         }
         self.0.dialer.dial(&Host::parse(host)?, port).await
+    }
+
+    /// Opens a TLS connection for a tunnel, as [`Self::connect_tcp`] does a TCP connection, and as strict as for fetches.
+    /// The host is offered HTTP/1.1 alone.
+    ///
+    /// # Errors
+    /// [`FetchError`]; its [`fault`](FetchError::fault) says who can help.
+    pub async fn connect_tls(&self, host: &str, port: u16) -> Result<TlsStream<TcpStream>, FetchError> {
+        let stream = self.connect_tcp(host, port).await?;
+        self.0.connector.secure(&Host::parse(host)?, stream).await
     }
 
     /// The counters.

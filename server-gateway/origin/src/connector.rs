@@ -9,8 +9,8 @@ use std::{
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
-use tokio::{sync::Semaphore, time::timeout};
-use tokio_rustls::TlsConnector;
+use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     gate::Gates,
     stats::OriginStats,
     stream::{OriginStream, Socket},
-    target::{Scheme, Target},
+    target::{Host, Scheme, Target},
     tls,
 };
 
@@ -34,6 +34,8 @@ struct Inner {
     places: Arc<Semaphore>,
     place_timeout: Duration,
     tls: TlsConnector,
+    /// The same for HTTP/1.1 alone.
+    tls_http1: TlsConnector,
     tls_timeout: Duration,
     stats: Arc<OriginStats>,
 }
@@ -45,16 +47,36 @@ impl Connector {
         gates: Arc<Gates>,
         stats: Arc<OriginStats>,
     ) -> Result<Self, OriginConfigError> {
-        let tls = TlsConnector::from(Arc::new(tls::client_config(&config.extra_ca)?));
+        let both = tls::client_config(&config.extra_ca)?;
+        let mut http1 = both.clone();
+        http1.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let [tls, tls_http1] = [both, http1].map(|config| TlsConnector::from(Arc::new(config)));
         Ok(Self(Arc::new(Inner {
             dialer,
             gates,
             places: Arc::new(Semaphore::new(config.limits.connections)),
             place_timeout: config.timeouts.connect,
             tls,
+            tls_http1,
             tls_timeout: config.timeouts.tls,
             stats,
         })))
+    }
+}
+
+impl Connector {
+    /// TLS over a connection that is a tunnel's.
+    pub(crate) async fn secure(
+        &self,
+        host: &Host,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, FetchError> {
+        let inner = &*self.0;
+        let name = tls::server_name(host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
+        timeout(inner.tls_timeout, inner.tls_http1.connect(name, stream))
+            .await
+            .map_err(|_| FetchError::Tls(TlsDefect::Timeout))?
+            .map_err(|error| tls::defect_of(&error).map_or(FetchError::Reset, FetchError::Tls))
     }
 }
 

@@ -11,8 +11,9 @@ use http::HeaderMap;
 use longhaul_cache::Cache;
 use longhaul_codec::{Effort, MixMemory};
 use longhaul_driver::Session;
+use longhaul_http::acceleration::Accelerated;
 use longhaul_page::{Destination, Viewport, predict::Templates};
-use longhaul_protocol::session::{ImageLevel, Mixing, Preferences};
+use longhaul_protocol::session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
 use longhaul_types::{BitRate, LinkProfile, PublicKey, UnixTime};
 use url::Url;
 
@@ -39,6 +40,8 @@ pub(crate) struct BundleContext {
     preferences: Mutex<Preferences>,
     /// The set of dictionaries that the agent has; 0 for none.
     dictionaries: AtomicU32,
+    /// Of which hosts the browser's HTTPS requests come as HTTP.
+    accelerated: Mutex<Accelerated>,
     mixing: MixMemory,
 }
 
@@ -64,6 +67,7 @@ impl BundleContext {
             templates: Mutex::default(),
             preferences: Mutex::default(),
             dictionaries: AtomicU32::new(0),
+            accelerated: Mutex::default(),
             mixing: MixMemory::of_session(),
         }
     }
@@ -114,6 +118,20 @@ impl BundleContext {
     /// The agent has the dictionaries of this set.
     pub(crate) fn know_dictionaries(&self, set: u32) {
         self.dictionaries.store(set, Ordering::Relaxed);
+    }
+
+    /// The agent accelerates the HTTPS of these hosts.
+    pub(crate) fn accelerates(&self, hosts: AcceleratedHosts) {
+        *lock(&self.accelerated) = match hosts {
+            AcceleratedHosts::Nothing => Accelerated::Nothing,
+            AcceleratedHosts::Only(names) => Accelerated::Only(names),
+            AcceleratedHosts::AllBut(names) => Accelerated::AllBut(names),
+        };
+    }
+
+    /// Whether the browser's request for a URL comes by this session, and not through a tunnel.
+    pub(crate) fn takes(&self, url: &Url) -> bool {
+        url.scheme() != "https" || lock(&self.accelerated).contains(url.host_str().unwrap_or_default())
     }
 
     /// What the user's screen is like.

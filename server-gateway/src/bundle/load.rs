@@ -147,6 +147,7 @@ impl PageLoad {
         let wanted = references
             .into_iter()
             .filter(|reference| reference.certainty != Certainty::Unlikely)
+            .filter(|reference| self.context.takes(&reference.url))
             .filter(|reference| self.shows_pictures() || !reference.destination.is_picture())
             .filter(|reference| !learned.is_suppressed(&reference.url, now));
         self.plan().found(wanted, referrer);

@@ -1,6 +1,6 @@
 //! Tunnels.
 use longhaul_driver::{EarlyData, End, StreamError};
-use longhaul_protocol::session::{FailureReason, Message, TunnelOpen};
+use longhaul_protocol::session::{FailureReason, Message, TunnelOpen, TunnelSecurity};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -28,6 +28,7 @@ async fn refused(agent: &mut Agent, host: &str, port: u16) -> FailureReason {
             id,
             host: host.to_owned(),
             port,
+            security: TunnelSecurity::Untouched,
         }))
         .await;
     match agent.answer().await.message {
@@ -52,6 +53,7 @@ async fn bytes_go_both_ways_and_each_end_closes_by_itself() {
         id: agent.id(),
         host: "echo.test".to_owned(),
         port,
+        security: TunnelSecurity::Untouched,
     }));
     first.extend(b"pipelined, ");
     let mut up = agent
@@ -82,6 +84,7 @@ async fn a_host_that_breaks_off_is_no_clean_end() {
         id,
         host: "reset.test".to_owned(),
         port,
+        security: TunnelSecurity::Untouched,
     }));
     let _up = agent
         .session
@@ -119,6 +122,7 @@ async fn a_cancelled_tunnel_closes_the_connection() {
         id,
         host: "quiet.test".to_owned(),
         port,
+        security: TunnelSecurity::Untouched,
     }));
     let mut up = agent
         .session

@@ -1,9 +1,9 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_protocol::session::{
-    Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, Evicted, Failed, FailureReason, Fetch,
-    FetchKind, Head, HeaderField, HeaderSets, Hello, Holding, Manifest, Message, MessageReader, Method,
-    Notice, Preferences, Promised, Push, ReadEvent, TunnelOpen, Used, VersionRange, Want, decode_header_set,
-    decode_url, encode, encode_header_set,
+    AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, Evicted, Failed,
+    FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello, Holding, Manifest, Message,
+    MessageReader, Method, Notice, Preferences, Promised, Push, ReadEvent, TunnelOpen, TunnelSecurity, Used,
+    VersionRange, Want, decode_header_set, decode_url, encode, encode_header_set,
 };
 
 /// A stream of messages reads or fails, alike however it is cut; what decoded survives a round trip.
@@ -91,6 +91,7 @@ fn messages() -> Vec<Message> {
             id: 2,
             host: "site.test".to_owned(),
             port: 443,
+            security: TunnelSecurity::Tls,
         }),
         Message::Notice(Notice {
             text: "maintenance".to_owned(),
@@ -119,6 +120,7 @@ fn messages() -> Vec<Message> {
             hashes: vec![[7; 6]],
         }),
         Message::Dictionaries(Dictionaries { set: 1 }),
+        Message::AcceleratedHosts(AcceleratedHosts::Only(vec!["site.test".to_owned()])),
     ]
 }
 
@@ -164,7 +166,8 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Evicted(_)
             | Message::Holding(_)
             | Message::Preferences(_)
-            | Message::Dictionaries(_) => continue,
+            | Message::Dictionaries(_)
+            | Message::AcceleratedHosts(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {

@@ -1,0 +1,91 @@
+//! For which hosts HTTPS is accelerated: what the user says, and what is never accelerated unasked.
+
+/// Names that are excluded unless the user lists them.
+static EXCLUSIONS: &str = include_str!("exclusions.txt");
+
+/// The hosts whose HTTPS the gateway may read to make it faster. Names are in lower case, and stand for themselves and
+/// the names below them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Accelerated {
+    /// None.
+    #[default]
+    Nothing,
+    /// These.
+    Only(Vec<String>),
+    /// All but these and the built-in exclusions.
+    AllBut(Vec<String>),
+}
+
+impl Accelerated {
+    /// Whether a host is among them; `host` is in lower case.
+    pub fn contains(&self, host: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Only(names) => is_listed(host, names),
+            Self::AllBut(names) => !is_listed(host, names) && !is_excluded(host),
+        }
+    }
+}
+
+/// Whether a host is one of `names` or below one.
+pub fn is_listed(host: &str, names: &[String]) -> bool {
+    names.iter().any(|name| is_below(host, name))
+}
+
+fn is_below(host: &str, name: &str) -> bool {
+    let above = host.strip_suffix(name);
+    above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
+}
+
+fn is_excluded(host: &str) -> bool {
+    let lines = EXCLUSIONS.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .any(|name| is_below(host, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_for_what_is_below_them() {
+        let only = Accelerated::Only(vec!["site.test".to_owned()]);
+        for (host, wanted) in [
+            ("site.test", true),
+            ("www.site.test", true),
+            ("notsite.test", false),
+            ("test", false),
+        ] {
+            assert_eq!(only.contains(host), wanted, "{host}");
+        }
+        assert!(!Accelerated::Nothing.contains("site.test"));
+    }
+
+    #[test]
+    fn what_is_private_is_excluded_unless_it_is_listed() {
+        let all = Accelerated::AllBut(vec!["mine.test".to_owned()]);
+        for host in [
+            "irs.gov",
+            "www.paypal.com",
+            "my.bank",
+            "accounts.google.com",
+            "at.mine.test",
+        ] {
+            assert!(!all.contains(host), "{host}");
+        }
+        for host in [
+            "en.wikipedia.org",
+            "google.com",
+            "government.test",
+            "riverbank.com",
+        ] {
+            assert!(all.contains(host), "{host}");
+        }
+        assert!(Accelerated::Only(vec!["paypal.com".to_owned()]).contains("www.paypal.com"));
+        for line in EXCLUSIONS.lines().filter(|line| !line.starts_with('#')) {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+            assert!(line.chars().all(plain), "{line}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The way out for a host whose certificate is wrong: its page says so and offers to open the host unaccelerated. The
+//! browser then judges the certificate itself, shows its own warning, and lets the user decide as without Longhaul.
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use tracing::debug;
+
+use super::Why;
+use crate::{
+    pages::Page,
+    request::{Context, ProxyBody},
+};
+
+/// Where the offer's button leads, on the host itself; the host's own secret follows.
+const PATH: &str = "/.well-known/longhaul/unaccelerated/";
+/// The names of what is wrong with a certificate or with TLS (RFC 9209 section 2.3).
+const DEFECTS: [&str; 2] = ["tls_certificate_error", "tls_protocol_error"];
+
+/// The page of a failure with the offer, if the host's TLS is what failed.
+pub(super) fn offer(
+    context: &Context,
+    host: &str,
+    response: &Response<ProxyBody>,
+) -> Option<Response<ProxyBody>> {
+    let page: &Page = response.extensions().get()?;
+    if !page.error.is_some_and(|error| DEFECTS.contains(&error)) {
+        return None;
+    }
+    debug!(error = ?page.error, "the TLS of an accelerated host is wrong");
+    // The secret keeps other sites from pressing the button.
+    let offer = format!(
+        "<form method=post action=\"{PATH}{}\"><p><button>Open this website unaccelerated</button></p>\
+         <p>It then passes as it is, and the browser itself judges whether it is the one that it says it is.</p></form>",
+        context.https.secret_of(host)
+    );
+    Some(page.to_response_with(&offer).map(ProxyBody::full))
+}
+
+/// The answer to a press of the button.
+pub(super) fn answer<B>(context: &Context, host: &str, request: &Request<B>) -> Option<Response<ProxyBody>> {
+    let secret = request.uri().path().strip_prefix(PATH)?;
+    let mut response = Response::new(ProxyBody::empty());
+    debug!(method = %request.method(), "the button of a page");
+    if *request.method() != Method::POST || secret != context.https.secret_of(host) {
+        *response.status_mut() = StatusCode::FORBIDDEN;
+        return Some(response);
+    }
+    context.https.spare(host, Why::UsersChoice);
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let back = came_from(host, request.headers()).unwrap_or(HeaderValue::from_static("/"));
+    response.headers_mut().insert(header::LOCATION, back);
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Some(response)
+}
+
+/// The path of the page with the button.
+fn came_from(host: &str, headers: &HeaderMap) -> Option<HeaderValue> {
+    let page: Uri = headers.get(header::REFERER)?.to_str().ok()?.parse().ok()?;
+    let path = page.path_and_query()?.as_str();
+    let is_here = page.host() == Some(host) && path.starts_with('/') && !path.starts_with("//");
+    HeaderValue::from_str(path).ok().filter(|_| is_here)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_stays_on_the_host() {
+        let back = |referer: &'static str| {
+            let headers = HeaderMap::from_iter([(header::REFERER, HeaderValue::from_static(referer))]);
+            came_from("a.test", &headers).map(|back| back.to_str().unwrap().to_owned())
+        };
+        assert_eq!(back("https://a.test/x?y=1").as_deref(), Some("/x?y=1"));
+        assert_eq!(back("https://b.test/x"), None);
+        assert_eq!(back("https://a.test//b.test/"), None);
+        assert_eq!(back("nonsense"), None);
+    }
+}

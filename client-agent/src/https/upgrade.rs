@@ -1,0 +1,97 @@
+//! Connections of accelerated hosts that become something else than HTTP, WebSockets above all (RFC 9110 section 7.8): the
+//! request and what follows go through a tunnel of their own, byte for byte; the gateway speaks TLS with the host.
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Version, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tracing::debug;
+
+use crate::{
+    pages::Failure,
+    request::{Context, ProxyBody, page_response},
+    tunnel,
+};
+
+/// The body of a refusal to upgrade is an error page.
+const MAX_REFUSAL: usize = 256 * 1024;
+
+/// Whether a request wants its connection to become something else.
+pub(super) fn is_wanted<B>(request: &Request<B>) -> bool {
+    request.version() == Version::HTTP_11 && longhaul_http::hop::upgrade(request.headers()).is_some()
+}
+
+/// Answers such a request.
+pub(super) async fn answer(
+    context: &Arc<Context>,
+    name: &str,
+    port: u16,
+    request: Request<Incoming>,
+) -> Response<ProxyBody> {
+    context.counters.requests.one();
+    let host = match tunnel::secure(context, name, port).await {
+        Ok(host) => host,
+        Err(failure) => return refuse(context, &failure),
+    };
+    match ask(host, request).await {
+        Ok(response) => response,
+        Err(error) => {
+            debug!(%error, "no answer to an upgrade");
+            let reason = longhaul_protocol::session::FailureReason::ConnectionReset;
+            let detail = error.to_string();
+            refuse(context, &Failure::Gateway { reason, detail })
+        }
+    }
+}
+
+async fn ask<S>(host: S, mut request: Request<Incoming>) -> Result<Response<ProxyBody>, hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(host)).await?;
+    tokio::spawn(connection.with_upgrades());
+    let browser = hyper::upgrade::on(&mut request);
+    let mut response = sender.send_request(to_host(&request)).await?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(refusal(response).await);
+    }
+    let host = hyper::upgrade::on(&mut response);
+    tokio::spawn(async move {
+        let (Ok(browser), Ok(host)) = tokio::join!(browser, host) else {
+            return;
+        };
+        let (mut browser, mut host) = (TokioIo::new(browser), TokioIo::new(host));
+        let ended = copy_bidirectional(&mut browser, &mut host).await;
+        debug!(?ended, "an upgraded connection ended");
+    });
+    Ok(response.map(|_| ProxyBody::empty()))
+}
+
+/// The request as the browser sent it.
+fn to_host(request: &Request<Incoming>) -> Request<Empty<Bytes>> {
+    let mut copy = Request::new(Empty::new());
+    *copy.method_mut() = request.method().clone();
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    *copy.uri_mut() = path.parse().unwrap_or_default();
+    *copy.headers_mut() = request.headers().clone();
+    // Meant for proxies.
+    copy.headers_mut().remove(header::PROXY_AUTHORIZATION);
+    copy
+}
+
+async fn refusal(response: Response<Incoming>) -> Response<ProxyBody> {
+    let (mut parts, body) = response.into_parts();
+    longhaul_http::hop::strip_response(&mut parts.headers);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let body = Limited::new(body, MAX_REFUSAL).collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    Response::from_parts(parts, ProxyBody::full(body))
+}
+
+fn refuse(context: &Context, failure: &Failure) -> Response<ProxyBody> {
+    context.counters.failures.one();
+    page_response(&failure.page())
+}
