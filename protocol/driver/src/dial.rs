@@ -17,7 +17,7 @@ use crate::{
     clock::Clock,
     session::{End, LinkState, OpenOptions, Session},
     shell::Shell,
-    socket::SessionSocket,
+    socket::{SegmentationOffload, SessionSocket},
     stream::SendStream,
 };
 
@@ -75,11 +75,23 @@ pub enum DialError {
 /// # Errors
 /// See [`DialError`].
 pub fn dial(config: DialConfig, first: Vec<FirstStream>) -> Result<(Session, Vec<SendStream>), DialError> {
+    dial_with(config, first, SegmentationOffload::default())
+}
+
+/// As [`dial`], where the kernel's segmentation offload may be turned off.
+///
+/// # Errors
+/// See [`DialError`].
+pub fn dial_with(
+    config: DialConfig,
+    first: Vec<FirstStream>,
+    offload: SegmentationOffload,
+) -> Result<(Session, Vec<SendStream>), DialError> {
     let local: SocketAddr = match config.remote {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    let socket = SessionSocket::bind(local).map_err(DialError::Socket)?;
+    let socket = SessionSocket::bind(local, offload).map_err(DialError::Socket)?;
     let clock = Clock::start();
     let now = clock.now();
     let seed = seed().map_err(DialError::Randomness)?;

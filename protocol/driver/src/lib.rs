@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod batch;
 mod clock;
 mod command;
 mod dial;
@@ -14,8 +15,8 @@ mod shell;
 mod socket;
 mod stream;
 
-pub use dial::{DialConfig, DialError, FirstStream, dial};
-pub use listen::{Admission, Incoming, ListenConfig, ListenError, Listener, listen};
+pub use dial::{DialConfig, DialError, FirstStream, dial, dial_with};
+pub use listen::{Admission, Incoming, ListenConfig, ListenError, Listener, listen, listen_with};
 pub use longhaul_protocol::{
     connection::{ConnectionStats, EarlyData, TransportConfig},
     crypto::EpochKeys,
@@ -24,6 +25,7 @@ pub use longhaul_protocol::{
     wire::Refusal,
 };
 pub use session::{End, LinkState, OpenOptions, Session, SessionError};
+pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
 
 /// Stream error of a handle that was dropped before its end.

@@ -17,7 +17,7 @@ use crate::{
     dial::seed,
     session::Session,
     shell::{Control, Shell},
-    socket::SessionSocket,
+    socket::{SegmentationOffload, SessionSocket},
 };
 
 /// Sessions that wait to be accepted; more are dropped, and their agents try again.
@@ -108,10 +108,18 @@ pub struct Listener {
 /// # Errors
 /// See [`ListenError`].
 pub fn listen(config: ListenConfig) -> Result<Listener, ListenError> {
+    listen_with(config, SegmentationOffload::default())
+}
+
+/// As [`listen`], where the kernel's segmentation offload may be turned off. Must be called in a tokio runtime.
+///
+/// # Errors
+/// See [`ListenError`].
+pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result<Listener, ListenError> {
     let address = config.listen;
     let failed = |source| ListenError::of(address, source);
-    let socket = SessionSocket::bind(address).map_err(failed)?;
-    let local = socket.local_addr().map_err(failed)?;
+    let socket = SessionSocket::bind(address, offload).map_err(failed)?;
+    let local = socket.local_addr();
     let clock = Clock::start();
     let endpoint = GatewayEndpointConfig {
         secret: config.secret,

@@ -10,11 +10,12 @@ use longhaul_protocol::{
     endpoint::{ConnectionHandle, DeviceStatus, Endpoint, EndpointCounters, Event},
     streams::StreamEvent,
 };
-use longhaul_types::{LinkProfile, PublicKey};
+use longhaul_types::{LinkProfile, PublicKey, Timestamp};
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, trace, warn};
 
 use crate::{
+    batch::Batch,
     clock::Clock,
     command::{Command, CommandQueue, ConnectionCommand},
     links::Links,
@@ -51,8 +52,12 @@ pub(crate) struct Shell {
     counters: watch::Sender<EndpointCounters>,
     /// Connections whose statistics changed in this turn.
     touched: BTreeSet<ConnectionHandle>,
-    /// A datagram that the socket did not take yet.
-    unsent: Option<(SocketAddr, Vec<u8>)>,
+    /// What goes to the socket in one call.
+    batch: Batch,
+    /// A datagram of the core that was not for the batch before.
+    ahead: Option<SocketAddr>,
+    /// Its bytes; else the memory into which the core writes the next one.
+    datagram: Vec<u8>,
     /// Whether anybody still holds the other end of `control`.
     owned: bool,
     ends: Ends,
@@ -93,7 +98,9 @@ impl Shell {
             control,
             counters,
             touched: BTreeSet::new(),
-            unsent: None,
+            batch: Batch::default(),
+            ahead: None,
+            datagram: Vec::new(),
             owned: true,
             ends,
         }
@@ -122,7 +129,7 @@ impl Shell {
             {
                 return;
             }
-            if self.ends == Ends::WithSessions && self.links.is_empty() && self.unsent.is_none() {
+            if self.ends == Ends::WithSessions && self.links.is_empty() && self.batch.is_empty() {
                 // Sessions that were closed here may still have to say so.
                 self.ends = Ends::Lingering(tokio::time::Instant::now() + LINGER);
             }
@@ -159,9 +166,10 @@ impl Shell {
             }
         };
         let writable = async {
-            match &self.unsent {
-                Some(_) => self.socket.writable().await,
-                None => std::future::pending().await,
+            if self.batch.is_empty() {
+                std::future::pending().await
+            } else {
+                self.socket.writable().await
             }
         };
         tokio::select! {
@@ -181,7 +189,7 @@ impl Shell {
     }
 
     fn next_timer(&self) -> Option<tokio::time::Instant> {
-        if self.unsent.is_some() {
+        if !self.batch.is_empty() {
             return None;
         }
         self.endpoint.poll_timeout().map(|at| self.clock.instant(at))
@@ -332,36 +340,61 @@ impl Shell {
         }
     }
 
+    /// Sends what the core wants sent now. Says whether it stopped with more to send.
     fn transmit(&mut self) -> bool {
         let now = self.clock.now();
-        if let Some((remote, datagram)) = self.unsent.take()
-            && !self.send(remote, datagram)
-        {
+        if !self.send() {
             return false;
         }
-        let mut buffer = Vec::new();
-        for _ in 0..DATAGRAMS_A_TURN {
-            let Some(transmit) = self.endpoint.poll_transmit(now, &mut buffer) else {
-                return false;
-            };
-            // Its counters and estimates have changed, though nobody wrote or read.
-            self.touched.extend(transmit.session);
-            let datagram = std::mem::take(&mut buffer);
-            if !self.send(transmit.remote, datagram) {
+        let mut left = DATAGRAMS_A_TURN;
+        while left > 0 {
+            let datagrams = self.fill_batch(now, left);
+            if datagrams == 0 || !self.send() {
                 return false;
             }
+            left = left.saturating_sub(datagrams);
         }
         true
     }
 
-    /// Sends a datagram, or keeps it until the socket takes more. Says whether more can be sent.
-    fn send(&mut self, remote: SocketAddr, datagram: Vec<u8>) -> bool {
-        match self.socket.send(remote, &datagram) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.unsent = Some((remote, datagram));
-                false
+    /// Fills the batch with at most `most` datagrams that the core would send now, one after the other, to the same peer. The
+    /// pacer has let each of them go, so that a batch never holds more than what would go in as many calls.
+    fn fill_batch(&mut self, now: Timestamp, most: usize) -> usize {
+        let most = most.min(self.socket.max_segments());
+        let session = match self.ahead.take() {
+            Some(remote) => {
+                self.batch.restart(remote, &self.datagram);
+                None
             }
+            None => {
+                let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.datagram) else {
+                    return 0;
+                };
+                // Its counters and estimates have changed, though nobody wrote or read.
+                self.touched.extend(transmit.session);
+                self.batch.restart(transmit.remote, &self.datagram);
+                transmit.session
+            }
+        };
+        let Some(session) = session else { return 1 };
+        while self.batch.has_room(most) {
+            let Some(transmit) = self.endpoint.poll_transmit_of(now, session, &mut self.datagram) else {
+                break;
+            };
+            if !self.batch.takes(transmit.remote, transmit.len) {
+                self.ahead = Some(transmit.remote);
+                break;
+            }
+            self.batch.push(&self.datagram);
+        }
+        self.batch.segments()
+    }
+
+    /// Sends the batch, or keeps what the socket does not take yet. Says whether more can be sent.
+    fn send(&mut self) -> bool {
+        match self.socket.send(&mut self.batch) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(error) => {
                 // No route, no permission: for the transport it is a lost packet, which it repairs.
                 debug!(%error, "send");

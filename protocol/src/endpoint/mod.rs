@@ -257,6 +257,23 @@ impl Endpoint {
         None
     }
 
+    /// As [`Endpoint::poll_transmit`], for one session only: what it may send behind the datagram that it was just asked for. So a
+    /// driver gathers datagrams of one peer, which cost it less together.
+    pub fn poll_transmit_of(
+        &mut self,
+        now: Timestamp,
+        handle: ConnectionHandle,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        buf.clear();
+        let remote = self.session_transmit(now, handle, buf)?;
+        Some(Transmit {
+            remote,
+            len: buf.len(),
+            session: Some(handle),
+        })
+    }
+
     fn session_transmit(
         &mut self,
         now: Timestamp,

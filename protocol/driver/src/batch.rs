@@ -1,0 +1,82 @@
+//! Datagrams that go to the kernel in one call.
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// The most bytes in one call: what a UDP datagram may hold, since the kernel treats the batch as one until it cuts it.
+const MAX_BYTES: usize = 65_000;
+
+/// Datagrams to one destination, all of one size but the last, which may be smaller.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    remote: SocketAddr,
+    contents: Vec<u8>,
+    segment_size: usize,
+    /// Bytes of the datagrams that were sent.
+    sent: usize,
+}
+
+impl Default for Batch {
+    /// An empty batch.
+    fn default() -> Self {
+        Self {
+            remote: (Ipv4Addr::UNSPECIFIED, 0).into(),
+            contents: Vec::new(),
+            segment_size: 1,
+            sent: 0,
+        }
+    }
+}
+
+impl Batch {
+    /// Begins anew with `datagram`, in the same memory.
+    pub(crate) fn restart(&mut self, remote: SocketAddr, datagram: &[u8]) {
+        self.remote = remote;
+        self.contents.clear();
+        self.contents.extend_from_slice(datagram);
+        self.segment_size = datagram.len().max(1);
+        self.sent = 0;
+    }
+
+    pub(crate) const fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    pub(crate) const fn segment_size(&self) -> usize {
+        self.segment_size
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.sent >= self.contents.len()
+    }
+
+    /// Datagrams that are left.
+    pub(crate) const fn segments(&self) -> usize {
+        (self.contents.len() - self.sent).div_ceil(self.segment_size)
+    }
+
+    /// Whether another datagram can follow in a batch of at most `most`.
+    pub(crate) const fn has_room(&self, most: usize) -> bool {
+        let ends_whole = self.contents.len().is_multiple_of(self.segment_size);
+        ends_whole && self.segments() < most && self.contents.len() + self.segment_size <= MAX_BYTES
+    }
+
+    /// Whether a datagram of `len` bytes to `remote` can be the next one, if there is room.
+    pub(crate) fn takes(&self, remote: SocketAddr, len: usize) -> bool {
+        remote == self.remote && len <= self.segment_size && len > 0
+    }
+
+    /// Appends a datagram that the batch takes.
+    pub(crate) fn push(&mut self, datagram: &[u8]) {
+        self.contents.extend_from_slice(datagram);
+    }
+
+    /// The next `segments` datagrams.
+    pub(crate) fn front(&self, segments: usize) -> &[u8] {
+        let end = (self.sent + segments * self.segment_size).min(self.contents.len());
+        self.contents.get(self.sent..end).unwrap_or_default()
+    }
+
+    /// The next `segments` datagrams are done with.
+    pub(crate) fn advance(&mut self, segments: usize) {
+        self.sent = (self.sent + segments * self.segment_size).min(self.contents.len());
+    }
+}
