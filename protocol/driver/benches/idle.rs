@@ -90,7 +90,10 @@ async fn gateway(sessions: u32, watched: Duration) {
     let before = resident();
     let started = Instant::now();
     take_in(&mut listener, &mut held, sessions).await;
-    println!("{sessions} sessions opened in {:.1} s", started.elapsed().as_secs_f64());
+    println!(
+        "{sessions} sessions opened in {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
     tokio::time::sleep(SETTLE).await;
     let after = resident();
     println!(
@@ -113,7 +116,11 @@ async fn gateway(sessions: u32, watched: Duration) {
         .iter()
         .filter(|session| matches!(*session.state().borrow(), LinkState::Open))
         .count();
-    assert_eq!(alive, usize::try_from(sessions).unwrap(), "sessions that were lost");
+    assert_eq!(
+        alive,
+        usize::try_from(sessions).unwrap(),
+        "sessions that were lost"
+    );
     // Closing the pipe ends them.
     drop(agents.stdin.take());
     agents.wait().unwrap();
@@ -138,7 +145,10 @@ fn start_agents(sessions: u32, gateway: SocketAddr) -> Child {
 async fn agents(sessions: u32, gateway: SocketAddr) {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let needed = u64::from(sessions) + OTHER_DESCRIPTORS;
-    assert!(most >= needed, "{sessions} sockets need `ulimit -n` of {needed} at least");
+    assert!(
+        most >= needed,
+        "{sessions} sockets need `ulimit -n` of {needed} at least"
+    );
     setrlimit(Resource::RLIMIT_NOFILE, needed, most).unwrap();
     let far = UnixTime::new(Duration::from_secs(4_000_000_000));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES));

@@ -2,14 +2,14 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use bytes::Bytes;
 use longhaul_protocol::{
-    connection::{Connection, ConnectionStats},
+    connection::Connection,
     endpoint::CloseReason,
     streams::{OpenError, ReadError, ReadOutcome, WriteError},
 };
@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::{
     command::{Commands, ConnectionCommand},
-    session::{End, LinkState, OpenOptions, Session, SessionError, Watches},
+    session::{End, LinkState, OpenOptions, Seen, Session, SessionError, Watches},
     stream::{Chunk, READ_AHEAD, RecvStream, SendStream, StreamError, WRITE_AHEAD},
 };
 
@@ -31,11 +31,11 @@ const WAITING_OPENS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Links {
     commands: Commands,
-    incoming: Option<mpsc::Sender<RecvStream>>,
+    /// Boxed: the channel has memory for 32 of them from the start.
+    incoming: Option<mpsc::Sender<Box<RecvStream>>>,
     state: watch::Sender<LinkState>,
-    stats: watch::Sender<ConnectionStats>,
+    seen: Arc<Mutex<Seen>>,
     token: watch::Sender<Option<[u8; 32]>>,
-    exporter: watch::Sender<Option<[u8; 32]>>,
     sending: BTreeMap<StreamId, Sending>,
     receiving: BTreeMap<StreamId, Receiving>,
     opens: VecDeque<Open>,
@@ -68,23 +68,20 @@ impl Links {
     pub(crate) fn new(commands: Commands, state: LinkState) -> (Self, Session) {
         let (incoming, accept) = mpsc::channel(UNACCEPTED);
         let (state, state_watch) = watch::channel(state);
-        let (stats, stats_watch) = watch::channel(ConnectionStats::default());
+        let seen = Arc::new(Mutex::new(Seen::default()));
         let (token, token_watch) = watch::channel(None);
-        let (exporter, exporter_watch) = watch::channel(None);
         let watches = Watches {
             state: state_watch,
-            stats: stats_watch,
             token: token_watch,
-            exporter: exporter_watch,
+            seen: Arc::clone(&seen),
         };
         let session = Session::new(commands.clone(), accept, watches);
         let links = Self {
             commands,
             incoming: Some(incoming),
             state,
-            stats,
+            seen,
             token,
-            exporter,
             sending: BTreeMap::new(),
             receiving: BTreeMap::new(),
             opens: VecDeque::new(),
@@ -107,9 +104,10 @@ impl Links {
     }
 
     pub(crate) fn publish(&self, connection: &Connection) {
-        self.stats.send_replace(connection.stats());
-        if self.exporter.borrow().is_none() && connection.exporter().is_some() {
-            self.exporter.send_replace(connection.exporter());
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.stats = connection.stats();
+        if seen.exporter.is_none() {
+            seen.exporter = connection.exporter();
         }
     }
 
@@ -312,14 +310,14 @@ impl Links {
                     total,
                 },
             );
-            permit.send(RecvStream::new(
+            permit.send(Box::new(RecvStream::new(
                 id,
                 self.commands.clone(),
                 chunks_out,
                 starved,
                 early,
                 total_watch,
-            ));
+            )));
             self.read(now, connection, id);
         }
     }

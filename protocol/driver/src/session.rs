@@ -1,5 +1,5 @@
 //! A session as its users hold it.
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use longhaul_protocol::{
@@ -7,7 +7,7 @@ use longhaul_protocol::{
     endpoint::CloseReason,
     streams::Priority,
 };
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     command::{Commands, ConnectionCommand},
@@ -68,7 +68,7 @@ pub struct Session {
 #[derive(Debug)]
 struct Inner {
     commands: Commands,
-    incoming: Mutex<mpsc::Receiver<RecvStream>>,
+    incoming: tokio::sync::Mutex<mpsc::Receiver<Box<RecvStream>>>,
     watches: Watches,
 }
 
@@ -76,17 +76,27 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
     pub(crate) state: watch::Receiver<LinkState>,
-    pub(crate) stats: watch::Receiver<ConnectionStats>,
     pub(crate) token: watch::Receiver<Option<[u8; 32]>>,
-    pub(crate) exporter: watch::Receiver<Option<[u8; 32]>>,
+    pub(crate) seen: Arc<Mutex<Seen>>,
+}
+
+/// What nobody waits for: users look at it when they want to.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) stats: ConnectionStats,
+    pub(crate) exporter: Option<[u8; 32]>,
 }
 
 impl Session {
-    pub(crate) fn new(commands: Commands, incoming: mpsc::Receiver<RecvStream>, watches: Watches) -> Self {
+    pub(crate) fn new(
+        commands: Commands,
+        incoming: mpsc::Receiver<Box<RecvStream>>,
+        watches: Watches,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 commands,
-                incoming: Mutex::new(incoming),
+                incoming: tokio::sync::Mutex::new(incoming),
                 watches,
             }),
         }
@@ -124,6 +134,7 @@ impl Session {
             .await
             .recv()
             .await
+            .map(|stream| *stream)
             .ok_or_else(|| self.lost())
     }
 
@@ -134,7 +145,7 @@ impl Session {
 
     /// Counters and estimates of the transport.
     pub fn stats(&self) -> ConnectionStats {
-        *self.inner.watches.stats.borrow()
+        self.seen().stats
     }
 
     /// The newest token that the gateway gave, to be kept for the next session.
@@ -144,7 +155,16 @@ impl Session {
 
     /// The exporter secret (docs/protocol/transport.md section 3.3), once the handshake is complete.
     pub fn exporter(&self) -> Option<[u8; 32]> {
-        *self.inner.watches.exporter.borrow()
+        self.seen().exporter
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        // Nobody panics with the lock held.
+        self.inner
+            .watches
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the session.

@@ -405,9 +405,7 @@ impl Shell {
 
     fn publish(&mut self) {
         for handle in std::mem::take(&mut self.touched) {
-            if let (Some(links), Some(connection)) =
-                (self.links.get_mut(&handle), self.endpoint.connection(handle))
-            {
+            if let (Some(links), Some(connection)) = (self.links.get(&handle), self.endpoint.peek(handle)) {
                 links.publish(connection);
             }
         }
@@ -419,3 +417,6 @@ impl Shell {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,8 +16,8 @@ use crate::command::{Commands, ConnectionCommand};
 pub(crate) const WRITE_AHEAD: u32 = 64 * 1024;
 /// Largest piece that is handed over at once.
 const PIECE: usize = 16 * 1024;
-/// Chunks (about one packet each) of one stream that wait for its reader outside the stream's window.
-pub(crate) const READ_AHEAD: usize = 32;
+/// Chunks (16 KiB at most, or what came at once) of one stream that wait for its reader outside the stream's window.
+pub(crate) const READ_AHEAD: usize = 8;
 
 /// Why a stream can be used no longer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,9 @@ use longhaul_types::Timestamp;
 
 use super::{
     Connection, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT, Life, MIN_BUDGET,
-    PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK, probe::Alarm, timer::Timer,
+    PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK,
+    probe::Alarm,
+    timer::{Timer, Timers},
 };
 use crate::{
     credit::feedback_interval,
@@ -17,16 +19,28 @@ use crate::{
 impl Connection {
     /// When [`Connection::handle_timeout`] wants to be called.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
-        self.timers.next()
+        if self.timers_stale {
+            self.planned_timers().next()
+        } else {
+            self.timers.next()
+        }
+    }
+
+    /// Plans the timers anew if anything has changed that they depend on.
+    pub(crate) fn settle_timers(&mut self) {
+        if std::mem::take(&mut self.timers_stale) {
+            self.timers = self.planned_timers();
+        }
     }
 
     /// Handles what is due. What it has to send is polled after.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        self.settle_timers();
         if self.timers.take_expired(Timer::Drain, now) {
             self.life = Life::Drained;
         }
         if !matches!(self.life, Life::Open) {
-            self.rearm(now);
+            self.rearm();
             return;
         }
         if self.timers.take_expired(Timer::Silence, now) {
@@ -49,7 +63,7 @@ impl Connection {
         if self.timers.take_expired(Timer::Probe, now) {
             self.on_probe_deadline(now);
         }
-        self.rearm(now);
+        self.rearm();
     }
 
     fn on_probe_deadline(&mut self, now: Timestamp) {
@@ -107,44 +121,50 @@ impl Connection {
         ))
     }
 
-    /// Sets every timer from the state.
-    pub(super) fn rearm(&mut self, now: Timestamp) {
+    /// Something has changed that the timers depend on. They are planned when somebody asks for them: while packets come and
+    /// go that is once for many of them.
+    pub(super) const fn rearm(&mut self) {
+        self.timers_stale = true;
+    }
+
+    /// When each timer runs out, as things stand.
+    fn planned_timers(&self) -> Timers {
+        let mut timers = self.timers.clone();
         match self.life {
             Life::Open => {}
             Life::Closing { .. } | Life::Draining => {
-                let drain = self.timers.get(Timer::Drain);
-                self.timers.clear();
-                self.timers.set(Timer::Drain, drain);
-                return;
+                let drain = timers.get(Timer::Drain);
+                timers.clear();
+                timers.set(Timer::Drain, drain);
+                return timers;
             }
             Life::Drained => {
-                self.timers.clear();
-                return;
+                timers.clear();
+                return timers;
             }
         }
-        self.timers.set(Timer::Pace, None);
+        timers.set(Timer::Pace, None);
         if matches!(self.keys, Keys::Early { .. }) {
             // The endpoint repeats the INIT; nothing else can be answered before RESP.
             if self.can_send_early() && self.streams.has_output() && self.has_credit() {
-                self.timers.set(Timer::Pace, Some(self.pacer.opens_at()));
+                timers.set(Timer::Pace, Some(self.pacer.opens_at()));
             }
-            return;
+            return timers;
         }
         if self.path_budget() < MIN_BUDGET {
             // Only a packet from the peer can change that (7.2); the gateway's half-open limit ends it.
             let silence = self.heard_at + self.config.max_silence;
-            self.timers.clear();
-            self.timers.set(Timer::Silence, Some(silence));
-            return;
+            timers.clear();
+            timers.set(Timer::Silence, Some(silence));
+            return timers;
         }
         if self.prober.stalled_since.is_none() && self.wants_packet() && self.has_credit() {
-            self.timers.set(Timer::Pace, Some(self.pacer.opens_at()));
+            timers.set(Timer::Pace, Some(self.pacer.opens_at()));
         }
-        self.timers.set(Timer::Feedback, self.feedback_at());
+        timers.set(Timer::Feedback, self.feedback_at());
         let (srtt, packet_time) = (self.rtt.smoothed(), self.controller.packet_time());
-        self.timers
-            .set(Timer::Reorder, self.gaps.next_declaration(srtt, packet_time));
-        self.timers.set(Timer::Tail, self.tail_at());
+        timers.set(Timer::Reorder, self.gaps.next_declaration(srtt, packet_time));
+        timers.set(Timer::Tail, self.tail_at());
         let timeout = self.probe_timeout();
         let probe = if self.book.is_awaiting() {
             Some(self.prober.deadline(timeout))
@@ -154,24 +174,21 @@ impl Connection {
         } else {
             None
         };
-        self.timers.set(Timer::Probe, probe);
+        timers.set(Timer::Probe, probe);
         let watch = self.controller.sender_has_backlog() && !self.book.is_awaiting();
-        self.timers.set(
+        timers.set(
             Timer::Watch,
             watch.then(|| self.heard_at.max(self.sent_at) + self.watch_time()),
         );
         let idle = self.role == Role::Agent && !self.book.is_awaiting();
-        self.timers.set(
+        timers.set(
             Timer::Keepalive,
             idle.then(|| self.sent_at + self.config.keepalive),
         );
-        self.timers.set(Timer::Challenge, self.path.challenge_at());
-        self.timers
-            .set(Timer::Silence, Some(self.heard_at + self.config.max_silence));
-        debug_assert!(
-            self.timers.next().is_some(),
-            "a connection at {now:?} without a timer"
-        );
+        timers.set(Timer::Challenge, self.path.challenge_at());
+        timers.set(Timer::Silence, Some(self.heard_at + self.config.max_silence));
+        debug_assert!(timers.next().is_some(), "a connection without a timer");
+        timers
     }
 
     /// Silence of a peer that has more to send, after which it is asked (transport.md 7.3).

@@ -74,8 +74,8 @@ enum Keys {
     Full {
         send: PacketKey,
         receive: PacketKey,
-        /// Gateway until it is confirmed.
-        early: Option<PacketKey>,
+        /// Gateway until it is confirmed; boxed, since most of a session's life there is none.
+        early: Option<Box<PacketKey>>,
         peer: ReceiverIndex,
         exporter: Zeroizing<[u8; 32]>,
     },
@@ -147,6 +147,8 @@ pub struct Connection {
     owed: Owed,
     prober: Prober,
     timers: Timers,
+    /// Whether `timers` must be planned anew.
+    timers_stale: bool,
     tail_reports: u32,
     ping_due: bool,
     response_due: Option<[u8; 8]>,
@@ -210,6 +212,7 @@ impl Connection {
             owed: Owed::default(),
             prober: Prober::default(),
             timers: Timers::default(),
+            timers_stale: true,
             tail_reports: 0,
             ping_due: false,
             response_due: None,
@@ -224,7 +227,7 @@ impl Connection {
             pad_due: false,
             stats: ConnectionStats::default(),
         };
-        connection.rearm(now);
+        connection.rearm();
         connection
     }
 
@@ -271,7 +274,7 @@ impl Connection {
         let keys = Keys::Full {
             send: keys.gateway_to_agent,
             receive: keys.agent_to_gateway,
-            early,
+            early: early.map(Box::new),
             peer: ReceiverIndex::Agent(agent_index),
             exporter: keys.exporter,
         };
@@ -323,7 +326,7 @@ impl Connection {
         self.streams.release();
         self.heard(now);
         self.prober.on_progress(now);
-        self.rearm(now);
+        self.rearm();
     }
 
     /// Tells the streams what a report said.
@@ -390,7 +393,7 @@ impl Connection {
     fn drain_from(&mut self, now: Timestamp) {
         let drain = (self.probe_timeout() * 3).max(Duration::from_secs(1));
         self.timers.set(Timer::Drain, Some(now + drain));
-        self.rearm(now);
+        self.rearm();
     }
 
     fn end(&mut self, reason: CloseReason) {

@@ -71,7 +71,7 @@ impl Connection {
         };
         self.owed.echo = Some((stamp, now));
         self.take_frames(now, packet, Arrival::InOrder, frames);
-        self.rearm(now);
+        self.rearm();
     }
 
     /// Takes a short packet whose header was read.
@@ -145,7 +145,7 @@ impl Connection {
             self.apply_report(now, report);
             self.pacer.drain(now);
         }
-        self.rearm(now);
+        self.rearm();
     }
 
     fn open_packet<'a>(
@@ -159,7 +159,7 @@ impl Connection {
         let key = match (&self.keys, space) {
             (Keys::Early { .. }, _) => return None,
             (Keys::Full { receive, .. }, KeySpace::Full) => receive,
-            (Keys::Full { early, .. }, KeySpace::Early) => early.as_ref()?,
+            (Keys::Full { early, .. }, KeySpace::Early) => early.as_deref()?,
         };
         let plain: &'a [u8] = key.open(number, datagram, header_len).ok()?;
         let (stamp, frames) = plain.split_first_chunk::<3>()?;

@@ -8,7 +8,7 @@ use crate::{
     recovery::SentContent,
     streams::{Origin, StreamRequest},
     wire::{
-        Activity, Data, Extent, Feedback, Frame, IndexLength, KeySpace, RateFloat, ReceiverIndex,
+        Activity, Data, DataHeader, Feedback, Frame, IndexLength, KeySpace, RateFloat, ReceiverIndex,
         ShortHeader, Stamp, TAG_LEN, stamp, varint,
     },
 };
@@ -16,7 +16,7 @@ use crate::{
 /// Length of the stamp in front of the frames.
 const STAMP_LEN: usize = 3;
 /// Room that must be left for another DATA frame to be worth its header.
-const WORTHWHILE: usize = 16;
+const WORTHWHILE: u64 = 16;
 /// UDP payload of the probes of a stall: a minute of them costs less than 4 kB (transport.md 7.3).
 const STALL_PROBE: usize = 62;
 /// UDP payload of a packet that carries path frames outside credit, with feedback.
@@ -98,7 +98,7 @@ impl Connection {
         self.book.on_sent(now, size, contents);
         self.pacer.on_sent(size);
         self.sent_at = now;
-        self.rearm(now);
+        self.rearm();
     }
 
     /// Appends at most one packet to `out`; what stands there already (a RESP) counts against the datagram's size. Returns
@@ -109,7 +109,7 @@ impl Connection {
             Life::Closing { due: true, .. } => self.transmit_close(now, out),
             Life::Closing { .. } | Life::Draining | Life::Drained => None,
         };
-        self.rearm(now);
+        self.rearm();
         sent
     }
 
@@ -318,10 +318,9 @@ impl Connection {
             index,
             truncated: u32::try_from(number & 0x00ff_ffff).unwrap_or(0),
         };
-        let mut encoded = Vec::with_capacity(header_len);
-        header.encode(&mut encoded);
-        if let Some(place) = out.get_mut(start..start + header_len) {
-            place.copy_from_slice(&encoded);
+        let (encoded, len) = header.to_bytes();
+        if let Some(place) = out.get_mut(start..start + len) {
+            place.copy_from_slice(&encoded[..len]);
         }
         key.seal(number, out, start, start + header_len);
     }
@@ -494,7 +493,6 @@ impl Connection {
 
     /// The scheduler decides here, as late as possible (4.2).
     fn write_data(&mut self, packet: &mut Packet<'_>) {
-        let mut bytes = Vec::new();
         let mut charged = false;
         while let Some(id) = self.streams.next_sender() {
             let Some(sender) = self.streams.sender(id) else {
@@ -505,34 +503,36 @@ impl Connection {
             let Some(max) = packet.room().checked_sub(header).filter(|max| *max > 0) else {
                 return;
             };
-            bytes.clear();
-            let Some(segment) = self.streams.take_segment(id, max as u64, &mut bytes) else {
+            let Some(segment) = self.streams.take_segment(id, max as u64) else {
                 return;
             };
+            let len = segment.range.end - segment.range.start;
             if segment.origin == Origin::Retransmission {
-                self.stats.retransmitted_bytes += bytes.len() as u64;
+                self.stats.retransmitted_bytes += len;
             } else if !charged {
                 charged = true;
                 self.streams.charge(id);
             }
-            let data = Data {
-                stream: id,
-                offset: segment.range.start,
-                total: segment.total,
-                fin: segment.fin,
-                bytes: &bytes,
-            };
             packet.contents.push(SentContent::Data {
                 stream: id,
                 range: segment.range.clone(),
                 fin: segment.fin,
             });
             packet.eliciting = true;
-            if max - bytes.len() < WORTHWHILE || self.streams.next_sender().is_none() {
-                data.encode(Extent::ToEnd, packet.out);
+            let is_last =
+                (max as u64).saturating_sub(len) < WORTHWHILE || self.streams.next_sender().is_none();
+            let header = DataHeader {
+                stream: id,
+                offset: segment.range.start,
+                total: segment.total,
+                fin: segment.fin,
+                length: (!is_last).then_some(len),
+            };
+            header.encode(packet.out);
+            self.streams.copy_segment(id, &segment.range, packet.out);
+            if is_last {
                 return;
             }
-            data.encode(Extent::Delimited, packet.out);
         }
     }
 

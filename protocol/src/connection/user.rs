@@ -37,12 +37,12 @@ impl Connection {
     ///
     /// # Errors
     /// Nothing was taken.
-    pub fn write(&mut self, now: Timestamp, id: StreamId, data: Bytes) -> Result<usize, WriteError> {
+    pub fn write(&mut self, _now: Timestamp, id: StreamId, data: Bytes) -> Result<usize, WriteError> {
         if !matches!(self.life, Life::Open) {
             return Err(WriteError::Closed);
         }
         let taken = self.streams.write(id, data);
-        self.rearm(now);
+        self.rearm();
         taken
     }
 
@@ -78,7 +78,7 @@ impl Connection {
     ///
     /// # Errors
     /// The peer cancelled it, or it is not open for reading.
-    pub fn read(&mut self, now: Timestamp, id: StreamId) -> Result<ReadOutcome, ReadError> {
+    pub fn read(&mut self, _now: Timestamp, id: StreamId) -> Result<ReadOutcome, ReadError> {
         let before = self.room();
         let outcome = self.streams.read(id);
         if before < self.config.receive_buffer.bytes() / 8
@@ -87,7 +87,7 @@ impl Connection {
             // Credit was short because nobody read: the sender waits for this.
             self.owed.now = true;
         }
-        self.rearm(now);
+        self.rearm();
         outcome
     }
 
@@ -107,9 +107,9 @@ impl Connection {
     }
 
     /// Asks the peer for a sign of life.
-    pub fn ping(&mut self, now: Timestamp) {
+    pub fn ping(&mut self, _now: Timestamp) {
         self.ping_due = true;
-        self.rearm(now);
+        self.rearm();
     }
 
     /// The operating system reported another network: everything that was measured is void, and the gateway is to learn of
@@ -122,15 +122,15 @@ impl Connection {
         self.owed.now = self.owed.echo.is_some();
         self.prober.due = true;
         self.prober.hurry(now);
-        self.rearm(now);
+        self.rearm();
     }
 
     /// Gives the peer a token for its next INIT.
-    pub fn send_token(&mut self, now: Timestamp, token: [u8; 32]) {
+    pub fn send_token(&mut self, _now: Timestamp, token: [u8; 32]) {
         // One is enough: the newest.
         self.tokens.clear();
         self.tokens.push_back(token);
-        self.rearm(now);
+        self.rearm();
     }
 
     /// Closes the session. The reason is for a person who reads logs, at most 200 bytes of it are sent.

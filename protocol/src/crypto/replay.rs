@@ -16,19 +16,12 @@ pub enum Replay {
 }
 
 /// Which of the newest 16,384 packet numbers were accepted. Check before decryption, mark after it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ReplayWindow {
-    bits: Box<[u64; WORDS]>,
+    /// A ring of [`WORDS`] words, of which those that were never reached are not there: a session that is idle from the start
+    /// needs few.
+    bits: Vec<u64>,
     largest: Option<u64>,
-}
-
-impl Default for ReplayWindow {
-    fn default() -> Self {
-        Self {
-            bits: Box::new([0; WORDS]),
-            largest: None,
-        }
-    }
 }
 
 impl ReplayWindow {
@@ -64,16 +57,23 @@ impl ReplayWindow {
                 let entered = number / 64;
                 let left = largest.map_or(0, |largest| largest / 64);
                 for step in 0..(entered - left).min(WORDS as u64) {
-                    self.bits[Self::slot(entered - step)] = 0;
+                    if let Some(word) = self.bits.get_mut(Self::slot(entered - step)) {
+                        *word = 0;
+                    }
                 }
                 self.largest = Some(number);
             }
         }
-        self.bits[Self::slot(number / 64)] |= Self::bit(number);
+        let slot = Self::slot(number / 64);
+        if slot >= self.bits.len() {
+            self.bits.resize((slot + 1).next_power_of_two().min(WORDS), 0);
+        }
+        self.bits[slot] |= Self::bit(number);
     }
 
     fn word(&self, number: u64) -> u64 {
-        self.bits[Self::slot(number / 64)]
+        // A word that is not there holds no number.
+        self.bits.get(Self::slot(number / 64)).copied().unwrap_or(0)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the remainder is below 256")]

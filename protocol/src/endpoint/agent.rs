@@ -79,7 +79,7 @@ impl Endpoint {
         if let Some(Session {
             phase: Phase::Created(created),
             ..
-        }) = self.sessions.get_mut(&handle)
+        }) = self.sessions.get_mut(&handle).map(Box::as_mut)
         {
             created.started = true;
         }

@@ -156,7 +156,7 @@ impl Endpoint {
         let (device, stamp) = (accepted.device, accepted.stamp);
         let of_device = gateway.sessions_of.get(&device).into_iter().flatten();
         let older = of_device.filter(|other| {
-            let accepted = self.sessions.get(other).and_then(Session::accepted);
+            let accepted = self.sessions.get(other).and_then(|session| session.accepted());
             **other != handle && accepted.is_some_and(|accepted| accepted.stamp <= stamp)
         });
         for older in older.copied().collect::<Vec<_>>() {

@@ -65,7 +65,8 @@ pub struct Endpoint {
     transport: TransportConfig,
     unix_at_zero: UnixTime,
     rng: ChaCha20Rng,
-    sessions: BTreeMap<ConnectionHandle, Session>,
+    /// Boxed: a node of the tree is half empty on average.
+    sessions: BTreeMap<ConnectionHandle, Box<Session>>,
     next_handle: u64,
     /// Sessions that may have something to send or to tell, each once, served in turn.
     ready: VecDeque<ConnectionHandle>,
@@ -312,6 +313,11 @@ impl Endpoint {
         Some(&mut self.sessions.get_mut(&handle)?.connection)
     }
 
+    /// A session, to look at it. Unlike [`Endpoint::connection`] it gives the session no turn.
+    pub fn peek(&self, handle: ConnectionHandle) -> Option<&Connection> {
+        Some(&self.sessions.get(&handle)?.connection)
+    }
+
     /// The sessions that there are.
     pub fn handles(&self) -> impl Iterator<Item = ConnectionHandle> + '_ {
         self.sessions.keys().copied()
@@ -347,6 +353,7 @@ impl Endpoint {
             return;
         }
         session.ready = false;
+        session.connection.settle_timers();
         session.timer = session.timeout();
         if let Some(at) = session.timer {
             self.timers.insert((at, handle));
@@ -356,7 +363,7 @@ impl Endpoint {
     fn insert(&mut self, session: Session) -> ConnectionHandle {
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
-        self.sessions.insert(handle, session);
+        self.sessions.insert(handle, Box::new(session));
         self.touch(handle);
         handle
     }

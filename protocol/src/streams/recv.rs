@@ -9,6 +9,9 @@ use super::RangeSet;
 /// the bookkeeping larger than the data.
 pub const FRAGMENT_COST: u64 = 64;
 
+/// Bytes that arrive one behind the other become one chunk up to this size, so that a reader is not woken for each packet.
+const CHUNK: usize = 16 * 1024;
+
 /// A DATA or CANCEL frame that contradicts what came before; the session is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamViolation {
@@ -51,7 +54,7 @@ pub struct RecvStream {
     /// End of the bytes that arrived without a hole.
     contiguous: u64,
     /// Not read yet, by offset; disjoint.
-    chunks: BTreeMap<u64, Bytes>,
+    chunks: BTreeMap<u64, Vec<u8>>,
     buffered: u64,
     /// Highest offset seen.
     highest: u64,
@@ -167,17 +170,34 @@ impl RecvStream {
             if let Some(part) = bytes.get(index(at - offset)..index(stop - offset))
                 && !part.is_empty()
             {
-                self.chunks.insert(at, Bytes::copy_from_slice(part));
-                self.buffered += part.len() as u64 + FRAGMENT_COST;
-                self.received += part.len() as u64;
+                self.keep(at, part);
             }
             at = next.map_or(end, |(_, after)| after);
         }
     }
 
+    /// Keeps bytes that are new: behind the chunk that ends where they start, or as one of their own.
+    fn keep(&mut self, at: u64, part: &[u8]) {
+        self.received += part.len() as u64;
+        self.buffered += part.len() as u64;
+        if let Some((start, chunk)) = self.chunks.range_mut(..at).next_back()
+            && start + chunk.len() as u64 == at
+            && chunk.len() + part.len() <= CHUNK
+        {
+            chunk.extend_from_slice(part);
+            return;
+        }
+        self.chunks.insert(at, part.to_vec());
+        self.buffered += FRAGMENT_COST;
+    }
+
     fn advance(&mut self) {
-        while let Some(chunk) = self.chunks.get(&self.contiguous) {
-            self.contiguous += chunk.len() as u64;
+        while let Some((start, chunk)) = self.chunks.range(..=self.contiguous).next_back() {
+            let end = start + chunk.len() as u64;
+            if end <= self.contiguous {
+                return;
+            }
+            self.contiguous = end;
         }
     }
 
@@ -209,7 +229,7 @@ impl RecvStream {
             self.read += chunk.len() as u64;
             let freed = chunk.len() as u64 + FRAGMENT_COST;
             self.buffered -= freed;
-            return (ReadOutcome::Data(chunk), freed);
+            return (ReadOutcome::Data(chunk.into()), freed);
         }
         if self.final_len == Some(self.read) {
             (ReadOutcome::Finished, 0)

@@ -316,9 +316,13 @@ impl SendStream {
             self.fin = Delivery::Acked;
         }
         let range = range.start.max(self.base)..range.end.max(self.base);
-        self.lost.remove(range.clone());
-        self.acked.insert(range);
         let before = self.base;
+        if range.start == self.base && self.acked.is_empty() && self.lost.is_empty() {
+            self.base = range.end;
+        } else {
+            self.lost.remove(range.clone());
+            self.acked.insert(range);
+        }
         if let Some(first) = self.acked.first()
             && first.start <= self.base
         {

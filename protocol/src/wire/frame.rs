@@ -94,6 +94,42 @@ pub enum Extent {
     ToEnd,
 }
 
+/// What stands in a DATA frame before the stream's bytes, for a sender that puts them behind it itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataHeader {
+    /// The stream.
+    pub stream: StreamId,
+    /// Where in the stream the bytes stand.
+    pub offset: u64,
+    /// The length of the stream, if it goes along.
+    pub total: Option<u64>,
+    /// Whether the stream ends behind these bytes.
+    pub fin: bool,
+    /// How many bytes follow; `None` where they reach to the end of the packet.
+    pub length: Option<u64>,
+}
+
+impl DataHeader {
+    /// Appends the header.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let offset = if self.offset > 0 { DATA_OFFSET } else { 0 };
+        let total = if self.total.is_some() { DATA_TOTAL } else { 0 };
+        let length = if self.length.is_some() { DATA_LENGTH } else { 0 };
+        let fin = if self.fin { DATA_FIN } else { 0 };
+        out.push(DATA | offset | total | length | fin);
+        varint::encode(self.stream.0, out);
+        if self.offset > 0 {
+            varint::encode(self.offset, out);
+        }
+        if let Some(total) = self.total {
+            varint::encode(total, out);
+        }
+        if let Some(length) = self.length {
+            varint::encode(length, out);
+        }
+    }
+}
+
 impl<'a> Data<'a> {
     /// The bytes of a DATA frame before the stream's bytes, with a length field for `len` bytes; 0 for a frame to the end of the packet
     /// takes off `varint::len(len)` of it.
@@ -108,25 +144,14 @@ impl<'a> Data<'a> {
 
     /// Appends the frame.
     pub fn encode(&self, extent: Extent, out: &mut Vec<u8>) {
-        let offset = if self.offset > 0 { DATA_OFFSET } else { 0 };
-        let total = if self.total.is_some() { DATA_TOTAL } else { 0 };
-        let length = if extent == Extent::Delimited {
-            DATA_LENGTH
-        } else {
-            0
+        let header = DataHeader {
+            stream: self.stream,
+            offset: self.offset,
+            total: self.total,
+            fin: self.fin,
+            length: (extent == Extent::Delimited).then_some(self.bytes.len() as u64),
         };
-        let fin = if self.fin { DATA_FIN } else { 0 };
-        out.push(DATA | offset | total | length | fin);
-        varint::encode(self.stream.0, out);
-        if self.offset > 0 {
-            varint::encode(self.offset, out);
-        }
-        if let Some(total) = self.total {
-            varint::encode(total, out);
-        }
-        if extent == Extent::Delimited {
-            varint::encode(self.bytes.len() as u64, out);
-        }
+        header.encode(out);
         out.extend_from_slice(self.bytes);
     }
 

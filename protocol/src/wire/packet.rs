@@ -102,6 +102,9 @@ impl From<field::Truncated> for HeaderError {
     }
 }
 
+/// The longest header.
+const MAX_HEADER: usize = IndexLength::Gateway.header_len();
+
 const FORM: u8 = 0x80;
 const EARLY: u8 = 0x20;
 const IDLE: u8 = 0x10;
@@ -122,14 +125,25 @@ pub struct ShortHeader {
 impl ShortHeader {
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let (bytes, len) = self.to_bytes();
+        out.extend_from_slice(&bytes[..len]);
+    }
+
+    /// The header, and how many of the bytes it takes.
+    pub fn to_bytes(&self) -> ([u8; MAX_HEADER], usize) {
         let early = if self.keys == KeySpace::Early { EARLY } else { 0 };
         let idle = if self.activity == Activity::Idle { IDLE } else { 0 };
-        out.push(FORM | early | idle);
+        let flags = FORM | early | idle;
+        let [_, a, b, c] = self.truncated.to_be_bytes();
         match self.index {
-            ReceiverIndex::Agent(index) => out.push(index),
-            ReceiverIndex::Gateway(index) => out.extend_from_slice(&index.to_be_bytes()),
+            ReceiverIndex::Agent(index) => {
+                ([flags, index, a, b, c, 0, 0, 0], IndexLength::Agent.header_len())
+            }
+            ReceiverIndex::Gateway(index) => {
+                let [w, x, y, z] = index.to_be_bytes();
+                ([flags, w, x, y, z, a, b, c], IndexLength::Gateway.header_len())
+            }
         }
-        field::put_u24(self.truncated, out);
     }
 
     /// Reads the header at the front of `datagram`; returns it with its length.

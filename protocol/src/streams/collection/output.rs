@@ -139,13 +139,19 @@ impl Streams {
         self.send.get_mut(&id).map(|(stream, _)| stream)
     }
 
-    /// Takes the next segment, of at most `max` bytes, of stream `id` and copies its bytes behind `out`.
-    pub fn take_segment(&mut self, id: StreamId, max: u64, out: &mut Vec<u8>) -> Option<Segment> {
+    /// Takes the next segment, of at most `max` bytes, of stream `id`; it counts as sent.
+    pub fn take_segment(&mut self, id: StreamId, max: u64) -> Option<Segment> {
         let (stream, _) = self.send.get_mut(&id)?;
         let segment = stream.next_segment(max)?;
-        stream.copy_range(&segment.range, out);
         self.refresh(id);
         Some(segment)
+    }
+
+    /// Copies the bytes of a segment of stream `id` behind `out`.
+    pub fn copy_segment(&mut self, id: StreamId, range: &Range<u64>, out: &mut Vec<u8>) {
+        if let Some((stream, _)) = self.send.get_mut(&id) {
+            stream.copy_range(range, out);
+        }
     }
 
     /// A packet was filled from stream `id`.

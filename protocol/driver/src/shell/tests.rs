@@ -1,0 +1,160 @@
+//! Two shells whose turns a test takes, on real sockets.
+use std::{net::Ipv4Addr, time::Duration};
+
+use bytes::Bytes;
+use longhaul_protocol::{
+    connection::{EarlyData, TransportConfig},
+    crypto::{EpochKeys, ResetKey},
+    endpoint::{AgentEndpointConfig, ConnectTo, GatewayEndpointConfig},
+    streams::Priority,
+};
+use longhaul_types::{SecretKey, UnixTime};
+
+use super::*;
+use crate::{
+    session::{End, OpenOptions},
+    socket::SegmentationOffload,
+};
+
+struct Pair {
+    agent: Shell,
+    gateway: Shell,
+    session: Session,
+    accepted: mpsc::Receiver<Incoming>,
+    _control: [mpsc::Sender<Control>; 2],
+}
+
+impl Pair {
+    fn new(offload: SegmentationOffload) -> Self {
+        let (secret, device) = (SecretKey::from_bytes([1; 32]), SecretKey::from_bytes([2; 32]));
+        let epoch = EpochKeys {
+            epoch: 1,
+            key: [5; 32],
+        };
+        let far = UnixTime::new(Duration::from_secs(4_000_000_000));
+        let token = epoch.mint(&device.public(), [1; 4], far);
+        let bind = || SessionSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), offload).unwrap();
+        let clock = Clock::start();
+        let config = GatewayEndpointConfig {
+            secret: secret.clone(),
+            epoch,
+            reset_key: ResetKey::new([6; 32]),
+            transport: TransportConfig::gateway(),
+            max_sessions: 4,
+        };
+        let mut endpoint = Endpoint::gateway(config, clock.unix_at_origin(), [7; 32]);
+        let devices = BTreeMap::from([(device.public(), DeviceStatus::Admitted)]);
+        endpoint.set_devices(clock.now(), devices);
+        let (incoming, accepted) = mpsc::channel(4);
+        let (gateway_control, control) = mpsc::channel(1);
+        let (counters, _) = watch::channel(endpoint.counters());
+        let gateway = Shell::new(endpoint, bind(), clock, Some(incoming), control, counters);
+        let clock = Clock::start();
+        let config = AgentEndpointConfig {
+            secret: device,
+            transport: TransportConfig::agent(None),
+        };
+        let mut endpoint = Endpoint::agent(config, clock.unix_at_origin(), [8; 32]);
+        let to = ConnectTo {
+            gateway: secret.public(),
+            remote: gateway.socket.local_addr(),
+            token: Some(token),
+            profile: None,
+            last_stamp: None,
+        };
+        let handle = endpoint.connect(clock.now(), to).unwrap();
+        let (agent_control, control) = mpsc::channel(1);
+        let (counters, _) = watch::channel(endpoint.counters());
+        let mut agent = Shell::new(endpoint, bind(), clock, None, control, counters);
+        let session = agent.link(handle, LinkState::Connecting);
+        agent.endpoint.start(handle);
+        Self {
+            agent,
+            gateway,
+            session,
+            accepted,
+            _control: [gateway_control, agent_control],
+        }
+    }
+
+    /// A turn of each, then what has arrived, or the time of a timer.
+    async fn step(&mut self) {
+        let more = self.agent.turn() | self.gateway.turn();
+        let wait = Duration::from_millis(u64::from(!more));
+        tokio::select! {
+            _result = self.agent.socket.readable() => {}
+            _result = self.gateway.socket.readable() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+        self.agent.receive();
+        self.gateway.receive();
+    }
+
+    /// Moves `body` from the gateway to the agent.
+    async fn transfer(&mut self, body: &Bytes) {
+        let session = loop {
+            self.step().await;
+            if let Ok(incoming) = self.accepted.try_recv() {
+                break incoming.session;
+            }
+        };
+        let handle = *self.gateway.links.keys().next().unwrap();
+        let (endpoint, links, clock) = self.gateway.parts(handle).unwrap();
+        let options = OpenOptions {
+            class: Priority::NORMAL,
+            early: EarlyData::Forbidden,
+            total: Some(body.len() as u64),
+        };
+        let connection = endpoint.connection(handle).unwrap();
+        let stream = links
+            .open_now(clock.now(), connection, options, body.clone(), End::Finish)
+            .unwrap();
+        let agent = self.session.clone();
+        let mut reader = tokio::spawn(async move {
+            let mut stream = agent.accept().await.unwrap();
+            let mut bytes = Vec::new();
+            while let Some(chunk) = stream.read().await.unwrap() {
+                bytes.extend_from_slice(&chunk);
+            }
+            bytes
+        });
+        let bytes = loop {
+            tokio::select! {
+                biased;
+                bytes = &mut reader => break bytes.unwrap(),
+                () = self.step() => {}
+            }
+            // The agent's requests for more reach its shell through the channel that its task would read.
+            while let Ok(command) = self.agent.commands.late.try_recv() {
+                self.agent.handle_commands(command);
+            }
+        };
+        assert!(bytes == *body, "the bytes changed");
+        drop((stream, session));
+    }
+}
+
+fn body() -> Bytes {
+    (0..500_000_u32).flat_map(u32::to_le_bytes).collect()
+}
+
+#[tokio::test]
+async fn a_transfer_needs_fewer_calls_than_datagrams() {
+    let mut pair = Pair::new(SegmentationOffload::WherePossible);
+    pair.transfer(&body()).await;
+    let counters = pair.gateway.socket.counters();
+    assert!(counters.sent > 1000, "{counters:?}");
+    if pair.gateway.socket.max_segments() > 1 {
+        assert!(counters.send_calls * 2 < counters.sent, "{counters:?}");
+    } else {
+        eprintln!("no segmentation offload in this kernel: the number of calls is not tested");
+    }
+}
+
+#[tokio::test]
+async fn without_offload_the_same_bytes_arrive() {
+    let mut pair = Pair::new(SegmentationOffload::Off);
+    pair.transfer(&body()).await;
+    let counters = pair.gateway.socket.counters();
+    assert_eq!(counters.send_calls, counters.sent);
+}
