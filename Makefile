@@ -2,7 +2,7 @@
 CARGO ?= cargo
 SEEDS ?= 50
 
-.PHONY: demo test check sim fuzz bench bench-full bench-build
+.PHONY: demo test check sim soak fuzz bench bench-full bench-build
 
 demo: tools-build
 	$(CARGO) build --release --locked -p longhaul -p longhaul-agent -p longhaul-gateway
@@ -22,6 +22,12 @@ check: tools-build
 sim: tools-build
 	LONGHAUL_REPLAYS=1000000 $(CARGO) test --locked --release -p longhaul-protocol --lib replays_are_never_accepted
 	LONGHAUL_SIM_SEEDS=1000 $(CARGO) test --locked --release -p longhaul-tests --test sim -- --nocapture
+
+# Sessions under random faults for MINUTES minutes: every byte is checked, and memory and descriptors must not grow.
+soak: MINUTES = 30
+soak: SEED = 1
+soak: tools-build
+	$(CARGO) bench --locked -p longhaul-driver --bench soak -- --minutes $(MINUTES) --seed $(SEED)
 
 # The distance to the ideal: BENCH_OUT gets the results and a report. `bench` is short, `bench-full` takes about an hour and a half.
 BENCH_OUT ?= target/bench
