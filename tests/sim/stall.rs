@@ -95,13 +95,13 @@ fn outage_of_40_s() {
             duplicate.to_string(),
         ]);
         let bar = Duration::from_secs(1) + profile.rtt() + links::packet_time(profile);
-        bars.within(&format!("{condition}: first byte"), first, bar, 1.5);
+        bars.within(&format!("{condition}: first byte"), first, bar, 1.25);
         let bar = srtt * 3 + Duration::from_secs(1);
         bars.within(
             &format!("{condition}: detection"),
             detected.unwrap_or(LENGTH),
             bar,
-            2.0,
+            1.1,
         );
         for (sent, user) in probes.into_iter().zip(["gateway", "agent"]) {
             bars.at_most(
@@ -111,7 +111,7 @@ fn outage_of_40_s() {
                 4096.0,
             );
         }
-        bars.at_least(&format!("{condition}: rate, of that before"), ratio, 0.8, 0.5);
+        bars.at_least(&format!("{condition}: rate, of that before"), ratio, 0.8, 0.7);
         world.run_to_completion(Timestamp::ZERO + Duration::from_secs(300));
     }
     table.print();

@@ -56,6 +56,9 @@ impl Connection {
         }
         if self.timers.take_expired(Timer::Watch, now) {
             self.ping_due = true;
+            let answer = self.timeout_of(Activity::Idle);
+            self.prober
+                .on_asked(now, self.heard_at, self.rtt.smoothed(), answer);
         }
         if self.timers.take_expired(Timer::Keepalive, now) {
             self.ping_due = true;
@@ -76,7 +79,8 @@ impl Connection {
             return;
         }
         let interval = self.rtt.smoothed().min(LONGEST_PROBE_INTERVAL);
-        match self.prober.on_deadline(now, interval) {
+        let srtt = self.rtt.smoothed();
+        match self.prober.on_deadline(now, self.heard_at, srtt, interval) {
             Alarm::Probe => {}
             Alarm::Stall => {
                 self.stats.stalls += 1;
@@ -92,9 +96,14 @@ impl Connection {
         }
     }
 
-    /// SRTT + 4 RTTVAR + F + 25 ms, without F after an IDLE packet, at most 6 s (transport.md 5.3).
+    /// The probe timeout of the last packet that asks for feedback (transport.md 5.3).
     pub(super) fn probe_timeout(&self) -> Duration {
-        let interval = match self.last_asked {
+        self.timeout_of(self.last_asked)
+    }
+
+    /// SRTT + 4 RTTVAR + F + 25 ms, without F after an IDLE packet, at most 6 s (5.3).
+    fn timeout_of(&self, asked: Activity) -> Duration {
+        let interval = match asked {
             Activity::More => self.peer_interval(),
             Activity::Idle => Duration::ZERO,
         };
@@ -108,17 +117,17 @@ impl Connection {
             Role::Agent => profile.down,
             Role::Gateway => profile.up,
         });
-        // The sender's own samples contain the queue that it keeps; the peer's do not.
-        let rtt = self.rtt.min_or_expected();
-        let rtt = self
-            .profile
-            .map_or(rtt, |profile| profile.rtt.min(rtt))
-            .as_secs_f64();
         Duration::from_secs_f64(feedback_interval(
             self.granted.delivered.min(self.granted.rate),
-            rtt,
+            self.path_rtt().as_secs_f64(),
             reverse,
         ))
+    }
+
+    /// R: the round-trip time without queues. Samples of a transfer contain the queue that it keeps; the profile's does not.
+    pub(super) fn path_rtt(&self) -> Duration {
+        let rtt = self.rtt.min_or_expected();
+        self.profile.map_or(rtt, |profile| profile.rtt.min(rtt))
     }
 
     /// Something has changed that the timers depend on. They are planned when somebody asks for them: while packets come and
@@ -167,7 +176,7 @@ impl Connection {
         timers.set(Timer::Tail, self.tail_at());
         let timeout = self.probe_timeout();
         let probe = if self.book.is_awaiting() {
-            Some(self.prober.deadline(timeout))
+            Some(self.prober.deadline(timeout, self.timeout_of(Activity::More)))
         } else if self.wants_packet() && !self.has_credit() {
             let wait = timeout.max(self.granted.persist);
             Some(self.sent_at.max(self.heard_at) + wait)
@@ -193,8 +202,9 @@ impl Connection {
 
     /// Silence of a peer that has more to send, after which it is asked (transport.md 7.3).
     fn watch_time(&self) -> Duration {
-        let usual = self.rtt.smoothed() * 3 / 2 + self.rtt.variation() * 4 + self.peer_interval();
-        usual.clamp(Duration::from_millis(500), LONGEST_PROBE_TIMEOUT) + self.controller.packet_time() * 4
+        // It sends all the time, or at the latest when the feedback that its last packets caused arrives.
+        let round = self.path_rtt() + self.controller.feedback_interval() + self.controller.jitter() * 4;
+        round.clamp(Duration::from_millis(500), LONGEST_PROBE_TIMEOUT) + self.controller.packet_time() * 4
     }
 
     /// When the missing tail of a stream is reported (5.3).
@@ -228,7 +238,7 @@ impl Connection {
             return Some(Timestamp::ZERO);
         }
         // The first report of a gap goes out at once, but not for every packet of a burst of losses.
-        if self.gaps.has_news() {
+        if self.gaps.has_news() || self.owed.soon {
             return Some(last.map_or(Timestamp::ZERO, |last| last + interval / 4));
         }
         let last = last?;

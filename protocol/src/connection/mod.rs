@@ -103,6 +103,8 @@ struct Owed {
     pending: bool,
     /// At once.
     now: bool,
+    /// As soon as the last one is F/4 old.
+    soon: bool,
     last: Option<Timestamp>,
     /// The largest packet's stamp and arrival.
     echo: Option<(Stamp, Timestamp)>,

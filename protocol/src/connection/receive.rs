@@ -9,7 +9,7 @@ use super::{
 use crate::{
     credit::{FULL_PACKET, PacketSample},
     endpoint::{CloseReason, Event},
-    recovery::Arrival,
+    recovery::{Arrival, MAX_TAIL},
     streams::{Role, StreamViolation},
     wire::{
         Activity, Feedback, Frame, FrameError, KeySpace, ShortHeader, Stamp, expand_packet_number,
@@ -234,7 +234,7 @@ impl Connection {
         self.owed.pending = true;
         self.tail_reports = 0;
         if packet.activity == Activity::Idle {
-            self.owed.now = true;
+            self.answer(packet);
         }
         let lost = self.gaps.lost();
         self.controller.on_packet(&PacketSample {
@@ -243,9 +243,18 @@ impl Connection {
             stamp: packet.stamp,
             activity,
             lost: lost.saturating_sub(self.lost_seen),
-            min_rtt: self.rtt.min_or_expected(),
+            min_rtt: self.path_rtt(),
         });
         self.lost_seen = lost;
+    }
+
+    /// Feedback is due at once; when a link hands over what it held, one answer for many is enough.
+    fn answer(&mut self, packet: Incoming) {
+        if packet.is_late {
+            self.owed.soon = true;
+        } else {
+            self.owed.now = true;
+        }
     }
 
     /// Takes one frame; whether it asks for feedback.
@@ -275,7 +284,7 @@ impl Connection {
                 self.closed_by_peer(now, CloseReason::PeerClosed { error, reason });
                 return Ok(false);
             }
-            Frame::Ping => self.owed.now = true,
+            Frame::Ping => self.answer(packet),
             _ if refused => {}
             Frame::Cancel {
                 stream,
@@ -335,8 +344,9 @@ impl Connection {
         // how long the stall was.
         let fresh = before.is_none_or(|before| largest > before) && sent_largest >= self.resumed_at;
         if fresh && largest > 0 && feedback.hold < u16::MAX {
-            self.rtt
-                .on_sample(now, elapsed.saturating_sub(hold).max(Duration::from_micros(100)));
+            let sample = elapsed.saturating_sub(hold).max(Duration::from_micros(100));
+            let queue = self.controller.queue_of(now, packet.stamp, packet.size);
+            self.rtt.on_sample(now, sample, queue);
         }
         let mut progress = report.progress;
         self.apply_report(now, report);
@@ -359,7 +369,9 @@ impl Connection {
         let was_held = packet.is_late
             && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
         if hold > margin && !was_held {
-            let tail = self.book.lose_tail(hold, margin, sent_largest, rate);
+            let tail = self
+                .book
+                .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
             progress |= tail.progress;
             self.apply_report(now, tail);
         }
@@ -368,6 +380,15 @@ impl Connection {
         }
         if self.has_credit() {
             self.granted.persist = Duration::ZERO;
+        }
+    }
+
+    /// Packets that the tail rule may declare lost: after a stall, all of them.
+    fn tail_limit(&self, now: Timestamp) -> usize {
+        if self.stats.stalls > 0 && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 2 {
+            usize::MAX
+        } else {
+            MAX_TAIL
         }
     }
 

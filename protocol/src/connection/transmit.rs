@@ -21,9 +21,10 @@ const WORTHWHILE: u64 = 16;
 const STALL_PROBE: usize = 62;
 /// UDP payload of a packet that carries path frames outside credit, with feedback.
 const PATH_PACKET: usize = 110;
-/// The first packet from another network is padded to what this time sends, in seconds, at least to so many bytes of payload.
-const PADDING_TIME: f64 = 0.1;
-const PADDED_LEAST: usize = 400;
+/// The first packet from another network is padded to what this time sends, in seconds, at least to so many bytes of payload; the
+/// first one after a stall holds at most so much.
+const SHORT_TIME: f64 = 0.1;
+const SHORT_LEAST: usize = 400;
 /// Bytes of an INIT and its headers around the early frames.
 const INIT_OVERHEAD: u64 = 220;
 /// Largest encodings: FEEDBACK without gaps (varints of credit, counts), and one gap.
@@ -202,11 +203,12 @@ impl Connection {
             return None;
         }
         if self.prober.due {
-            return Some(Permit::Probe(if self.prober.is_thin() && !self.pad_due {
-                limit.min(used + STALL_PROBE)
-            } else {
-                limit
-            }));
+            let size = match (self.pad_due, self.prober.is_thin(), self.prober.resuming) {
+                (false, true, _) => used + STALL_PROBE,
+                (false, false, true) => used + self.short_packet(),
+                (true, ..) | (false, false, false) => limit,
+            };
+            return Some(Permit::Probe(size.min(limit)));
         }
         // Validating an address must not wait for credit that only a validated address gets.
         if self.response_due.is_some() || self.path.challenge_due(now).is_some() {
@@ -350,19 +352,19 @@ impl Connection {
         contents: Vec<SentContent>,
     ) {
         let size = len + IP_UDP_HEADERS;
+        let was_awaiting = self.book.is_awaiting();
         self.book.on_sent(now, if eliciting { size } else { 0 }, contents);
         self.path.on_sent(len);
         self.sent_at = now;
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += size;
         if matches!(permit, Permit::Probe(_)) {
-            self.prober.due = false;
-            self.prober.last = self.book.next_number().checked_sub(1);
+            self.prober.on_probe_sent(self.book.next_number().checked_sub(1));
             self.stats.probes += 1;
         }
         if eliciting {
             self.pacer.on_sent(size);
-            self.prober.on_sent(now);
+            self.prober.on_sent(now, was_awaiting);
         } else {
             self.stats.feedback_bytes_sent += size;
         }
@@ -401,6 +403,7 @@ impl Connection {
         }
         self.owed.pending = false;
         self.owed.now = false;
+        self.owed.soon = false;
         self.owed.last = Some(now);
         // Without samples of its own, a receiver asks for one now and then: its window depends on the RTT.
         let refresh = (self.rtt.smoothed() * 20).max(std::time::Duration::from_secs(10));
@@ -443,13 +446,17 @@ impl Connection {
         }
     }
 
+    /// UDP payload that takes little time at the known rate, and holds some data.
+    fn short_packet(&self) -> usize {
+        usize::try_from(whole(self.granted.rate * SHORT_TIME))
+            .unwrap_or(usize::MAX)
+            .clamp(SHORT_LEAST, self.mtu.payload().max(SHORT_LEAST))
+    }
+
     /// After a change of network: an unvalidated address gets three times what came from it.
     fn write_padding(&mut self, start: usize, packet: &mut Packet<'_>) {
         self.pad_due = false;
-        let affordable = usize::try_from(whole(self.granted.rate * PADDING_TIME)).unwrap_or(usize::MAX);
-        let size = affordable
-            .clamp(PADDED_LEAST, self.mtu.payload())
-            .min(packet.end + TAG_LEN - start);
+        let size = self.short_packet().min(packet.end + TAG_LEN - start);
         let end = (start + size).saturating_sub(TAG_LEN);
         if packet.out.len() < end {
             // PAD is a zero, and so is everything behind it.

@@ -17,6 +17,9 @@ const PACING_GAIN: f64 = 1.25;
 /// Least share of the believed capacity at which the sender is paced.
 const CAPACITY_MARGIN: f64 = 1.05;
 
+/// Windows of fewer packets grow more slowly as the queue nears its target.
+const FEW_PACKETS: f64 = 32.0;
+
 /// What the controller learns from one packet.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketSample {
@@ -65,6 +68,8 @@ struct Ramp {
 struct Cut {
     at: Timestamp,
     queue: f64,
+    /// Until when what was on the way beyond the new window takes to leave: the queue may still rise because of it.
+    drained: Timestamp,
     /// Smallest queue since.
     least_since: f64,
     /// Cuts in a row that did not make the queue fall.
@@ -186,7 +191,7 @@ impl Controller {
             .resumed_at
             .is_some_and(|at| now.saturating_since(at).as_secs_f64() < 2.0 * self.rtt + 0.2);
         let lost = if after_outage { 0.0 } else { lost };
-        self.loss.on_packets(1.0, lost, self.delay.queue());
+        self.loss.on_packets(now, 1.0, lost, self.delay.queue());
         if let Some(activity) = sample.activity {
             self.on_activity(now, activity);
         }
@@ -227,6 +232,7 @@ impl Controller {
                 let idle = share * self.rate.capacity * self.empty_loop() + 2.0 * self.packet;
                 self.window = self.window.min(idle.max(10.0 * self.packet));
                 self.delay.forget_recent();
+                self.ramp = Ramp::default();
                 self.resumed_at = None;
             }
             return;
@@ -238,6 +244,7 @@ impl Controller {
                 .window
                 .min((self.rate.max() * (self.empty_loop() + target)).max(4.0 * self.packet));
             self.delay.forget_recent();
+            self.ramp = Ramp::default();
             self.resumed_at = Some(now);
             self.hold = now + Duration::from_secs_f64(self.rtt);
             self.backlog_since = Some(now);
@@ -257,7 +264,7 @@ impl Controller {
         }
         let heavy = self.on_loss(now, q, qh, t, e);
         if self.phase == Phase::Doubling {
-            self.double(f, q, qh, e, heavy);
+            self.double(now, f, q, qh, e, heavy);
             return;
         }
         self.cut.least_since = self.cut.least_since.min(q);
@@ -266,6 +273,7 @@ impl Controller {
         }
         let again = q > 1.8 * self.cut.queue
             && now.saturating_since(self.cut.at).as_secs_f64() > 0.5 * self.rtt
+            && now > self.cut.drained
             && self.cut.queue > 0.0;
         if q > qh && (now > self.hold || again) {
             self.reduce(now, q, qh, e, cv);
@@ -281,12 +289,14 @@ impl Controller {
         }
     }
 
-    fn double(&mut self, f: f64, q: f64, qh: f64, e: f64, heavy: bool) {
-        let r = self.rate.current.max(2.0 * self.packet / e);
+    fn double(&mut self, now: Timestamp, f: f64, q: f64, qh: f64, e: f64, heavy: bool) {
+        let r = self.rate.max().max(2.0 * self.packet / e);
         if q > 0.5 * qh || heavy {
+            let before = self.window;
             self.window = (r * (e + 0.33 * qh)).max(2.0 * self.packet);
             self.phase = Phase::Steady;
-            self.rate.capacity = self.rate.max();
+            self.rate.capacity = r;
+            self.drain(now, before, e + q);
         } else if self.backlog_since.is_some() {
             self.window += f * self.window;
         }
@@ -310,11 +320,25 @@ impl Controller {
         } else {
             self.cut.nofall = 0;
         }
+        let before = self.window;
         self.window = self.window.min(to.max(2.0 * self.packet).max(least));
         self.hold = now + Duration::from_secs_f64(e + 1.1 * q);
+        self.drain(now, before, e);
         self.cut.at = now;
         self.cut.queue = q;
         self.cut.least_since = q;
+    }
+
+    /// The window fell: what is on the way beyond it leaves first, `round` after the sender has heard of it. Until then queue and
+    /// losses tell of the window before.
+    fn drain(&mut self, now: Timestamp, before: f64, round: f64) {
+        let excess = (before - self.window).max(0.0) / self.rate.max().max(1.0);
+        let drained = now + Duration::from_secs_f64((round + excess).min(60.0));
+        self.cut.drained = drained;
+        self.hold = self.hold.max(drained);
+        if excess > round {
+            self.loss.expect_until(drained);
+        }
     }
 
     /// GROW, with the ramp.
@@ -322,6 +346,10 @@ impl Controller {
         let before = self.window;
         let n = self.window / self.packet;
         let mut step = f * 0.5 * self.packet * n.sqrt() * (1.0 + 4.0 * cv);
+        if n < FEW_PACKETS {
+            // A packet more is much queue here, and shows a round later: slower towards the target.
+            step *= (2.0 * (qh - q) / qh).clamp(0.2, 1.0);
+        }
         let s = self.packet * (e + q) / self.window;
         if q < (0.3 * qh).min((2.0 * s).max(0.004).max(0.05 * self.rtt)) {
             let since = *self.ramp.low_since.get_or_insert(now);
@@ -369,7 +397,10 @@ impl Controller {
         match self.loss.judge(now, t, q, qh) {
             Verdict::Ordinary => false,
             Verdict::Heavy { shallow } => {
-                let to = (0.85 * self.rate.current * e).max(2.0 * self.packet);
+                // At most by half: r may be that of a sender who waits.
+                let to = (0.85 * self.rate.current * e)
+                    .max(0.5 * self.window)
+                    .max(2.0 * self.packet);
                 self.window = self.window.min(to);
                 self.hold = self.hold.max(now + Duration::from_secs_f64(t));
                 if shallow {
@@ -426,6 +457,12 @@ impl Controller {
     /// The estimated queueing delay.
     pub fn queue(&self) -> Duration {
         Duration::from_secs_f64(self.delay.queue())
+    }
+    /// How long a packet that arrives now waited at the bottleneck.
+    pub fn queue_of(&self, now: Timestamp, stamp: Stamp, size: u64) -> Duration {
+        #[expect(clippy::cast_precision_loss, reason = "packets are small")]
+        let waited = self.delay.above_base(now, stamp, size as f64);
+        Duration::from_secs_f64(waited.min(60.0))
     }
     /// The measured rate in byte/s.
     pub fn rate(&self) -> f64 {

@@ -74,6 +74,16 @@ impl DelayMeter {
         }
     }
 
+    /// What a packet of `size` bytes that arrives now with `stamp` met above the base; it is not counted in.
+    pub(super) fn above_base(&self, now: Timestamp, stamp: Stamp, size: f64) -> f64 {
+        let (Some(reference), Some(base)) = (self.reference, self.base.get()) else {
+            return 0.0;
+        };
+        let raw = Stamp::from_raw(Stamp::of(now).raw().wrapping_sub(stamp.raw()));
+        let seconds = f64::from(raw.difference(reference)) * 1e-4;
+        (seconds - size * self.stated - base).max(0.0)
+    }
+
     /// The delay of the last packet above the base.
     fn last_above_base(&self) -> f64 {
         (self.last - self.base.get().unwrap_or(self.last)).max(0.0)

@@ -1,4 +1,6 @@
 //! Loss that the queue explains, told apart from loss that the link has anyway (credit.md 6).
+use std::time::Duration;
+
 use longhaul_types::Timestamp;
 
 /// Packets after which the ratio without a queue is believed.
@@ -28,10 +30,15 @@ pub(super) struct LossMeter {
     halved_at: Timestamp,
     largest_queue: f64,
     pub(super) heavy_at: Option<Timestamp>,
+    /// Until then losses are of packets that were sent before the last heavy round was known.
+    known_until: Timestamp,
 }
 
 impl LossMeter {
-    pub(super) fn on_packets(&mut self, received: f64, lost: f64, queue: f64) {
+    pub(super) fn on_packets(&mut self, now: Timestamp, received: f64, lost: f64, queue: f64) {
+        if now < self.known_until {
+            return;
+        }
         self.packets += received + lost;
         self.lost += lost;
         self.largest_queue = self.largest_queue.max(queue);
@@ -39,6 +46,11 @@ impl LossMeter {
             self.base_packets += received + lost;
             self.base_lost += lost;
         }
+    }
+
+    /// Losses until then have a cause that is known and dealt with.
+    pub(super) fn expect_until(&mut self, until: Timestamp) {
+        self.known_until = self.known_until.max(until);
     }
 
     /// Judges a round of `round` seconds, once it is over.
@@ -71,6 +83,7 @@ impl LossMeter {
             return Verdict::Ordinary;
         }
         self.heavy_at = Some(now);
+        self.known_until = now + Duration::from_secs_f64(1.1 * round.min(60.0));
         let shallow = queue > 0.7 * self.largest_queue && lost > (2.0 * baseline + 0.02) * packets;
         Verdict::Heavy { shallow }
     }

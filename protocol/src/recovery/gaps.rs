@@ -169,7 +169,8 @@ impl GapList {
         } else {
             srtt / 8
         };
-        usual.max(self.reorder_delay).clamp(packet_time, longest)
+        // What was seen decays until it is seen again.
+        usual.max(self.reorder_delay * 5 / 4).clamp(packet_time, longest)
     }
 
     /// Declares what is due; returns how many packets were newly declared lost.

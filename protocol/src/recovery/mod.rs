@@ -6,4 +6,4 @@ mod sent;
 
 pub use gaps::{Arrival, GapList};
 pub use rtt::RttEstimator;
-pub use sent::{Report, SentBook, SentContent, SentPacket};
+pub use sent::{MAX_TAIL, Report, SentBook, SentContent, SentPacket};

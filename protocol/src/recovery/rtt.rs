@@ -8,6 +8,8 @@ const INITIAL_RTT: Duration = Duration::from_millis(333);
 /// The smallest sample is of the last max(30 s, 60 RTT): credit-law.md section 3.
 const MIN_WINDOW: Duration = Duration::from_secs(30);
 const MIN_WINDOW_RTTS: u32 = 60;
+/// At least a tenth of a sample is the path, whatever its queue is taken for.
+const LEAST_SHARE: u32 = 10;
 /// Candidates for the smallest sample that are kept; the window is thinned to this many.
 const MAX_CANDIDATES: usize = 16;
 
@@ -36,8 +38,9 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample that was measured at `now`.
-    pub fn on_sample(&mut self, now: Timestamp, sample: Duration) {
+    /// Takes a sample that was measured at `now`; its answer waited for `queue` at the bottleneck. The smallest sample is that of
+    /// the path, so it counts without that: a receiver in the middle of a transfer never sees its queue empty.
+    pub fn on_sample(&mut self, now: Timestamp, sample: Duration, queue: Duration) {
         if let Some((_, last)) = self.latest {
             self.jitter = (self.jitter * 7 + last.abs_diff(sample)) / 8;
         }
@@ -50,6 +53,7 @@ impl RttEstimator {
             self.smoothed = (self.smoothed * 7 + sample) / 8;
         }
         self.latest = Some((now, sample));
+        let sample = sample.saturating_sub(queue).max(sample / LEAST_SHARE);
         while self.minima.back().is_some_and(|(_, value)| *value >= sample) {
             self.minima.pop_back();
         }
@@ -125,11 +129,19 @@ mod tests {
         assert_eq!(rtt.min_or_expected(), Duration::from_millis(660));
         let ms = Duration::from_millis;
         for (at, value) in [(0, 700), (1, 900), (2, 800)] {
-            rtt.on_sample(Timestamp::ZERO + Duration::from_secs(at), ms(value));
+            rtt.on_sample(
+                Timestamp::ZERO + Duration::from_secs(at),
+                ms(value),
+                Duration::ZERO,
+            );
         }
         assert_eq!(rtt.min(), Some(ms(700)));
         assert!(rtt.smoothed() > ms(700) && rtt.smoothed() < ms(760));
-        rtt.on_sample(Timestamp::ZERO + Duration::from_secs(100), ms(850));
+        rtt.on_sample(
+            Timestamp::ZERO + Duration::from_secs(100),
+            ms(850),
+            Duration::ZERO,
+        );
         assert_eq!(rtt.min(), Some(ms(850)), "old samples leave the window");
     }
 
@@ -140,7 +152,7 @@ mod tests {
         });
         let mut rtt = RttEstimator::new(None);
         for (second, value) in [(0, 700), (1, 1900), (2, 2000), (3, 1900)] {
-            rtt.on_sample(at(second), ms(value));
+            rtt.on_sample(at(second), ms(value), Duration::ZERO);
         }
         let busy = rtt.smoothed();
         rtt.after_idle(at(4), ms(100));
@@ -148,7 +160,21 @@ mod tests {
         rtt.after_idle(at(20), ms(100));
         assert_eq!((rtt.smoothed(), rtt.variation()), (ms(800), ms(200)));
         rtt.on_resume(at(300));
-        rtt.on_sample(at(301), ms(1500));
+        rtt.on_sample(at(301), ms(1500), Duration::ZERO);
         assert_eq!(rtt.min(), Some(ms(700)));
+    }
+
+    #[test]
+    fn the_queue_that_an_answer_met_is_not_the_path() {
+        let (ms, now) = (Duration::from_millis, Timestamp::ZERO);
+        let mut rtt = RttEstimator::new(None);
+        rtt.on_sample(now, ms(1600), ms(950));
+        assert_eq!((rtt.min(), rtt.smoothed()), (Some(ms(650)), ms(1600)));
+        rtt.on_sample(now, ms(1000), ms(3000));
+        assert_eq!(
+            rtt.min(),
+            Some(ms(100)),
+            "a queue longer than the sample is a mistake"
+        );
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 
 /// The tail rule is for the end of a message: when more packets than this are missing the link has gone, and probes find out
 /// when it is back.
-const MAX_TAIL: usize = 32;
+pub const MAX_TAIL: usize = 32;
 
 /// What a packet carried that matters after it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,13 +209,15 @@ impl SentBook {
         }
     }
 
-    /// Declares packets beyond `largest` lost that should have arrived before `hold` was over (5.3): `rate` is in byte/s.
+    /// Declares packets beyond `largest` lost that should have arrived before `hold` was over (5.3), unless more than
+    /// `most` are awaited: `rate` is in byte/s.
     pub fn lose_tail(
         &mut self,
         hold: Duration,
         margin: Duration,
         sent_largest: Timestamp,
         rate: f64,
+        most: usize,
     ) -> Report {
         let mut report = Report::default();
         let Some((largest, counter)) = self.largest else {
@@ -228,7 +230,7 @@ impl SentBook {
         // Probes take numbers, too, but each carries what the one before did.
         let missing = (largest + 1).max(self.base)..end;
         let missing = missing.filter(|number| self.entry(*number).is_some());
-        if missing.take(MAX_TAIL + 1).count() > MAX_TAIL {
+        if missing.take(most.saturating_add(1)).count() > most {
             return report;
         }
         for number in (largest + 1).max(self.base)..end {
@@ -416,7 +418,7 @@ mod tests {
         book.on_feedback(1, &Gaps::default()).expect("valid");
         let sent = Timestamp::ZERO + Duration::from_millis(10);
         let margin = Duration::from_millis(20);
-        let report = book.lose_tail(Duration::from_millis(45), margin, sent, 1e6);
+        let report = book.lose_tail(Duration::from_millis(45), margin, sent, 1e6, MAX_TAIL);
         assert_eq!(report.lost, [content(2), content(3)]);
         assert_eq!(book.outstanding(), 1000);
         book.on_feedback(4, &gaps(4, &[(GapKind::Pending, 2..4)]))

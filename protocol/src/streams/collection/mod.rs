@@ -242,7 +242,7 @@ impl Streams {
         } else if !stream.is_complete() {
             let window = self.limits.stream_window.bytes();
             let limit = stream.read_offset() + window;
-            if limit - stream.limit >= window / 4
+            if limit - stream.limit >= window / 8
                 && stream.known_total().is_none_or(|total| total > stream.limit)
             {
                 stream.limit = limit;

@@ -215,8 +215,9 @@ impl Streams {
             .copied()
             .filter(|id| {
                 send.get(id).is_some_and(|(stream, _)| {
-                    // Half a buffer at a time, or the user is woken for every packet.
-                    let low = stream.buffered() <= own / 2;
+                    // An eighth of a buffer at a time, or the user is woken for every packet; with more, a sender that waits for the
+                    // repair of one hole runs dry.
+                    let low = stream.buffered() <= own - own / 8;
                     low && (total_room || stream.buffered() < GUARANTEED_SEND_BUFFER / 2)
                 })
             })
