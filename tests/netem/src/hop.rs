@@ -198,6 +198,14 @@ impl<P: Packet> Hop<P> {
         &self.up
     }
 
+    /// Has one packet of the direction that leads to `receiver` be lost, see [`Link::lose_after`].
+    pub fn lose_after(&mut self, now: Timestamp, receiver: Side, bytes: ByteCount) {
+        match receiver {
+            Side::Client => self.down.lose_after(now, bytes),
+            Side::Gateway => self.up.lose_after(now, bytes),
+        }
+    }
+
     /// Takes the samples of queueing delay of the direction that leads to `receiver` and begins a new collection.
     pub fn take_queueing_delays(&mut self, receiver: Side) -> DelayHistogram {
         match receiver {

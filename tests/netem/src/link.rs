@@ -53,6 +53,8 @@ pub struct Link<P> {
     queueing: DelayHistogram,
     busy: BusyLog,
     hash: EventHash,
+    /// The sum of bytes sent with which a packet is lost whatever is drawn, see [`Link::lose_after`].
+    doomed: Option<u64>,
 }
 
 struct Waiting<P> {
@@ -101,7 +103,15 @@ impl<P: Packet> Link<P> {
             queueing: DelayHistogram::default(),
             busy: BusyLog::default(),
             hash: EventHash::default(),
+            doomed: None,
         }
+    }
+
+    /// Has one packet be lost: the one with which the bytes that the link sends from `now` on reach `bytes`. Zero bytes are the next packet. A
+    /// packet half sent counts whole. Called again before that packet was sent, only the later call counts.
+    pub fn lose_after(&mut self, now: Timestamp, bytes: ByteCount) {
+        self.advance(now);
+        self.doomed = Some(self.stats.sent.bytes.bytes().saturating_add(bytes.bytes()));
     }
 
     /// Hands the link a packet at `now`.
@@ -367,7 +377,9 @@ impl<P: Packet> Link<P> {
         if self.config.outages.loses(sent.began, at) {
             return self.drop_packet(at, DropCause::Outage, len);
         }
-        if self.loss.loses(&mut self.random.loss) {
+        let doomed = self.doomed.take_if(|at| *at <= self.stats.sent.bytes.bytes());
+        // The draw comes first, so that it is made for each packet and later ones meet the fate that they would have met.
+        if self.loss.loses(&mut self.random.loss) || doomed.is_some() {
             return self.drop_packet(at, DropCause::Loss, len);
         }
         if self.random.corruption.happens(self.config.corruption) {

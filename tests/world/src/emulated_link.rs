@@ -8,7 +8,7 @@ use std::{
 };
 
 use longhaul_netem::{AddressChanges, Count, DelayHistogram, Hop, HopConfig, LinkStats, Side};
-use longhaul_types::Timestamp;
+use longhaul_types::{ByteCount, Timestamp};
 use tun_rs::SyncDevice;
 
 use crate::{
@@ -159,6 +159,12 @@ impl EmulatedLink {
         state.sampling = Some(Sampling { interval, next });
         drop(state);
         self.call();
+    }
+
+    /// Has one packet of the direction that leads to `receiver` be lost: the one with which the bytes sent from now on reach `bytes`.
+    pub fn lose_after(&self, receiver: Side, bytes: ByteCount) {
+        let mut state = self.shared.lock();
+        state.hop.lose_after(self.now(), receiver, bytes);
     }
 
     /// Takes the samples recorded so far.

@@ -137,3 +137,26 @@ fn a_probability_is_a_number_from_zero_to_one() {
     assert_eq!(Probability::new(0.03).unwrap(), Probability::per_mille(30));
     assert_eq!(Probability::per_mille(2000), Probability::ONE);
 }
+
+#[test]
+fn a_packet_can_be_told_to_be_lost() {
+    let lost_at = |bytes: u64| {
+        let mut link = Link::new(config(1_000_000), 1);
+        link.lose_after(at(0), ByteCount::new(bytes));
+        let arrived = send_spaced(&mut link, 6, ms(1));
+        assert_eq!(arrived.len(), 5, "one packet, and only one");
+        assert_eq!(link.stats().dropped(DropCause::Loss).packets, 1);
+        let arrived: Vec<_> = arrived.iter().map(|delivery| delivery.packet.number).collect();
+        (0..6).find(|number| !arrived.contains(number)).unwrap()
+    };
+    // Packets have 1000 bytes: the third one is that with which 2500 are reached.
+    assert_eq!(lost_at(0), 0);
+    assert_eq!(lost_at(1000), 0);
+    assert_eq!(lost_at(1001), 1);
+    assert_eq!(lost_at(2500), 2);
+    // Nobody sends so much, and later calls take the place of earlier ones.
+    let mut link = Link::new(config(1_000_000), 1);
+    link.lose_after(at(0), ByteCount::ZERO);
+    link.lose_after(at(0), ByteCount::new(u64::MAX));
+    assert_eq!(send_spaced(&mut link, 6, ms(1)).len(), 6);
+}
