@@ -2,6 +2,7 @@
 //! which a plotting library with fixed colours cannot.
 mod bars;
 mod lines;
+pub(crate) mod traces;
 mod waterfall;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod aggregate;
+mod bars;
 mod chart;
 mod comparison;
 mod markup;
@@ -17,6 +18,7 @@ mod statistics;
 mod tables;
 mod targets;
 mod terminal;
+mod trace_plot;
 
 pub use page::html;
 pub use results::{
@@ -27,3 +29,4 @@ pub use statistics::{Spread, geometric_mean, mean, median, quantile};
 pub use tables::{text_pictures, text_replays};
 pub use targets::{Target, Verdict, targets};
 pub use terminal::{markdown, text_summary};
+pub use trace_plot::trace_plot;

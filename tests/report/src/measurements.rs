@@ -54,6 +54,11 @@ const SYSTEMS: &[&str] = &[
     "tcp-wwan",
     "squid",
     "squid-cache",
+    "cubic",
+    "bbr",
+    "quinn",
+    "quinn-tuned",
+    "quinn-bbr",
 ];
 /// Levels from the best pictures to none.
 const LEVELS: &[&str] = &["original", "high", "medium", "low", "text"];

@@ -1,7 +1,10 @@
 //! The same figures as plain text, for the terminal and for documents.
+use std::collections::BTreeSet;
+
 use crate::{
     aggregate::Aggregate,
-    measurements::{Ideal, Measurements, Setting, Systems, Variant},
+    bars::{self, Figures},
+    measurements::{Ideal, Measurements, Name, Setting, Systems, Variant},
     quantity,
     results::Results,
     statistics::Spread,
@@ -188,8 +191,7 @@ fn summary_table(measurements: &Measurements<'_>) -> String {
 }
 
 fn page_table(setting: &Setting, systems: &Systems<'_>) -> String {
-    let pages: std::collections::BTreeSet<&String> =
-        systems.values().flat_map(|pages| pages.keys()).collect();
+    let pages: BTreeSet<&String> = systems.values().flat_map(|pages| pages.keys()).collect();
     let heads: Vec<String> = systems
         .keys()
         .map(|variant: &Variant| cell(&variant.label()))
@@ -233,29 +235,37 @@ fn page_table(setting: &Setting, systems: &Systems<'_>) -> String {
     text
 }
 
+/// A table for each link: the median of the repetitions, with the least and the greatest.
 fn bar_table(results: &[(String, Results)]) -> String {
-    let bars: Vec<_> = results.iter().flat_map(|(_, results)| &results.bars).collect();
-    if bars.is_empty() {
-        return String::new();
-    }
-    let mut text =
-        "| bar | link | system | value | limit | met |\n| --- | --- | --- | ---: | ---: | --- |\n".to_owned();
-    for bar in bars {
-        let met = match bar.met {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => quantity::NONE,
-        };
+    let groups = bars::groups(results.iter().flat_map(|(_, results)| &results.bars));
+    let systems = bars::systems(&groups);
+    let links: BTreeSet<&Name> = groups.iter().map(|group| &group.link).collect();
+    let names: Vec<_> = systems.iter().map(|system| cell(&system.text)).collect();
+    let mut text = String::new();
+    for link in links {
         text.push_str(&format!(
-            "| {} | {} | {} | {} | {} | {met} |\n",
-            cell(&bar.id),
-            cell(&bar.link),
-            cell(&bar.system),
-            quantity::number(bar.value),
-            quantity::number_or_none(bar.limit)
+            "**{}**\n\n| bar | limit | met | {} |\n| --- | ---: | --- |{}\n",
+            cell(&link.text),
+            names.join(" | "),
+            " ---: |".repeat(names.len())
         ));
+        for group in groups.iter().filter(|group| group.link == *link) {
+            let met = group
+                .met()
+                .map_or_else(String::new, |(met, of)| format!("{met} of {of}"));
+            let limit = group.limit().map_or_else(String::new, quantity::number);
+            let figures: Vec<_> = systems
+                .iter()
+                .map(|system| group.systems.get(system).map_or_else(String::new, Figures::text))
+                .collect();
+            text.push_str(&format!(
+                "| {} | {limit} | {met} | {} |\n",
+                cell(&group.id),
+                figures.join(" | ")
+            ));
+        }
+        text.push('\n');
     }
-    text.push('\n');
     text
 }
 

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
 use crate::{
+    bars::{self, BarGroup, Figures},
     chart::{Join, Line, LineChart, Palette, series_values},
     markup::{Cell, Column, Table, Tone},
     measurements::Name,
@@ -32,27 +33,12 @@ pub(super) fn render(context: &Context<'_>) -> String {
     html
 }
 
-/// The number that a bar's id begins with, then the id: `2 …` before `10 …`.
-fn bar_order(bar: &Bar) -> (u32, String, Name, Name) {
-    let digits: String = bar.id.chars().take_while(char::is_ascii_digit).collect();
-    (
-        digits.parse().unwrap_or(u32::MAX),
-        bar.id.clone(),
-        Name::link(&bar.link),
-        Name::system(&bar.system),
-    )
-}
-
 fn bar_table(bars: &[&Bar]) -> String {
     if bars.is_empty() {
         return String::new();
     }
-    let met = bars.iter().filter(|bar| bar.met == Some(true)).count();
-    let missed = bars.iter().filter(|bar| bar.met == Some(false)).count();
-    let open = bars.len() - met - missed;
-    let mut sorted = bars.to_vec();
-    sorted.sort_by_key(|bar| bar_order(bar));
-    let systems: BTreeSet<Name> = bars.iter().map(|bar| Name::system(&bar.system)).collect();
+    let groups = bars::groups(bars.iter().copied());
+    let systems = bars::systems(&groups);
     let mut columns = vec![("bar", Column::Words), ("link", Column::Words)];
     columns.extend(
         systems
@@ -61,50 +47,42 @@ fn bar_table(bars: &[&Bar]) -> String {
     );
     columns.extend([("limit", Column::Numbers), ("met", Column::Words)]);
     let mut table = Table::new("Bars of the transport", &columns);
-    for group in sorted.chunk_by(|left, right| left.id == right.id) {
-        let links: Vec<_> = group.chunk_by(|left, right| left.link == right.link).collect();
-        for (index, of_link) in links.iter().enumerate() {
+    for of_id in groups.chunk_by(|left, right| left.id == right.id) {
+        for (index, group) in of_id.iter().enumerate() {
             let mut cells = Vec::new();
             if index == 0 {
-                cells.push(Cell::HeadOf(links.len(), group[0].id.clone()));
+                cells.push(Cell::HeadOf(of_id.len(), group.id.clone()));
             }
-            cells.push(Cell::Text(of_link[0].link.clone()));
-            cells.extend(
-                systems
-                    .iter()
-                    .map(|system| Cell::Number(values(of_link, &system.text))),
-            );
-            let limit = of_link.iter().find_map(|bar| bar.limit);
-            cells.push(Cell::Number(quantity::number_or_none(limit)));
-            cells.push(Cell::Markup(verdict(of_link).to_owned()));
+            cells.push(Cell::Text(group.link.text.clone()));
+            cells.extend(systems.iter().map(|system| {
+                let figures = group.systems.get(system);
+                Cell::Number(figures.map_or_else(|| quantity::NONE.to_owned(), Figures::text))
+            }));
+            cells.push(Cell::Number(quantity::number_or_none(group.limit())));
+            cells.push(Cell::Markup(verdict(group)));
             table.row(if index == 0 { Tone::Group } else { Tone::Plain }, &cells);
         }
     }
+    let judged = |wanted: fn((usize, usize)) -> bool| {
+        let verdicts = groups.iter().filter_map(BarGroup::met);
+        verdicts.filter(|verdict| wanted(*verdict)).count()
+    };
+    let met = judged(|(met, of)| met == of);
+    let missed = judged(|(met, of)| met < of);
+    let open = groups.len() - met - missed;
     format!(
-        "<p>{met} met, {missed} missed, {open} without a limit.</p>{}",
+        "<p>{met} met, {missed} missed in one repetition at least, {open} without a limit.</p>{}",
         table.finish()
     )
 }
 
-/// A system's figures: one, or one of each file that has it.
-fn values(bars: &[&Bar], system: &str) -> String {
-    let of_system = bars.iter().filter(|bar| bar.system == system);
-    let figures: Vec<_> = of_system.map(|bar| quantity::number(bar.value)).collect();
-    if figures.is_empty() {
-        return quantity::NONE.to_owned();
-    }
-    figures.join(" / ")
-}
-
-/// What the systems with a limit make of it: all must meet it.
-fn verdict(bars: &[&Bar]) -> &'static str {
-    let judged: Vec<bool> = bars.iter().filter_map(|bar| bar.met).collect();
-    if judged.is_empty() {
-        "<span class=\"open\">no limit</span>"
-    } else if judged.iter().all(|met| *met) {
-        "<span class=\"good\">✓ met</span>"
-    } else {
-        "<span class=\"bad\">✗ missed</span>"
+/// How many repetitions met the limit.
+fn verdict(group: &BarGroup) -> String {
+    match group.met() {
+        None => "<span class=\"open\">no limit</span>".to_owned(),
+        Some((met, of)) if met == of => "<span class=\"good\">✓ met</span>".to_owned(),
+        Some((0, _)) => "<span class=\"bad\">✗ missed</span>".to_owned(),
+        Some((met, of)) => format!("<span class=\"bad\">✗ met {met} of {of}</span>"),
     }
 }
 
@@ -204,13 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_sort_by_their_number() {
-        let bar = |id: &str| Bar {
-            id: id.to_owned(),
-            ..Bar::default()
-        };
-        assert!(bar_order(&bar("2 trace")) < bar_order(&bar("10 priorities")));
-        assert!(bar_order(&bar("10 priorities")) < bar_order(&bar("unnumbered")));
+    fn quantities_lose_their_unit() {
         assert_eq!(quantity_of("goodput, bit/s"), "goodput");
         assert_eq!(quantity_of("goodput"), "goodput");
     }
