@@ -140,7 +140,7 @@ pub struct TransportArgs {
     /// A TOML file with links of your own
     #[arg(long, value_name = "FILE")]
     pub links_file: Option<PathBuf>,
-    /// What to run beside Longhaul: cubic, bbr, quinn
+    /// What to run beside Longhaul: cubic, bbr, quinn, quinn-tuned, quinn-bbr
     #[arg(long, value_delimiter = ',', default_value = "cubic,bbr,quinn")]
     pub against: Vec<String>,
     /// Experiments by the first words of their names, such as `bulk`, `bundle`, `outage of 5 s` [default: all that suit the link]
@@ -149,6 +149,12 @@ pub struct TransportArgs {
     /// Where the results go; an older file is replaced
     #[arg(long, value_name = "FILE")]
     pub json: PathBuf,
+    /// Repetitions of each experiment, each with draws of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// Leaves the curves out of the results
+    #[arg(long)]
+    pub no_series: bool,
     /// Seed of the links' draws
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -228,6 +234,9 @@ pub struct ReportArgs {
     /// The tables once more, as Markdown
     #[arg(long, value_name = "FILE.md")]
     pub markdown: Option<PathBuf>,
+    /// Throughput against queueing delay on recorded traces, as a drawing
+    #[arg(long, value_name = "FILE.svg")]
+    pub trace_plot: Option<PathBuf>,
 }
 
 /// `list`.

@@ -152,6 +152,9 @@ fn report(args: &cli::ReportArgs) -> Result<(), CommandError> {
     if let Some(path) = &args.markdown {
         write(path, &longhaul_report::markdown(&results))?;
     }
+    if let Some(path) = &args.trace_plot {
+        write(path, &longhaul_report::trace_plot(&results))?;
+    }
     say(&format!("report in {}", args.out.display()));
     Ok(())
 }

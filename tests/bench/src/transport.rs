@@ -48,7 +48,12 @@ pub async fn transport(args: &TransportArgs) -> Result<(), CommandError> {
                         let bars = link
                             .map(|link| bars(&link.definition(), &measured))
                             .unwrap_or_default();
-                        store.add_transport(bars, measured.series);
+                        let series = if args.no_series {
+                            Vec::new()
+                        } else {
+                            measured.series
+                        };
+                        store.add_transport(bars, series);
                     }
                     Err(Problem::Fatal(reason)) => {
                         stop = Some(CommandError::Worker(reason));
@@ -104,15 +109,18 @@ fn jobs(args: &TransportArgs) -> Result<Vec<(u32, TransportJob)>, CommandError> 
         let weight = run::transport_weight(link.rate_down(), args.jobs);
         let mut of_link = Vec::new();
         for experiment in chosen(&link, &args.experiment)? {
-            for system in &systems {
-                let seed = run::load_seed(args.seed, &experiment.to_string(), &link.name, 1);
-                let job = TransportJob {
-                    link: choice.clone(),
-                    system: *system,
-                    experiment,
-                    seed,
-                };
-                of_link.push((weight, job));
+            for run in 1..=args.runs {
+                let seed = run::load_seed(args.seed, &experiment.to_string(), &link.name, run);
+                let suited = systems.iter().filter(|system| experiment.suits(**system));
+                of_link.extend(suited.map(|system| {
+                    let job = TransportJob {
+                        link: choice.clone(),
+                        system: *system,
+                        experiment,
+                        seed,
+                    };
+                    (weight, job)
+                }));
             }
         }
         run::shuffle(&mut of_link, args.seed);

@@ -1,7 +1,9 @@
 //! The bars of the transport: which figures have a limit on which link.
+mod conditions;
+
 use std::time::Duration;
 
-use longhaul_netem::LinkDefinition;
+use longhaul_netem::{Capacity, LinkDefinition};
 use longhaul_report::Bar;
 use longhaul_types::ByteCount;
 
@@ -45,7 +47,9 @@ impl Bars<'_> {
         }
         let limit = match self.measured.system {
             System::Longhaul => limit,
-            System::Cubic | System::Bbr | System::Quinn => Limit::None,
+            System::Cubic | System::Bbr | System::Quinn | System::QuinnTuned | System::QuinnBbr => {
+                Limit::None
+            }
         };
         let (limit, met) = match limit {
             Limit::None => (None, None),
@@ -101,6 +105,23 @@ pub fn bars(link: &LinkDefinition, measured: &Measured) -> Vec<Bar> {
         }
         (Some(Outcome::Priority(priority)), Experiment::Priority { .. }) => {
             messages(&mut bars, link, priority);
+        }
+        (Some(Outcome::Bulk(bulk)), Experiment::Traced { offset, .. }) => {
+            conditions::trace(&mut bars, link, bulk, offset);
+        }
+        (Some(Outcome::Bulk(bulk)), Experiment::Reordered { .. }) => conditions::reordered(&mut bars, bulk),
+        (Some(Outcome::AddressChange(changed)), Experiment::AddressChange) => {
+            conditions::address_change(&mut bars, link, changed);
+        }
+        (Some(Outcome::WrongProfile(found)), Experiment::WrongProfile { told }) => {
+            conditions::wrong_profile(&mut bars, link, found, told);
+        }
+        (Some(Outcome::Idle(idle)), Experiment::Idle { length }) => conditions::idle(&mut bars, idle, length),
+        (Some(Outcome::Cancel(cancelled)), Experiment::Cancel) => {
+            conditions::cancel(&mut bars, link, cancelled);
+        }
+        (Some(Outcome::LostPacket(found)), Experiment::LostPacket { which, .. }) => {
+            conditions::lost_packet(&mut bars, link, found, which);
         }
         // Nothing was measured.
         (_, _) => {}
@@ -256,7 +277,11 @@ fn messages(bars: &mut Bars<'_>, link: &LinkDefinition, priority: &Priority) {
     let own = ByteCount::new(REQUEST as u64 + HEADERS) / link.rate_up()
         + ByteCount::new(MESSAGE + 2 * HEADERS) / link.rate_down();
     let limit = link.rtt() + own + target * 2 + WAKING;
-    let limit = Limit::AtMost(limit.as_secs_f64());
+    let limit = match link.hop.down.capacity {
+        Capacity::Rate(_) => Limit::AtMost(limit.as_secs_f64()),
+        // There the target follows the rate's changes, and is not known from outside.
+        Capacity::Trace(_) => Limit::None,
+    };
     bars.add("10 message alone, median (s)", priority.alone_s, Limit::None);
     bars.add("10 message beside bulk, median (s)", priority.p50_s, Limit::None);
     bars.add("10 message beside bulk, p95 (s)", priority.p95_s, limit);
@@ -337,5 +362,35 @@ mod tests {
             let bar = bars.iter().find(|bar| bar.id.contains("share of the first"));
             assert_eq!(bar.and_then(|bar| bar.met), Some(met));
         }
+    }
+
+    #[test]
+    fn traces_have_limits_at_their_beginning_only() {
+        let traced = |name: &str, offset: u64| {
+            let experiment = Experiment::Traced {
+                length: Duration::from_secs(60),
+                offset: Duration::from_secs(offset),
+            };
+            let found = Bulk {
+                utilisation: 0.85,
+                queue_p95_s: 0.6,
+                ..Bulk::default()
+            };
+            let measured = measured(System::Longhaul, name, experiment, Outcome::Bulk(found));
+            let link = LinkDefinition {
+                name: name.to_owned(),
+                ..link("umts-384")
+            };
+            let bars = bars(&link, &measured);
+            let met = |what: &str| {
+                bars.iter()
+                    .find(|bar| bar.id.ends_with(what))
+                    .and_then(|bar| bar.met)
+            };
+            (met("utilisation"), met("queue p95 (s)"))
+        };
+        assert_eq!(traced("TMobile-UMTS-driving", 0), (Some(true), Some(false)));
+        assert_eq!(traced("TMobile-UMTS-driving", 150), (None, None));
+        assert_eq!(traced("Verizon-EVDO-driving", 0), (Some(true), Some(true)));
     }
 }

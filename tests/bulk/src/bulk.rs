@@ -88,6 +88,17 @@ pub(crate) fn curves(
     interval: Duration,
 ) -> [Series; 2] {
     let samples = stage.hop().take_samples();
+    curves_of(stage, &samples, progress, start, interval)
+}
+
+/// The same of samples that were taken.
+pub(crate) fn curves_of(
+    stage: &Stage<'_>,
+    samples: &[LinkSample],
+    progress: &Progress,
+    start: Timestamp,
+    interval: Duration,
+) -> [Series; 2] {
     let samples: Vec<&LinkSample> = samples.iter().filter(|sample| sample.at >= start).collect();
     let since = |at: Timestamp| (at - start).as_secs_f64();
     let queue = samples.iter().map(|sample| SeriesPoint {
@@ -116,6 +127,7 @@ pub(crate) fn curves(
     ]
 }
 
-fn delay_of(stage: &Stage<'_>, queued: ByteCount) -> f64 {
+/// What a queue of this length takes at the link's mean rate.
+pub(crate) fn delay_of(stage: &Stage<'_>, queued: ByteCount) -> f64 {
     (queued / stage.link.rate_down()).as_secs_f64()
 }

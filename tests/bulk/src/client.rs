@@ -16,6 +16,7 @@ use crate::{
     progress::Progress,
     quic::QuicClient,
     server::{Access, Credentials},
+    system::QuicSetting,
     tcp::TcpClient,
 };
 
@@ -51,7 +52,9 @@ impl Client {
         let half = match &access.credentials {
             Credentials::None => Half::Tcp(TcpClient::new(access.address)),
             Credentials::Certificate(certificate) => {
-                let prepare = QuicClient::prepare(access.address, certificate);
+                let setting = access.system.quic().unwrap_or(QuicSetting::Defaults);
+                let rtt = profile.map(|profile| profile.rtt);
+                let prepare = QuicClient::prepare(access.address, certificate, setting, rtt);
                 Half::Quic(limited(prepare, "the first QUIC connection").await?)
             }
             Credentials::Enrolment(enrolment) => Half::Longhaul(Box::new(LonghaulClient::prepare(

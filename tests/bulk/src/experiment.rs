@@ -1,14 +1,26 @@
 //! What is measured on a link.
 use std::{fmt, time::Duration};
 
-use longhaul_netem::{HopConfig, LinkDefinition, Loss, Outage, OutageSchedule, Probability, WhileOut};
-use longhaul_types::{BitRate, ByteCount, Timestamp};
+use longhaul_netem::{
+    AddressChanges, Capacity, HopConfig, LinkDefinition, Loss, Outage, OutageSchedule, Probability,
+    Reordering, WhileOut,
+};
+use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// When a scripted outage begins, since the world's start: every system has a connection and has filled the link by then.
-pub(crate) const OUTAGE_AT: Timestamp = Timestamp::from_nanos(20_000_000_000);
+use crate::system::System;
+
+/// When a scripted outage begins or the address changes, since the world's start: every system has a connection and has filled the link by
+/// then.
+pub(crate) const DISTURBED_AT: Timestamp = Timestamp::from_nanos(20_000_000_000);
 /// The smallest buffer that an experiment sets: four packets of Ethernet's size.
 const LEAST_BUFFER: ByteCount = ByteCount::new(6000);
+/// A queue that no sender fills: the kernel's largest receive window is a hundredth of it.
+const ENDLESS_BUFFER: ByteCount = ByteCount::new(1 << 30);
+/// An Ethernet packet.
+const FULL_PACKET: ByteCount = ByteCount::new(1500);
+/// How much longer a packet takes that is overtaken; two packet times where these are longer.
+const REORDERED_BY: Duration = Duration::from_millis(20);
 
 /// An experiment. Each one wants a fresh world, whose hop is [`Experiment::hop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +59,73 @@ pub enum Experiment {
         /// How long messages are sent.
         length: Duration,
     },
+    /// A download over a part of a recorded trace, with a queue that never drops.
+    Traced {
+        /// How long it is watched.
+        length: Duration,
+        /// Where in the trace it begins.
+        offset: Duration,
+    },
+    /// A download over a link on which 2 % of the packets are overtaken by up to ten others.
+    Reordered {
+        /// How long it is watched.
+        length: Duration,
+    },
+    /// A download, in the middle of which the client's address changes.
+    AddressChange,
+    /// A download by a client that was told wrong rates. Only for systems that are told any.
+    WrongProfile {
+        /// What it was told.
+        told: Told,
+    },
+    /// An open session that nobody uses.
+    Idle {
+        /// For how long.
+        length: Duration,
+    },
+    /// Downloads that are given up in the middle.
+    Cancel,
+    /// Messages of which one packet is lost, beside ones of which none is.
+    LostPacket {
+        /// Which one.
+        which: LostPacket,
+        /// Pairs of messages, each of one that loses a packet and one that does not.
+        pairs: u16,
+    },
+}
+
+/// What a client is told of the link's rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// Ten times what they are.
+    TooFast,
+    /// A tenth of what they are.
+    TooSlow,
+}
+
+impl Told {
+    pub(crate) fn of(self, link: LinkProfile) -> LinkProfile {
+        let scaled = |rate: BitRate| match self {
+            Self::TooFast => BitRate::bps(rate.as_bps().saturating_mul(10)),
+            Self::TooSlow => BitRate::bps(rate.as_bps() / 10),
+        };
+        LinkProfile {
+            down: scaled(link.down),
+            up: scaled(link.up),
+            rtt: link.rtt,
+        }
+    }
+}
+
+/// The packet that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LostPacket {
+    /// The last one of a response of several.
+    Tail,
+    /// The only one of a request.
+    Request,
 }
 
 /// What there is before a response is asked for.
@@ -117,6 +196,23 @@ impl fmt::Display for Experiment {
                 write!(f, "{rival} of {} s{buffer}", length.as_secs())
             }
             Self::Priority { length } => write!(f, "messages beside a bulk of {} s", length.as_secs()),
+            Self::Traced { length, offset } => {
+                write!(f, "trace from {} s, {} s", offset.as_secs(), length.as_secs())
+            }
+            Self::Reordered { length } => write!(f, "reordered bulk of {} s", length.as_secs()),
+            Self::AddressChange => f.write_str("address change"),
+            Self::WrongProfile { told: Told::TooFast } => f.write_str("profile ten times too fast"),
+            Self::WrongProfile { told: Told::TooSlow } => f.write_str("profile ten times too slow"),
+            Self::Idle { length } => write!(f, "idle session of {} s", length.as_secs()),
+            Self::Cancel => f.write_str("cancelled bulk"),
+            Self::LostPacket {
+                which: LostPacket::Tail,
+                ..
+            } => f.write_str("lost tail"),
+            Self::LostPacket {
+                which: LostPacket::Request,
+                ..
+            } => f.write_str("lost request"),
         }
     }
 }
@@ -135,7 +231,7 @@ impl Experiment {
             }
             Self::Outage { length } => {
                 let outage = Outage {
-                    start: OUTAGE_AT,
+                    start: DISTURBED_AT,
                     length: length.max(Duration::from_millis(1)),
                     behaviour: WhileOut::Hold,
                 };
@@ -148,14 +244,50 @@ impl Experiment {
                 buffer: Buffer::Bdp(count),
                 ..
             } => hop.down.queue = bdp(link, count).max(LEAST_BUFFER),
+            Self::Traced { offset, .. } => {
+                for direction in [&mut hop.down, &mut hop.up] {
+                    direction.queue = ENDLESS_BUFFER;
+                    if let Capacity::Trace(trace) = &direction.capacity {
+                        direction.capacity = Capacity::Trace(trace.clone().starting_at(offset));
+                    }
+                }
+            }
+            Self::Reordered { .. } => {
+                let reordering = Reordering {
+                    share: Probability::per_mille(20),
+                    extra_delay: REORDERED_BY.max((FULL_PACKET / link.rate_down()) * 2),
+                    max_distance: 10,
+                };
+                hop.down.reordering = Some(reordering);
+                hop.up.reordering = Some(reordering);
+            }
+            Self::AddressChange => hop.address_changes = AddressChanges::at([DISTURBED_AT]),
             Self::TwoFlows {
                 buffer: Buffer::Profile,
                 ..
             }
             | Self::Bundle { .. }
-            | Self::Priority { .. } => {}
+            | Self::Priority { .. }
+            | Self::WrongProfile { .. }
+            | Self::Idle { .. }
+            | Self::Cancel
+            | Self::LostPacket { .. } => {}
         }
         hop
+    }
+
+    /// Whether it says anything of this system.
+    pub const fn suits(&self, system: System) -> bool {
+        self.told().is_none() || matches!(system, System::Longhaul)
+    }
+
+    /// What clients are told of the link if it is not the truth.
+    pub(crate) const fn told(&self) -> Option<Told> {
+        if let Self::WrongProfile { told } = self {
+            Some(*told)
+        } else {
+            None
+        }
     }
 
     /// A time by which it is over on this link whatever the system does; a worker that is still busy then hangs.
@@ -167,6 +299,11 @@ impl Experiment {
                 Self::Bundle { bytes, .. } => bundle_limit(link, bytes),
                 Self::Outage { length } => length + crate::outage::PATIENCE * 2,
                 Self::Priority { length } => length + crate::priority::PATIENCE * 2,
+                Self::Traced { length, .. } | Self::Reordered { length } | Self::Idle { length } => length,
+                Self::AddressChange => crate::address::PATIENCE * 2,
+                Self::WrongProfile { .. } => crate::profile::LENGTH * 2,
+                Self::Cancel => Duration::from_secs(120),
+                Self::LostPacket { .. } => crate::lost_packet::LIMIT,
             }
     }
 }
@@ -181,54 +318,10 @@ fn bdp(link: &LinkDefinition, count: u8) -> ByteCount {
     ByteCount::new(one.bytes().saturating_mul(u64::from(count)))
 }
 
-/// The experiments of this link: what the bars of the transport name, and what they are compared with. About ten minutes a system on
-/// a slow link, run one after the other; they may run side by side.
-pub fn experiments_for(link: &LinkDefinition) -> Vec<Experiment> {
-    // A minute there moves hundreds of megabytes through the emulator, and says no more than a quarter of one.
-    let fast = link.rate_down() > BitRate::kbps(20_000);
-    let bulk = Duration::from_secs(if fast { 15 } else { 60 });
-    let mut experiments = vec![Experiment::Bulk {
-        length: bulk,
-        loss_per_mille: 0,
-    }];
-    let losses: &[u16] = match link.name.as_str() {
-        "umts-384" | "lte" => &[50, 100],
-        "geo-sat" => &[10, 50, 100],
-        _ => &[],
-    };
-    experiments.extend(losses.iter().map(|&loss_per_mille| Experiment::Bulk {
-        length: bulk,
-        loss_per_mille,
-    }));
-    experiments.extend([20_000, 60_000, 300_000].map(|bytes| Experiment::Bundle {
-        bytes,
-        session: SessionBefore::Open,
-    }));
-    experiments.push(Experiment::Bundle {
-        bytes: 60_000,
-        session: SessionBefore::None,
-    });
-    let outages: &[u64] = if fast { &[5] } else { &[5, 20, 40] };
-    experiments.extend(outages.iter().map(|&seconds| Experiment::Outage {
-        length: Duration::from_secs(seconds),
-    }));
-    let two_flows = |rival, buffer| Experiment::TwoFlows {
-        rival,
-        buffer,
-        length: Duration::from_secs(if fast { 40 } else { 120 }),
-    };
-    experiments.push(two_flows(Rival::Same, Buffer::Profile));
-    if link.rate_down() > BitRate::kbps(100) {
-        experiments.push(two_flows(Rival::Cubic, Buffer::Bdp(1)));
-        experiments.push(two_flows(Rival::Cubic, Buffer::Bdp(4)));
-    }
-    experiments.push(Experiment::Priority { length: bulk });
-    experiments
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments_for;
 
     #[test]
     fn experiments_cross_a_pipe_as_json() -> Result<(), serde_json::Error> {

@@ -28,20 +28,26 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod address;
 mod bars;
 mod bulk;
 mod bundle;
+mod cancel;
 mod client;
 mod error;
 mod exchange;
 mod experiment;
 mod flows;
+mod idle;
 mod kernel;
 mod longhaul;
+mod lost_packet;
 mod measure;
 mod measured;
 mod outage;
+mod plan;
 mod priority;
+mod profile;
 mod progress;
 mod quic;
 mod server;
@@ -53,9 +59,13 @@ pub use bars::bars;
 pub use client::Client;
 pub use error::{ServeError, TransferError};
 pub use exchange::{Length, Order, REQUEST, WrongBytes};
-pub use experiment::{Buffer, Experiment, Rival, SessionBefore, experiments_for};
+pub use experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, Told};
 pub use measure::{BulkError, measure};
-pub use measured::{Bulk, Bundle, Cpu, Measured, OutageEnd, Outcome, Priority, TwoFlows};
+pub use measured::{
+    AddressChanged, Bulk, Bundle, Cancelled, Cpu, Idle, LostPackets, Measured, OutageEnd, Outcome, Priority,
+    TwoFlows, WrongProfile,
+};
+pub use plan::experiments_for;
 pub use progress::{Arrival, Progress};
 pub use server::{Access, SenderCounters, Server};
 pub use system::{System, UnknownSystem};

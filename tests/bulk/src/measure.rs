@@ -7,12 +7,12 @@ use longhaul_types::Timestamp;
 use longhaul_world::World;
 
 use crate::{
-    bulk, bundle,
+    address, bulk, bundle, cancel,
     error::{ServeError, TransferError},
     experiment::Experiment,
-    flows,
+    flows, idle, lost_packet,
     measured::{Cpu, Measured, Outcome},
-    outage, priority,
+    outage, priority, profile,
     stage::Stage,
     system::System,
 };
@@ -57,7 +57,12 @@ pub async fn measure(
     if age > FRESH {
         return Err(BulkError::OldWorld(age - Timestamp::ZERO));
     }
-    let stage = Stage::set(world, link, system).await?;
+    // The link as this experiment has it: a trace may begin elsewhere.
+    let shaped = LinkDefinition {
+        name: link.name.clone(),
+        hop: experiment.hop(link),
+    };
+    let stage = Stage::set(world, &shaped, system, experiment.told()).await?;
     let mut series = Vec::new();
     let mut errors = Vec::new();
     let before = stage.cpu();
@@ -105,10 +110,17 @@ async fn run(
     errors: &mut Vec<String>,
 ) -> Result<Outcome, BulkError> {
     Ok(match experiment {
-        Experiment::Bulk { length, .. } => bulk::run(stage, length, series).await?,
+        Experiment::Bulk { length, .. }
+        | Experiment::Traced { length, .. }
+        | Experiment::Reordered { length } => bulk::run(stage, length, series).await?,
         Experiment::Bundle { bytes, session } => bundle::run(stage, bytes, session).await?,
         Experiment::Outage { length } => outage::run(stage, length, series, errors).await?,
         Experiment::TwoFlows { rival, length, .. } => flows::run(stage, rival, length, series).await?,
         Experiment::Priority { length } => priority::run(stage, length).await?,
+        Experiment::AddressChange => address::run(stage, series, errors).await?,
+        Experiment::WrongProfile { .. } => profile::run(stage, series).await?,
+        Experiment::Idle { length } => idle::run(stage, length, errors).await?,
+        Experiment::Cancel => cancel::run(stage).await?,
+        Experiment::LostPacket { which, pairs } => lost_packet::run(stage, which, pairs).await?,
     })
 }

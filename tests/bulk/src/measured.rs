@@ -43,7 +43,7 @@ pub struct Cpu {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Of [`Experiment::Bulk`].
+    /// Of [`Experiment::Bulk`], [`Experiment::Traced`] and [`Experiment::Reordered`].
     Bulk(Bulk),
     /// Of [`Experiment::Bundle`].
     Bundle(Bundle),
@@ -53,6 +53,16 @@ pub enum Outcome {
     TwoFlows(TwoFlows),
     /// Of [`Experiment::Priority`].
     Priority(Priority),
+    /// Of [`Experiment::AddressChange`].
+    AddressChange(AddressChanged),
+    /// Of [`Experiment::WrongProfile`].
+    WrongProfile(WrongProfile),
+    /// Of [`Experiment::Idle`].
+    Idle(Idle),
+    /// Of [`Experiment::Cancel`].
+    Cancel(Cancelled),
+    /// Of [`Experiment::LostPacket`].
+    LostPacket(LostPackets),
 }
 
 /// A download that fills the link, behind its first two round trips.
@@ -144,6 +154,65 @@ pub struct Priority {
     pub utilisation: f64,
 }
 
+/// A download during which the client's address changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AddressChanged {
+    /// The longest time without new bytes for the application that began within five seconds of the change; none if nothing came again.
+    pub pause_s: Option<f64>,
+    /// Rate in the five seconds from two seconds (or three round trips) after the change, over that in the five seconds before.
+    pub regained: Option<f64>,
+    /// Connections that did not survive.
+    pub connections_lost: u64,
+}
+
+/// A download by a client that was told wrong rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WrongProfile {
+    /// From the request to when what was sent too early can have left: three round trips, and the time that the lesser of ten
+    /// bandwidth-delay products and the queue takes.
+    pub settled_s: f64,
+    /// 95th percentile of the queueing delay from then on, over time, half a minute.
+    pub queue_p95_s: f64,
+    /// Share of packets lost from five round trips on.
+    pub lost: f64,
+    /// From the request to the first round trip (at least half a second, and four packet times) in which nine tenths of the capacity were
+    /// used; none if there was none.
+    pub reached_s: Option<f64>,
+}
+
+/// A session that nobody used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Idle {
+    /// Packets from the client.
+    pub packets_up: u64,
+    /// Packets to the client.
+    pub packets_down: u64,
+    /// Time that a message of 2 kB took afterwards; none if the connection was dead.
+    pub message_s: Option<f64>,
+}
+
+/// Downloads that were given up, medians.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cancelled {
+    /// From giving up to the last data that the server handed to the link.
+    pub stopped_s: f64,
+    /// Bytes that it handed to the link in that time.
+    pub wasted_bytes: u64,
+}
+
+/// Messages of which a packet was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LostPackets {
+    /// Median time of a message of which none was.
+    pub alone_s: f64,
+    /// How much longer than the message before it one took of which a packet was lost, median.
+    pub extra_p50_s: f64,
+    /// The same, 95th percentile (nearest rank).
+    pub extra_p95_s: f64,
+    /// Messages that lost a packet.
+    pub messages: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -164,6 +233,11 @@ mod tests {
             Outcome::Outage(OutageEnd::default()),
             Outcome::TwoFlows(TwoFlows::default()),
             Outcome::Priority(Priority::default()),
+            Outcome::AddressChange(AddressChanged::default()),
+            Outcome::WrongProfile(WrongProfile::default()),
+            Outcome::Idle(Idle::default()),
+            Outcome::Cancel(Cancelled::default()),
+            Outcome::LostPacket(LostPackets::default()),
         ];
         for outcome in outcomes {
             let measured = Measured {

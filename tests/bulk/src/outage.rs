@@ -8,7 +8,7 @@ use crate::{
     bulk::curves,
     error::TransferError,
     exchange::Order,
-    experiment::OUTAGE_AT,
+    experiment::DISTURBED_AT,
     measured::{OutageEnd, Outcome},
     progress::Progress,
     stage::{Stage, float},
@@ -41,9 +41,9 @@ pub(crate) async fn run(
     stage.hop().start_sampling(INTERVAL);
     let start = stage.hop().now();
     let download = stage.start(&client, Order::endless());
-    stage.until(OUTAGE_AT).await;
+    stage.until(DISTURBED_AT).await;
     let counters = stage.server.counters();
-    let restored = OUTAGE_AT + length;
+    let restored = DISTURBED_AT + length;
     let offered = watch_offered(stage, restored).await;
     let settled = restored + Duration::from_secs(2).max(stage.link.rtt() * 3);
     stage.until(settled + RATE_OVER).await;
@@ -53,12 +53,12 @@ pub(crate) async fn run(
         download.progress.received_between(from, to)
     };
     let before_outage = rate(Timestamp::from_nanos(
-        OUTAGE_AT.as_nanos() - u64::try_from(RATE_OVER.as_nanos()).unwrap_or(0),
+        DISTURBED_AT.as_nanos() - u64::try_from(RATE_OVER.as_nanos()).unwrap_or(0),
     ));
     let after_outage = rate(settled);
     let noticed = [stage.server.stalls(), client.stalls()]
-        .map(|stalls| first_from(&stalls, stage.instant(OUTAGE_AT)).map(|at| stage.stamp(at)));
-    let silent = OUTAGE_AT + stage.link.rtt() * 3 + Duration::from_secs(1);
+        .map(|stalls| first_from(&stalls, stage.instant(DISTURBED_AT)).map(|at| stage.stamp(at)));
+    let silent = DISTURBED_AT + stage.link.rtt() * 3 + Duration::from_secs(1);
     let known = noticed.iter().flatten().max().copied().unwrap_or(silent);
     let (probes_down, probes_up) = sent_since(&offered, known);
     let dropped = stage.hop().snapshot().down.dropped_total().bytes.bytes();
@@ -73,7 +73,7 @@ pub(crate) async fn run(
     Ok(Outcome::Outage(OutageEnd {
         first_byte_s: first_byte.map(|at| (at - restored).as_secs_f64()),
         regained: (before_outage > 0).then(|| float(after_outage) / float(before_outage)),
-        detected_s: noticed[0].map(|at| (at - OUTAGE_AT).as_secs_f64()),
+        detected_s: noticed[0].map(|at| (at - DISTURBED_AT).as_secs_f64()),
         srtt_s: counters.srtt.map(|srtt| srtt.as_secs_f64()),
         probes_down,
         probes_up,

@@ -58,7 +58,7 @@ pub(crate) async fn run(stage: &Stage<'_>, length: Duration) -> Result<Outcome, 
 }
 
 /// From asking to the last byte.
-async fn message(stage: &Stage<'_>, client: &Client) -> Result<f64, TransferError> {
+pub(crate) async fn message(stage: &Stage<'_>, client: &Client) -> Result<f64, TransferError> {
     let progress = stage.fetch(client, Order::urgent(MESSAGE), PATIENCE).await?;
     let ended = progress.last().map(|last| last.at);
     let took = progress.asked().zip(ended).map(|(asked, ended)| ended - asked);
@@ -66,7 +66,7 @@ async fn message(stage: &Stage<'_>, client: &Client) -> Result<f64, TransferErro
 }
 
 /// Nearest rank; zero of nothing.
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }

@@ -123,6 +123,19 @@ impl Progress {
         self.received_by(to).saturating_sub(self.received_by(from))
     }
 
+    /// The longest time without an arrival that began between two times and has ended: from an arrival to the next one.
+    pub fn longest_pause(&self, from: Instant, to: Instant) -> Option<Duration> {
+        self.with(|log| {
+            let first = log.arrivals.partition_point(|arrival| arrival.at < from);
+            // The pause may have begun with the arrival before.
+            let pairs = log.arrivals.get(first.saturating_sub(1)..)?.windows(2);
+            pairs
+                .take_while(|pair| pair[0].at < to)
+                .map(|pair| pair[1].at - pair[0].at)
+                .max()
+        })
+    }
+
     /// When the first bytes at or after `at` arrived.
     pub fn next_arrival(&self, at: Instant) -> Option<Instant> {
         self.with(|log| {
@@ -150,6 +163,10 @@ mod tests {
         assert_eq!(progress.received_between(at(10), at(40)), 250);
         assert_eq!(progress.next_arrival(at(11)), Some(at(30)));
         assert_eq!(progress.next_arrival(at(31)), None);
+        let pause = |from, to| progress.longest_pause(at(from), at(to));
+        assert_eq!(pause(12, 20), Some(Duration::from_millis(20)));
+        assert_eq!(pause(30, 40), Some(Duration::from_millis(20)));
+        assert_eq!(pause(31, 40), None);
         assert_eq!(progress.last().map(|arrival| arrival.total), Some(400));
     }
 

@@ -2,10 +2,13 @@
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use quinn::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
+use quinn::{
+    ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
+    congestion::BbrConfig,
+};
 use rustls::RootCertStore;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::task::JoinSet;
@@ -14,6 +17,7 @@ use crate::{
     error::{ServeError, TransferError},
     exchange::{Body, Checker, Length, REQUEST, Request},
     progress::Progress,
+    system::{QuicCongestion, QuicSetting},
 };
 
 /// Name in the throw-away certificate.
@@ -26,12 +30,43 @@ const MOST_CONNECTIONS: usize = 64;
 /// Connections that a server accepted.
 pub(crate) type Connections = Arc<Mutex<Vec<Connection>>>;
 
+/// Windows for long links: eight times what is under way on the longest of the profiles.
+const WINDOW: u32 = 16 * 1024 * 1024;
+/// Without a sign of life for this long a connection for long links is given up, in milliseconds.
+const PATIENCE_MS: u32 = 180_000;
+const KEEP_ALIVE: Duration = Duration::from_secs(25);
+
+/// What both ends are told.
+fn transport(setting: QuicSetting, rtt: Option<Duration>) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    if let QuicSetting::LongLinks(congestion) = setting {
+        config
+            .stream_receive_window(VarInt::from_u32(WINDOW))
+            .receive_window(VarInt::from_u32(WINDOW))
+            .send_window(u64::from(WINDOW))
+            .max_idle_timeout(Some(VarInt::from_u32(PATIENCE_MS).into()))
+            .keep_alive_interval(Some(KEEP_ALIVE));
+        if let Some(rtt) = rtt {
+            config.initial_rtt(rtt);
+        }
+        if congestion == QuicCongestion::Bbr {
+            config.congestion_controller_factory(Arc::new(BbrConfig::default()));
+        }
+    }
+    Arc::new(config)
+}
+
 /// Listens with a certificate made for this run.
-pub(crate) fn listen(address: SocketAddr) -> Result<(Endpoint, CertificateDer<'static>), ServeError> {
+pub(crate) fn listen(
+    address: SocketAddr,
+    setting: QuicSetting,
+    rtt: Option<Duration>,
+) -> Result<(Endpoint, CertificateDer<'static>), ServeError> {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
     let certificate = made.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let config = ServerConfig::with_single_cert(vec![certificate.clone()], key)?;
+    let mut config = ServerConfig::with_single_cert(vec![certificate.clone()], key)?;
+    config.transport_config(transport(setting, rtt));
     let endpoint =
         Endpoint::server(config, address).map_err(|source| ServeError::Socket { address, source })?;
     Ok((endpoint, certificate))
@@ -102,6 +137,8 @@ impl QuicClient {
     pub(crate) async fn prepare(
         server: SocketAddr,
         certificate: &CertificateDer<'static>,
+        setting: QuicSetting,
+        rtt: Option<Duration>,
     ) -> Result<Self, TransferError> {
         let local: SocketAddr = match server {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -110,8 +147,9 @@ impl QuicClient {
         let mut endpoint = Endpoint::client(local).map_err(TransferError::socket("opening a UDP socket"))?;
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone())?;
-        let config = ClientConfig::with_root_certificates(Arc::new(roots))
+        let mut config = ClientConfig::with_root_certificates(Arc::new(roots))
             .map_err(|error| TransferError::Quic(error.to_string()))?;
+        config.transport_config(transport(setting, rtt));
         endpoint.set_default_client_config(config);
         let client = Self {
             endpoint,

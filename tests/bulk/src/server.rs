@@ -116,8 +116,9 @@ impl Server {
                 task,
             ));
         }
-        if system == System::Quinn {
-            let (endpoint, certificate) = quic::listen(listen)?;
+        if let Some(setting) = system.quic() {
+            let rtt = profile.map(|profile| profile.rtt);
+            let (endpoint, certificate) = quic::listen(listen, setting, rtt)?;
             let address = endpoint.local_addr().map_err(socket)?;
             let connections = Connections::default();
             let task = tokio::spawn(quic::serve(endpoint, connections.clone()));

@@ -13,6 +13,7 @@ use crate::{
     client::Client,
     error::{ServeError, TransferError},
     exchange::Order,
+    experiment::Told,
     kernel::{TcpSegments, tcp_segments, thread_cpu},
     measured::Cpu,
     progress::Progress,
@@ -29,6 +30,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) link: &'a LinkDefinition,
     pub(crate) system: System,
     pub(crate) server: Server,
+    /// What clients are told of the link.
+    profile: Option<LinkProfile>,
     /// The same moment on the clock of this process and on the world's.
     epoch: (Instant, Timestamp),
 }
@@ -44,13 +47,19 @@ impl<'a> Stage<'a> {
         world: &'a World,
         link: &'a LinkDefinition,
         system: System,
+        told: Option<Told>,
     ) -> Result<Self, ServeError> {
+        let profile = profile_of(link);
         let server = serve(world, link, system).await?;
         Ok(Self {
             world,
             link,
             system,
             server,
+            profile: match (profile, told) {
+                (Some(profile), Some(told)) => Some(told.of(profile)),
+                (profile, _) => profile,
+            },
             epoch: (Instant::now(), world.hop().now()),
         })
     }
@@ -64,9 +73,10 @@ impl<'a> Stage<'a> {
         self.client_of(self.server.access(), number).await
     }
 
-    /// A client of any server in the gateway. Systems that take a link profile are told this link's, as the agent is.
+    /// A client of any server in the gateway. Systems that take a link profile are told this link's, as the agent
+    /// is, or what the experiment has them told.
     pub(crate) async fn client_of(&self, access: Access, number: usize) -> Result<Client, TransferError> {
-        let profile = profile_of(self.link);
+        let profile = self.profile;
         let prepare = move || async move { Client::prepare(&access, number, profile).await };
         self.world.client().run(prepare).await
     }

@@ -15,16 +15,47 @@ pub enum System {
     Bbr,
     /// QUIC by the quinn library with its defaults, of which one is CUBIC.
     Quinn,
+    /// The same, set up for links like these: windows of 16 MB, the link's round-trip time, three minutes without a sign of life, keep-alives.
+    #[serde(rename = "quinn-tuned")]
+    QuinnTuned,
+    /// As [`System::QuinnTuned`], with quinn's own BBR, which its authors call experimental.
+    #[serde(rename = "quinn-bbr")]
+    QuinnBbr,
+}
+
+/// How quinn is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuicSetting {
+    /// As it comes.
+    Defaults,
+    /// For slow and long links.
+    LongLinks(QuicCongestion),
+}
+
+/// Which of quinn's controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuicCongestion {
+    /// Its default.
+    Cubic,
+    /// Its experiment.
+    Bbr,
 }
 
 /// A name that is no system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a transport; known are: longhaul, cubic, bbr, quinn")]
+#[error("`{0}` is not a transport; known are: longhaul, cubic, bbr, quinn, quinn-tuned, quinn-bbr")]
 pub struct UnknownSystem(String);
 
 impl System {
     /// All systems, Longhaul first.
-    pub const ALL: [Self; 4] = [Self::Longhaul, Self::Cubic, Self::Bbr, Self::Quinn];
+    pub const ALL: [Self; 6] = [
+        Self::Longhaul,
+        Self::Cubic,
+        Self::Bbr,
+        Self::Quinn,
+        Self::QuinnTuned,
+        Self::QuinnBbr,
+    ];
 
     /// The name in options and results.
     pub const fn name(self) -> &'static str {
@@ -33,6 +64,8 @@ impl System {
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
             Self::Quinn => "quinn",
+            Self::QuinnTuned => "quinn-tuned",
+            Self::QuinnBbr => "quinn-bbr",
         }
     }
 
@@ -43,6 +76,12 @@ impl System {
             Self::Cubic => "kernel TCP, cubic",
             Self::Bbr => "kernel TCP, bbr",
             Self::Quinn => "quinn 0.11 (QUIC), cubic, defaults, 0-RTT where a session is not open",
+            Self::QuinnTuned => {
+                "quinn 0.11 (QUIC), cubic, windows of 16 MB, the link's round-trip time, idle for 180 s"
+            }
+            Self::QuinnBbr => {
+                "quinn 0.11 (QUIC), its own BBR, windows of 16 MB, the link's round-trip time, idle for 180 s"
+            }
         }
     }
 
@@ -51,7 +90,17 @@ impl System {
         match self {
             Self::Cubic => Some("cubic"),
             Self::Bbr => Some("bbr"),
-            Self::Longhaul | Self::Quinn => None,
+            Self::Longhaul | Self::Quinn | Self::QuinnTuned | Self::QuinnBbr => None,
+        }
+    }
+
+    /// How quinn is set up; `None` where it is not quinn.
+    pub(crate) const fn quic(self) -> Option<QuicSetting> {
+        match self {
+            Self::Quinn => Some(QuicSetting::Defaults),
+            Self::QuinnTuned => Some(QuicSetting::LongLinks(QuicCongestion::Cubic)),
+            Self::QuinnBbr => Some(QuicSetting::LongLinks(QuicCongestion::Bbr)),
+            Self::Longhaul | Self::Cubic | Self::Bbr => None,
         }
     }
 }

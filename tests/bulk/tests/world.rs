@@ -1,7 +1,9 @@
 //! Experiments on real packets of the kernel, over an emulated UMTS link.
 use std::time::Duration;
 
-use longhaul_bulk::{Experiment, Measured, Outcome, SessionBefore, System, bars, measure};
+use longhaul_bulk::{
+    Experiment, LostPacket, Measured, Outcome, SessionBefore, System, bars, experiments_for, measure,
+};
 use longhaul_netem::LinkDefinition;
 use longhaul_world::{World, WorldConfig, WorldError};
 
@@ -117,4 +119,64 @@ async fn outage_is_seen_and_outlasted() {
     assert_eq!(outage.connections_lost, 0, "{:?}", measured.errors);
     assert!(outage.first_byte_s.is_some_and(|late| late < 5.0), "{outage:?}");
     assert!(outage.regained.is_some_and(|share| share > 0.5), "{outage:?}");
+}
+
+#[tokio::test]
+async fn a_lost_tail_is_sent_again() {
+    let link = link("lte");
+    let experiment = Experiment::LostPacket {
+        which: LostPacket::Tail,
+        pairs: 4,
+    };
+    let Some(measured) = measured(&link, System::Longhaul, experiment).await else {
+        return;
+    };
+    let Some(Outcome::LostPacket(lost)) = &measured.outcome else {
+        panic!("no figures: {:?}", measured.errors)
+    };
+    assert_eq!(lost.messages, 4, "{lost:?}");
+    // A repair takes half a round trip at least; without any, the message would not have ended.
+    assert!(lost.extra_p50_s > link.rtt().as_secs_f64() / 2.0, "{lost:?}");
+    assert!(lost.extra_p50_s < 1.0, "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_new_address_is_followed_by_sessions_and_not_by_kernel_tcp() {
+    let link = link("lte");
+    for (system, lost) in [(System::Longhaul, 0), (System::Cubic, 1)] {
+        let Some(measured) = measured(&link, system, Experiment::AddressChange).await else {
+            return;
+        };
+        let Some(Outcome::AddressChange(changed)) = &measured.outcome else {
+            panic!("{system}: no figures: {:?}", measured.errors)
+        };
+        assert_eq!(changed.connections_lost, lost, "{system}: {changed:?}");
+        assert_eq!(changed.pause_s.is_some(), lost == 0, "{system}: {changed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_trace_is_measured_where_it_is() {
+    // A second at a packet a millisecond, then a second at half of that.
+    let fast = (0..1000).map(|millis| millis.to_string());
+    let slow = (500..1000).map(|half| (half * 2).to_string());
+    let text: Vec<String> = fast.chain(slow).collect();
+    let text = text.join("\n");
+    let queue = longhaul_types::ByteCount::kb(100);
+    let link = LinkDefinition::from_traces("half", &text, &text, Duration::from_millis(20), queue).unwrap();
+    let experiment = experiments_for(&link)[0];
+    assert_eq!(experiment.hop(&link).down.capacity, link.hop.down.capacity);
+    let traced = Experiment::Traced {
+        length: Duration::from_secs(4),
+        offset: Duration::from_secs(1),
+    };
+    assert_ne!(traced.hop(&link).down.capacity, link.hop.down.capacity);
+    let Some(measured) = measured(&link, System::Cubic, traced).await else {
+        return;
+    };
+    let Some(Outcome::Bulk(bulk)) = &measured.outcome else {
+        panic!("no figures: {:?}", measured.errors)
+    };
+    assert!(bulk.utilisation > 0.9 && bulk.utilisation < 1.01, "{bulk:?}");
+    assert_eq!(bulk.lost, 0.0, "the queue has no end: {bulk:?}");
 }

@@ -1,0 +1,145 @@
+//! Bars of recorded traces, lost and reordered packets, new addresses, wrong profiles, idle sessions and downloads that are given up.
+use std::time::Duration;
+
+use longhaul_netem::LinkDefinition;
+
+use super::{Bars, Limit, PACKET, WAKING, target_queue};
+use crate::{
+    experiment::{LostPacket, Told},
+    measured::{AddressChanged, Bulk, Cancelled, Idle, LostPackets, WrongProfile},
+    stage::float,
+};
+
+/// Packets of an idle session may be no closer than this, each way.
+const KEEP_ALIVE: u64 = 25;
+
+/// A part of a trace. Limits are for its beginning, where they were set.
+pub(super) fn trace(bars: &mut Bars<'_>, link: &LinkDefinition, bulk: &Bulk, offset: Duration) {
+    use Limit::{AtLeast, AtMost, None};
+    let (utilisation, queue) = match (link.name.as_str(), offset.as_secs()) {
+        ("TMobile-UMTS-driving", 0) => (AtLeast(0.80), AtMost(0.5)),
+        ("Verizon-LTE-short", 0) => (AtLeast(0.92), AtMost(0.45)),
+        ("Verizon-EVDO-driving", 0) => (AtLeast(0.75), AtMost(0.9)),
+        _ => (None, None),
+    };
+    let what = |what: &str| format!("2 trace from {} s {what}", offset.as_secs());
+    bars.add(what("utilisation"), bulk.utilisation, utilisation);
+    bars.add(what("queue p50 (s)"), bulk.queue_p50_s, None);
+    bars.add(what("queue p95 (s)"), bulk.queue_p95_s, queue);
+    bars.add(what("goodput (share of the link)"), bulk.goodput, None);
+    bars.add_some(what("sent again"), bulk.retransmitted, None);
+    bars.add(
+        what("feedback (share of the uplink)"),
+        bulk.feedback,
+        AtMost(0.06),
+    );
+}
+
+pub(super) fn reordered(bars: &mut Bars<'_>, bulk: &Bulk) {
+    bars.add("3 reordered bulk, utilisation", bulk.utilisation, Limit::None);
+    let needless = bulk.retransmitted.map(|again| (again - bulk.lost).max(0.0));
+    bars.add_some(
+        "3 reordered bulk, sent again needlessly",
+        needless,
+        Limit::AtMost(0.005),
+    );
+}
+
+pub(super) fn address_change(bars: &mut Bars<'_>, link: &LinkDefinition, changed: &AddressChanged) {
+    let pause = link.rtt() + Duration::from_millis(200) + PACKET / link.rate_down() + WAKING;
+    bars.add_some(
+        "6 address change, pause (s)",
+        changed.pause_s,
+        Limit::AtMost(pause.as_secs_f64()),
+    );
+    bars.add_some("6 address change, rate regained", changed.regained, Limit::None);
+    bars.add(
+        "6 address change, connections lost",
+        float(changed.connections_lost),
+        Limit::AtMost(0.0),
+    );
+}
+
+pub(super) fn wrong_profile(bars: &mut Bars<'_>, link: &LinkDefinition, found: &WrongProfile, told: Told) {
+    let what = |what: &str| match told {
+        Told::TooFast => format!("8 profile x10, {what}"),
+        Told::TooSlow => format!("8 profile x0.1, {what}"),
+    };
+    match told {
+        Told::TooFast => {
+            let queue = (target_queue(link) * 3).as_secs_f64();
+            bars.add(what("settling (s)"), found.settled_s, Limit::None);
+            bars.add(
+                what("queue p95 after it (s)"),
+                found.queue_p95_s,
+                Limit::AtMost(queue),
+            );
+            bars.add(what("loss after 5 RTT"), found.lost, Limit::AtMost(0.05));
+        }
+        Told::TooSlow => {
+            let limit = Duration::from_secs(5).max(link.rtt() * 10).as_secs_f64();
+            // A rate that was never reached counts with all the time that it had.
+            let reached = found.reached_s.unwrap_or(crate::profile::LENGTH.as_secs_f64());
+            bars.add(what("90 % of the rate after (s)"), reached, Limit::AtMost(limit));
+            bars.add(what("queue p95 (s)"), found.queue_p95_s, Limit::None);
+        }
+    }
+}
+
+pub(super) fn idle(bars: &mut Bars<'_>, idle: &Idle, length: Duration) {
+    // One more than whole intervals: both ends of the time may have one.
+    let most = Limit::AtMost(float(length.as_secs() / KEEP_ALIVE + 1));
+    bars.add("7 idle session, packets up", float(idle.packets_up), most);
+    bars.add("7 idle session, packets down", float(idle.packets_down), most);
+    let dead = if idle.message_s.is_some() { 0.0 } else { 1.0 };
+    bars.add("7 idle session, connections lost", dead, Limit::AtMost(0.0));
+    bars.add_some(
+        "7 idle session, message afterwards (s)",
+        idle.message_s,
+        Limit::None,
+    );
+}
+
+pub(super) fn cancel(bars: &mut Bars<'_>, link: &LinkDefinition, cancelled: &Cancelled) {
+    let window = float((link.rate_down() * (link.rtt() + target_queue(link))).bytes());
+    let jitter = (link.hop.down.jitter + link.hop.up.jitter) / 2;
+    let stopped = link.rtt() + jitter + WAKING;
+    bars.add(
+        "10 cancel, sender stops after (s)",
+        cancelled.stopped_s,
+        Limit::AtMost(stopped.as_secs_f64()),
+    );
+    bars.add(
+        "10 cancel, bytes sent meanwhile",
+        float(cancelled.wasted_bytes),
+        Limit::AtMost(window),
+    );
+}
+
+pub(super) fn lost_packet(
+    bars: &mut Bars<'_>,
+    link: &LinkDefinition,
+    found: &LostPackets,
+    which: LostPacket,
+) {
+    if found.messages == 0 {
+        return;
+    }
+    let jitter = link.hop.down.jitter + link.hop.up.jitter;
+    let (what, limit) = match which {
+        LostPacket::Tail => (
+            "lost tail",
+            link.rtt() + jitter / 2 + Duration::from_millis(60).max((PACKET / link.rate_down()) * 2),
+        ),
+        // SRTT + 4 RTTVAR + 25 ms. The undisturbed message has the round trip with its packets' own time; the mean deviation of two jitters is
+        // at most a quarter of their sum.
+        LostPacket::Request => {
+            let round_trip = Duration::try_from_secs_f64(found.alone_s).unwrap_or_default();
+            ("lost request", round_trip + jitter + Duration::from_millis(25))
+        }
+    };
+    let limit = Limit::AtMost((limit + WAKING).as_secs_f64());
+    bars.add(format!("4 {what}, undisturbed (s)"), found.alone_s, Limit::None);
+    bars.add(format!("4 {what}, extra time p50 (s)"), found.extra_p50_s, limit);
+    bars.add(format!("4 {what}, extra time p95 (s)"), found.extra_p95_s, limit);
+}

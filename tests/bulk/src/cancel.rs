@@ -1,0 +1,72 @@
+//! Downloads that are given up.
+use std::time::Duration;
+
+use longhaul_types::Timestamp;
+
+use crate::{
+    error::TransferError,
+    exchange::Order,
+    measured::{Cancelled, Outcome},
+    stage::Stage,
+};
+
+/// How many.
+const TIMES: usize = 5;
+/// A download has filled the link by then.
+const SETTLE: Duration = Duration::from_secs(8);
+/// How long a server may go on, beside five round trips.
+const WATCHED: Duration = Duration::from_secs(4);
+/// The link is looked at so often.
+const LOOK: Duration = Duration::from_millis(2);
+/// Packets below this are acknowledgements and feedback.
+const LEAST_DATA: u64 = 200;
+/// The link falls quiet within this: the deepest queue of the profiles takes a third of it.
+const QUIET_LIMIT: Duration = Duration::from_secs(90);
+
+pub(crate) async fn run(stage: &Stage<'_>) -> Result<Outcome, TransferError> {
+    let client = stage.open_client(0).await?;
+    let mut found = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        let download = stage.start(&client, Order::endless());
+        stage
+            .until(stage.hop().now() + SETTLE + stage.link.rtt() * 2)
+            .await;
+        download.progress.stop();
+        found.push(watch(stage).await);
+        download.stop().await?;
+        stage.hop().idle(Duration::from_secs(1), QUIET_LIMIT).await;
+    }
+    stage.close(&client).await;
+    // By the time, and the bytes of that same download.
+    found.sort_unstable();
+    let (stopped, wasted_bytes) = found.get(TIMES / 2).copied().unwrap_or_default();
+    Ok(Outcome::Cancel(Cancelled {
+        stopped_s: stopped.as_secs_f64(),
+        wasted_bytes,
+    }))
+}
+
+/// How long the server goes on handing data to the link from now on, and how much.
+async fn watch(stage: &Stage<'_>) -> (Duration, u64) {
+    let begin = stage.hop().snapshot();
+    let give_up = begin.now + WATCHED + stage.link.rtt() * 5;
+    let (mut last, mut seen): (Timestamp, _) = (begin.now, begin.down.offered);
+    let mut wasted = 0;
+    loop {
+        stage.until(stage.hop().now() + LOOK).await;
+        let snapshot = stage.hop().snapshot();
+        let offered = snapshot.down.offered;
+        let (packets, bytes) = (
+            offered.packets - seen.packets,
+            (offered.bytes - seen.bytes).bytes(),
+        );
+        if bytes > packets * LEAST_DATA {
+            last = snapshot.now;
+            wasted = (offered.bytes - begin.down.offered.bytes).bytes();
+        }
+        seen = offered;
+        if snapshot.now >= give_up {
+            return (last - begin.now, wasted);
+        }
+    }
+}

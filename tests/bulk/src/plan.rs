@@ -1,0 +1,95 @@
+//! Which experiments suit a link.
+use std::time::Duration;
+
+use longhaul_netem::{Capacity, LinkDefinition};
+use longhaul_types::BitRate;
+
+use crate::experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, Told};
+
+/// Messages that lose a packet: enough for a 95th percentile.
+const LOST_PAIRS: u16 = 30;
+/// Parts of a trace that are measured begin so far apart.
+const TRACE_STEP: Duration = Duration::from_secs(150);
+/// Most parts of a trace.
+const TRACE_PARTS: u32 = 4;
+/// The length of a part.
+const TRACE_PART: Duration = Duration::from_secs(60);
+
+/// The experiments of this link: what the bars of the transport name, and what they are compared with. About ten minutes a system on
+/// a slow link, run one after the other; they may run side by side.
+pub fn experiments_for(link: &LinkDefinition) -> Vec<Experiment> {
+    if let Capacity::Trace(trace) = &link.hop.down.capacity {
+        return of_trace(trace.period());
+    }
+    // A minute there moves hundreds of megabytes through the emulator, and says no more than a quarter of one.
+    let fast = link.rate_down() > BitRate::kbps(20_000);
+    let bulk = Duration::from_secs(if fast { 15 } else { 60 });
+    let mut experiments = vec![Experiment::Bulk {
+        length: bulk,
+        loss_per_mille: 0,
+    }];
+    let losses: &[u16] = match link.name.as_str() {
+        "umts-384" | "lte" => &[50, 100],
+        "geo-sat" => &[10, 50, 100],
+        _ => &[],
+    };
+    experiments.extend(losses.iter().map(|&loss_per_mille| Experiment::Bulk {
+        length: bulk,
+        loss_per_mille,
+    }));
+    experiments.extend([20_000, 60_000, 300_000].map(|bytes| Experiment::Bundle {
+        bytes,
+        session: SessionBefore::Open,
+    }));
+    experiments.push(Experiment::Bundle {
+        bytes: 60_000,
+        session: SessionBefore::None,
+    });
+    let outages: &[u64] = if fast { &[5] } else { &[5, 20, 40] };
+    experiments.extend(outages.iter().map(|&seconds| Experiment::Outage {
+        length: Duration::from_secs(seconds),
+    }));
+    let two_flows = |rival, buffer| Experiment::TwoFlows {
+        rival,
+        buffer,
+        length: Duration::from_secs(if fast { 40 } else { 120 }),
+    };
+    experiments.push(two_flows(Rival::Same, Buffer::Profile));
+    if link.rate_down() > BitRate::kbps(100) {
+        experiments.push(two_flows(Rival::Cubic, Buffer::Bdp(1)));
+        experiments.push(two_flows(Rival::Cubic, Buffer::Bdp(4)));
+    }
+    experiments.push(Experiment::Priority { length: bulk });
+    experiments.push(Experiment::Reordered { length: bulk });
+    experiments.push(Experiment::AddressChange);
+    experiments.extend([Told::TooFast, Told::TooSlow].map(|told| Experiment::WrongProfile { told }));
+    if !fast {
+        experiments.push(Experiment::Idle {
+            length: Duration::from_secs(100),
+        });
+    }
+    experiments.push(Experiment::Cancel);
+    experiments.extend(
+        [LostPacket::Tail, LostPacket::Request].map(|which| Experiment::LostPacket {
+            which,
+            pairs: LOST_PAIRS,
+        }),
+    );
+    experiments
+}
+
+/// The beginning of a trace, and parts of it further on as far as it goes; messages beside a bulk.
+fn of_trace(period: Duration) -> Vec<Experiment> {
+    // A trace of two parts' length or less still has two parts.
+    let step = TRACE_STEP.min(period / 2);
+    let mut experiments: Vec<_> = (0..TRACE_PARTS)
+        .map(|number| step * number)
+        .take_while(|offset| *offset < period)
+        .map(|offset| Experiment::Traced {
+            length: TRACE_PART,
+            offset: Duration::from_secs(offset.as_secs()),
+        })
+        .collect();
+    experiments.push(Experiment::Priority { length: TRACE_PART });
+    experiments
+}
