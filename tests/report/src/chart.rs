@@ -19,7 +19,7 @@ const COLOURS: usize = 8;
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "12 4"];
 
 /// A system's look, the same in every chart of page loads, and in every chart of the transport.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Look(usize);
 
 impl Look {

@@ -13,6 +13,8 @@ const LEGEND: f64 = 46.0;
 const COLUMNS: usize = 2;
 /// Delays on the axis, in seconds: each decade's 1, 2 and 5.
 const DELAYS: [f64; 12] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0];
+/// Shares on the axis, of which the lowest may be left out.
+const SHARES: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 /// The page's colours, and its dark ones: the drawing stands alone.
 const STYLE: &str = "<style>svg{--page:#fff;--ink:#1a1d21;--quiet:#5b636d;--line:#d5d9de;--good:#0a6b3a;--s0:#0072b2;--s1:#c2500a;--s2:#007a5a;--s3:#a8488a;--s4:#7d6608;--s5:#4fa8dc;--s6:#5a5f66;--s7:#7a3b00;font-family:system-ui,sans-serif}\
 @media(prefers-color-scheme:dark){svg{--page:#14171a;--ink:#e6e9ec;--quiet:#9aa4af;--line:#353b42;--good:#5fd08f;--s0:#56b4e9;--s1:#ff9a5c;--s2:#35c9a0;--s3:#e79ccb;--s4:#e3d35a;--s5:#9ecff0;--s6:#b4bac2;--s7:#d6a06a}}\
@@ -90,7 +92,7 @@ pub(crate) fn draw(panels: &[Panel], palette: &Palette) -> String {
 
 fn legend(drawing: &mut Drawing, panels: &[Panel], palette: &Palette) {
     let mut x = 16.0;
-    for system in names(panels) {
+    for system in names(panels, palette) {
         drawing.push(&palette.look(&system).marker(x, 16.0));
         drawing.text("", Anchor::Start, (x + 10.0, 20.0), &system);
         x += 34.0 + crate::quantity::length(system.len()) * 6.6;
@@ -99,24 +101,26 @@ fn legend(drawing: &mut Drawing, panels: &[Panel], palette: &Palette) {
         "tick",
         Anchor::Start,
         (10.0, 39.0),
-        "large: the trace's beginning, median and range of the repetitions; small: other parts of it; dashed: what the bar asks for. Up and left is better.",
+        "share of the capacity used; large: the trace's beginning, median and range of the repetitions; small: other parts of it; dashed: what the bar asks for. Up and left is better.",
     );
 }
 
-fn names(panels: &[Panel]) -> Vec<String> {
+/// The systems in the order of their looks.
+fn names(panels: &[Panel], palette: &Palette) -> Vec<String> {
     let mut names: Vec<String> = panels
         .iter()
         .flat_map(|panel| panel.systems.keys().cloned())
         .collect();
-    names.sort();
+    names.sort_by_key(|name| (palette.look(name), name.clone()));
     names.dedup();
     names
 }
 
-/// Axes that all panels share: delay by its logarithm, share from zero.
+/// Axes that all panels share: delay by its logarithm, share up to all of it.
 struct Axes {
     least: f64,
     greatest: f64,
+    least_share: f64,
 }
 
 impl Axes {
@@ -133,7 +137,16 @@ impl Axes {
             .rev()
             .find(|tick| delays().all(|delay| delay >= **tick));
         let above = DELAYS.iter().find(|tick| delays().all(|delay| delay <= **tick));
+        let clouds = panels.iter().flat_map(|panel| panel.systems.values());
+        let found = clouds.flat_map(Cloud::points).map(|point| point.share);
+        let wanted = panels.iter().filter_map(|panel| panel.bar).map(|bar| bar.share);
+        let least_share = found.chain(wanted).fold(1.0, f64::min);
         Self {
+            // Nothing is to stand on the axis.
+            least_share: SHARES
+                .into_iter()
+                .rfind(|share| *share + 0.02 < least_share)
+                .unwrap_or(0.0),
             least: below.copied().unwrap_or(DELAYS[0]),
             greatest: above.copied().unwrap_or(DELAYS[DELAYS.len() - 1]),
         }
@@ -143,9 +156,9 @@ impl Axes {
         let (left, right) = (corner.0 + LEFT, corner.0 + PANEL.0 - RIGHT);
         let (top, bottom) = (corner.1 + TOP, corner.1 + PANEL.1 - BOTTOM);
         let across = Scale::new(self.least.ln(), self.greatest.ln(), left, right);
-        let upward = Scale::new(0.0, 1.0, bottom, top);
+        let upward = Scale::new(self.least_share, 1.0, bottom, top);
         drawing.text("group", Anchor::Start, (left, top - 12.0), &panel.title);
-        for tick in [0.0, 0.2, 0.4, 0.6, 0.8, 1.0] {
+        for tick in SHARES.into_iter().filter(|share| *share >= self.least_share) {
             let y = upward.at(tick);
             drawing.line("grid", (left, y), (right, y));
             drawing.text(
