@@ -94,6 +94,9 @@ pub enum TransferError {
         /// How many the server knows.
         known: usize,
     },
+    /// A wrong profile was asked for, and there is no right one.
+    #[error("nothing is known of this link that could be told wrongly; base it on a built-in link")]
+    NoProfile,
     /// It took longer than anybody waits.
     #[error("{0} was not done in time")]
     TimedOut(&'static str),

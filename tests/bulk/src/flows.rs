@@ -34,7 +34,7 @@ pub(crate) async fn run(
     // A server of its own, kept until the end.
     let rival_server = match rival {
         Rival::Same => None,
-        Rival::Cubic => Some(serve(stage.world, stage.link, System::Cubic).await?),
+        Rival::Cubic => Some(serve(stage.world, System::Cubic, None).await?),
     };
     let access = rival_server
         .as_ref()

@@ -19,7 +19,7 @@
 //!         seed: 1,
 //!         congestion: None,
 //!     })?;
-//!     let measured = measure(&world, &link, System::Longhaul, experiment).await?;
+//!     let measured = measure(&world, &link, link.name.parse().ok(), System::Longhaul, experiment).await?;
 //!     println!("{experiment}: {:?}", bars(&link, &measured));
 //! }
 //! # Ok(())

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_netem::LinkDefinition;
 use longhaul_report::Series;
-use longhaul_types::Timestamp;
+use longhaul_types::{LinkProfile, Timestamp};
 use longhaul_world::World;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     flows, idle, lost_packet,
     measured::{Cpu, Measured, Outcome},
     outage, priority, profile,
-    stage::Stage,
+    stage::{Known, Stage},
     system::System,
 };
 
@@ -42,6 +42,8 @@ pub enum BulkError {
 
 /// Makes an experiment in a fresh world whose hop is [`Experiment::hop`] of the same link. Runs on any tokio runtime with time enabled.
 ///
+/// `profile` is what a user of the link would give the agent; systems that take one are told it.
+///
 /// What goes wrong with a transfer once the server runs is no error but part of the result ([`Measured::errors`]): a system that does
 /// not finish is a finding.
 ///
@@ -50,6 +52,7 @@ pub enum BulkError {
 pub async fn measure(
     world: &World,
     link: &LinkDefinition,
+    profile: Option<LinkProfile>,
     system: System,
     experiment: Experiment,
 ) -> Result<Measured, BulkError> {
@@ -62,7 +65,11 @@ pub async fn measure(
         name: link.name.clone(),
         hop: experiment.hop(link),
     };
-    let stage = Stage::set(world, &shaped, system, experiment.told()).await?;
+    let known = Known {
+        profile,
+        told: experiment.told(),
+    };
+    let stage = Stage::set(world, &shaped, system, known).await?;
     let mut series = Vec::new();
     let mut errors = Vec::new();
     let before = stage.cpu();

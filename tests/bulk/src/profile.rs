@@ -26,6 +26,9 @@ const TIMES: u32 = 10;
 const PACKET: ByteCount = ByteCount::new(1280);
 
 pub(crate) async fn run(stage: &Stage<'_>, series: &mut Vec<Series>) -> Result<Outcome, TransferError> {
+    if stage.profile.is_none() {
+        return Err(TransferError::NoProfile);
+    }
     let client = stage.open_client(0).await?;
     stage.hop().start_sampling(INTERVAL);
     let (rtt, rate) = (stage.link.rtt(), stage.link.rate_down());

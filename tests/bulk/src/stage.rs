@@ -31,7 +31,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) system: System,
     pub(crate) server: Server,
     /// What clients are told of the link.
-    profile: Option<LinkProfile>,
+    pub(crate) profile: Option<LinkProfile>,
     /// The same moment on the clock of this process and on the world's.
     epoch: (Instant, Timestamp),
 }
@@ -47,10 +47,10 @@ impl<'a> Stage<'a> {
         world: &'a World,
         link: &'a LinkDefinition,
         system: System,
-        told: Option<Told>,
+        known: Known,
     ) -> Result<Self, ServeError> {
-        let profile = profile_of(link);
-        let server = serve(world, link, system).await?;
+        let Known { profile, told } = known;
+        let server = serve(world, system, profile).await?;
         Ok(Self {
             world,
             link,
@@ -205,18 +205,21 @@ impl SentAgain {
     }
 }
 
-/// What an agent knows of a link by its name; nothing of links that are not built in.
-fn profile_of(link: &LinkDefinition) -> Option<LinkProfile> {
-    link.name.parse().ok()
+/// What is known of the link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// The profile that a user of the link would give the agent.
+    pub(crate) profile: Option<LinkProfile>,
+    /// What is told in its place.
+    pub(crate) told: Option<Told>,
 }
 
 /// Starts a server in the world's gateway.
 pub(crate) async fn serve(
     world: &World,
-    link: &LinkDefinition,
     system: System,
+    profile: Option<LinkProfile>,
 ) -> Result<Server, ServeError> {
-    let profile = profile_of(link);
     let listen: SocketAddr = (GATEWAY_ON_HOP, 0).into();
     let start = move || async move { Server::start(system, listen, profile) };
     world.gateway().run(start).await

@@ -39,7 +39,7 @@ fn world(link: &LinkDefinition, experiment: Experiment) -> Option<World> {
 
 async fn measured(link: &LinkDefinition, system: System, experiment: Experiment) -> Option<Measured> {
     let world = world(link, experiment)?;
-    match measure(&world, link, system, experiment).await {
+    match measure(&world, link, link.name.parse().ok(), system, experiment).await {
         Ok(measured) => Some(measured),
         Err(error @ longhaul_bulk::BulkError::Serve(_)) => {
             skip(&error);
@@ -141,18 +141,16 @@ async fn a_lost_tail_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_new_address_is_followed_by_sessions_and_not_by_kernel_tcp() {
+async fn a_new_address_is_followed() {
     let link = link("lte");
-    for (system, lost) in [(System::Longhaul, 0), (System::Cubic, 1)] {
-        let Some(measured) = measured(&link, system, Experiment::AddressChange).await else {
-            return;
-        };
-        let Some(Outcome::AddressChange(changed)) = &measured.outcome else {
-            panic!("{system}: no figures: {:?}", measured.errors)
-        };
-        assert_eq!(changed.connections_lost, lost, "{system}: {changed:?}");
-        assert_eq!(changed.pause_s.is_some(), lost == 0, "{system}: {changed:?}");
-    }
+    let Some(measured) = measured(&link, System::Longhaul, Experiment::AddressChange).await else {
+        return;
+    };
+    let Some(Outcome::AddressChange(changed)) = &measured.outcome else {
+        panic!("no figures: {:?}", measured.errors)
+    };
+    assert_eq!(changed.connections_lost, 0, "{changed:?}");
+    assert!(changed.pause_s.is_some_and(|pause| pause < 5.0), "{changed:?}");
 }
 
 #[tokio::test]

@@ -87,11 +87,9 @@ async fn load(job: &LoadJob, sandbox: &sandbox::Inside) -> Reply {
 
 async fn transport(job: &TransportJob) -> Reply {
     let measured = async {
-        let link = job
-            .link
-            .resolve()
-            .map_err(|error| error.to_string())?
-            .definition();
+        let resolved = job.link.resolve().map_err(|error| error.to_string())?;
+        let profile = resolved.agent_profile.as_ref().and_then(|name| name.parse().ok());
+        let link = resolved.definition();
         let world = World::build(WorldConfig {
             hop: job.experiment.hop(&link),
             internet: network::internet(&Internet {
@@ -103,7 +101,7 @@ async fn transport(job: &TransportJob) -> Reply {
             congestion: None,
         });
         let world = world.map_err(|error| error.to_string())?;
-        let measured = longhaul_bulk::measure(&world, &link, job.system, job.experiment).await;
+        let measured = longhaul_bulk::measure(&world, &link, profile, job.system, job.experiment).await;
         measured.map_err(|error| error.to_string())
     };
     match measured.await {
