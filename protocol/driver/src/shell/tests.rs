@@ -80,12 +80,15 @@ impl Pair {
     /// A turn of each, then what has arrived, or the time of a timer.
     async fn step(&mut self) {
         let more = self.agent.turn() | self.gateway.turn();
+        // A timer of one of them may be due before anything arrives.
         let wait = Duration::from_millis(u64::from(!more));
-        tokio::select! {
-            _result = self.agent.socket.readable() => {}
-            _result = self.gateway.socket.readable() => {}
-            () = tokio::time::sleep(wait) => {}
-        }
+        let arrival = async {
+            tokio::select! {
+                _result = self.agent.socket.readable() => {}
+                _result = self.gateway.socket.readable() => {}
+            }
+        };
+        let _due = tokio::time::timeout(wait, arrival).await;
         self.agent.receive();
         self.gateway.receive();
     }
