@@ -29,6 +29,11 @@ soak: SEED = 1
 soak: tools-build
 	$(CARGO) bench --locked -p longhaul-driver --bench soak -- --minutes $(MINUTES) --seed $(SEED)
 
+# A day of pages and an hour of full load on each link, simulated.
+.PHONY: sim-long
+sim-long: tools-build
+	LONGHAUL_SIM_HOURS=24 $(CARGO) test --locked --release -p longhaul-tests --test sim long_ -- --nocapture
+
 # The distance to the ideal: BENCH_OUT gets the results and a report. `bench` is short, `bench-full` takes about an hour and a half.
 BENCH_OUT ?= target/bench
 bench: bench-build

@@ -17,6 +17,7 @@ mod cubic;
 mod datagram;
 mod hostile;
 mod links;
+mod long;
 mod measure;
 mod packets;
 mod plan;

@@ -35,6 +35,18 @@ pub(crate) fn for_some<R: Send>(condition: &str, most: u64, run: impl Fn(u64) ->
     let seeds = from_environment("LONGHAUL_SIM_SEEDS")
         .unwrap_or(DEFAULT_SEEDS)
         .min(most);
+    run_all(condition, seeds, run)
+}
+
+/// As [`for_each`], with so many seeds whatever the environment says.
+pub(crate) fn for_exactly<R: Send>(condition: &str, seeds: u64, run: impl Fn(u64) -> R + Sync) -> Vec<R> {
+    match from_environment("LONGHAUL_SIM_SEED") {
+        Some(seed) => vec![run_one(condition, seed, &run)],
+        None => run_all(condition, seeds, run),
+    }
+}
+
+fn run_all<R: Send>(condition: &str, seeds: u64, run: impl Fn(u64) -> R + Sync) -> Vec<R> {
     let next = AtomicU64::new(0);
     let results = Mutex::new(Vec::new());
     let work = || {

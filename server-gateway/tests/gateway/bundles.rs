@@ -6,7 +6,7 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use longhaul_protocol::session::{Ask, Cancel, EntryBody, Message, Method, Scope, Used, Withdrawal};
+use longhaul_protocol::session::{Ask, Cancel, EntryBody, Message, Method, Scope, Used, Want, Withdrawal};
 use longhaul_types::ContentHash;
 use tokio::sync::Notify;
 
@@ -418,8 +418,8 @@ async fn what_is_asked_for_is_fetched_first() {
         site.set(
             &format!("/{n}.png"),
             Resource {
-                gate: (n != 59).then(|| Arc::clone(&gate)),
-                ..resource("image/png", format!("image {n}"))
+                gate: (![0, 59].contains(&n)).then(|| Arc::clone(&gate)),
+                ..resource("image/png", format!("image {n}")).fresh()
             },
         );
     }
@@ -427,7 +427,11 @@ async fn what_is_asked_for_is_fetched_first() {
     let page = fetch.id;
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader
-        .until(|load| load.entries().len() == 60 && load.body_end == StreamEnd::Complete)
+        .until(|load| {
+            let first = load.pushes.get(&0);
+            let is_here = first.is_some_and(|push| push.end == StreamEnd::Complete);
+            load.entries().len() == 60 && load.body_end == StreamEnd::Complete && is_here
+        })
         .await;
     agent
         .say(Message::Ask(Ask {
@@ -435,6 +439,9 @@ async fn what_is_asked_for_is_fetched_first() {
             entries: vec![59],
         }))
         .await;
+    // Control messages are in order: what this one brings finds the other one minded.
+    agent.say(Message::Want(Want { page, entry: 0 })).await;
+    reader.until(|load| load.pushes[&0].times == 2).await;
     let opened = Arc::clone(&gate);
     let opener = tokio::spawn(async move {
         loop {
