@@ -32,11 +32,13 @@ pub enum System {
     LonghaulNopush,
     /// The same with everything coded by Brotli 5 and WebP of quality 75, whatever the link.
     LonghaulFixed,
+    /// The same with https accelerated, which otherwise passes as a tunnel. Generated pages are served over https then.
+    LonghaulHttps,
 }
 
 impl System {
     /// All that this version can run.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Direct,
         Self::Direct6,
         Self::DirectPipelined,
@@ -48,6 +50,7 @@ impl System {
         Self::Longhaul,
         Self::LonghaulNopush,
         Self::LonghaulFixed,
+        Self::LonghaulHttps,
     ];
 
     /// Its name on the command line and in results.
@@ -64,6 +67,7 @@ impl System {
             Self::Longhaul => "longhaul",
             Self::LonghaulNopush => "longhaul-nopush",
             Self::LonghaulFixed => "longhaul-fixed",
+            Self::LonghaulHttps => "longhaul-https",
         }
     }
 
@@ -80,7 +84,13 @@ impl System {
 
     /// Whether pages are served over https although they are recorded or generated as http.
     pub fn needs_tls(self) -> bool {
-        self == Self::DirectH2
+        matches!(self, Self::DirectH2 | Self::LonghaulHttps)
+    }
+
+    /// Whether Chromium may use HTTP/2. Between browser and origin that is a system of its own; with Longhaul it stays
+    /// inside a tunnel or on the device, and is what users have.
+    pub fn allows_http2(self) -> bool {
+        self == Self::DirectH2 || self.is_longhaul()
     }
 
     /// Whether the browser is told of a proxy.
@@ -90,7 +100,10 @@ impl System {
 
     /// Whether agent and gateway stand between browser and origins.
     pub fn is_longhaul(self) -> bool {
-        matches!(self, Self::Longhaul | Self::LonghaulNopush | Self::LonghaulFixed)
+        matches!(
+            self,
+            Self::Longhaul | Self::LonghaulNopush | Self::LonghaulFixed | Self::LonghaulHttps
+        )
     }
 }
 

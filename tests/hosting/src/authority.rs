@@ -51,6 +51,19 @@ pub enum AuthorityError {
     Tls(#[from] rustls::Error),
 }
 
+/// SHA-256 of the public half of a private key in PEM, in base64, as Chromium's
+/// `--ignore-certificate-errors-spki-list` takes it: for authorities that other programs made.
+///
+/// # Errors
+/// It is no key.
+pub fn key_pin(private_key: &str) -> Result<String, AuthorityError> {
+    Ok(pin_of(&KeyPair::from_pem(private_key)?))
+}
+
+fn pin_of(key: &KeyPair) -> String {
+    STANDARD.encode(digest(&SHA256, &key.subject_public_key_info()))
+}
+
 impl TestAuthority {
     /// A new authority with a key of its own.
     ///
@@ -65,10 +78,9 @@ impl TestAuthority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key)?;
-        let hash = digest(&SHA256, &key.subject_public_key_info());
         Ok(Self {
             pem: certificate.pem(),
-            pin: STANDARD.encode(hash),
+            pin: pin_of(&key),
             leaves: Arc::new(Leaves {
                 certificate: certificate.der().clone(),
                 issuer: Issuer::new(params, key),

@@ -27,7 +27,7 @@ mod splitting;
 mod statistics;
 
 pub use address::{HostAddresses, TooManyHosts};
-pub use authority::{AuthorityError, TestAuthority};
+pub use authority::{AuthorityError, TestAuthority, key_pin};
 pub use content::{Content, Scheme};
 pub use exchanges::Exchange;
 pub use hosting::{Hosting, HostingError, Listen, OpenRequests};

@@ -41,6 +41,7 @@ const LOADERS: &[&str] = &["model", "chromium"];
 const SYSTEMS: &[&str] = &[
     "longhaul",
     "longhaul-nopush",
+    "longhaul-https",
     "longhaul-fixed",
     "longhaul-quic",
     "longhaul-tls",

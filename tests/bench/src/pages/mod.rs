@@ -359,6 +359,9 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
         if systems.contains(&System::LonghaulNopush) && !knows(&agent, "--no-push") {
             return Err(programs::ProgramError::NoPushFlag.into());
         }
+        if systems.contains(&System::LonghaulHttps) && !knows(&agent, "--https-accelerate") {
+            return Err(programs::ProgramError::NoHttpsFlag.into());
+        }
         let gateway = programs::ours(bin_dir, "longhaul-gateway")?;
         if systems.contains(&System::LonghaulFixed) && !knows(&gateway, "--coding-effort") {
             return Err(programs::ProgramError::NoFixedEffort.into());

@@ -252,9 +252,12 @@ async fn start_browser(
     limit: Duration,
     temporary: &Path,
 ) -> Result<AnyBrowser, LoadError> {
+    let ours = network.agent_authority()?;
     match job.loader {
         Loader::Model => {
-            let trust = longhaul::page::client_trust(std::slice::from_ref(network.authority.certificate()))?;
+            let mut trusted = vec![network.authority.certificate().clone()];
+            trusted.extend(ours.map(|authority| authority.certificate));
+            let trust = longhaul::page::client_trust(&trusted)?;
             let route = match network.proxy() {
                 Some(proxy) => Route::Proxy(proxy),
                 None => Route::Direct {
@@ -271,12 +274,14 @@ async fn start_browser(
         }
         Loader::Chromium => {
             let hosts = network.content.hosts();
+            let mut trust_spki = vec![network.authority.pin().to_owned()];
+            trust_spki.extend(ours.map(|authority| authority.pin));
             let options = BrowserOptions {
                 proxy: network.proxy(),
                 names: Names::system(hosts.clone()),
                 page_hosts: hosts,
-                trust_spki: vec![network.authority.pin().to_owned()],
-                http2: if job.system == System::DirectH2 {
+                trust_spki,
+                http2: if job.system.allows_http2() {
                     Http2::On
                 } else {
                     Http2::Off
@@ -309,7 +314,8 @@ fn rules(system: System) -> Rules {
         | System::SquidCache
         | System::Longhaul
         | System::LonghaulNopush
-        | System::LonghaulFixed => Rules::persistent(6),
+        | System::LonghaulFixed
+        | System::LonghaulHttps => Rules::persistent(6),
     }
 }
 

@@ -21,7 +21,7 @@ use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
 
 use super::{
     beside, leaving,
-    pair::{self, Coding, Pair, PairPlan, Push},
+    pair::{self, AgentAuthority, Coding, Https, Pair, PairPlan, Push},
     service::Service,
     squid::{self, Caching},
 };
@@ -282,6 +282,17 @@ impl Network {
         }
     }
 
+    /// The authority of the agent's own that the browser is to trust, if there is one.
+    ///
+    /// # Errors
+    /// The agent made none, or it cannot be read.
+    pub(super) fn agent_authority(&self) -> Result<Option<AgentAuthority>, NetworkError> {
+        match &self.between {
+            Between::Pair(pair) => Ok(pair.authority()?),
+            Between::Nothing | Between::Splitting(_) | Between::Squid(_) => Ok(None),
+        }
+    }
+
     /// From now on [`Self::memory`] counts anew.
     pub(super) fn forget_memory(&self) {
         match &self.between {
@@ -337,7 +348,7 @@ fn hosting_options(origin: &OriginBehaviour, system: System) -> HostingOptions {
         },
         keep_alive_timeout: origin.keep_alive_timeout,
         // HTTP/2 is a system of its own; the others compare HTTP/1.1. A gateway may use what it likes.
-        http2: if system == System::DirectH2 || system.is_longhaul() {
+        http2: if system.allows_http2() {
             Http2::On
         } else {
             Http2::Off
@@ -380,7 +391,7 @@ async fn between(
                 .await?;
             return Ok(Between::Splitting(started));
         }
-        System::Longhaul | System::LonghaulNopush | System::LonghaulFixed => {
+        System::Longhaul | System::LonghaulNopush | System::LonghaulFixed | System::LonghaulHttps => {
             let ca: PathBuf = temporary.join("authority.pem");
             fs::write(&ca, authority.pem())?;
             let plan = PairPlan {
@@ -399,6 +410,11 @@ async fn between(
                     Coding::Fixed
                 } else {
                     Coding::Usual
+                },
+                https: if job.system == System::LonghaulHttps {
+                    Https::Accelerated
+                } else {
+                    Https::Tunnelled
                 },
             };
             let pair = Pair::start(world.gateway(), world.client(), plan).await?;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use longhaul_world::Namespace;
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -28,6 +29,8 @@ const CONTROL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST
 const GATEWAY: &str = "10.78.0.1:4433";
 /// The pages' hosts, which are private addresses.
 const ORIGINS: &str = "10.79.0.0/16";
+const FIRST_DEVICE: &str = "agent";
+const SECOND_DEVICE: &str = "second-agent";
 /// A session over the slowest link opens within two round trips of 3 s.
 const OPEN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,6 +45,8 @@ pub(super) struct Pair {
     /// The gateway, in its own.
     pub(super) gateway: Service,
     plan: PairPlan,
+    /// The agent's folder in the plan's temporary one.
+    folder: &'static str,
     /// For the second device.
     spare: Option<String>,
 }
@@ -61,6 +66,9 @@ pub(super) enum PairError {
     /// There is no invite.
     #[error("longhaul-gateway made no invite: {0}")]
     Invite(String),
+    /// The agent's authority cannot be read.
+    #[error("the agent's certificate authority cannot be read: {0}")]
+    Authority(String),
     /// The session does not open.
     #[error("the agent has no session after {seconds} s; its status: {0}", seconds = OPEN.as_secs())]
     NoSession(String),
@@ -83,6 +91,8 @@ pub(super) struct PairPlan {
     pub(super) push: Push,
     /// How the gateway codes.
     pub(super) coding: Coding,
+    /// What the agent does with https.
+    pub(super) https: Https,
     /// What the load begins with: it may take a second device.
     pub(super) state: State,
 }
@@ -94,6 +104,24 @@ pub(super) enum Coding {
     Usual,
     /// Nothing.
     Fixed,
+}
+
+/// What the agent does with https.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Https {
+    /// It passes as it is.
+    Tunnelled,
+    /// The page engine works for all hosts.
+    Accelerated,
+}
+
+/// The authority that an agent made on its device, for browsers that are to trust it.
+#[derive(Clone, Debug)]
+pub(super) struct AgentAuthority {
+    /// Its certificate.
+    pub(super) certificate: CertificateDer<'static>,
+    /// SHA-256 of its public key, as Chromium's flag takes it.
+    pub(super) pin: String,
 }
 
 /// Whether the gateway sends what nobody asked for yet.
@@ -121,12 +149,13 @@ impl Pair {
             .await?;
         let in_client = plan.clone();
         let agent = client
-            .run(move || async move { start_agent(&in_client, "agent", &invite).await })
+            .run(move || async move { start_agent(&in_client, FIRST_DEVICE, &invite).await })
             .await?;
         Ok(Self {
             agent,
             gateway,
             plan,
+            folder: FIRST_DEVICE,
             spare,
         })
     }
@@ -141,9 +170,26 @@ impl Pair {
         self.agent.end().await?;
         let plan = self.plan.clone();
         self.agent = client
-            .run(move || async move { start_agent(&plan, "second-agent", &invite).await })
+            .run(move || async move { start_agent(&plan, SECOND_DEVICE, &invite).await })
             .await?;
+        self.folder = SECOND_DEVICE;
         Ok(())
+    }
+
+    /// The authority that the running agent signs with, if https is accelerated.
+    ///
+    /// # Errors
+    /// The agent made none.
+    pub(super) fn authority(&self) -> Result<Option<AgentAuthority>, PairError> {
+        if self.plan.https == Https::Tunnelled {
+            return Ok(None);
+        }
+        let folder = self.plan.temporary.join(self.folder);
+        let certificate = CertificateDer::from_pem_file(folder.join("ca.pem"))
+            .map_err(|error| PairError::Authority(error.to_string()))?;
+        let key = std::fs::read_to_string(folder.join("ca.key"))?;
+        let pin = longhaul_hosting::key_pin(&key).map_err(|error| PairError::Authority(error.to_string()))?;
+        Ok(Some(AgentAuthority { certificate, pin }))
     }
 }
 
@@ -204,6 +250,9 @@ async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Serv
         run.args(["--link", link]);
     }
     run.args(["--image-level", plan.image_level.name()]);
+    if plan.https == Https::Accelerated {
+        run.args(["--https-accelerate", "all"]);
+    }
     if plan.push == Push::Off {
         run.arg("--no-push");
     }

@@ -32,6 +32,9 @@ pub enum ProgramError {
     /// Or this.
     #[error("this version's agent has no --no-push; leave `longhaul-nopush` away")]
     NoPushFlag,
+    /// Or this.
+    #[error("this version's agent has no --https-accelerate; leave `longhaul-https` away")]
+    NoHttpsFlag,
     /// Another's.
     #[error("`{name}` is not installed; on Debian: apt-get install {name}")]
     Other {
