@@ -4,7 +4,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use http::HeaderMap;
@@ -14,14 +14,14 @@ use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
 use longhaul_page::{Destination, Viewport, predict::Templates};
 use longhaul_protocol::session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
-use longhaul_types::{BitRate, LinkProfile, PublicKey, UnixTime};
+use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
 use url::Url;
 
 use super::{counters::BundleCounters, mirror::Mirror};
 use crate::{
     bases::{Bases, Offers, Subject},
     fetch::Failure,
-    images::Wish,
+    images::{Audience, Promised, Wish},
     session::Gateway,
     store::{Lookup, Stored},
 };
@@ -43,6 +43,7 @@ pub(crate) struct BundleContext {
     /// Of which hosts the browser's HTTPS requests come as HTTP.
     accelerated: Mutex<Accelerated>,
     mixing: MixMemory,
+    pictures: Promised,
 }
 
 impl BundleContext {
@@ -69,6 +70,7 @@ impl BundleContext {
             dictionaries: AtomicU32::new(0),
             accelerated: Mutex::default(),
             mixing: MixMemory::of_session(),
+            pictures: Promised::default(),
         }
     }
 
@@ -167,7 +169,11 @@ impl BundleContext {
         let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
         let stored = self.gateway.store.fetch(lookup).await?;
         let wish = self.wish();
-        Ok(self.gateway.images.at(&wish, &method, &browser, stored).await)
+        Ok(self
+            .gateway
+            .images
+            .at(&wish, self, &method, &browser, stored)
+            .await)
     }
 
     /// Learns how the browser asks for objects.
@@ -177,6 +183,23 @@ impl BundleContext {
 
     pub(crate) fn templates(&self) -> MutexGuard<'_, Templates> {
         lock(&self.templates)
+    }
+}
+
+impl Audience for BundleContext {
+    fn queued(&self) -> Duration {
+        let stats = self.session.stats();
+        let queued = stats.send_buffered.saturating_sub(stats.outstanding);
+        let rate = self.link_rate().filter(|rate| rate.as_bps() > 0);
+        rate.map_or(Duration::ZERO, |rate| queued / rate)
+    }
+
+    fn promised(&self) -> &Promised {
+        &self.pictures
+    }
+
+    fn holds(&self, hash: &ContentHash) -> bool {
+        self.mirror.holds(hash)
     }
 }
 

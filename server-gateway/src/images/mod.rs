@@ -1,8 +1,9 @@
 //! The lossy lane: pictures that a page displays, at the level that the device's user asks for.
 //!
-//! `lane` says which responses are in it, `variant` remembers what became of a picture, and [`longhaul_transcode`] makes
+//! `lane` says which responses are in it, `sooner` whether a smaller picture would be, `variant` remembers what became of a picture, and [`longhaul_transcode`] makes
 //! the variants, on threads whose number is bounded.
 mod lane;
+mod sooner;
 mod variant;
 
 use std::{
@@ -21,7 +22,8 @@ use longhaul_types::{BitRate, ByteCount, ContentHash};
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-use self::variant::Fate;
+pub(crate) use self::sooner::Promised;
+use self::{sooner::Pending, variant::Fate};
 use crate::{
     computing::Computing,
     store::{BodyReader, Content, Stored},
@@ -33,9 +35,6 @@ const MAX_PICTURE: ByteCount = ByteCount::mib(16);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// How long a picture may take to be made smaller.
 const MAX_WORK: Duration = Duration::from_secs(8);
-/// From this rate on a picture is across before it is made smaller: of the reference page with the most pictures, 0.4 s of
-/// computing saves 0.2 MB. On lte, 12 Mbit/s, pages came in 2.7 times the ideal with smaller pictures, in 2.4 with originals.
-const FAST: BitRate = BitRate::kbps(4_000);
 /// Below this rate the twentieth that a measured picture saves is worth the computing, which takes most of a second for a
 /// page's pictures: on umts-384 that made pages later than it saved.
 const SLOW: BitRate = BitRate::kbps(100);
@@ -53,6 +52,16 @@ pub(crate) struct Wish {
     pub(crate) effort: CodingEffort,
 }
 
+/// The session that a picture is for.
+pub(crate) trait Audience {
+    /// What the transport has to send before anything new.
+    fn queued(&self) -> Duration;
+    /// Pictures that have been decided on.
+    fn promised(&self) -> &Promised;
+    /// Whether the agent has this body.
+    fn holds(&self, hash: &ContentHash) -> bool;
+}
+
 /// Makes pictures smaller.
 #[derive(Clone, Debug)]
 pub(crate) struct Images {
@@ -60,6 +69,7 @@ pub(crate) struct Images {
     computing: Arc<Computing>,
     /// As many as there may be at work: so many as there are cores, beside the codings, which must not wait for pictures.
     workers: Arc<Semaphore>,
+    pending: Arc<Pending>,
 }
 
 impl Wish {
@@ -87,7 +97,6 @@ impl Wish {
         self.level.target()?;
         let effort = match (self.effort, self.link) {
             (CodingEffort::Fixed, _) => Effort::Fixed,
-            (CodingEffort::Link, Some(link)) if link >= FAST => return None,
             (CodingEffort::Link, Some(link)) if link < SLOW => Effort::Standard,
             (CodingEffort::Link, Some(_) | None) => Effort::Quick,
         };
@@ -114,6 +123,7 @@ impl Images {
         Self {
             cache,
             workers: Arc::new(Semaphore::new(computing.cores())),
+            pending: Arc::default(),
             computing,
         }
     }
@@ -123,6 +133,7 @@ impl Images {
     pub(crate) async fn at(
         &self,
         wish: &Wish,
+        audience: &impl Audience,
         method: &Method,
         browser: &HeaderMap,
         stored: Stored,
@@ -142,7 +153,7 @@ impl Images {
         else {
             return stored;
         };
-        let (content, fate) = self.make(request, wish.link, body).await;
+        let (content, fate) = self.make(request, wish.link, audience, body).await;
         let mut headers = headers;
         let (Fate::Variant(variant), Content::Body(body)) = (fate, &content) else {
             return Stored {
@@ -170,12 +181,21 @@ impl Images {
     }
 
     /// The picture's smaller variant, or the picture itself.
-    async fn make(&self, request: Request, link: Option<BitRate>, body: BodyReader) -> (Content, Fate) {
+    async fn make(
+        &self,
+        request: Request,
+        link: Option<BitRate>,
+        audience: &impl Audience,
+        body: BodyReader,
+    ) -> (Content, Fate) {
         let Some(original) = body.chk_when_complete(MAX_WAIT, MAX_PICTURE).await else {
             return (Content::Body(body), Fate::Kept);
         };
         let length = body.length().unwrap_or(u64::MAX);
         if !(SMALLEST..=MAX_PICTURE.bytes()).contains(&length) {
+            return (Content::Body(body), Fate::Kept);
+        }
+        if request.effort == Effort::Quick && audience.holds(&original) {
             return (Content::Body(body), Fate::Kept);
         }
         let eased = eased(request, link, self.computing.load());
@@ -194,7 +214,22 @@ impl Images {
         let Some(picture) = whole(body, length).await else {
             return (Content::None, Fate::Kept);
         };
-        self.work(&eased.unwrap_or(request), original, picture).await
+        let request = eased.unwrap_or(request);
+        let work = sooner::work(&picture);
+        let ready = self.pending.wait(self.computing.cores()) + work;
+        if let (Effort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
+            && !sooner::is_sooner(
+                audience.promised(),
+                (ByteCount::new(length), rate),
+                audience.queued(),
+                ready,
+                Instant::now(),
+            )
+        {
+            return (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
+        }
+        let _share = self.pending.add(work);
+        self.work(&request, original, picture).await
     }
 
     async fn work(&self, request: &Request, original: ContentHash, picture: Bytes) -> (Content, Fate) {
@@ -273,7 +308,7 @@ mod tests {
         };
         assert_eq!(
             [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Link)),
-            [Some(Effort::Standard), Some(Effort::Quick), None]
+            [Some(Effort::Standard), Some(Effort::Quick), Some(Effort::Quick)]
         );
         assert_eq!(
             [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Fixed)),
