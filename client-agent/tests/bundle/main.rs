@@ -13,3 +13,5 @@ mod faults;
 mod leaving;
 #[cfg(test)]
 mod promises;
+#[cfg(test)]
+mod silence;

@@ -113,6 +113,33 @@ async fn a_request_waits_a_little_for_the_manifest() {
 }
 
 #[tokio::test]
+async fn the_target_of_a_redirected_page_is_waited_for() {
+    let change =
+        |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::with(dir, longhaul_protocol::session::MirrorState::Agreed, change).await;
+    let browser = world.agent.begin(PAGE, &[AS_PAGE]);
+    let page = world.fetch().await;
+    let mut manifest = page.manifest(None).await;
+    page.answer(302, &[("location", "http://site.test/next")], b"")
+        .await;
+    assert_eq!(browser.await.unwrap().status, 302);
+    let browser = world.agent.begin("http://site.test/next", &[AS_PAGE]);
+    world
+        .agent
+        .until("it waits", |status| {
+            status.exits.contains_key("looking.redirected")
+        })
+        .await;
+    manifest.record(document("/next")).await;
+    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    page.push(0, b"<html>next").await;
+    assert_eq!(browser.await.unwrap().text(), "<html>next");
+    assert_eq!(world.agent.exits("manifest.announced"), 1);
+    world.no_fetch();
+}
+
+#[tokio::test]
 async fn a_manifest_that_says_nothing_is_not_waited_for() {
     let mut world = World::new().await;
     let (page, _manifest) = world.page(&[]).await;

@@ -4,6 +4,8 @@
 
 pub(crate) mod client;
 pub(crate) mod gateway;
+pub(crate) mod hop;
+pub(crate) mod origin;
 pub(crate) mod script;
 
 use std::time::Duration;

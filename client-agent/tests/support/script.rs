@@ -15,6 +15,7 @@ use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 use super::{
     PATIENCE, TestAgent, TestGateway,
     gateway::{Asked, Link},
+    hop::Hop,
 };
 
 /// The page of most tests.
@@ -61,6 +62,25 @@ impl World {
             controls,
             gateway,
         }
+    }
+
+    /// A session behind a hop that can be cut.
+    pub(crate) async fn behind_hop(
+        mirror: MirrorState,
+        change: impl FnOnce(&mut longhaul_agent::config::Config),
+    ) -> (Self, Hop) {
+        let (gateway, fetches, controls) = TestGateway::scripted(mirror);
+        let hop = Hop::to(&gateway.address()).await;
+        let dir = tempfile::tempdir().unwrap();
+        let agent = TestAgent::in_dir(dir, &hop.address(), change).await;
+        agent.reach(GatewayState::Open).await;
+        let world = Self {
+            agent,
+            fetches,
+            controls,
+            gateway,
+        };
+        (world, hop)
     }
 
     /// The next fetch.
