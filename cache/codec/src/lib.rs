@@ -21,7 +21,7 @@ mod undo;
 pub mod vcdiff;
 mod window;
 
-pub use choice::{AdaptiveEncoder, Base, BodyTraits, Effort, Finished, Load, choose};
+pub use choice::{AdaptiveEncoder, Base, BodyTraits, Effort, Finished, Load, choose, suits_mixing};
 pub use coding::{Coder, Coding, UnknownCoding};
 pub use compress::EncodeError;
 pub use mix::MixMemory;

@@ -168,6 +168,7 @@ async fn coder(
         chk,
         audience,
         traits,
+        takes_mixing: offers.mixing.is_some(),
     };
     let prior = context.gateway.coded.prior(wanted).await;
     let coder = WholeCoder::new(context.window_key, traits, offers, prior);

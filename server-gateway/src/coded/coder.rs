@@ -8,7 +8,7 @@ use longhaul_codec::{AdaptiveEncoder, BodyTraits, CodedBody, Coder, Coding, Enco
 use longhaul_types::ContentHash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Found, MAX_CODED, Prior, SMALLEST};
+use super::{Found, MAX_CODED, Prior, SMALLEST, record::Means};
 use crate::{
     bases::Offers,
     body::{WindowCoding, message_coding},
@@ -27,17 +27,12 @@ pub(crate) struct WholeCoder {
     bases: Vec<ContentHash>,
     /// Of the bases, and of a kept result.
     _memory: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
-    source: Source,
+    /// How it was coded before, if it was.
+    kept: Option<Means>,
+    /// `None` if nothing is kept of it.
+    recording: Option<Recording>,
     decoded: u64,
     spent: Duration,
-}
-
-enum Source {
-    /// Nothing is kept of it.
-    Apart,
-    /// It was coded before, by this.
-    Kept(Coder),
-    Recorded(Recording),
 }
 
 /// The windows so far.
@@ -60,8 +55,8 @@ pub(crate) struct Finished {
 pub(super) enum Outcome {
     /// It is nobody else's business.
     Apart,
-    /// It was kept before, as this made it.
-    Replayed(Coder),
+    /// It was kept before, as this coder made it if it was one.
+    Replayed(Option<Coder>),
     /// It was coded anew; what came of that, if it may serve others.
     Anew(Option<Made>),
 }
@@ -91,7 +86,7 @@ impl WholeCoder {
     pub(crate) fn new(key: [u8; 32], traits: BodyTraits<'_>, offers: Offers, prior: Prior) -> Self {
         let Prior { found, recording } = prior;
         let (coded, kept, memory) = match found {
-            Some(Found { body, coder, memory }) => (Some(body), Some(coder), Some(memory)),
+            Some(Found { body, means, memory }) => (Some(body), Some(means), Some(memory)),
             None => (None, None, None),
         };
         let mut encoder = AdaptiveEncoder::new(key, traits)
@@ -102,21 +97,18 @@ impl WholeCoder {
         if offers.is_personal {
             encoder = encoder.hiding_size();
         }
-        let source = match (kept, recording) {
-            (Some(coder), _) => Source::Kept(coder),
-            (None, Some(budget)) => Source::Recorded(Recording {
-                wire: Some(Vec::new()),
-                budget,
-                memory: None,
-            }),
-            (None, None) => Source::Apart,
-        };
+        let recording = recording.map(|budget| Recording {
+            wire: Some(Vec::new()),
+            budget,
+            memory: None,
+        });
         Self {
             key,
             encoder,
             bases: offers.hashes,
             _memory: (offers.memory, memory),
-            source,
+            kept,
+            recording,
             decoded: 0,
             spent: Duration::ZERO,
         }
@@ -167,16 +159,17 @@ impl WholeCoder {
         let finished = self.encoder.finish(wire)?;
         self.spent += begun.elapsed();
         let coding = message_coding(finished.coding);
-        let outcome = match self.source {
-            Source::Apart => Outcome::Apart,
+        let outcome = match (self.kept, self.recording) {
             // What has a base is one device's.
-            Source::Kept(_) | Source::Recorded(_) if finished.base.is_some() => Outcome::Apart,
-            Source::Kept(coder) => Outcome::Replayed(coder),
+            _ if finished.base.is_some() => Outcome::Apart,
+            (Some(kept), _) if kept.coding() == finished.coding => Outcome::Replayed(kept.coder()),
             // There is nothing to gain for it.
-            Source::Recorded(_) if finished.coding == Coding::Identity => Outcome::Apart,
-            Source::Recorded(mut recording) => {
+            (_, Some(_)) if finished.coding == Coding::Identity => Outcome::Apart,
+            (_, None) => Outcome::Apart,
+            (_, Some(mut recording)) => {
                 recording.add(&wire[start..]);
-                let is_kept = finished.coding == Coding::Brotli && self.decoded >= SMALLEST;
+                let is_kept =
+                    Means::of(finished.coding, finished.coder).is_some() && self.decoded >= SMALLEST;
                 let made = recording.wire.filter(|_| is_kept).map(|wire| Made {
                     key: self.key,
                     coding: finished.coding,
@@ -204,11 +197,11 @@ impl WholeCoder {
         let (start, begun) = (wire.len(), Instant::now());
         work(&mut self.encoder, wire)?;
         self.spent += begun.elapsed();
-        if let Source::Recorded(recording) = &mut self.source {
-            let is_other = self
-                .encoder
-                .coding()
-                .is_some_and(|coding| coding != Coding::Brotli);
+        if let Some(recording) = &mut self.recording {
+            let kept = self.kept.map(Means::coding);
+            let is_other = self.encoder.coding().is_some_and(|coding| {
+                !matches!(coding, Coding::Brotli | Coding::Mix) || kept == Some(coding)
+            });
             if is_other || self.encoder.base().is_some() {
                 recording.stop();
             }

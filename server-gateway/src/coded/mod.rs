@@ -17,13 +17,18 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Cost, RecordKind};
-use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, Effort, Load, choose};
+use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, Effort, Load, choose, suits_mixing};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::debug;
 
 pub(crate) use self::coder::{Finished, WholeCoder};
-use self::{coder::Made, counters::Counters, popular::Popular, record::Record};
+use self::{
+    coder::Made,
+    counters::Counters,
+    popular::Popular,
+    record::{Means, Record},
+};
 use crate::computing::Computing;
 
 /// Coding less takes less time than to find the result.
@@ -53,6 +58,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) chk: Option<ContentHash>,
     pub(crate) audience: Audience,
     pub(crate) traits: BodyTraits<'a>,
+    /// Whether the agent takes context mixing.
+    pub(crate) takes_mixing: bool,
 }
 
 /// Who may get a body.
@@ -76,7 +83,7 @@ pub(crate) struct Prior {
 #[derive(Debug)]
 struct Found {
     body: CodedBody,
-    coder: Coder,
+    means: Means,
     memory: OwnedSemaphorePermit,
 }
 
@@ -105,22 +112,41 @@ impl Coded {
         if is_fixed || wanted.audience == Audience::Asker || !is_text_for_the_link(wanted.traits) {
             return Prior::default();
         }
-        let found = match wanted.chk {
-            Some(chk) => self.find(cache, chk, wanted.traits).await,
-            None => None,
+        let load = self.computing.load();
+        let traits = BodyTraits {
+            load,
+            ..wanted.traits
         };
-        let recording = found.is_none().then(|| Arc::clone(&self.memory));
+        let is_to_mix = wanted.takes_mixing && suits_mixing(traits);
+        let mut found = None;
+        if let Some(chk) = wanted.chk {
+            if is_to_mix {
+                found = self.find(cache, chk, traits, Coding::Mix).await;
+            }
+            if found.is_none() {
+                found = self.find(cache, chk, traits, Coding::Brotli).await;
+            }
+        }
+        // What has been coded by Brotli may still become smaller.
+        let best = if is_to_mix { Coding::Mix } else { Coding::Brotli };
+        let is_best = found.as_ref().is_some_and(|found| found.means.coding() == best);
+        let recording = (!is_best).then(|| Arc::clone(&self.memory));
         Prior { found, recording }
     }
 
-    async fn find(&self, cache: &Cache, chk: ContentHash, traits: BodyTraits<'_>) -> Option<Found> {
-        let record = read(cache, &chk).await?;
-        let load = self.computing.load();
-        let wanted = choose(BodyTraits { load, ..traits }, &[]);
+    async fn find(
+        &self,
+        cache: &Cache,
+        chk: ContentHash,
+        traits: BodyTraits<'_>,
+        coding: Coding,
+    ) -> Option<Found> {
+        let record = read(cache, &chk, coding).await?;
+        let wanted = choose(traits, &[]);
         if traits
             .length
             .is_some_and(|length| length.bytes() != record.length)
-            || !record.serves(wanted)
+            || !record.means.serves(wanted)
         {
             return None;
         }
@@ -128,10 +154,10 @@ impl Coded {
         let memory = Arc::clone(&self.memory).try_acquire_many_owned(permits).ok()?;
         // The cache compares it with its hash, and drops it if it is damaged.
         let data = cache.whole(record.data, MAX_CODED).await?;
-        let body = CodedBody::parse(Coding::Brotli, data)?;
-        (body.length() == record.length).then_some(Found {
+        let body = CodedBody::parse(record.means.coding(), data)?;
+        (body.length() == record.length && record.means.coding() == coding).then_some(Found {
             body,
-            coder: record.coder(),
+            means: record.means,
             memory,
         })
     }
@@ -148,7 +174,7 @@ impl Coded {
             coder::Outcome::Apart => {}
             coder::Outcome::Replayed(coder) => {
                 self.counters.reused();
-                self.taken(hash, device, Some(coder));
+                self.taken(hash, device, coder);
             }
             coder::Outcome::Anew(None) => self.taken(hash, device, None),
             coder::Outcome::Anew(Some(made)) => {
@@ -197,12 +223,13 @@ impl Coded {
         else {
             return false;
         };
-        let before = match read(cache, &chk).await {
+        let coding = body.coding();
+        let before = match read(cache, &chk, coding).await {
             Some(before) if cache.has(before.data).await => Some(before),
             Some(_) | None => None,
         };
         match before {
-            Some(before) if before.serves(coder) => return true,
+            Some(before) if before.means.serves(coder) => return true,
             // More effort does not always make it smaller, and then no more is to be had.
             Some(before) if before.size <= record.size => {
                 (record.data, record.size) = (before.data, before.size)
@@ -217,7 +244,7 @@ impl Coded {
             }
         }
         cache
-            .put_record(RecordKind::Coded, &record::key(&chk), record.encode())
+            .put_record(RecordKind::Coded, &record::key(&chk, coding), record.encode())
             .await;
         self.counters.kept();
         true
@@ -234,8 +261,8 @@ impl Coded {
     }
 }
 
-async fn read(cache: &Cache, chk: &ContentHash) -> Option<Record> {
-    let record: Bytes = cache.record(RecordKind::Coded, &record::key(chk)).await?;
+async fn read(cache: &Cache, chk: &ContentHash, coding: Coding) -> Option<Record> {
+    let record: Bytes = cache.record(RecordKind::Coded, &record::key(chk, coding)).await?;
     Record::decode(&record)
 }
 

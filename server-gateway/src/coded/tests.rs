@@ -1,5 +1,5 @@
 use longhaul_cache::CacheConfig;
-use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits};
+use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, MixMemory};
 use longhaul_protocol::session::BodyCoding;
 use longhaul_types::{BitRate, SecretKey};
 
@@ -77,18 +77,40 @@ fn decoded(coding: BodyCoding, mut wire: &[u8]) -> Vec<u8> {
 impl Home {
     /// Sends a body as a session does; what crosses the hop, and whether that was kept.
     async fn send(&self, to: u8, body: &Bytes, kbps: u64, audience: Audience) -> (usize, bool) {
+        self.send_mixed(to, body, kbps, audience, None).await
+    }
+
+    async fn send_mixed(
+        &self,
+        to: u8,
+        body: &Bytes,
+        kbps: u64,
+        audience: Audience,
+        mixing: Option<MixMemory>,
+    ) -> (usize, bool) {
         let traits = text(kbps, body.len() as u64);
         let wanted = Wanted {
             chk: Some(ContentHash::of(body)),
             audience,
             traits,
+            takes_mixing: mixing.is_some(),
         };
         let prior = self.coded.prior(wanted).await;
         let was_kept = prior.found.is_some();
-        let mut coder = WholeCoder::new(KEY, traits, Offers::default(), prior);
+        // A result of Brotli may still be beaten by context mixing.
+        let is_replay = was_kept && prior.recording.is_none();
+        let mut coder = WholeCoder::new(
+            KEY,
+            traits,
+            Offers {
+                mixing,
+                ..Offers::default()
+            },
+            prior,
+        );
         let mut wire = Vec::new();
         for part in body.chunks(20_000) {
-            assert!(!was_kept || !coder.push_is_heavy(part.len()));
+            assert!(!is_replay || !coder.push_is_heavy(part.len()));
             coder.push(part, &mut wire).unwrap();
         }
         let finished = coder.finish(&mut wire).unwrap();
@@ -115,7 +137,7 @@ impl Home {
     }
 
     async fn record(&self, body: &Bytes) -> Option<Record> {
-        read(&self.cache, &ContentHash::of(body)).await
+        read(&self.cache, &ContentHash::of(body), Coding::Brotli).await
     }
 
     async fn store(&self, body: &Bytes) {
@@ -146,7 +168,10 @@ async fn a_body_is_coded_once_for_all() {
         "less effort does not serve more"
     );
     assert!(home.send(4, &body, 384, Audience::Everybody).await.1);
-    assert_eq!(home.record(&body).await.unwrap().coder(), recode::BEST);
+    assert_eq!(
+        home.record(&body).await.unwrap().means.coder(),
+        Some(recode::BEST)
+    );
     assert!(!home.send(2, &body, 100_000, Audience::Everybody).await.1);
 }
 
@@ -182,7 +207,7 @@ async fn a_result_that_is_gone_or_wrong_is_made_anew() {
     home.send(1, &other, 384, Audience::Everybody).await;
     let (record, chk) = (home.record(&body).await.unwrap(), ContentHash::of(&body));
     let put = async |record: Bytes| {
-        let key = record::key(&chk);
+        let key = record::key(&chk, Coding::Brotli);
         home.cache.put_record(RecordKind::Coded, &key, record).await;
     };
     let gone = Record {
@@ -206,6 +231,7 @@ async fn a_result_that_is_gone_or_wrong_is_made_anew() {
             chk: Some(chk),
             audience: Audience::Everybody,
             traits: text(384, body.len() as u64),
+            takes_mixing: false,
         });
         let prior = sent.await;
         assert!(prior.found.is_none() && prior.recording.is_some());
@@ -214,6 +240,33 @@ async fn a_result_that_is_gone_or_wrong_is_made_anew() {
     assert!(!home.send(1, &body, 384, Audience::Everybody).await.1);
     assert!(home.send(1, &body, 384, Audience::Everybody).await.1);
     assert_eq!(home.record(&body).await, Some(record));
+}
+
+#[tokio::test]
+async fn a_body_is_mixed_once_for_all_who_take_that() {
+    let home = home();
+    let body = page(1);
+    let everybody = Audience::Everybody;
+    let mixing = || Some(MixMemory::of_session());
+    let (plain, _) = home.send(1, &body, 40, everybody).await;
+    let (first, was_kept) = home.send_mixed(1, &body, 40, everybody, mixing()).await;
+    assert!(was_kept, "by Brotli");
+    assert!(first < plain, "{first} and {plain}");
+    // No memory is left for a model, so that nothing can be mixed anew.
+    let full = MixMemory::of_session();
+    let mut models = Vec::new();
+    while let Some(model) = BodyEncoder::mixed(KEY, None, &full) {
+        models.push(model);
+    }
+    let again = home.send_mixed(2, &body, 40, everybody, Some(full)).await;
+    assert_eq!(again, (first, true), "the same bytes");
+    assert_eq!(
+        home.send(3, &body, 40, everybody).await,
+        (plain, true),
+        "who does not take it gets the other"
+    );
+    let on_umts = home.send_mixed(4, &body, 384, everybody, mixing()).await;
+    assert_eq!(on_umts, (plain, true), "nor is it for faster links");
 }
 
 #[tokio::test]
@@ -238,8 +291,8 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
     let (before, _) = home.send(1, &body, 5_000, Audience::Everybody).await;
     home.send(2, &body, 5_000, Audience::Everybody).await;
     assert_eq!(
-        home.record(&body).await.unwrap().coder(),
-        Coder::Brotli { quality: 5 }
+        home.record(&body).await.unwrap().means,
+        Means::Brotli { quality: 5 }
     );
     tokio::time::advance(Duration::from_secs(600)).await;
     let recoded = || {
@@ -253,7 +306,10 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
     while recoded() == 0 {
         tokio::time::advance(Duration::from_millis(100)).await;
     }
-    assert_eq!(home.record(&body).await.unwrap().coder(), recode::BEST);
+    assert_eq!(
+        home.record(&body).await.unwrap().means.coder(),
+        Some(recode::BEST)
+    );
     let (after, was_kept) = home.send(3, &body, 5_000, Audience::Everybody).await;
     assert!(was_kept && after < before, "{after} of {before}");
     assert!(!recoding.is_finished());

@@ -333,6 +333,7 @@ impl ResponseHead<'_> {
                 // What came damaged is coded anew.
                 audience: if is_plain { Audience::Asker } else { audience },
                 traits,
+                takes_mixing: offers.mixing.is_some(),
             };
             let prior = context.gateway.coded.prior(wanted).await;
             let coder = WholeCoder::new(context.window_key, traits, offers, prior);

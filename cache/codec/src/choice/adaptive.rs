@@ -5,7 +5,7 @@ use longhaul_types::{BitRate, ByteCount, ContentHash};
 use super::{
     BodyTraits, Effort, Load,
     base::{Base, Based, Candidate, Likeness, Verdict, choose_base, pays, shipped},
-    choose, is_to_mix,
+    choose, is_to_mix, suits_mixing,
 };
 use crate::{
     coding::{Coder, Coding},
@@ -122,7 +122,7 @@ impl AdaptiveEncoder {
     pub fn is_replay(&self) -> bool {
         match &self.decided {
             Some(encoder) => encoder.is_replay(),
-            None => self.coded.is_some() && !self.has_trials() && self.mixing.is_none(),
+            None => self.coded.is_some() && !self.has_trials() && !self.may_mix(),
         }
     }
 
@@ -238,9 +238,21 @@ impl AdaptiveEncoder {
         choose(self.traits(length), &self.first)
     }
 
+    /// Whether the body was coded by context mixing before: nothing is smaller.
+    fn was_mixed(&self) -> bool {
+        self.coded
+            .as_ref()
+            .is_some_and(|coded| coded.coding() == Coding::Mix)
+    }
+
+    /// Whether context mixing may be tried.
+    fn may_mix(&self) -> bool {
+        self.mixing.is_some() && !self.was_mixed() && suits_mixing(self.traits(self.length))
+    }
+
     /// An encoder that mixes contexts, if that is likely to pay and there is memory for it.
     fn mixed(&self, length: Option<ByteCount>) -> Option<BodyEncoder> {
-        let memory = self.mixing.as_ref()?;
+        let memory = self.mixing.as_ref().filter(|_| !self.was_mixed())?;
         let is_wanted = is_to_mix(self.traits(length), self.coder(length), &self.first);
         is_wanted.then(|| BodyEncoder::mixed(self.key, length, memory))?
     }
@@ -360,6 +372,7 @@ impl AdaptiveEncoder {
         let coder = self.coder(length);
         let based = self.based(length);
         let is_open = based.as_ref().is_none_or(|based| based.verdict == Verdict::Open);
+        let mixed = self.mixed(length).filter(|_| is_open);
         let mut ways = Vec::new();
         if let Some(coded) = self.coded.take().filter(|_| is_open) {
             let replayed = self.given(BodyEncoder::replay(self.key, coded))?;
@@ -374,7 +387,7 @@ impl AdaptiveEncoder {
                 ways.push(ended(self.alone(coder, length)?, coder, None)?);
             }
         }
-        if let Some(encoder) = self.mixed(length).filter(|_| is_open) {
+        if let Some(encoder) = mixed {
             ways.push(ended(self.given(encoder)?, Coder::Identity, None)?);
         }
         let mut smallest = ways

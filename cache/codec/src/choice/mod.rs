@@ -92,13 +92,14 @@ fn for_link(link: Option<BitRate>, length: u64) -> Coder {
 
 /// Whether a body that has `coder` without it is to be coded by context mixing, where the peer takes that.
 fn is_to_mix(traits: BodyTraits<'_>, coder: Coder, first: &[u8]) -> bool {
+    coder != Coder::Identity && first.len() >= LEAST_MIXED && suits_mixing(traits)
+}
+
+/// Whether context mixing is worth its time for a body of this kind on this link, where the peer takes it.
+pub fn suits_mixing(traits: BodyTraits<'_>) -> bool {
     let is_text = || traits.content_type.map(by_type) == Some(Compressibility::Text);
     let is_slow = || traits.effective_link().is_some_and(|rate| rate < MIX_BELOW);
-    traits.effort == Effort::Link
-        && coder != Coder::Identity
-        && first.len() >= LEAST_MIXED
-        && is_slow()
-        && is_text()
+    traits.effort == Effort::Link && is_slow() && is_text()
 }
 
 /// Below this rate the bytes that context mixing saves are worth the time that it takes both ends: some 60 ms each for a
