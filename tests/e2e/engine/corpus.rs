@@ -1,4 +1,4 @@
-//! Recorded sites over plain http: what a browser gets through the pair is what it gets without it.
+//! Recorded sites: what a browser gets through the pair is what it gets without it, over http and over accelerated https.
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
@@ -12,9 +12,10 @@ use longhaul_hosting::{Content, Hosting, HostingOptions, Listen, Scheme, TestAut
 use longhaul_loader::{ObjectClass, ObjectLoad, Outcome, model};
 use longhaul_pages::Page;
 use longhaul_tests::process::corpus;
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use url::Url;
 
-use super::scale::options;
+use super::scale::{options, options_trusting};
 use crate::pair::{Pair, Setup};
 
 /// A recorded page, its hosts and those that must not be found.
@@ -42,7 +43,7 @@ impl Content for Site {
     }
 }
 
-/// What came for each URL that was asked for over plain http.
+/// What came for each URL that was asked for.
 type Found = BTreeMap<String, ObjectLoad>;
 
 async fn load(page: &Page, proxy: SocketAddr) -> Result<Found> {
@@ -59,6 +60,19 @@ async fn load(page: &Page, proxy: SocketAddr) -> Result<Found> {
         .into_iter()
         .filter(|object| object.url.scheme() == "http");
     Ok(plain.map(|object| (object.url.to_string(), object)).collect())
+}
+
+/// Loads a page under the scheme that it was recorded under.
+async fn load_as_recorded(page: &Page, pair: &Pair, authority: &TestAuthority) -> Result<Found> {
+    let mut roots = authority.roots()?;
+    if let Ok(ours) = CertificateDer::from_pem_file(pair.folder().join("agent/ca.pem")) {
+        roots.add(ours)?;
+    }
+    let options = options_trusting(pair.proxy(), roots)?;
+    let load = model::load(page.url(), &options, None).await;
+    let load = load.with_context(|| format!("{} through {}", page.name(), pair.proxy()))?;
+    let objects = load.objects.into_iter();
+    Ok(objects.map(|object| (object.url.to_string(), object)).collect())
 }
 
 fn compare(page: &str, direct: &Found, through: &Found) {
@@ -117,6 +131,56 @@ async fn recorded_sites_come_through_unchanged() -> Result<()> {
         }
         let status = pair.status().await?;
         println!("{}: {} B down for two visits", page.name(), status["bytes_down"]);
+    }
+    Ok(())
+}
+
+/// A pair for these origins, which trusts their authority.
+async fn pair(hosting: &Hosting, authority: &TestAuthority, accelerate: &str) -> Result<Pair> {
+    let plain = *hosting.plain().first().context("a listener")?;
+    let secure = *hosting.tls().first().context("a listener with TLS")?;
+    let ca = tempfile::NamedTempFile::new()?;
+    std::fs::write(ca.path(), authority.pem())?;
+    let mut setup = Setup::resolving(&[("*:80", plain), ("*:443", secure)]);
+    let trusted = format!("\n[fetch]\nextra-ca = ['{}']\n", ca.path().display());
+    setup.gateway_config.push_str(&trusted);
+    let accelerate = ["--https-accelerate", accelerate].map(str::to_owned);
+    setup.agent_arguments.extend(accelerate);
+    Pair::start(setup).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recorded_sites_come_through_unchanged_when_https_is_accelerated() -> Result<()> {
+    let Some(folder) = corpus() else {
+        println!("SKIPPED: the recorded sites are not here; set LONGHAUL_CORPUS to their folder");
+        return Ok(());
+    };
+    for page in longhaul_pages::recorded::folder(&folder)? {
+        if page.url().scheme() != "https" {
+            continue;
+        }
+        let authority = TestAuthority::new()?;
+        let content: Arc<dyn Content> = Arc::new(Site(page.clone()));
+        let listen = Listen {
+            plain: vec![(Ipv4Addr::LOCALHOST, 0).into()],
+            tls: vec![(Ipv4Addr::LOCALHOST, 0).into()],
+        };
+        let hosting = Hosting::start(content, &listen, &authority, HostingOptions::default()).await?;
+        // A tunnel is encrypted from end to end: what comes out of it is what the origin sent.
+        let tunnelled = pair(&hosting, &authority, "off").await?;
+        let direct = load_as_recorded(&page, &tunnelled, &authority).await?;
+        drop(tunnelled);
+        let accelerated = pair(&hosting, &authority, "all").await?;
+        for visit in ["first visit", "second visit"] {
+            let through = load_as_recorded(&page, &accelerated, &authority).await?;
+            compare(&format!("{} ({visit})", page.name()), &direct, &through);
+        }
+        let status = accelerated.status().await?;
+        ensure!(
+            status["pages"].as_u64() >= Some(1) && status["tunnels"] == 0,
+            "{}: it went through tunnels: {status}",
+            page.name()
+        );
     }
     Ok(())
 }

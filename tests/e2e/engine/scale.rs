@@ -41,11 +41,20 @@ fn picture(number: usize) -> Vec<u8> {
 
 /// A scripted browser behind a proxy, for pages of any size.
 pub(super) fn options(proxy: std::net::SocketAddr) -> Result<ModelOptions> {
+    options_trusting(proxy, rustls::RootCertStore::empty())
+}
+
+/// The same, which trusts these authorities.
+pub(super) fn options_trusting(
+    proxy: std::net::SocketAddr,
+    roots: rustls::RootCertStore,
+) -> Result<ModelOptions> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let trust = rustls::ClientConfig::builder_with_provider(provider)
+    let mut trust = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_root_certificates(roots)
         .with_no_client_auth();
+    trust.alpn_protocols = vec![b"http/1.1".to_vec()];
     let mut options = ModelOptions::new(Route::Proxy(proxy), Arc::new(trust));
     options.rules = Rules::persistent(6);
     options.limits.objects = 10_000;
