@@ -405,13 +405,15 @@ impl Connection {
         self.owed.now = false;
         self.owed.soon = false;
         self.owed.last = Some(now);
-        // Without samples of its own, a receiver asks for one now and then: its window depends on the RTT.
+        // Without samples of its own, a receiver asks for one now and then: its window depends on the RTT. Not when this grant
+        // covers all that is to come: the answer would only follow the transfer's end.
         let refresh = (self.rtt.smoothed() * 20).max(std::time::Duration::from_secs(10));
         let stale = self
             .rtt
             .last_sample_at()
             .is_none_or(|at| now.saturating_since(at) > refresh);
-        if stale && self.controller.sender_has_backlog() && !self.book.is_awaiting() && packet.room() > 0 {
+        let is_used = self.controller.sender_has_backlog() && self.streams.awaits_more_than(grant.credit);
+        if stale && is_used && !self.book.is_awaiting() && packet.room() > 0 {
             packet.push(&Frame::Ping);
         }
     }

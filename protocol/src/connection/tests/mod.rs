@@ -58,8 +58,6 @@ struct Link {
     carried: u64,
     free_at: Timestamp,
     busy: Duration,
-    /// When the last packet with data left, and how long the link had been busy then.
-    data: (Timestamp, Duration),
     bytes: u64,
     first: Option<Timestamp>,
     dropped: u64,
@@ -81,7 +79,6 @@ impl Link {
             carried: 0,
             free_at: Timestamp::ZERO,
             busy: Duration::ZERO,
-            data: (Timestamp::ZERO, Duration::ZERO),
             bytes: 0,
             first: None,
             dropped: 0,
@@ -99,10 +96,6 @@ impl Link {
         self.first.get_or_insert(now);
         self.free_at = self.free_at.max(now) + takes;
         self.busy += takes;
-        // Feedback that answers the agent's is not part of a transfer.
-        if size > 150 {
-            self.data = (self.free_at, self.busy);
-        }
         self.bytes += size;
         let since = now.saturating_since(Timestamp::ZERO);
         let out = self

@@ -15,8 +15,7 @@ fn a_60_kb_response_keeps_thin_links_busy_from_first_to_last_byte() {
             let wire = ByteCount::new(link.bytes) / BitRate::bps(link.rate);
             let floor = rtt + wire + request;
             let begun = link.first.expect("sent");
-            let (ended, busy) = link.data;
-            let busy = busy.as_secs_f64() / ended.saturating_since(begun).as_secs_f64();
+            let busy = link.busy.as_secs_f64() / link.free_at.saturating_since(begun).as_secs_f64();
             println!(
                 "{name} {size}: {:.3} s, floor {:.3} s, busy {:.4}, bytes {} ({:.4}), up {} lost {} again {}",
                 time.as_secs_f64(),

@@ -349,6 +349,11 @@ impl Streams {
             .map(RecvStream::missing)
             .fold(0, u64::saturating_add)
     }
+    /// Whether more than `bytes` are to come as far as is known; a stream of unknown length counts as long.
+    pub fn awaits_more_than(&self, bytes: u64) -> bool {
+        let mut open = self.incomplete.iter().filter_map(|id| self.recv.get(id));
+        self.missing() > bytes || open.any(|stream| stream.known_total().is_none())
+    }
     /// Streams in memory, sending and receiving.
     pub fn open_count(&self) -> (usize, usize) {
         (self.send.len(), self.recv.len())
