@@ -3,7 +3,7 @@ mod conditions;
 
 use std::time::Duration;
 
-use longhaul_netem::{Capacity, LinkDefinition};
+use longhaul_netem::LinkDefinition;
 use longhaul_report::Bar;
 use longhaul_types::ByteCount;
 
@@ -276,12 +276,9 @@ fn messages(bars: &mut Bars<'_>, link: &LinkDefinition, priority: &Priority) {
     let target = target_queue(link);
     let own = ByteCount::new(REQUEST as u64 + HEADERS) / link.rate_up()
         + ByteCount::new(MESSAGE + 2 * HEADERS) / link.rate_down();
+    // Of a trace, the mean rate: what the target would be if the link were steady.
     let limit = link.rtt() + own + target * 2 + WAKING;
-    let limit = match link.hop.down.capacity {
-        Capacity::Rate(_) => Limit::AtMost(limit.as_secs_f64()),
-        // There the target follows the rate's changes, and is not known from outside.
-        Capacity::Trace(_) => Limit::None,
-    };
+    let limit = Limit::AtMost(limit.as_secs_f64());
     bars.add("10 message alone, median (s)", priority.alone_s, Limit::None);
     bars.add("10 message beside bulk, median (s)", priority.p50_s, Limit::None);
     bars.add("10 message beside bulk, p95 (s)", priority.p95_s, limit);

@@ -87,8 +87,7 @@ pub(super) fn wrong_profile(bars: &mut Bars<'_>, link: &LinkDefinition, found: &
 }
 
 pub(super) fn idle(bars: &mut Bars<'_>, idle: &Idle, length: Duration) {
-    // One more than whole intervals: both ends of the time may have one.
-    let most = Limit::AtMost(float(length.as_secs() / KEEP_ALIVE + 1));
+    let most = Limit::AtMost(float(length.as_secs() / KEEP_ALIVE));
     bars.add("7 idle session, packets up", float(idle.packets_up), most);
     bars.add("7 idle session, packets down", float(idle.packets_down), most);
     let dead = if idle.message_s.is_some() { 0.0 } else { 1.0 };
@@ -131,15 +130,98 @@ pub(super) fn lost_packet(
             "lost tail",
             link.rtt() + jitter / 2 + Duration::from_millis(60).max((PACKET / link.rate_down()) * 2),
         ),
-        // SRTT + 4 RTTVAR + 25 ms. The undisturbed message has the round trip with its packets' own time; the mean deviation of two jitters is
-        // at most a quarter of their sum.
-        LostPacket::Request => {
-            let round_trip = Duration::try_from_secs_f64(found.alone_s).unwrap_or_default();
-            ("lost request", round_trip + jitter + Duration::from_millis(25))
-        }
+        // SRTT + 4 RTTVAR + 25 ms with the bare round trip for SRTT, so the packets' own time counts against the limit; the mean deviation of two
+        // jitters is at most a quarter of their sum.
+        LostPacket::Request => ("lost request", link.rtt() + jitter + Duration::from_millis(25)),
     };
     let limit = Limit::AtMost((limit + WAKING).as_secs_f64());
     bars.add(format!("4 {what}, undisturbed (s)"), found.alone_s, Limit::None);
     bars.add(format!("4 {what}, extra time p50 (s)"), found.extra_p50_s, limit);
     bars.add(format!("4 {what}, extra time p95 (s)"), found.extra_p95_s, limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        bars,
+        experiment::Experiment,
+        measured::{Measured, Outcome, Priority},
+        system::System,
+    };
+
+    fn link(name: &str) -> LinkDefinition {
+        let mut all = LinkDefinition::built_in();
+        all.find(|link| link.name == name).expect("a built-in link")
+    }
+
+    /// The limit of the bar whose name ends so.
+    fn limit(link: &LinkDefinition, experiment: Experiment, outcome: Outcome, what: &str) -> Option<f64> {
+        let measured = Measured {
+            link: link.name.clone(),
+            system: System::Longhaul,
+            experiment,
+            outcome: Some(outcome),
+            series: Vec::new(),
+            cpu: None,
+            lateness_p99_s: 0.0,
+            errors: Vec::new(),
+        };
+        let bars = bars(link, &measured);
+        let bar = bars.iter().find(|bar| bar.id.ends_with(what));
+        bar.expect("the experiment has this bar").limit
+    }
+
+    #[test]
+    fn an_idle_session_has_a_packet_in_25_seconds() {
+        let length = Duration::from_secs(100);
+        let experiment = Experiment::Idle { length };
+        let found = Outcome::Idle(Idle::default());
+        assert_eq!(limit(&link("lte"), experiment, found, "packets up"), Some(4.0));
+    }
+
+    #[test]
+    fn a_lost_request_costs_a_probe_timeout_of_the_bare_round_trip() {
+        let link = link("umts-384");
+        let experiment = Experiment::LostPacket {
+            which: LostPacket::Request,
+            pairs: 1,
+        };
+        let found = |alone_s| {
+            Outcome::LostPacket(LostPackets {
+                alone_s,
+                messages: 1,
+                ..LostPackets::default()
+            })
+        };
+        let limits = [0.1, 9.0].map(|alone| limit(&link, experiment, found(alone), "extra time p50 (s)"));
+        let jitter = link.hop.down.jitter + link.hop.up.jitter;
+        let expected = link.rtt() + jitter + Duration::from_millis(25) + WAKING;
+        assert_eq!(
+            limits,
+            [Some(expected.as_secs_f64()); 2],
+            "whatever the message itself took"
+        );
+    }
+
+    #[test]
+    fn messages_on_traces_have_the_limit_of_their_mean_rate() {
+        let trace: String = (1..=1000).map(|line| format!("{}\n", line * 12)).collect();
+        let delay = Duration::from_millis(20);
+        let queue = longhaul_types::ByteCount::kb(750);
+        let link = LinkDefinition::from_traces("steady", &trace, &trace, delay, queue).expect("a trace");
+        let length = Duration::from_secs(60);
+        let found = Outcome::Priority(Priority::default());
+        let found = limit(
+            &link,
+            Experiment::Priority { length },
+            found,
+            "beside bulk, p95 (s)",
+        );
+        // Round trip 40 ms, twice a target of 25 ms, 20 ms for waking, and at most 30 ms for the bytes at 1 Mbit/s.
+        assert!(
+            found.is_some_and(|limit| (0.11..0.14).contains(&limit)),
+            "{found:?}"
+        );
+    }
 }
