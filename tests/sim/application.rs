@@ -14,7 +14,7 @@ use longhaul_types::{StreamId, Timestamp};
 
 use crate::{
     content,
-    plan::{Ending, Exchange, Length},
+    plan::{Ending, Exchange, Length, PIECE},
 };
 
 /// Error code with which the agent's user goes away.
@@ -39,6 +39,7 @@ enum Action {
     Open(usize),
     Leave(usize),
     Read(StreamId),
+    Write(StreamId),
     Reclass(StreamId, Priority),
 }
 
@@ -46,6 +47,7 @@ enum Action {
 #[derive(Debug)]
 struct Outgoing {
     exchange: usize,
+    opened: Timestamp,
     length: u64,
     written: u64,
     fails_at: Option<u64>,
@@ -102,6 +104,8 @@ pub(crate) struct Application {
     progress: Vec<Progress>,
     /// Bytes of streams delivered to this user.
     pub(crate) delivered: u64,
+    /// Of exchanges that are typed: which one, bytes received of it by now, when.
+    pub(crate) heard: Vec<(usize, u64, Timestamp)>,
 }
 
 impl Application {
@@ -119,6 +123,7 @@ impl Application {
             answered: BTreeSet::new(),
             progress,
             delivered: 0,
+            heard: Vec::new(),
         };
         if user == User::Agent {
             for index in 0..application.plan.len() {
@@ -146,6 +151,7 @@ impl Application {
                     }
                     self.read(now, connection, stream);
                 }
+                Action::Write(stream) => self.write(now, connection, stream),
                 Action::Reclass(stream, class) => connection.set_priority(stream, class),
             }
         }
@@ -264,6 +270,7 @@ impl Application {
         }
         let outgoing = Outgoing {
             exchange: index,
+            opened: now,
             length,
             written: 0,
             fails_at,
@@ -290,7 +297,15 @@ impl Application {
         let (index, length, fails_at) = (outgoing.exchange, outgoing.length, outgoing.fails_at);
         let mut written = outgoing.written;
         let key = self.key(index, self.user);
-        let end = fails_at.map_or(length, |at| at.min(length));
+        let mut end = fails_at.map_or(length, |at| at.min(length));
+        if let Some(interval) = self.plan[index].typed {
+            let pieces = (now - outgoing.opened).as_nanos() / interval.as_nanos() + 1;
+            end = end.min(u64::try_from(pieces).unwrap_or(u64::MAX).saturating_mul(PIECE));
+            if end < length {
+                let next = u32::try_from(pieces).expect("few pieces");
+                self.at(outgoing.opened + interval * next, Action::Write(stream));
+            }
+        }
         while written < end {
             let chunk = if written < PREFIX {
                 let prefix = u32::try_from(index).expect("few exchanges").to_be_bytes();

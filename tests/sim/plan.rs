@@ -59,7 +59,12 @@ pub(crate) struct Exchange {
     pub(crate) ending: Ending,
     /// The gateway moves the response to this class so long after opening it.
     pub(crate) reclass: Option<(Duration, Priority)>,
+    /// Both streams are written piece by piece at this interval, like keys that are typed into a tunnel and their echo.
+    pub(crate) typed: Option<Duration>,
 }
+
+/// Bytes of a piece of what is typed.
+pub(crate) const PIECE: u64 = 64;
 
 impl Exchange {
     /// A request of 300 bytes, answered at once with `response` bytes whose number is known.
@@ -75,6 +80,17 @@ impl Exchange {
             reader: Reader::Eager,
             ending: Ending::Complete,
             reclass: None,
+            typed: None,
+        }
+    }
+
+    /// A tunnel, open for `pieces` pieces each way, one at each interval.
+    pub(crate) const fn tunnel(at: Duration, pieces: u64, interval: Duration) -> Self {
+        Self {
+            request: pieces * PIECE,
+            length: Length::Unknown,
+            typed: Some(interval),
+            ..Self::fetch(at, pieces * PIECE)
         }
     }
 }

@@ -86,6 +86,9 @@ impl Application {
         }
         let at = incoming.received;
         incoming.received += bytes.len() as u64;
+        if self.plan[index].typed.is_some() {
+            self.heard.push((index, incoming.received + PREFIX, now));
+        }
         let key = self.key(index, self.peer());
         let wrong = content::mismatch(key, at, bytes);
         assert_eq!(

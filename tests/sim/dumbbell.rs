@@ -1,0 +1,450 @@
+//! A dumbbell: sessions and TCP connections that share one hop, each host with a clock of its own.
+//!
+//! At every datagram that a session sends it is checked that its packet number is new, that it stays within the credit, that
+//! the session is not closed, that its streams' memory is bounded and that whoever waits has a timer. The users check every
+//! byte that they get.
+use std::time::Duration;
+
+use longhaul_netem::{Hop, HopConfig, Packet, Side as End};
+use longhaul_protocol::{
+    connection::{ConnectionStats, TransportConfig},
+    endpoint::Transmit,
+};
+use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
+
+use crate::{
+    application::User,
+    clock::Clock,
+    cubic::{ACK, Ack, CubicReceiver, CubicSender, SEGMENT},
+    datagram::{HEADERS, TraceHash},
+    plan::Exchange,
+    side::{Bounds, Side},
+    world::{GivenToken, Moves, Setting, World, client_socket},
+};
+
+/// Turns at one instant after which something spins.
+const MAX_TURNS: u32 = 50_000;
+/// Every agent that is not done has a timer at most this far away.
+const LONGEST_TIMER: Duration = Duration::from_secs(60);
+
+/// A session to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) starts: Duration,
+    pub(crate) profile: Option<LinkProfile>,
+    /// Times are those of the agent's clock, which begins at the start.
+    pub(crate) plan: Vec<Exchange>,
+    pub(crate) agent_clock: Clock,
+    pub(crate) gateway_clock: Clock,
+}
+
+impl Session {
+    /// With right clocks, from the beginning.
+    pub(crate) fn new(profile: Option<LinkProfile>, plan: Vec<Exchange>) -> Self {
+        Self {
+            starts: Duration::ZERO,
+            profile,
+            plan,
+            agent_clock: Clock::default(),
+            gateway_clock: Clock::default(),
+        }
+    }
+
+    /// One that downloads without end.
+    pub(crate) fn bulk(profile: Option<LinkProfile>) -> Self {
+        Self::new(profile, vec![Exchange::fetch(Duration::ZERO, 1 << 40)])
+    }
+
+    /// The same, from `starts` on.
+    pub(crate) fn starting(self, starts: Duration) -> Self {
+        Self { starts, ..self }
+    }
+}
+
+/// TCP with endless data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cubic {
+    pub(crate) starts: Duration,
+    /// Who has the data.
+    pub(crate) sender: End,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Load {
+    Datagram(Vec<u8>),
+    Segment { number: u64, ack_now: bool },
+    Ack(Ack),
+}
+
+/// A packet of one of the flows.
+#[derive(Clone, Debug)]
+pub(crate) struct Tagged {
+    flow: usize,
+    load: Load,
+}
+
+impl Packet for Tagged {
+    fn len_on_link(&self) -> ByteCount {
+        ByteCount::new(match &self.load {
+            Load::Datagram(payload) => payload.len() as u64 + HEADERS,
+            Load::Segment { .. } => SEGMENT,
+            Load::Ack(_) => ACK,
+        })
+    }
+
+    fn flip_bit(&mut self, _: u64) {}
+}
+
+/// Both ends of a session.
+struct Pair {
+    sides: [Side; 2],
+    clocks: [Clock; 2],
+    bounds: [Bounds; 2],
+}
+
+enum Kind {
+    Session(Box<Pair>),
+    Cubic(CubicSender, CubicReceiver, End),
+}
+
+struct Flow {
+    starts: Timestamp,
+    kind: Kind,
+    /// When it has something to do of its own accord.
+    next: Option<Timestamp>,
+    /// A packet of its has just arrived.
+    touched: bool,
+}
+
+const USERS: [User; 2] = [User::Agent, User::Gateway];
+const ENDS: [End; 2] = [End::Client, End::Gateway];
+
+pub(crate) struct Dumbbell {
+    pub(crate) now: Timestamp,
+    pub(crate) hop: Hop<Tagged>,
+    flows: Vec<Flow>,
+    hash: TraceHash,
+}
+
+impl Dumbbell {
+    /// The sessions come first in what is asked of flows by number.
+    pub(crate) fn new(hop: &HopConfig, sessions: &[Session], rivals: &[Cubic], seed: u64) -> Self {
+        let session = |(number, session): (usize, &Session)| {
+            let world = World::new(Setting {
+                hop: hop.clone(),
+                profile: session.profile,
+                plan: session.plan.clone(),
+                token: GivenToken::Valid,
+                moves: Moves::Silent,
+                seed: seed * 64 + number as u64,
+            });
+            let starts = Timestamp::ZERO + session.starts;
+            let pair = Pair {
+                sides: [world.agent, world.gateway],
+                clocks: [&session.agent_clock, &session.gateway_clock]
+                    .map(|clock| clock.clone().beginning(starts)),
+                bounds: [
+                    Bounds::of(&TransportConfig::agent(session.profile)),
+                    Bounds::of(&TransportConfig::gateway()),
+                ],
+            };
+            Flow {
+                starts,
+                kind: Kind::Session(Box::new(pair)),
+                next: Some(starts),
+                touched: false,
+            }
+        };
+        let rival = |rival: &Cubic| {
+            let starts = Timestamp::ZERO + rival.starts;
+            Flow {
+                starts,
+                kind: Kind::Cubic(CubicSender::new(starts), CubicReceiver::default(), rival.sender),
+                next: Some(starts),
+                touched: false,
+            }
+        };
+        let sessions = sessions.iter().enumerate().map(session);
+        Self {
+            now: Timestamp::ZERO,
+            hop: Hop::new(hop.clone(), seed),
+            flows: sessions.chain(rivals.iter().map(rival)).collect(),
+            hash: TraceHash::default(),
+        }
+    }
+
+    fn pair(&self, flow: usize) -> &Pair {
+        match &self.flows[flow].kind {
+            Kind::Session(pair) => pair,
+            Kind::Cubic(..) => panic!("flow {flow} is no session"),
+        }
+    }
+
+    /// An end of a session.
+    pub(crate) fn side(&self, flow: usize, user: User) -> &Side {
+        let [agent, gateway] = &self.pair(flow).sides;
+        match user {
+            User::Agent => agent,
+            User::Gateway => gateway,
+        }
+    }
+
+    /// The counters of an end of a session; zeros where there is none yet.
+    pub(crate) fn stats(&self, flow: usize, user: User) -> ConnectionStats {
+        stats(self.side(flow, user)).unwrap_or_default()
+    }
+
+    /// Bytes on the link that each flow got through so far, towards whoever receives.
+    pub(crate) fn delivered(&self) -> Vec<u64> {
+        let count = |flow: &Flow| match &flow.kind {
+            Kind::Session(pair) => stats(&pair.sides[0]).map_or(0, |stats| stats.bytes_received),
+            Kind::Cubic(_, receiver, _) => receiver.packets * SEGMENT,
+        };
+        self.flows.iter().map(count).collect()
+    }
+
+    /// Runs until `until`.
+    pub(crate) fn run(&mut self, until: Timestamp) {
+        self.run_while(until, |_| true);
+    }
+
+    /// Runs while `going` holds, at most until `limit`; says whether it stopped holding.
+    pub(crate) fn run_while(&mut self, limit: Timestamp, mut going: impl FnMut(&Self) -> bool) -> bool {
+        let mut turns = 0;
+        loop {
+            self.turn();
+            if !going(self) {
+                return true;
+            }
+            let own = self.flows.iter().filter_map(|flow| flow.next).min();
+            let next = own.into_iter().chain(self.hop.next_event()).min();
+            let Some(next) = next.filter(|next| *next <= limit) else {
+                self.now = limit;
+                return false;
+            };
+            if next > self.now {
+                self.now = next;
+                turns = 0;
+            }
+            turns += 1;
+            assert!(turns < MAX_TURNS, "spinning at {:?}", self.now);
+        }
+    }
+
+    fn turn(&mut self) {
+        let now = self.now;
+        while let Some(delivery) = self.hop.poll_client(now) {
+            self.arrive(End::Client, delivery.packet);
+        }
+        while let Some(arrival) = self.hop.poll_gateway(now) {
+            self.arrive(End::Gateway, arrival.delivery.packet);
+        }
+        for number in 0..self.flows.len() {
+            let flow = &mut self.flows[number];
+            if flow.starts <= now && (flow.touched || flow.next.is_some_and(|at| at <= now)) {
+                flow.touched = false;
+                self.send(number);
+            }
+        }
+    }
+
+    fn arrive(&mut self, at: End, Tagged { flow, load }: Tagged) {
+        let now = self.now;
+        self.flows[flow].touched = true;
+        match (&mut self.flows[flow].kind, load) {
+            (Kind::Session(pair), Load::Datagram(mut payload)) => {
+                let (which, from) = match at {
+                    End::Client => (0, World::GATEWAY.into()),
+                    End::Gateway => (1, client_socket(self.hop.client_address(now))),
+                };
+                let local = pair.clocks[which].read(now);
+                pair.sides[which]
+                    .endpoint
+                    .handle_datagram(local, from, &mut payload);
+            }
+            (Kind::Cubic(_, receiver, _), Load::Segment { number, ack_now }) => {
+                if let Some(ack) = receiver.on_packet(number, ack_now) {
+                    let load = Load::Ack(ack);
+                    self.hop.send(now, at, Tagged { flow, load });
+                }
+            }
+            (Kind::Cubic(sender, ..), Load::Ack(ack)) => sender.on_ack(now, ack),
+            _ => unreachable!("a flow's packets are its own"),
+        }
+    }
+
+    fn send(&mut self, flow: usize) {
+        let now = self.now;
+        let Flow { kind, next, .. } = &mut self.flows[flow];
+        *next = match kind {
+            Kind::Session(pair) => {
+                let mut earliest = None;
+                for (which, end) in ENDS.into_iter().enumerate() {
+                    let mut send = |payload| {
+                        let load = Load::Datagram(payload);
+                        self.hop.send(now, end, Tagged { flow, load });
+                    };
+                    pair.turn(now, which, &mut self.hash, &mut send);
+                    earliest = earliest.into_iter().chain(pair.next(which)).min();
+                }
+                earliest
+            }
+            Kind::Cubic(sender, _, end) => {
+                sender.handle_timeout(now);
+                while let Some((number, ack_now)) = sender.poll(now) {
+                    let load = Load::Segment { number, ack_now };
+                    self.hop.send(now, *end, Tagged { flow, load });
+                }
+                sender.poll_timeout()
+            }
+        };
+    }
+}
+
+fn stats(side: &Side) -> Option<ConnectionStats> {
+    Some(side.endpoint.peek(side.handle?)?.stats())
+}
+
+impl Pair {
+    /// When this end has something to do of its own accord, in true time.
+    fn next(&self, which: usize) -> Option<Timestamp> {
+        let side = &self.sides[which];
+        let is_open = side.handle.is_some() && side.closed.is_none();
+        let action = side.application.next_action().filter(|_| is_open);
+        let local = side.endpoint.poll_timeout().into_iter().chain(action).min()?;
+        Some(self.clocks[which].when(local))
+    }
+
+    fn turn(&mut self, now: Timestamp, which: usize, hash: &mut TraceHash, send: &mut impl FnMut(Vec<u8>)) {
+        let local = self.clocks[which].read(now);
+        let side = &mut self.sides[which];
+        if side.endpoint.poll_timeout().is_some_and(|at| at <= local) {
+            side.endpoint.handle_timeout(local);
+        }
+        side.use_connection(local, hash);
+        let mut datagram = Vec::new();
+        loop {
+            let before = stats(side);
+            let Some(transmit) = side.endpoint.poll_transmit(local, &mut datagram) else {
+                break;
+            };
+            check_datagram(side, USERS[which], &transmit, &datagram);
+            check_credit(USERS[which], local, before, stats(side));
+            hash.bytes(&datagram);
+            send(std::mem::take(&mut datagram));
+        }
+        check_memory(side, self.bounds[which]);
+        check_timer(side, USERS[which], local);
+    }
+}
+
+fn check_datagram(side: &mut Side, user: User, transmit: &Transmit, datagram: &[u8]) {
+    assert_eq!(transmit.len, datagram.len());
+    assert!(transmit.len <= 1472, "a datagram of {} bytes", transmit.len);
+    side.packet_numbers.check(user, datagram);
+    side.sent += 1;
+    side.sent_after_close += usize::from(side.closed.is_some());
+    // CLOSE itself, and at most three more for late packets.
+    assert!(side.sent_after_close <= 4, "{user:?} sends after CLOSE");
+}
+
+/// What asks for feedback stays within the credit, except for probes. Nobody here changes its address.
+fn check_credit(user: User, at: Timestamp, before: Option<ConnectionStats>, after: Option<ConnectionStats>) {
+    let (Some(before), Some(after)) = (before, after) else {
+        return;
+    };
+    let counts = after.outstanding > before.outstanding && after.probes == before.probes;
+    assert!(
+        !counts || after.outstanding <= after.send_credit,
+        "{user:?} at {at:?}: {} outstanding, credit {}",
+        after.outstanding,
+        after.send_credit
+    );
+}
+
+fn check_memory(side: &Side, bounds: Bounds) {
+    let Some(stats) = stats(side) else { return };
+    let (received, to_send) = (stats.receive_buffered, stats.send_buffered);
+    assert!(received <= bounds.received, "{received} received and not read");
+    assert!(to_send <= bounds.to_send, "{to_send} to be sent");
+}
+
+/// A gateway that has only bytes to receive may wait for the agent, who has the keepalive.
+fn check_timer(side: &Side, user: User, local: Timestamp) {
+    if user == User::Gateway || side.handle.is_none() || side.closed.is_some() || side.application.is_done() {
+        return;
+    }
+    let own = side.application.next_action();
+    let next = side.endpoint.poll_timeout().into_iter().chain(own).min();
+    assert!(
+        next.is_some_and(|at| at - local <= LONGEST_TIMER),
+        "{user:?}'s next timer is {next:?} at {local:?}"
+    );
+}
+
+/// What the downlink did in some time.
+pub(crate) struct Watched {
+    /// Sent, of what it could have sent.
+    pub(crate) utilisation: f64,
+    /// Bytes that each flow got through.
+    pub(crate) got: Vec<f64>,
+    pub(crate) queue_p50: Duration,
+    pub(crate) queue_p95: Duration,
+    /// Packets dropped or lost, of those offered.
+    pub(crate) lost: f64,
+}
+
+impl Watched {
+    /// Jain's index of fairness.
+    pub(crate) fn jain(&self) -> f64 {
+        let squares: f64 = self.got.iter().map(|bytes| bytes * bytes).sum();
+        self.got.iter().sum::<f64>().powi(2) / (self.got.len() as f64 * squares.max(1.0))
+    }
+
+    /// The least share of a flow, over the fair one.
+    pub(crate) fn least_of_fair(&self) -> f64 {
+        let least = self.got.iter().copied().fold(f64::INFINITY, f64::min);
+        let total: f64 = self.got.iter().sum();
+        least * self.got.len() as f64 / total.max(1.0)
+    }
+
+    /// What the flows got through, of a rate.
+    pub(crate) fn of_rate(&self, rate: BitRate, time: Duration) -> f64 {
+        self.got.iter().sum::<f64>() / (rate * time).bytes() as f64
+    }
+}
+
+impl Dumbbell {
+    /// Runs to `to` and says what the downlink did from `from` on.
+    pub(crate) fn watch(&mut self, from: Duration, to: Duration) -> Watched {
+        let [from, to] = [from, to].map(|time| Timestamp::ZERO + time);
+        self.run(from);
+        self.hop.take_queueing_delays(End::Client);
+        let delivered = self.delivered();
+        let stats = self.hop.down().stats();
+        let (sent, offered, dropped) = (
+            stats.sent.bytes,
+            stats.offered.packets,
+            stats.dropped_total().packets,
+        );
+        self.run(to);
+        self.hop.advance(to);
+        let delays = self.hop.take_queueing_delays(End::Client);
+        let got = self.delivered();
+        let got = got
+            .iter()
+            .zip(&delivered)
+            .map(|(after, before)| (after - before) as f64);
+        let got = got.collect();
+        let stats = self.hop.down().stats();
+        let possible = self.hop.down().capacity_between(from, to).bytes();
+        Watched {
+            utilisation: (stats.sent.bytes - sent).bytes() as f64 / possible as f64,
+            got,
+            queue_p50: delays.percentile(50),
+            queue_p95: delays.percentile(95),
+            lost: (stats.dropped_total().packets - dropped) as f64
+                / (stats.offered.packets - offered).max(1) as f64,
+        }
+    }
+}
