@@ -28,6 +28,7 @@ mod plan;
 mod priority;
 mod profiles;
 mod random;
+mod rekey;
 mod report;
 mod seeds;
 mod sharing;

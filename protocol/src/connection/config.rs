@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, LinkProfile};
 
-use crate::{streams::StreamLimits, wire::Parameters};
+use crate::{crypto::RekeyLimits, streams::StreamLimits, wire::Parameters};
 
 /// What an agent assumes of the gateway before RESP: a gateway allows at least this much (streams of early data are
 /// requests of a few hundred bytes).
@@ -34,6 +34,8 @@ pub struct TransportConfig {
     /// Time without any authentic packet after which a connection is given up: see [`TransportConfig::agent`] and
     /// [`TransportConfig::gateway`].
     pub max_silence: Duration,
+    /// When the keys are replaced (transport.md 2.3).
+    pub rekey: RekeyLimits,
     /// What is known of the agent's hop.
     pub profile: Option<LinkProfile>,
 }
@@ -51,6 +53,7 @@ impl TransportConfig {
             max_rate: BitRate::bps(1_000_000_000),
             keepalive: Duration::from_secs(25),
             max_silence: Duration::from_secs(24 * 3600),
+            rekey: RekeyLimits::RECOMMENDED,
             profile,
         }
     }

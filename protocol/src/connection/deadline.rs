@@ -36,6 +36,9 @@ impl Connection {
     /// Handles what is due. What it has to send is polled after.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
         self.settle_timers();
+        if let Keys::Full { phases, .. } = &mut self.keys {
+            phases.forget(now);
+        }
         if self.timers.take_expired(Timer::Drain, now) {
             self.life = Life::Drained;
         }

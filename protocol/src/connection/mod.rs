@@ -32,7 +32,7 @@ use self::{
 };
 use crate::{
     credit::{Controller, Pacer, initial_grant},
-    crypto::{EarlyKey, PacketKey, ReplayWindow, SessionKeys},
+    crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow, SessionKeys},
     endpoint::{CloseReason, Event},
     recovery::{GapList, Report, RttEstimator, SentBook, SentContent},
     streams::{Role, Streams},
@@ -60,10 +60,6 @@ const STALL_PATIENCE: Duration = Duration::from_millis(50);
 const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one a connection, and it ends as the large one"
-)]
 enum Keys {
     /// Agent before RESP.
     Early {
@@ -72,8 +68,7 @@ enum Keys {
     },
     /// Agent after RESP, gateway always.
     Full {
-        send: PacketKey,
-        receive: PacketKey,
+        phases: KeyPhases,
         /// Gateway until it is confirmed; boxed, since most of a session's life there is none.
         early: Option<Box<PacketKey>>,
         peer: ReceiverIndex,
@@ -274,8 +269,7 @@ impl Connection {
         // A secret that the peer does not have is better; see `set_challenge_secret`.
         let challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
         let keys = Keys::Full {
-            send: keys.gateway_to_agent,
-            receive: keys.agent_to_gateway,
+            phases: KeyPhases::new(keys.gateway_to_agent, keys.agent_to_gateway, now),
             early: early.map(Box::new),
             peer: ReceiverIndex::Agent(agent_index),
             exporter: keys.exporter,
@@ -313,8 +307,7 @@ impl Connection {
     ) {
         self.challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
         self.keys = Keys::Full {
-            send: keys.agent_to_gateway,
-            receive: keys.gateway_to_agent,
+            phases: KeyPhases::new(keys.agent_to_gateway, keys.gateway_to_agent, now),
             early: None,
             peer: ReceiverIndex::Gateway(gateway_index),
             exporter: keys.exporter,

@@ -86,7 +86,7 @@ impl Connection {
         let size = datagram.len() as u64;
         let largest = self.replay.largest();
         let number = expand_packet_number(header.truncated, largest);
-        let Some((stamp, frames)) = self.open_packet(number, header.keys, header_len, datagram) else {
+        let Some((stamp, frames)) = self.open_packet(now, number, header, header_len, datagram) else {
             self.stats.packets_dropped += 1;
             return;
         };
@@ -149,19 +149,24 @@ impl Connection {
     }
 
     fn open_packet<'a>(
-        &self,
+        &mut self,
+        now: Timestamp,
         number: u64,
-        space: KeySpace,
+        header: ShortHeader,
         header_len: usize,
         datagram: &'a mut [u8],
     ) -> Option<(Stamp, &'a [u8])> {
         self.replay.check(number).ok()?;
-        let key = match (&self.keys, space) {
+        let opened = match (&mut self.keys, header.keys) {
             (Keys::Early { .. }, _) => return None,
-            (Keys::Full { receive, .. }, KeySpace::Full) => receive,
-            (Keys::Full { early, .. }, KeySpace::Early) => early.as_deref()?,
+            (Keys::Full { phases, .. }, KeySpace::Full) => {
+                phases.open(now, number, header.phase, datagram, header_len)
+            }
+            (Keys::Full { early, .. }, KeySpace::Early) => {
+                early.as_deref()?.open(number, datagram, header_len)
+            }
         };
-        let plain: &'a [u8] = key.open(number, datagram, header_len).ok()?;
+        let plain: &'a [u8] = opened.ok()?;
         let (stamp, frames) = plain.split_first_chunk::<3>()?;
         let stamp = Stamp::from_raw(u32::from_be_bytes([0, stamp[0], stamp[1], stamp[2]]));
         Some((stamp, frames))

@@ -67,6 +67,8 @@ pub struct ConnectionStats {
     pub send_buffered: ByteCount,
     /// The largest UDP payload that the path is known to take.
     pub path_payload: usize,
+    /// How often this side has replaced the key that it seals with (transport.md 2.3).
+    pub keys_replaced: u32,
     /// Entries in the book of sent packets and gaps in the list of missing ones.
     pub bookkeeping: (usize, usize),
 }
@@ -88,6 +90,10 @@ impl Connection {
             receive_buffered: ByteCount::new(self.streams.recv_buffered()),
             send_buffered: ByteCount::new(self.streams.send_buffered()),
             path_payload: self.mtu.payload(),
+            keys_replaced: match &self.keys {
+                Keys::Early { .. } => 0,
+                Keys::Full { phases, .. } => phases.replaced(),
+            },
             bookkeeping: (self.book.len(), self.gaps.count()),
             ..self.stats
         }

@@ -8,8 +8,8 @@ use crate::{
     recovery::SentContent,
     streams::{Origin, StreamRequest},
     wire::{
-        Activity, Data, DataHeader, Feedback, Frame, IndexLength, KeySpace, RateFloat, ReceiverIndex,
-        ShortHeader, Stamp, TAG_LEN, stamp, varint,
+        Activity, Data, DataHeader, Feedback, Frame, IndexLength, KeyPhase, KeySpace, RateFloat,
+        ReceiverIndex, ShortHeader, Stamp, TAG_LEN, stamp, varint,
     },
 };
 
@@ -164,7 +164,7 @@ impl Connection {
         } else {
             Activity::Idle
         };
-        self.seal(number, activity, out, start, header_len);
+        self.seal(now, number, activity, out, start, header_len);
         if eliciting {
             self.on_asking(now, activity, (out.len() - start) as u64);
         }
@@ -303,19 +303,37 @@ impl Connection {
     }
 
     /// Writes the header in front of the frames and encrypts.
-    fn seal(&self, number: u64, activity: Activity, out: &mut Vec<u8>, start: usize, header_len: usize) {
-        let (key, keys, index) = match &self.keys {
+    fn seal(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        activity: Activity,
+        out: &mut Vec<u8>,
+        start: usize,
+        header_len: usize,
+    ) {
+        let acknowledged = self.book.largest();
+        let (key, phase, keys, index) = match &mut self.keys {
             Keys::Early {
                 early: Some(early), ..
-            } => (&early.key, KeySpace::Early, ReceiverIndex::Gateway(early.index)),
+            } => (
+                &early.key,
+                KeyPhase::Even,
+                KeySpace::Early,
+                ReceiverIndex::Gateway(early.index),
+            ),
             Keys::Early { early: None, .. } => {
                 out.truncate(start);
                 return;
             }
-            Keys::Full { send, peer, .. } => (send, KeySpace::Full, *peer),
+            Keys::Full { phases, peer, .. } => {
+                let (key, phase) = phases.sealing(now, number, acknowledged, self.config.rekey);
+                (key, phase, KeySpace::Full, *peer)
+            }
         };
         let header = ShortHeader {
             keys,
+            phase,
             activity,
             index,
             truncated: u32::try_from(number & 0x00ff_ffff).unwrap_or(0),
@@ -563,7 +581,7 @@ impl Connection {
         }
         .encode(out);
         self.book.on_sent(now, 0, Vec::new());
-        self.seal(number, Activity::More, out, start, header_len);
+        self.seal(now, number, Activity::More, out, start, header_len);
         let len = (out.len() - start) as u64;
         if len > self.path_budget() {
             out.truncate(start);

@@ -10,8 +10,11 @@ use crate::wire::TAG_LEN;
 pub struct OpenError;
 
 /// The key of one direction. The caller never seals two packets under one number.
+///
+/// It is kept as its 32 bytes, which are erased when it goes, and prepared for each packet: a prepared key has room for the
+/// largest algorithm's, 17 times that, of which an idle session would hold two.
 #[derive(Clone)]
-pub struct PacketKey(LessSafeKey);
+pub struct PacketKey(Zeroizing<[u8; 32]>);
 
 impl std::fmt::Debug for PacketKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -22,12 +25,21 @@ impl std::fmt::Debug for PacketKey {
 impl PacketKey {
     /// A key from its 32 bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
+        Self(Zeroizing::new(*bytes))
+    }
+
+    /// The key of the next phase. It does not tell this one.
+    pub(super) fn next(&self) -> Self {
+        Self::derive("longhaul 1 next key", &*self.0)
+    }
+
+    fn prepared(&self) -> LessSafeKey {
         #[expect(
             clippy::expect_used,
             reason = "32 bytes are the length of a key of this algorithm"
         )]
-        let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).expect("a key of 32 bytes");
-        Self(LessSafeKey::new(key))
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &*self.0).expect("a key of 32 bytes");
+        LessSafeKey::new(key)
     }
 
     /// A key for one purpose, from secret `material`.
@@ -47,9 +59,11 @@ impl PacketKey {
         let payload_start = payload_start.min(buf.len());
         let (front, payload) = buf.split_at_mut(payload_start);
         let header = &front[header_start.min(front.len())..];
-        let tag = self
-            .0
-            .seal_in_place_separate_tag(Self::nonce(packet_number), Aad::from(header), payload);
+        let tag = self.prepared().seal_in_place_separate_tag(
+            Self::nonce(packet_number),
+            Aad::from(header),
+            payload,
+        );
         #[expect(
             clippy::expect_used,
             reason = "sealing fails only beyond 256 GiB, which no buffer of a datagram holds"
@@ -72,7 +86,7 @@ impl PacketKey {
         if sealed.len() < TAG_LEN {
             return Err(OpenError);
         }
-        self.0
+        self.prepared()
             .open_in_place(Self::nonce(packet_number), Aad::from(&*header), sealed)
             .map_err(|_| OpenError)
     }

@@ -4,6 +4,7 @@
 pub mod aead;
 pub mod mac1;
 pub mod noise;
+pub mod phase;
 pub mod replay;
 pub mod reset;
 pub mod token;
@@ -11,6 +12,7 @@ pub mod token;
 pub use aead::{OpenError, PacketKey};
 pub use mac1::Mac1Key;
 pub use noise::{EarlyKey, Initiator, NoiseError, Responder, SessionKeys};
+pub use phase::{KeyPhases, OLD_KEY_KEPT, RekeyLimits};
 pub use replay::{Replay, ReplayWindow};
 pub use reset::ResetKey;
 pub use token::{EpochKeys, TokenError};

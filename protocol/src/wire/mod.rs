@@ -18,7 +18,7 @@ pub use feedback::{Feedback, GapKind, GapRange, Gaps};
 pub use frame::{Data, DataHeader, Extent, Frame, FrameError};
 pub use init::{Init, InitPayload};
 pub use packet::{
-    Activity, HeaderError, IndexLength, KeySpace, PacketKind, ReceiverIndex, ShortHeader,
+    Activity, HeaderError, IndexLength, KeyPhase, KeySpace, PacketKind, ReceiverIndex, ShortHeader,
     expand_packet_number,
 };
 pub use parameters::Parameters;

@@ -48,6 +48,26 @@ pub enum KeySpace {
     Early,
 }
 
+/// Which of the keys that follow one another seals a packet (transport.md section 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPhase {
+    /// Those of the handshake, and every second one after them.
+    Even,
+    /// The others.
+    Odd,
+}
+
+impl KeyPhase {
+    /// The phase in which the keys were replaced so often.
+    pub const fn of(replaced: u32) -> Self {
+        if replaced.is_multiple_of(2) {
+            Self::Even
+        } else {
+            Self::Odd
+        }
+    }
+}
+
 /// Whether the sender has more to send behind a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -106,6 +126,7 @@ impl From<field::Truncated> for HeaderError {
 const MAX_HEADER: usize = IndexLength::Gateway.header_len();
 
 const FORM: u8 = 0x80;
+const PHASE: u8 = 0x40;
 const EARLY: u8 = 0x20;
 const IDLE: u8 = 0x10;
 
@@ -114,6 +135,8 @@ const IDLE: u8 = 0x10;
 pub struct ShortHeader {
     /// Which keys seal the packet.
     pub keys: KeySpace,
+    /// The phase of the full keys; early packets have the even one.
+    pub phase: KeyPhase,
     /// Whether more follows.
     pub activity: Activity,
     /// The receiver's session.
@@ -133,7 +156,8 @@ impl ShortHeader {
     pub fn to_bytes(&self) -> ([u8; MAX_HEADER], usize) {
         let early = if self.keys == KeySpace::Early { EARLY } else { 0 };
         let idle = if self.activity == Activity::Idle { IDLE } else { 0 };
-        let flags = FORM | early | idle;
+        let phase = if self.phase == KeyPhase::Odd { PHASE } else { 0 };
+        let flags = FORM | phase | early | idle;
         let [_, a, b, c] = self.truncated.to_be_bytes();
         match self.index {
             ReceiverIndex::Agent(index) => {
@@ -156,7 +180,9 @@ impl ShortHeader {
         }
         let mut input = datagram;
         let flags = field::u8(&mut input)?;
-        if flags & FORM == 0 || flags & !(FORM | EARLY | IDLE) != 0 {
+        let is_early = flags & EARLY != 0;
+        if flags & FORM == 0 || flags & !(FORM | PHASE | EARLY | IDLE) != 0 || is_early && flags & PHASE != 0
+        {
             return Err(HeaderError::Flags);
         }
         let receiver = match index {
@@ -164,10 +190,11 @@ impl ShortHeader {
             IndexLength::Gateway => ReceiverIndex::Gateway(field::u32(&mut input)?),
         };
         let header = Self {
-            keys: if flags & EARLY == 0 {
-                KeySpace::Full
+            keys: if is_early { KeySpace::Early } else { KeySpace::Full },
+            phase: if flags & PHASE == 0 {
+                KeyPhase::Even
             } else {
-                KeySpace::Early
+                KeyPhase::Odd
             },
             activity: if flags & IDLE == 0 {
                 Activity::More

@@ -1,7 +1,7 @@
 //! Datagrams and frames of the transport (docs/protocol/transport.md sections 1 to 5).
 use longhaul_protocol::wire::{
-    Activity, Data, Extent, Frame, IndexLength, Init, InitPayload, KeySpace, Parameters, ReceiverIndex,
-    Reset, Resp, RespPayload, ShortHeader, Versions, init::InitOutline,
+    Activity, Data, Extent, Frame, IndexLength, Init, InitPayload, KeyPhase, KeySpace, Parameters,
+    ReceiverIndex, Reset, Resp, RespPayload, ShortHeader, Versions, init::InitOutline,
 };
 use longhaul_types::StreamId;
 
@@ -107,6 +107,7 @@ pub(crate) fn packet_seeds() -> Vec<Vec<u8>> {
     let index = ReceiverIndex::Gateway(77);
     ShortHeader {
         keys: KeySpace::Full,
+        phase: KeyPhase::Even,
         activity: Activity::Idle,
         index,
         truncated: 500,

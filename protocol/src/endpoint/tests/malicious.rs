@@ -6,8 +6,8 @@ use super::*;
 use crate::{
     crypto::{Initiator, Mac1Key, SessionKeys},
     wire::{
-        Acceptance, Activity, Data, Extent, Feedback, Frame, GapRange, Gaps, Init, InitPayload, Parameters,
-        RateFloat, ReceiverIndex, Resp, RespPayload, Stamp, varint,
+        Acceptance, Activity, Data, Extent, Feedback, Frame, GapRange, Gaps, Init, InitPayload, KeyPhase,
+        Parameters, RateFloat, ReceiverIndex, Resp, RespPayload, Stamp, varint,
     },
 };
 
@@ -150,6 +150,7 @@ proptest! {
             number += step;
             let header = ShortHeader {
                 keys: KeySpace::Full,
+                phase: KeyPhase::Even,
                 activity: if step % 2 == 0 { Activity::Idle } else { Activity::More },
                 index: ReceiverIndex::Gateway(acceptance.gateway_index),
                 truncated: u32::try_from(number).unwrap(),

@@ -111,10 +111,11 @@ proptest! {
     }
 
     #[test]
-    fn headers_round_trip(early in any::<bool>(), idle in any::<bool>(), agent in any::<u8>(), gateway in any::<u32>(), number in 0_u32..1 << 24) {
+    fn headers_round_trip(early in any::<bool>(), replaced in any::<u32>(), idle in any::<bool>(), agent in any::<u8>(), gateway in any::<u32>(), number in 0_u32..1 << 24) {
         for (index, length) in [(ReceiverIndex::Agent(agent), IndexLength::Agent), (ReceiverIndex::Gateway(gateway), IndexLength::Gateway)] {
             let header = ShortHeader {
                 keys: if early { KeySpace::Early } else { KeySpace::Full },
+                phase: if early { KeyPhase::Even } else { KeyPhase::of(replaced) },
                 activity: if idle { Activity::Idle } else { Activity::More },
                 index,
                 truncated: number,
@@ -123,6 +124,12 @@ proptest! {
             prop_assert_eq!(bytes.len(), length.header_len());
             bytes.extend_from_slice(&[0; 19]);
             prop_assert_eq!(ShortHeader::parse(&bytes, length), Ok((header, length.header_len())));
+            // Early packets have one key, and the low bits mean nothing.
+            for unknown in [1, 2, 4, 8].into_iter().chain(early.then_some(0x40)) {
+                bytes[0] ^= unknown;
+                prop_assert_eq!(ShortHeader::parse(&bytes, length), Err(HeaderError::Flags));
+                bytes[0] ^= unknown;
+            }
         }
     }
 

@@ -104,6 +104,7 @@ fn frames_are_those_of_the_contract() {
 fn datagrams_are_those_of_the_contract() {
     let header = ShortHeader {
         keys: KeySpace::Early,
+        phase: KeyPhase::Even,
         activity: Activity::Idle,
         index: ReceiverIndex::Gateway(0x0102_0304),
         truncated: 0x0a_0b0c,
@@ -112,11 +113,17 @@ fn datagrams_are_those_of_the_contract() {
     assert_eq!(hex(&bytes), "b0010203040a0b0c");
     let to_agent = ShortHeader {
         keys: KeySpace::Full,
+        phase: KeyPhase::Even,
         activity: Activity::More,
         index: ReceiverIndex::Agent(7),
         truncated: 1,
     };
     assert_eq!(hex(&encoded(|out| to_agent.encode(out))), "8007000001");
+    let odd = ShortHeader {
+        phase: KeyPhase::Odd,
+        ..to_agent
+    };
+    assert_eq!(hex(&encoded(|out| odd.encode(out))), "c007000001");
     let versions = Versions {
         agent_index: 7,
         versions: &[1, 2],
@@ -217,10 +224,13 @@ fn contradictions_are_malformed() {
         let bytes = [&head[..], gaps].concat();
         assert_eq!(Frame::decode(&mut &bytes[..]), Err(error));
     }
-    assert_eq!(
-        ShortHeader::parse(&[0xc0; 40], IndexLength::Agent),
-        Err(HeaderError::Flags)
-    );
+    // Bits without a meaning, and an early packet of another phase than the first.
+    for flags in [0x81, 0x82, 0x84, 0x88, 0xe0] {
+        assert_eq!(
+            ShortHeader::parse(&[flags; 40], IndexLength::Agent),
+            Err(HeaderError::Flags)
+        );
+    }
     assert_eq!(
         ShortHeader::parse(&[0x80; 23], IndexLength::Agent),
         Err(HeaderError::Truncated)
