@@ -28,7 +28,12 @@ use crate::{
     session::{Gateway, SessionContext},
 };
 
-/// Tunnels are interactive as often as not (docs/protocol/session.md section 2).
+/// A tunnel begins as something that the page needs (docs/protocol/session.md section 2): behind a page of megabytes its
+/// host would give up before the TLS handshake is across.
+const BEGINNING: Priority = Priority::new(2);
+/// Bytes of that: a handshake with its certificates takes 3 to 6 KB.
+const HANDSHAKE: u64 = 8 * 1024;
+/// Tunnels are interactive as often as not.
 const CLASS: Priority = Priority::new(3);
 /// Bytes that are read from the host at once.
 const READ: usize = 16 * 1024;
@@ -63,7 +68,7 @@ async fn run(context: &SessionContext, open: TunnelOpen, incoming: Incoming) {
     // An id fits any envelope.
     let _fits = encode(&Message::TunnelAccept(TunnelAccept { id }), &mut wire);
     let options = OpenOptions {
-        class: CLASS,
+        class: BEGINNING,
         early: EarlyData::Allowed,
         total: None,
     };
@@ -226,7 +231,13 @@ async fn downwards(
         }
         let before = carried;
         carried += count as u64;
-        if before < LONG && carried >= LONG && down.set_priority(BULK).await.is_err() {
+        let crosses = |limit: u64| before < limit && carried >= limit;
+        let class = match () {
+            () if crosses(LONG) => BULK,
+            () if crosses(HANDSHAKE) => CLASS,
+            () => continue,
+        };
+        if down.set_priority(class).await.is_err() {
             return;
         }
     }

@@ -86,7 +86,7 @@ impl Connection {
         };
         if allowed {
             self.write_requests(&mut packet);
-            self.write_data(&mut packet);
+            self.write_data(now, &mut packet);
         }
         let Packet {
             contents, eliciting, ..
@@ -148,7 +148,7 @@ impl Connection {
             if self.pad_due {
                 self.write_padding(start, &mut packet);
             } else {
-                self.write_data(&mut packet);
+                self.write_data(now, &mut packet);
             }
         }
         let empty = packet.out.len() == start + header_len + STAMP_LEN;
@@ -519,7 +519,7 @@ impl Connection {
     }
 
     /// The scheduler decides here, as late as possible (4.2).
-    fn write_data(&mut self, packet: &mut Packet<'_>) {
+    fn write_data(&mut self, now: Timestamp, packet: &mut Packet<'_>) {
         let mut charged = false;
         while let Some(id) = self.streams.next_sender() {
             let Some(sender) = self.streams.sender(id) else {
@@ -538,7 +538,7 @@ impl Connection {
                 self.stats.retransmitted_bytes += len;
             } else if !charged {
                 charged = true;
-                self.streams.charge(id);
+                self.streams.charge(id, now);
             }
             packet.contents.push(SentContent::Data {
                 stream: id,

@@ -1,11 +1,18 @@
 //! Which stream sends next (transport.md 4.2): 8 strict classes, retransmissions before new data of their class, inside
 //! a class the shortest remaining stream first where lengths are known, else in turn.
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
-use longhaul_types::StreamId;
+use longhaul_types::{StreamId, Timestamp};
 
 /// Packets that a stream sends before the next one in its class has its turn (transport.md 4.2).
 const QUANTUM: u8 = 4;
+/// A class that has waited behind more urgent ones for so long…
+const PATIENCE: Duration = Duration::from_secs(10);
+/// …sends one packet after so many of theirs: 2 % (transport.md 4.2).
+const PASSED: u8 = 49;
 
 /// A class of the scheduler: 0 goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +63,10 @@ struct Class {
     quantum: u8,
     /// Whether the sized streams have the turn; they take it together, as one.
     sized_turn: bool,
+    /// Since when it has waited behind more urgent classes.
+    waiting: Option<Timestamp>,
+    /// Packets of others since it last sent, once that is long.
+    passed: u8,
 }
 
 impl Class {
@@ -76,6 +87,8 @@ impl Class {
 #[derive(Debug, Default)]
 pub struct Scheduler {
     classes: [Class; Priority::COUNT as usize],
+    /// A class that has waited for too long, and sends the next packet.
+    due: Option<Priority>,
 }
 
 impl Scheduler {
@@ -119,7 +132,9 @@ impl Scheduler {
 
     /// The stream that sends next.
     pub fn next(&self) -> Option<StreamId> {
-        self.classes.iter().find_map(Class::next)
+        let due = self.due.and_then(|due| self.classes.get(usize::from(due.0)));
+        due.and_then(Class::next)
+            .or_else(|| self.classes.iter().find_map(Class::next))
     }
 
     /// The stream that sends next and whose class is `before` or a more urgent one.
@@ -131,7 +146,8 @@ impl Scheduler {
     }
 
     /// A packet was filled from new data of a stream: its turn shortens.
-    pub fn charge(&mut self, priority: Priority) {
+    pub fn charge(&mut self, priority: Priority, now: Timestamp) {
+        self.pass(priority, now);
         let class = self.class(priority);
         class.quantum = class.quantum.saturating_sub(1);
         if class.quantum > 0 {
@@ -143,6 +159,28 @@ impl Scheduler {
         } else {
             class.turns.rotate_left(usize::from(!class.turns.is_empty()));
             class.sized_turn = !class.sized.is_empty();
+        }
+    }
+
+    /// A packet of this class passes the others that wait.
+    fn pass(&mut self, sent: Priority, now: Timestamp) {
+        self.due = None;
+        let mut is_behind = false;
+        for (number, class) in (0..).zip(&mut self.classes) {
+            let is_waiting = class.next().is_some();
+            if number == sent.0 {
+                class.passed = 0;
+            }
+            if !is_waiting || !is_behind {
+                (class.waiting, class.passed) = (None, 0);
+            } else if number != sent.0 && now.saturating_since(*class.waiting.get_or_insert(now)) >= PATIENCE
+            {
+                class.passed = (class.passed + 1).min(PASSED);
+                if class.passed == PASSED && self.due.is_none() {
+                    self.due = Some(Priority(number));
+                }
+            }
+            is_behind |= is_waiting;
         }
     }
 
@@ -189,16 +227,48 @@ mod tests {
     }
 
     #[test]
+    fn a_class_that_waits_for_ten_seconds_gets_a_fiftieth() {
+        let mut s = Scheduler::default();
+        let classes = [1, 2, 5].map(Priority::new);
+        for (id, class) in (0..).zip(classes) {
+            s.update(StreamId(id), class, Demand::default(), new(None));
+        }
+        let mut sent = |from: u64, packets: u64| {
+            let mut counts = [0; 3];
+            for packet in 0..packets {
+                let id = s.next().expect("demand").0;
+                let place = usize::try_from(id).expect("one of three");
+                s.charge(classes[place], Timestamp::from_nanos(from + packet * 10_000_000));
+                counts[place] += 1;
+            }
+            counts
+        };
+        // A packet takes 10 ms.
+        assert_eq!(sent(0, 1000), [1000, 0, 0]);
+        // They are due together, and one of them goes first.
+        assert_eq!(sent(10_000_000_000, 501), [481, 10, 10]);
+        s.update(StreamId(0), classes[0], new(None), Demand::default());
+        let now = Timestamp::from_nanos(15_000_000_000);
+        let turn = s.next().expect("demand").0;
+        s.charge(classes[usize::try_from(turn).expect("one of three")], now);
+        // Who is the most urgent now has waited for nobody; the last one waits on.
+        for _ in 0..40 {
+            assert_eq!(s.next(), Some(StreamId(1)));
+            s.charge(classes[1], now);
+        }
+    }
+
+    #[test]
     fn turns_last_four_packets() {
         let mut s = Scheduler::default();
         for id in [1, 3] {
             s.update(StreamId(id), Priority::NORMAL, Demand::default(), new(None));
         }
-        s.charge(Priority::NORMAL); // the first quantum starts empty
+        s.charge(Priority::NORMAL, Timestamp::ZERO); // the first quantum starts empty
         let order: Vec<u64> = (0..12)
             .map(|_| {
                 let id = s.next().expect("demand");
-                s.charge(Priority::NORMAL);
+                s.charge(Priority::NORMAL, Timestamp::ZERO);
                 id.0
             })
             .collect();
@@ -218,7 +288,7 @@ mod tests {
         let mut served = BTreeMap::new();
         for _ in 0..80 {
             *served.entry(s.next().expect("demand")).or_insert(0) += 1;
-            s.charge(Priority::NORMAL);
+            s.charge(Priority::NORMAL, Timestamp::ZERO);
         }
         assert!(served.values().all(|&n| n >= 30), "{served:?}");
     }
@@ -249,7 +319,7 @@ mod tests {
                         } else if let Some(mine) = demand.remaining {
                             prop_assert!(peers.iter().all(|(_, (_, d))| !d.new || d.remaining.is_none_or(|r| mine <= r)));
                         }
-                        s.charge(priority);
+                        s.charge(priority, Timestamp::ZERO);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! What the streams have to send, and what became of it.
 use std::ops::Range;
 
-use longhaul_types::StreamId;
+use longhaul_types::{StreamId, Timestamp};
 
 use super::{
     super::{Delivery, Demand, Segment, SendStream, SentControl, StreamEvent, StreamRequest},
@@ -155,9 +155,9 @@ impl Streams {
     }
 
     /// A packet was filled from stream `id`.
-    pub fn charge(&mut self, id: StreamId) {
+    pub fn charge(&mut self, id: StreamId, now: Timestamp) {
         if let Some((stream, _)) = self.send.get(&id) {
-            self.scheduler.charge(stream.priority);
+            self.scheduler.charge(stream.priority, now);
         }
     }
 
