@@ -1,0 +1,472 @@
+//! The states of a session (early, open, stalled, closed) and of its path (validated or not) against a model that sees only the
+//! wire: users, links, addresses and an attacker act in random order.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use longhaul_protocol::{
+    connection::{EarlyData, State, TransportConfig},
+    crypto::{EpochKeys, ResetKey},
+    endpoint::{
+        AgentEndpointConfig, ConnectTo, ConnectionHandle, DeviceStatus, Endpoint, Event,
+        GatewayEndpointConfig,
+    },
+    streams::{Priority, ReadOutcome},
+};
+use longhaul_types::{SecretKey, StreamId, Timestamp, UnixTime};
+use proptest::prelude::*;
+
+const AGENT: usize = 0;
+const GATEWAY: usize = 1;
+const FLIGHT: Duration = Duration::from_millis(50);
+/// A side that waits for an answer on a link that is down knows of it by then: 2.5 SRTT + 0.8 s with an SRTT of at most 4 s, and
+/// a probe timeout of at most 6 s before (transport.md 5.3 and 7.3).
+const STALL_KNOWN: Duration = Duration::from_secs(20);
+/// Probes of a stall come at least every 15 s (7.3).
+const RESUME_KNOWN: Duration = Duration::from_secs(17);
+/// A gateway does not know where an agent is that moved unnoticed, until that one says something: at the latest its keepalive.
+const KEEPALIVE: Duration = Duration::from_secs(25);
+/// By then everything has arrived.
+const SETTLED: Duration = Duration::from_secs(120);
+/// First byte of an INIT.
+const INIT: u8 = 0x01;
+const LARGE: usize = 20_000;
+const UNIX: UnixTime = UnixTime::new(Duration::from_secs(1_800_000_000));
+
+fn gateway_address() -> SocketAddr {
+    ([198, 51, 100, 1], 443).into()
+}
+
+/// Addresses below 100 are the agent's, one after the other; the others are the attacker's.
+fn address(number: u8) -> SocketAddr {
+    ([192, 0, 2, number], 4000).into()
+}
+
+/// What an address sent to the gateway and got from it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    came: usize,
+    went: usize,
+    /// The agent has heard the gateway there: what it sends now may hold the answer to a challenge.
+    heard: bool,
+    /// Something that the agent sent after that has arrived.
+    may_be_validated: bool,
+}
+
+/// A datagram under way.
+#[derive(Clone, Debug)]
+struct Flying {
+    at: Timestamp,
+    /// The agent's address that it comes from or goes to.
+    address: SocketAddr,
+    /// Sent by the agent after it heard the gateway at this address.
+    answers: bool,
+    bytes: Vec<u8>,
+}
+
+struct World {
+    now: Timestamp,
+    sides: [Endpoint; 2],
+    handles: [Option<ConnectionHandle>; 2],
+    /// Towards each side.
+    ways: [VecDeque<Flying>; 2],
+    up: bool,
+    /// Since when the link is as it is, and undisturbed by moves and the attacker.
+    since: Timestamp,
+    agent_address: u8,
+    attackers: u8,
+    traffic: BTreeMap<SocketAddr, Traffic>,
+    states: [Option<State>; 2],
+    closed: [bool; 2],
+    /// Streams opened by each side, and read to their end by the other.
+    opened: [usize; 2],
+    finished: [usize; 2],
+    reading: [Vec<StreamId>; 2],
+    /// Since when the agent waits for an answer that has not come.
+    waits_since: Option<Timestamp>,
+}
+
+impl World {
+    fn new() -> Self {
+        let device = SecretKey::from_bytes([0x11; 32]);
+        let secret = SecretKey::from_bytes([0x22; 32]);
+        let config = GatewayEndpointConfig {
+            secret: secret.clone(),
+            epoch: EpochKeys {
+                epoch: 1,
+                key: [7; 32],
+            },
+            reset_key: ResetKey::new([8; 32]),
+            transport: TransportConfig::gateway(),
+            max_sessions: 4,
+        };
+        let mut gateway = Endpoint::gateway(config, UNIX, [2; 32]);
+        gateway.set_devices(
+            Timestamp::ZERO,
+            [(device.public(), DeviceStatus::Admitted)].into(),
+        );
+        let to = ConnectTo {
+            gateway: secret.public(),
+            remote: gateway_address(),
+            token: gateway.mint_token(Timestamp::ZERO, device.public()),
+            profile: None,
+            last_stamp: None,
+        };
+        let config = AgentEndpointConfig {
+            secret: device,
+            transport: TransportConfig::agent(None),
+        };
+        let mut agent = Endpoint::agent(config, UNIX, [1; 32]);
+        let handle = agent.connect(Timestamp::ZERO, to).expect("the first session");
+        agent.start(handle);
+        let mut world = Self {
+            now: Timestamp::ZERO,
+            sides: [agent, gateway],
+            handles: [Some(handle), None],
+            ways: [VecDeque::new(), VecDeque::new()],
+            up: true,
+            since: Timestamp::ZERO,
+            agent_address: 0,
+            attackers: 100,
+            traffic: BTreeMap::new(),
+            states: [None, None],
+            closed: [false; 2],
+            opened: [0; 2],
+            finished: [0; 2],
+            reading: [Vec::new(), Vec::new()],
+            waits_since: None,
+        };
+        // The token validates the first address.
+        world.traffic.insert(
+            address(0),
+            Traffic {
+                may_be_validated: true,
+                ..Traffic::default()
+            },
+        );
+        world
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        loop {
+            self.turn();
+            let timers = self.sides.iter().filter_map(Endpoint::poll_timeout);
+            let arrivals = self.ways.iter().filter_map(|way| Some(way.front()?.at));
+            let Some(next) = timers.chain(arrivals).min().filter(|next| *next <= until) else {
+                self.now = until;
+                return self.check_states();
+            };
+            self.now = self.now.max(next);
+        }
+    }
+
+    fn turn(&mut self) {
+        for side in [AGENT, GATEWAY] {
+            while self.ways[side]
+                .front()
+                .is_some_and(|flying| flying.at <= self.now)
+            {
+                let flying = self.ways[side].pop_front().expect("looked at");
+                self.arrive(side, flying);
+            }
+            if self.sides[side].poll_timeout().is_some_and(|at| at <= self.now) {
+                self.sides[side].handle_timeout(self.now);
+            }
+            self.use_session(side);
+            self.transmit(side);
+        }
+        self.check_states();
+    }
+
+    fn arrive(&mut self, side: usize, mut flying: Flying) {
+        let traffic = self.traffic.entry(flying.address).or_default();
+        if side == GATEWAY {
+            traffic.came += flying.bytes.len();
+            // An INIT with a valid token validates where it comes from, whoever sends it (7.2).
+            let is_init = flying.bytes.first() == Some(&INIT);
+            traffic.may_be_validated |= flying.answers || is_init;
+            self.sides[GATEWAY].handle_datagram(self.now, flying.address, &mut flying.bytes);
+        } else if flying.address == address(self.agent_address) {
+            traffic.heard = true;
+            self.waits_since = None;
+            self.sides[AGENT].handle_datagram(self.now, gateway_address(), &mut flying.bytes);
+        }
+    }
+
+    fn transmit(&mut self, side: usize) {
+        let mut bytes = Vec::new();
+        while let Some(transmit) = self.sides[side].poll_transmit(self.now, &mut bytes) {
+            let agent = if side == AGENT {
+                address(self.agent_address)
+            } else {
+                transmit.remote
+            };
+            let traffic = self.traffic.entry(agent).or_default();
+            if side == GATEWAY {
+                traffic.went += bytes.len();
+                assert!(
+                    traffic.may_be_validated || traffic.went <= 3 * traffic.came,
+                    "{agent} got {} bytes for {}, and cannot be validated",
+                    traffic.went,
+                    traffic.came
+                );
+            }
+            let flying = Flying {
+                at: self.now + FLIGHT,
+                address: agent,
+                answers: traffic.heard,
+                bytes: std::mem::take(&mut bytes),
+            };
+            if self.up {
+                self.ways[1 - side].push_back(flying);
+            }
+        }
+    }
+
+    fn use_session(&mut self, side: usize) {
+        while let Some((handle, event)) = self.sides[side].poll_event() {
+            if matches!(event, Event::Accepted { .. }) {
+                self.begin_anew(handle);
+            }
+            if self.handles[side] != Some(handle) {
+                continue;
+            }
+            assert!(!self.closed[side], "{event:?} after the end");
+            let before = self.states[side];
+            match event {
+                Event::Closed(_) => self.closed[side] = true,
+                Event::Stalled => {
+                    assert_ne!(before, Some(State::Stalled), "told twice of a stall");
+                    self.states[side] = Some(State::Stalled);
+                }
+                Event::Resumed => {
+                    assert_eq!(before, Some(State::Stalled), "the end of a stall that was not");
+                    self.states[side] = Some(State::Open);
+                }
+                Event::Connected { .. } => {
+                    assert_eq!(before, Some(State::Early), "connected twice");
+                    self.states[side] = Some(State::Open);
+                }
+                Event::Accepted { .. } | Event::Token(_) | Event::Moved | Event::Stream(_) => {}
+            }
+        }
+        self.read(side);
+    }
+
+    /// The gateway accepted a session: the first, or another for an agent that never confirmed the one before.
+    fn begin_anew(&mut self, handle: ConnectionHandle) {
+        self.handles[GATEWAY] = Some(handle);
+        self.states[GATEWAY] = None;
+        self.closed[GATEWAY] = false;
+        self.opened[GATEWAY] = 0;
+        self.finished[GATEWAY] = 0;
+        self.reading[GATEWAY].clear();
+    }
+
+    fn read(&mut self, side: usize) {
+        let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].connection(handle))
+        else {
+            return;
+        };
+        while let Some(stream) = connection.accept() {
+            self.reading[side].push(stream);
+        }
+        let now = self.now;
+        let finished = &mut self.finished[side];
+        self.reading[side].retain(|stream| {
+            loop {
+                match connection.read(now, *stream) {
+                    Ok(ReadOutcome::Data(_)) => {}
+                    Ok(ReadOutcome::Blocked) => return true,
+                    Ok(ReadOutcome::Finished) => {
+                        *finished += 1;
+                        return false;
+                    }
+                    Err(_) => return false,
+                }
+            }
+        });
+    }
+
+    /// What a side says of itself is what its events said, and what the wire makes of it.
+    fn check_states(&mut self) {
+        for side in [AGENT, GATEWAY] {
+            let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].peek(handle)) else {
+                continue;
+            };
+            let state = connection.state();
+            let before = self.states[side].replace(state);
+            let legal = match (before, state) {
+                (Some(before), state) if before == state => true,
+                (None, State::Early | State::Open) => true,
+                // Connected, Stalled and Resumed set the state before this looks at it.
+                (Some(_), State::Closed) => self.closed[side],
+                _ => false,
+            };
+            assert!(
+                legal,
+                "side {side} went from {before:?} to {state:?} without a word"
+            );
+            let undisturbed = self.now - self.since;
+            // A peer that closed while the link was down is not heard of again.
+            if self.up && !self.closed[1 - side] {
+                let known = if side == GATEWAY {
+                    KEEPALIVE + RESUME_KNOWN
+                } else {
+                    RESUME_KNOWN
+                };
+                let stalled = state == State::Stalled && undisturbed > known;
+                assert!(
+                    !stalled,
+                    "side {side} is stalled {undisturbed:?} after the link came back"
+                );
+            }
+        }
+        let waits = self.waits_since.filter(|_| !self.up);
+        if let (Some(since), Some(State::Open)) = (waits, self.states[AGENT]) {
+            let waited = self.now - since.max(self.since);
+            assert!(
+                waited <= STALL_KNOWN,
+                "no stall after {waited:?} without an answer"
+            );
+        }
+    }
+
+    fn request(&mut self, side: usize, len: usize) {
+        let now = self.now;
+        let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].connection(handle))
+        else {
+            return;
+        };
+        if connection.state() == State::Closed {
+            return;
+        }
+        let Ok(stream) = connection.open(Priority::NORMAL, EarlyData::Allowed) else {
+            return;
+        };
+        connection
+            .write(now, stream, Bytes::from(vec![7; len]))
+            .expect("room");
+        connection.finish(stream).expect("it is open");
+        self.opened[side] += 1;
+        if side == AGENT {
+            self.waits_since.get_or_insert(now);
+        }
+    }
+
+    /// The attacker hands the newest datagram of the agent to the gateway first, from an address of its own.
+    fn spoof(&mut self) {
+        let Some(newest) = self.ways[GATEWAY].back().cloned() else {
+            return;
+        };
+        self.attackers += 1;
+        let from = address(self.attackers);
+        self.since = self.now;
+        self.arrive(
+            GATEWAY,
+            Flying {
+                address: from,
+                answers: false,
+                ..newest
+            },
+        );
+    }
+
+    fn move_agent(&mut self, told: bool) {
+        self.agent_address += 1;
+        self.since = self.now;
+        let now = self.now;
+        let agent = self.handles[AGENT].and_then(|handle| self.sides[AGENT].connection(handle));
+        if let Some(connection) = agent.filter(|_| told) {
+            connection.network_changed(now);
+        }
+    }
+
+    fn close(&mut self, side: usize) {
+        let now = self.now;
+        if let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].connection(handle)) {
+            connection.close(now, 0, "done");
+        }
+    }
+
+    fn set_link(&mut self, up: bool) {
+        if self.up != up {
+            self.up = up;
+            self.since = self.now;
+            if !up {
+                self.ways.iter_mut().for_each(VecDeque::clear);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Link(bool),
+    Request(usize, usize),
+    Move(bool),
+    Spoof,
+    Close(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1_u64..400).prop_map(Step::Wait),
+        4 => (1_000_u64..60_000).prop_map(Step::Wait),
+        4 => any::<bool>().prop_map(Step::Link),
+        6 => (0_usize..2, prop_oneof![Just(300), Just(LARGE)]).prop_map(|(side, len)| Step::Request(side, len)),
+        2 => any::<bool>().prop_map(Step::Move),
+        3 => Just(Step::Spoof),
+    ]
+}
+
+/// Closing is rare, or nothing else would be seen.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let close = prop_oneof![5 => Just(None), 1 => (0_usize..2).prop_map(|side| Some(Step::Close(side)))];
+    (prop::collection::vec(step(), 1..40), close).prop_map(|(mut steps, close)| {
+        steps.extend(close);
+        steps
+    })
+}
+
+fn run(steps: Vec<Step>) {
+    let mut world = World::new();
+    for step in steps {
+        match step {
+            Step::Wait(millis) => world.run(Duration::from_millis(millis)),
+            Step::Link(up) => world.set_link(up),
+            Step::Request(side, len) => world.request(side, len),
+            Step::Move(told) => world.move_agent(told),
+            Step::Spoof => world.spoof(),
+            Step::Close(side) => world.close(side),
+        }
+        world.turn();
+    }
+    world.set_link(true);
+    world.run(SETTLED);
+    if world.closed == [false, false] {
+        assert_eq!(world.states, [Some(State::Open); 2]);
+        assert_eq!(
+            world.finished,
+            [world.opened[GATEWAY], world.opened[AGENT]],
+            "streams lost"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn sessions_go_from_state_to_state_as_the_wire_has_it(steps in steps()) {
+        run(steps);
+    }
+}
