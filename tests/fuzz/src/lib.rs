@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a harness reports a defect by panicking")]
 
+mod authentic;
 mod content;
 mod datagrams;
 mod deltas;
@@ -29,6 +30,11 @@ pub struct Harness {
 
 /// All of them.
 pub const HARNESSES: &[Harness] = &[
+    Harness {
+        name: "authentic_packets",
+        run: authentic::authentic_packets,
+        seeds: authentic::authentic_seeds,
+    },
     Harness {
         name: "body_windows",
         run: content::body_windows,

@@ -1,0 +1,419 @@
+//! Any frames in packets that authenticate: what a peer with the right keys can do (docs/protocol/transport.md sections 4 to 7).
+//!
+//! The input is a list of packets: a byte of choices, a length, so many bytes of frames.
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use longhaul_protocol::{
+    connection::{EarlyData, State, TransportConfig},
+    crypto::{EpochKeys, Initiator, Mac1Key, PacketKey, ResetKey, Responder},
+    endpoint::{
+        AgentEndpointConfig, ConnectTo, ConnectionHandle, DeviceStatus, Endpoint, Event,
+        GatewayEndpointConfig,
+    },
+    streams::{Priority, ReadOutcome},
+    wire::{
+        Acceptance, Activity, Data, EarlyOutcome, Extent, Feedback, Frame, GapRange, Gaps, Init, InitPayload,
+        KeyPhase, KeySpace, PacketKind, Parameters, RateFloat, ReceiverIndex, Resp, RespPayload, ShortHeader,
+        Stamp, init::InitOutline,
+    },
+};
+use longhaul_types::{BitRate, SecretKey, StreamId, Timestamp, UnixTime};
+
+const AGENT_KEY: SecretKey = SecretKey::from_bytes([0x11; 32]);
+const GATEWAY_KEY: SecretKey = SecretKey::from_bytes([0x22; 32]);
+const UNIX: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
+const STEP: Duration = Duration::from_millis(40);
+/// Packets of an input that are taken; later ones tell nothing new.
+const PACKETS: usize = 64;
+/// What the victim has to send, so that reports are about something.
+const LARGE: usize = 64 * 1024;
+/// An endpoint that has more to send at one time than this sends without end.
+const BURST: usize = 10_000;
+/// CLOSE, and at most three more for late packets (7.4).
+const CLOSES: usize = 4;
+/// Choices of a packet: whether the sender is idle behind it, how far the number jumps, whether time passes.
+const IDLE: u8 = 0x01;
+const JUMP: u8 = 0x0e;
+const WAIT: u8 = 0x10;
+
+fn victim_of_agent() -> SocketAddr {
+    ([198, 51, 100, 1], 443).into()
+}
+
+fn victim_of_gateway() -> SocketAddr {
+    ([192, 0, 2, 1], 4000).into()
+}
+
+/// An endpoint with one session, and the means to write packets of its peer.
+struct Victim {
+    now: Timestamp,
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    peer: SocketAddr,
+    key: PacketKey,
+    index: ReceiverIndex,
+    number: u64,
+    bounds: TransportConfig,
+    sent_after_close: usize,
+}
+
+fn parameters() -> Parameters {
+    TransportConfig::default().parameters()
+}
+
+fn handled(endpoint: &mut Endpoint) -> Option<ConnectionHandle> {
+    let mut handle = None;
+    while let Some((of, event)) = endpoint.poll_event() {
+        if matches!(event, Event::Accepted { .. } | Event::Connected { .. }) {
+            handle = Some(of);
+        }
+    }
+    handle
+}
+
+/// A gateway whose device behaves as the input says.
+fn gateway() -> Victim {
+    let now = Timestamp::ZERO;
+    let config = GatewayEndpointConfig {
+        secret: GATEWAY_KEY,
+        epoch: EpochKeys {
+            epoch: 1,
+            key: [7; 32],
+        },
+        reset_key: ResetKey::new([8; 32]),
+        transport: TransportConfig::gateway(),
+        max_sessions: 4,
+    };
+    let mut endpoint = Endpoint::gateway(config, UNIX, [2; 32]);
+    endpoint.set_devices(
+        now,
+        BTreeMap::from([(AGENT_KEY.public(), DeviceStatus::Admitted)]),
+    );
+    let token = endpoint.mint_token(now, AGENT_KEY.public());
+    let mut init = Vec::new();
+    Init::encode_clear(5, token.as_ref(), &mut init);
+    let payload = InitPayload {
+        wall: UNIX,
+        parameters: parameters(),
+        stamp: Stamp::from_raw(0),
+        frames: &[],
+    };
+    let mut plain = Vec::new();
+    payload.encode(&mut plain);
+    let clear = init.clone();
+    let started = Initiator::start(
+        &AGENT_KEY,
+        &GATEWAY_KEY.public(),
+        [5; 32].into(),
+        &clear,
+        &plain,
+        &mut init,
+    );
+    let (mut initiator, _) = started.expect("the payload fits");
+    let mac1 = Mac1Key::new(&GATEWAY_KEY.public()).tag(&init);
+    init.extend_from_slice(&mac1);
+    endpoint.handle_datagram(now, victim_of_gateway(), &mut init);
+    let handle = handled(&mut endpoint).expect("the gateway accepts");
+    let mut resp = Vec::new();
+    endpoint.poll_transmit(now, &mut resp).expect("a RESP");
+    let (resp, _) = Resp::parse(&resp).expect("a RESP");
+    let (payload, keys) = initiator.finish(resp.noise).expect("it is for us");
+    let Ok(RespPayload::Accepted(acceptance)) = RespPayload::decode(&payload) else {
+        panic!("the gateway refuses")
+    };
+    Victim {
+        now,
+        endpoint,
+        handle,
+        peer: victim_of_gateway(),
+        key: keys.agent_to_gateway,
+        index: ReceiverIndex::Gateway(acceptance.gateway_index),
+        number: 0,
+        bounds: TransportConfig::gateway(),
+        sent_after_close: 0,
+    }
+}
+
+/// An agent whose gateway behaves as the input says.
+fn agent() -> Victim {
+    let now = Timestamp::ZERO;
+    let config = AgentEndpointConfig {
+        secret: AGENT_KEY,
+        transport: TransportConfig::default(),
+    };
+    let mut endpoint = Endpoint::agent(config, UNIX, [1; 32]);
+    let to = ConnectTo {
+        gateway: GATEWAY_KEY.public(),
+        remote: victim_of_agent(),
+        token: None,
+        profile: None,
+        last_stamp: None,
+    };
+    let handle = endpoint.connect(now, to).expect("the first session");
+    endpoint.start(handle);
+    let mut init = Vec::new();
+    endpoint.poll_transmit(now, &mut init).expect("an INIT");
+    let outline = InitOutline::parse(&init).expect("an INIT");
+    let opened = Init::parse(outline.covered).expect("an INIT");
+    let (clear, noise) = outline
+        .covered
+        .split_at(outline.covered.len() - opened.noise.len());
+    let opening = Responder::read(&GATEWAY_KEY, [6; 32].into(), clear, noise).expect("it is for us");
+    let acceptance = Acceptance {
+        early: EarlyOutcome::Rejected,
+        gateway_index: 9,
+        reset_tag: [3; 16],
+        token: [4; 32],
+        parameters: parameters(),
+    };
+    let (mut plain, mut noise) = (Vec::new(), Vec::new());
+    RespPayload::Accepted(acceptance).encode(&mut plain);
+    let keys = opening
+        .responder
+        .finish(&plain, &mut noise)
+        .expect("the payload fits");
+    let mut resp = Vec::new();
+    Resp {
+        agent_index: outline.agent_index,
+        noise: &noise,
+    }
+    .encode(&mut resp);
+    endpoint.handle_datagram(now, victim_of_agent(), &mut resp);
+    handled(&mut endpoint).expect("the agent is connected");
+    Victim {
+        now,
+        endpoint,
+        handle,
+        peer: victim_of_agent(),
+        key: keys.gateway_to_agent,
+        index: ReceiverIndex::Agent(outline.agent_index),
+        number: 0,
+        bounds: TransportConfig::default(),
+        sent_after_close: 0,
+    }
+}
+
+impl Victim {
+    /// Its user has something to say.
+    fn speak(&mut self) {
+        let now = self.now;
+        let connection = self.endpoint.connection(self.handle).expect("it is open");
+        let stream = connection
+            .open(Priority::NORMAL, EarlyData::Forbidden)
+            .expect("the first stream");
+        connection
+            .write(now, stream, Bytes::from(vec![b'r'; LARGE]))
+            .expect("room");
+        connection.finish(stream).expect("an open stream");
+    }
+
+    fn take(&mut self, choices: u8, frames: &[u8]) {
+        self.number += 1 + u64::from(choices & JUMP) * u64::from(choices & JUMP);
+        let header = ShortHeader {
+            keys: KeySpace::Full,
+            phase: KeyPhase::Even,
+            activity: if choices & IDLE == 0 {
+                Activity::More
+            } else {
+                Activity::Idle
+            },
+            index: self.index,
+            truncated: u32::try_from(self.number).unwrap_or(0),
+        };
+        let mut datagram = Vec::new();
+        header.encode(&mut datagram);
+        let start = datagram.len();
+        datagram.extend_from_slice(&Stamp::of(self.now).raw().to_be_bytes()[1..]);
+        datagram.extend_from_slice(frames);
+        self.key.seal(self.number, &mut datagram, 0, start);
+        self.endpoint.handle_datagram(self.now, self.peer, &mut datagram);
+        self.settle();
+        if choices & WAIT != 0 {
+            self.now += STEP;
+            self.endpoint.handle_timeout(self.now);
+            self.settle();
+        }
+    }
+
+    /// Lets the user read and the endpoint send.
+    fn settle(&mut self) {
+        let now = self.now;
+        while self.endpoint.poll_event().is_some() {}
+        if let Some(connection) = self.endpoint.connection(self.handle) {
+            while let Some(stream) = connection.accept() {
+                while let Ok(ReadOutcome::Data(bytes)) = connection.read(now, stream) {
+                    assert!(!bytes.is_empty());
+                }
+            }
+        }
+        let open = self.is_open();
+        let mut buf = Vec::new();
+        for sent in 0.. {
+            assert!(sent < BURST, "an endpoint sends without end");
+            if self.endpoint.poll_transmit(now, &mut buf).is_none() {
+                break;
+            }
+            let is_reset = PacketKind::classify(&buf) == Some(PacketKind::Reset);
+            self.sent_after_close += usize::from(!open && !is_reset);
+        }
+        assert!(
+            self.sent_after_close <= CLOSES,
+            "a closed session goes on sending"
+        );
+        self.check();
+    }
+
+    fn is_open(&self) -> bool {
+        let connection = self.endpoint.peek(self.handle);
+        connection.is_some_and(|connection| connection.state() != State::Closed)
+    }
+
+    fn check(&self) {
+        let Some(connection) = self.endpoint.peek(self.handle) else {
+            return;
+        };
+        let stats = connection.stats();
+        // Beyond twice the buffer packets are refused; one stream's window may come on top.
+        let most = self.bounds.receive_buffer.bytes() * 2 + self.bounds.stream_window.bytes();
+        assert!(
+            stats.receive_buffered.bytes() <= most,
+            "{}",
+            stats.receive_buffered
+        );
+        assert!(
+            stats.send_buffered.bytes() <= LARGE as u64,
+            "{}",
+            stats.send_buffered
+        );
+        let (_, gaps) = stats.bookkeeping;
+        assert!(gaps <= 16_384, "{gaps} gaps");
+    }
+}
+
+/// Any frames under the right keys, at a gateway and at an agent: a session that is wronged ends, and all stays bounded.
+pub(crate) fn authentic_packets(bytes: &[u8]) {
+    for mut victim in [gateway(), agent()] {
+        victim.speak();
+        victim.settle();
+        let mut input = bytes;
+        for _ in 0..PACKETS {
+            let [choices, length, rest @ ..] = input else {
+                break;
+            };
+            let (frames, rest) = rest.split_at(usize::from(*length).min(rest.len()));
+            victim.take(*choices, frames);
+            input = rest;
+        }
+        for _ in 0..20 {
+            victim.now += STEP;
+            victim.endpoint.handle_timeout(victim.now);
+            victim.settle();
+        }
+    }
+}
+
+fn packet(choices: u8, frames: &[Frame<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for frame in frames {
+        frame.encode(&mut bytes);
+    }
+    let length = u8::try_from(bytes.len()).expect("a short packet");
+    [&[choices, length], &bytes[..]].concat()
+}
+
+fn feedback(largest: u32, credit: u64, gaps: Gaps) -> Frame<'static> {
+    Frame::Feedback(Feedback {
+        largest,
+        echo: Stamp::from_raw(0),
+        hold: 3,
+        credit,
+        rate: RateFloat::of(BitRate::kbps(200)),
+        gaps,
+    })
+}
+
+fn no_gaps() -> Gaps {
+    Gaps {
+        floor_distance: 0,
+        declared: Vec::new(),
+        pending: Vec::new(),
+    }
+}
+
+pub(crate) fn authentic_seeds() -> Vec<Vec<u8>> {
+    let data = |stream, offset, total, fin| {
+        let mut bytes = Vec::new();
+        let data = Data {
+            stream: StreamId(stream),
+            offset,
+            total,
+            fin,
+            bytes: b"some bytes of a stream",
+        };
+        data.encode(Extent::Delimited, &mut bytes);
+        let length = u8::try_from(bytes.len()).expect("a short packet");
+        [&[WAIT, length], &bytes[..]].concat()
+    };
+    let gap = |skip, length| GapRange { skip, length };
+    let lost = Gaps {
+        floor_distance: 5,
+        declared: vec![gap(1, 2)],
+        pending: vec![gap(0, 1)],
+    };
+    let stream = StreamId(0);
+    let mut seeds = vec![
+        // A stream in two parts, the second first, from either side.
+        [data(0, 22, None, true), data(0, 0, Some(44), false)].concat(),
+        [data(1, 22, None, true), data(1, 0, Some(44), false)].concat(),
+        // Reports: all arrived, some lost, credit of nothing and of everything.
+        [
+            packet(WAIT, &[feedback(2, 30_000, no_gaps())]),
+            packet(WAIT, &[feedback(6, 0, lost.clone())]),
+        ]
+        .concat(),
+        [
+            packet(WAIT, &[feedback(6, 1 << 60, lost)]),
+            packet(WAIT | IDLE, &[Frame::Ping]),
+        ]
+        .concat(),
+        packet(
+            WAIT,
+            &[
+                Frame::Stop { stream, error: 3 },
+                Frame::Streams { count: 1 << 30 },
+            ],
+        ),
+        packet(
+            WAIT | 4,
+            &[
+                Frame::StreamLimit {
+                    stream,
+                    limit: 1 << 40,
+                },
+                Frame::PathChallenge([1; 8]),
+                Frame::PathResponse([2; 8]),
+                Frame::Token([9; 32]),
+                Frame::Forward { distance: 0 },
+            ],
+        ),
+        packet(
+            0,
+            &[Frame::Cancel {
+                stream,
+                error: 1,
+                final_offset: 100,
+            }],
+        ),
+        packet(
+            0,
+            &[Frame::Close {
+                error: 0,
+                reason: "done",
+            }],
+        ),
+    ];
+    let all: Vec<u8> = seeds.iter().take(6).flatten().copied().collect();
+    seeds.push(all);
+    seeds
+}
