@@ -203,6 +203,13 @@ impl Dumbbell {
         self.flows.iter().map(count).collect()
     }
 
+    /// A hash of all that happened: two runs of one seed have the same.
+    pub(crate) fn trace_hash(&self) -> u64 {
+        let mut hash = self.hash;
+        hash.word(self.hop.event_hash());
+        hash.value()
+    }
+
     /// Runs until `until`.
     pub(crate) fn run(&mut self, until: Timestamp) {
         self.run_while(until, |_| true);
@@ -330,6 +337,7 @@ impl Pair {
             };
             check_datagram(side, USERS[which], &transmit, &datagram);
             check_credit(USERS[which], local, before, stats(side));
+            hash.word(now.as_nanos());
             hash.bytes(&datagram);
             send(std::mem::take(&mut datagram));
         }
@@ -447,4 +455,26 @@ impl Dumbbell {
                 / (stats.offered.packets - offered).max(1) as f64,
         }
     }
+}
+
+#[test]
+fn runs_of_one_seed_are_the_same() {
+    let profile = crate::links::named("umts-384");
+    let run = |seed| {
+        let known = crate::links::Knowledge::Known.of(profile);
+        let skewed = Session {
+            agent_clock: Clock::fast_by(300),
+            ..Session::bulk(known).starting(Duration::from_secs(1))
+        };
+        let rival = Cubic {
+            starts: Duration::from_secs(2),
+            sender: End::Client,
+        };
+        let hop = HopConfig::from(profile);
+        let mut dumbbell = Dumbbell::new(&hop, &[Session::bulk(known), skewed], &[rival], seed);
+        dumbbell.run(Timestamp::ZERO + Duration::from_secs(20));
+        (dumbbell.trace_hash(), dumbbell.delivered())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).0, run(2).0);
 }

@@ -37,5 +37,6 @@ mod skew;
 mod stall;
 mod tail;
 mod timing;
+mod traces;
 mod uplink;
 mod world;
