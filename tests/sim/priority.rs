@@ -97,7 +97,14 @@ fn complete(dumbbell: &mut Dumbbell, exchanges: &[(usize, Duration)]) -> Vec<Dur
 /// Bar 2's last part and bar 10: a message of class 1 waits for the queue and a packet, whatever else there is to send.
 #[test]
 fn messages_beside_a_bulk() {
-    let columns = ["link", "alone ms", "beside a bulk, p95 ms", "bar ms"];
+    let columns = [
+        "link",
+        "alone ms",
+        "beside a bulk, p95 ms",
+        "bar ms",
+        "delayed by ms",
+        "bar ms",
+    ];
     let mut table = Table::new("messages of 2 kB", &columns);
     let mut bars = Bars::default();
     for name in NAMES {
@@ -119,7 +126,22 @@ fn messages_beside_a_bulk() {
         let alone = runs.iter().map(|run| run[0]).max().unwrap_or_default();
         let beside = runs.iter().map(|run| run[1]).max().unwrap_or_default();
         let bar = profile.rtt() + own_time(profile, 300, MESSAGE) + target_queue(profile) * 2;
-        table.row(&[name.to_owned(), ms(alone), ms(beside), ms(bar)]);
+        let delayed = beside.saturating_sub(alone);
+        let delay_bar = target_queue(profile) + links::packet_time(profile);
+        table.row(&[
+            name.to_owned(),
+            ms(alone),
+            ms(beside),
+            ms(bar),
+            ms(delayed),
+            ms(delay_bar),
+        ]);
+        bars.within(
+            &format!("{name}: delayed by a bulk, p95"),
+            delayed,
+            delay_bar,
+            2.8,
+        );
         bars.within(&format!("{name}: message beside a bulk, p95"), beside, bar, 1.4);
     }
     table.print();
