@@ -39,6 +39,10 @@ pub struct SettingArgs {
     /// Trust the certificates in FILE (PEM) too; may be repeated
     #[arg(long, value_name = "FILE", global = true)]
     pub extra_ca: Vec<String>,
+    /// Refuse origins with the public key of this SHA-256 (hexadecimal or base64) in their certificate's chain; may be
+    /// repeated
+    #[arg(long, value_name = "HASH", global = true)]
+    pub deny_key: Vec<String>,
     /// Ask these name servers: `system`, or addresses separated by commas
     #[arg(long, value_name = "SERVERS", global = true)]
     pub dns: Option<String>,
@@ -122,6 +126,7 @@ impl SettingArgs {
             (&keys::LOG, text(&self.log)),
             (&keys::FETCH_RESOLVE, list(&self.resolve)),
             (&keys::FETCH_EXTRA_CA, list(&self.extra_ca)),
+            (&keys::FETCH_DENY_KEYS, list(&self.deny_key)),
             (&keys::FETCH_DNS, text(&self.dns)),
             (&keys::GUARD_ALLOW, list(&self.allow)),
             (&keys::CODING_EFFORT, text(&self.coding_effort)),

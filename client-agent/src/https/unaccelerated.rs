@@ -1,6 +1,7 @@
 //! The way out for a host whose certificate is wrong: its page says so and offers to open the host unaccelerated. The
 //! browser then judges the certificate itself, shows its own warning, and lets the user decide as without Longhaul.
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use longhaul_protocol::session::FailureReason;
 use tracing::debug;
 
 use super::Why;
@@ -11,8 +12,6 @@ use crate::{
 
 /// Where the offer's button leads, on the host itself; the host's own secret follows.
 const PATH: &str = "/.well-known/longhaul/unaccelerated/";
-/// The names of what is wrong with a certificate or with TLS (RFC 9209 section 2.3).
-const DEFECTS: [&str; 2] = ["tls_certificate_error", "tls_protocol_error"];
 
 /// The page of a failure with the offer, if the host's TLS is what failed.
 pub(super) fn offer(
@@ -21,10 +20,10 @@ pub(super) fn offer(
     response: &Response<ProxyBody>,
 ) -> Option<Response<ProxyBody>> {
     let page: &Page = response.extensions().get()?;
-    if !page.error.is_some_and(|error| DEFECTS.contains(&error)) {
+    if !page.reason.is_some_and(is_defect) {
         return None;
     }
-    debug!(error = ?page.error, "the TLS of an accelerated host is wrong");
+    debug!(reason = ?page.reason, "the TLS of an accelerated host is wrong");
     // The secret keeps other sites from pressing the button.
     let offer = format!(
         "<form method=post action=\"{PATH}{}\"><p><button>Open this website unaccelerated</button></p>\
@@ -32,6 +31,18 @@ pub(super) fn offer(
         context.https.secret_of(host)
     );
     Some(page.to_response_with(&offer).map(ProxyBody::full))
+}
+
+/// Whether a certificate or TLS is what is wrong.
+const fn is_defect(reason: FailureReason) -> bool {
+    matches!(
+        reason,
+        FailureReason::TlsExpired
+            | FailureReason::TlsUnknownIssuer
+            | FailureReason::TlsNameMismatch
+            | FailureReason::TlsDeniedKey
+            | FailureReason::TlsOther
+    )
 }
 
 /// The answer to a press of the button.

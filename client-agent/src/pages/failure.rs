@@ -1,9 +1,9 @@
 //! What can go wrong with a request, and the page for each.
 use http::StatusCode;
-use longhaul_origin::FetchError;
+use longhaul_origin::{FetchError, TlsDefect};
 use longhaul_protocol::session::FailureReason;
 
-use super::{Page, registered};
+use super::Page;
 
 /// Why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn page(
         whose,
         advice: advice.to_owned(),
         detail,
-        error: None,
+        reason: None,
     }
 }
 
@@ -176,7 +176,7 @@ fn page_of(reason: FailureReason, detail: String) -> Page {
         advice,
     } = words(reason);
     Page {
-        error: registered::name_of(reason),
+        reason: Some(reason),
         ..page(status, whose, title, what, advice, detail)
     }
 }
@@ -192,7 +192,7 @@ fn direct_page(error: &FetchError) -> Page {
         FetchError::Protocol => FailureReason::MalformedResponse,
         FetchError::Refused => FailureReason::ConnectionRefused,
         FetchError::ResponseTimeout => FailureReason::ResponseTimeout,
-        FetchError::Tls(_) => FailureReason::TlsOther,
+        FetchError::Tls(defect) => tls_reason(*defect),
         FetchError::Unreachable => FailureReason::Unreachable,
         FetchError::Reset => FailureReason::ConnectionReset,
         FetchError::Upload => return BadRequest::Upload.page(),
@@ -204,6 +204,22 @@ fn direct_page(error: &FetchError) -> Page {
         reason,
         format!("loaded without the gateway, which does not answer: {error}"),
     )
+}
+
+const fn tls_reason(defect: TlsDefect) -> FailureReason {
+    match defect {
+        TlsDefect::ClientCertificate => FailureReason::TlsClientCertificate,
+        TlsDefect::DeniedKey => FailureReason::TlsDeniedKey,
+        TlsDefect::Expired | TlsDefect::NotValidYet => FailureReason::TlsExpired,
+        TlsDefect::NameMismatch => FailureReason::TlsNameMismatch,
+        TlsDefect::UnknownIssuer => FailureReason::TlsUnknownIssuer,
+        TlsDefect::NotTls
+        | TlsDefect::Other
+        | TlsDefect::Revoked
+        | TlsDefect::Timeout
+        | TlsDefect::Version
+        | _ => FailureReason::TlsOther,
+    }
 }
 
 struct Words {
@@ -286,6 +302,18 @@ fn words(reason: FailureReason) -> Words {
         Why::TlsUnknownIssuer => tls("The website's certificate is not from an authority that is trusted."),
         Why::TlsNameMismatch => tls("The website's certificate belongs to another website."),
         Why::TlsOther => tls("A secure connection to the website could not be made."),
+        Why::TlsDeniedKey => tls(
+            "The website's certificate, or that of an authority which vouches for it, has a key that the gateway's operator \
+             does not trust.",
+        ),
+        Why::TlsClientCertificate => of(
+            BAD_GATEWAY,
+            "Nobody's: the website asks who you are in a way that only this browser can answer.",
+            "The website asks for a certificate of yours",
+            "The gateway cannot show the website a certificate, since yours is in this browser alone. Nothing has been sent to \
+             the website.",
+            "Reload the page: the website is no longer accelerated, so that this browser can answer for itself.",
+        ),
         Why::ConnectionReset => of(
             BAD_GATEWAY,
             SITE,

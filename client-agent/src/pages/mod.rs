@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
+use longhaul_protocol::session::FailureReason;
 
 pub use failure::{BadRequest, Failure, Lost};
 pub(crate) use frame::{document, escape};
@@ -28,8 +29,8 @@ pub struct Page {
     pub advice: String,
     /// For those who help the reader.
     pub detail: String,
-    /// For programs: the error's registered name (RFC 9209 section 2.3), where one fits.
-    pub error: Option<&'static str>,
+    /// The reason, where it is one of the session's.
+    pub reason: Option<FailureReason>,
 }
 
 /// Longest detail that is shown: the gateway's own limit for details, and a bound on pages.
@@ -107,8 +108,10 @@ impl Page {
             }
             details.push(character);
         }
+        // For programs: the error's registered name (RFC 9209 section 2.3), where one fits.
         let error = self
-            .error
+            .reason
+            .and_then(registered::name_of)
             .map(|error| format!("error={error}; "))
             .unwrap_or_default();
         format!("longhaul; {error}details=\"{details}\"")

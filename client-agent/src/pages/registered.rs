@@ -12,8 +12,10 @@ pub(super) const fn name_of(reason: FailureReason) -> Option<&'static str> {
         Why::Unreachable => "destination_ip_unroutable",
         Why::ConnectTimeout => "connection_timeout",
         Why::ResponseTimeout => "http_response_timeout",
-        Why::TlsExpired | Why::TlsUnknownIssuer | Why::TlsNameMismatch => "tls_certificate_error",
-        Why::TlsOther => "tls_protocol_error",
+        Why::TlsExpired | Why::TlsUnknownIssuer | Why::TlsNameMismatch | Why::TlsDeniedKey => {
+            "tls_certificate_error"
+        }
+        Why::TlsOther | Why::TlsClientCertificate => "tls_protocol_error",
         Why::ConnectionReset => "connection_terminated",
         Why::MalformedResponse => "http_protocol_error",
         Why::HeaderTooLarge => "http_response_header_section_size",

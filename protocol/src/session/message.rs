@@ -375,6 +375,10 @@ pub enum FailureReason {
     Malformed,
     /// The gateway failed.
     Internal,
+    /// The origin asks for a certificate of the client, which nobody but the browser can give. Nothing was asked of it.
+    TlsClientCertificate,
+    /// A key of the origin's certificate's chain is on the operator's list of denied keys.
+    TlsDeniedKey,
 }
 
 impl FailureReason {
@@ -390,12 +394,13 @@ impl FailureReason {
             | Self::TlsUnknownIssuer
             | Self::TlsNameMismatch
             | Self::TlsOther
+            | Self::TlsClientCertificate
             | Self::ResponseTimeout
             | Self::ConnectionReset
             | Self::MalformedResponse
             | Self::HeaderTooLarge
             | Self::Changed => Fault::Origin,
-            Self::AddressRefused | Self::TargetRefused => Fault::Policy,
+            Self::AddressRefused | Self::TargetRefused | Self::TlsDeniedKey => Fault::Policy,
             Self::BadUrl => Fault::Request,
             Self::TooEarly | Self::UnknownBase | Self::Malformed => Fault::Agent,
             Self::Overloaded | Self::Internal => Fault::Gateway,

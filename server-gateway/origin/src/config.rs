@@ -8,11 +8,13 @@ use longhaul_types::ByteCount;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::{guard::Guard, resolve::ResolveMap};
+use crate::{deny::DenyList, guard::Guard, resolve::ResolveMap};
 
 /// Settings of an [`OriginClient`](crate::OriginClient).
 #[derive(Clone, Debug, Default)]
 pub struct OriginConfig {
+    /// `[fetch] deny-keys`: keys that no certificate of an origin's chain may have. Default: none.
+    pub deny_keys: DenyList,
     /// `[fetch] dns`: the name servers. Default: those of the system.
     pub dns: DnsServers,
     /// `[fetch] extra-ca`: the contents of PEM files whose certificates are trusted besides the public authorities.

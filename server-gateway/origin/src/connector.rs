@@ -9,11 +9,17 @@ use std::{
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::Semaphore,
+    time::timeout,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
 
 use crate::{
+    asked::{self, Certificate},
     config::{OriginConfig, OriginConfigError},
     dial::Dialer,
     error::{BadUrl, FetchError, TlsDefect},
@@ -47,7 +53,7 @@ impl Connector {
         gates: Arc<Gates>,
         stats: Arc<OriginStats>,
     ) -> Result<Self, OriginConfigError> {
-        let both = tls::client_config(&config.extra_ca)?;
+        let both = tls::client_config(&config.extra_ca, &config.deny_keys)?;
         let mut http1 = both.clone();
         http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         let [tls, tls_http1] = [both, http1].map(|config| TlsConnector::from(Arc::new(config)));
@@ -72,11 +78,7 @@ impl Connector {
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, FetchError> {
         let inner = &*self.0;
-        let name = tls::server_name(host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
-        timeout(inner.tls_timeout, inner.tls_http1.connect(name, stream))
-            .await
-            .map_err(|_| FetchError::Tls(TlsDefect::Timeout))?
-            .map_err(|error| tls::defect_of(&error).map_or(FetchError::Reset, FetchError::Tls))
+        inner.greet(&inner.tls_http1, host, stream).await
     }
 }
 
@@ -96,16 +98,31 @@ impl Inner {
     }
 
     async fn handshake(&self, target: &Target, socket: Socket) -> Result<OriginStream, FetchError> {
-        let name = tls::server_name(&target.host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
-        let stream = timeout(self.tls_timeout, self.tls.connect(name, socket))
-            .await
-            .map_err(|_| FetchError::Tls(TlsDefect::Timeout))?
-            .map_err(|error| tls::defect_of(&error).map_or(FetchError::Reset, FetchError::Tls))?;
+        let stream = self.greet(&self.tls, &target.host, socket).await?;
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok(OriginStream::tls(
             stream,
             is_h2.then(|| self.gates.h2_opened(target)),
         ))
+    }
+
+    async fn greet<S>(&self, tls: &TlsConnector, host: &Host, stream: S) -> Result<TlsStream<S>, FetchError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let name = tls::server_name(host).ok_or(FetchError::BadUrl(BadUrl::Host))?;
+        let (greeted, certificate) = asked::noted(timeout(self.tls_timeout, tls.connect(name, stream))).await;
+        let greeted = greeted.map_err(|_| FetchError::Tls(TlsDefect::Timeout))?;
+        let failed = greeted.as_ref().err().map(tls::defect_of);
+        match (failed, certificate) {
+            // What is wrong with the origin's own certificate comes first: nothing is given to whom it shows to be another.
+            (Some(Some(defect)), Certificate::NotAsked) => Err(FetchError::Tls(defect)),
+            (Some(Some(defect)), Certificate::Asked) if defect.is_of_certificate() => {
+                Err(FetchError::Tls(defect))
+            }
+            (_, Certificate::Asked) => Err(FetchError::Tls(TlsDefect::ClientCertificate)),
+            (_, Certificate::NotAsked) => greeted.map_err(|_| FetchError::Reset),
+        }
     }
 }
 

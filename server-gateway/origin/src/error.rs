@@ -195,9 +195,13 @@ impl DnsFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum TlsDefect {
-    /// The origin insists on a certificate of the client.
-    #[error("it demands a client certificate")]
+    /// The origin asks for a certificate of the client. Whether it would go on without is not tried: who has one is the
+    /// browser's user, whom nobody but the browser can ask.
+    #[error("it asks for a client certificate")]
     ClientCertificate,
+    /// A key of the certificate's chain is on the operator's list ([`DenyList`](crate::DenyList)).
+    #[error("a key of its certificate's chain is on the operator's deny list")]
+    DeniedKey,
     /// The certificate's time is over.
     #[error("its certificate has expired")]
     Expired,
@@ -225,4 +229,19 @@ pub enum TlsDefect {
     /// The origin speaks only versions before TLS 1.2.
     #[error("it speaks no TLS version that is still safe")]
     Version,
+}
+
+impl TlsDefect {
+    /// Whether it is the origin's certificate that is wrong.
+    pub const fn is_of_certificate(self) -> bool {
+        match self {
+            Self::DeniedKey
+            | Self::Expired
+            | Self::NameMismatch
+            | Self::NotValidYet
+            | Self::Revoked
+            | Self::UnknownIssuer => true,
+            Self::ClientCertificate | Self::NotTls | Self::Other | Self::Timeout | Self::Version => false,
+        }
+    }
 }

@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod asked;
 mod body;
 mod cidr;
 mod classify;
 mod client;
 mod config;
 mod connector;
+mod deny;
 mod dial;
 mod dns;
 mod error;
@@ -31,6 +33,7 @@ pub use body::{BodyError, OriginBody};
 pub use cidr::{Cidr, CidrError};
 pub use client::OriginClient;
 pub use config::{DnsServers, DnsServersError, Limits, OriginConfig, OriginConfigError, Timeouts};
+pub use deny::{DenyList, KeyHash, KeyHashError};
 pub use error::{BadUrl, DnsFailure, Fault, FetchError, TlsDefect};
 pub use guard::{AddressClass, Guard, GuardRefusal};
 pub use resolve::{Override, ResolveMap, ResolveMapError};

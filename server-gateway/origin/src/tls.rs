@@ -3,17 +3,50 @@ use std::{io, sync::Arc};
 
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, Error, PeerIncompatible, RootCertStore,
+    client::Resumption,
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 
-use crate::{config::OriginConfigError, error::TlsDefect, target::Host};
+use crate::{
+    asked::{NoCertificate, Sessions},
+    config::OriginConfigError,
+    deny::{DenyList, DenyingVerifier, is_denial},
+    error::TlsDefect,
+    target::Host,
+};
 
 /// The protocol names of HTTP/2 and HTTP/1.1, in the order of preference (RFC 7301, RFC 9113 section 3.2).
 const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// TLS 1.2 and 1.3 with the public authorities of Mozilla's list and those of `extra_ca` (PEM texts).
-pub(crate) fn client_config(extra_ca: &[Vec<u8>]) -> Result<ClientConfig, OriginConfigError> {
+/// TLS 1.2 and 1.3 with the public authorities of Mozilla's list and those of `extra_ca` (PEM texts), but for chains with a
+/// key of `deny`.
+pub(crate) fn client_config(
+    extra_ca: &[Vec<u8>],
+    deny: &DenyList,
+) -> Result<ClientConfig, OriginConfigError> {
+    let roots = roots(extra_ca)?;
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| OriginConfigError::Tls {
+            detail: error.to_string(),
+        })?;
+    let builder = if deny.is_empty() {
+        builder.with_root_certificates(roots)
+    } else {
+        let verifier = DenyingVerifier::new(roots, deny.clone(), &provider)?;
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+    };
+    let mut config = builder.with_client_cert_resolver(Arc::new(NoCertificate));
+    config.resumption = Resumption::store(Arc::new(Sessions::new()));
+    config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+    Ok(config)
+}
+
+fn roots(extra_ca: &[Vec<u8>]) -> Result<RootCertStore, OriginConfigError> {
     let mut roots = RootCertStore {
         roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
     };
@@ -31,15 +64,7 @@ pub(crate) fn client_config(extra_ca: &[Vec<u8>]) -> Result<ClientConfig, Origin
             return Err(OriginConfigError::NoCertificate { file });
         }
     }
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| OriginConfigError::Tls {
-            detail: error.to_string(),
-        })?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
-    Ok(config)
+    Ok(roots)
 }
 
 /// The name that the origin's certificate must carry.
@@ -85,6 +110,7 @@ fn certificate_defect(error: &CertificateError) -> TlsDefect {
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsDefect::NotValidYet,
         CertificateError::Revoked => TlsDefect::Revoked,
+        CertificateError::Other(error) if is_denial(error) => TlsDefect::DeniedKey,
         // A signature that does not verify: the issuer only bears the name of an authority.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => TlsDefect::UnknownIssuer,
         _ => TlsDefect::Other,

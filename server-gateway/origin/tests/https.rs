@@ -26,9 +26,10 @@ use longhaul_origin::{
     Fault, FetchError, Limits, OriginClient, OriginConfig, OriginConfigError, Timeouts, TlsDefect,
 };
 use longhaul_types::ByteCount;
+use rcgen::KeyPair;
 use rig::{
     Origin, config_of, get, text,
-    tls::{Authority, Validity, origin},
+    tls::{Authority, Demand, Validity, key_hash, origin},
 };
 use tokio::{io::AsyncReadExt as _, sync::Notify};
 use tokio_rustls::TlsAcceptor;
@@ -156,14 +157,75 @@ async fn addresses_can_have_certificates() {
 }
 
 #[tokio::test]
-async fn a_demand_for_a_client_certificate_is_named() {
+async fn being_asked_for_a_client_certificate_is_named() {
     let authority = Authority::new();
-    let origin = origin(authority.demanding_server("site.test"), hello).await;
-    let error = trusting(&authority, origin.address)
-        .fetch(get("https://site.test/"))
-        .await
-        .unwrap_err();
-    assert_eq!(error, FetchError::Tls(TlsDefect::ClientCertificate));
+    for demand in [Demand::Required, Demand::Wanted] {
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            let requests = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&requests);
+            let origin = origin(
+                authority.asking_server("site.test", demand, &[version]),
+                move |request| {
+                    count.fetch_add(1, SeqCst);
+                    hello(request)
+                },
+            )
+            .await;
+            let client = trusting(&authority, origin.address);
+            // The second as the first: nothing of the first connection is used again.
+            for _ in 0..2 {
+                let error = client.fetch(get("https://site.test/")).await.unwrap_err();
+                assert_eq!(
+                    error,
+                    FetchError::Tls(TlsDefect::ClientCertificate),
+                    "{demand:?} {version:?}"
+                );
+                assert!(error.is_unsent());
+            }
+            let tunnel = client.connect_tls("site.test", 443).await;
+            assert_eq!(tunnel.unwrap_err(), FetchError::Tls(TlsDefect::ClientCertificate));
+            assert_eq!(requests.load(SeqCst), 0, "nothing was asked of it");
+        }
+    }
+    // What is wrong with the origin's own certificate is told first.
+    let origin = origin(
+        Authority::new().asking_server("site.test", Demand::Required, rustls::ALL_VERSIONS),
+        hello,
+    )
+    .await;
+    let client = trusting(&authority, origin.address);
+    let error = client.fetch(get("https://site.test/")).await.unwrap_err();
+    assert_eq!(error, FetchError::Tls(TlsDefect::UnknownIssuer));
+}
+
+#[tokio::test]
+async fn denied_keys_are_refused_anywhere_in_the_chain() {
+    let (authority, key) = (Authority::new(), KeyPair::generate().unwrap());
+    let (leaf, other) = (key_hash(&key), key_hash(&KeyPair::generate().unwrap()));
+    let origin = origin(
+        authority.server_with("site.test", Validity::Now, &BOTH, &key),
+        hello,
+    )
+    .await;
+    for (deny, name, expected) in [
+        (vec![other], "site.test", None),
+        (vec![other, leaf], "site.test", Some(TlsDefect::DeniedKey)),
+        (
+            vec![authority.key_hash()],
+            "site.test",
+            Some(TlsDefect::DeniedKey),
+        ),
+        (vec![other], "another.test", Some(TlsDefect::NameMismatch)),
+    ] {
+        let client = OriginClient::new(OriginConfig {
+            extra_ca: vec![authority.pem()],
+            deny_keys: deny.iter().copied().collect(),
+            ..config_of(origin.address)
+        })
+        .unwrap();
+        let answer = client.fetch(get(&format!("https://{name}/"))).await;
+        assert_eq!(answer.err(), expected.map(FetchError::Tls), "{deny:?}");
+    }
 }
 
 #[tokio::test]

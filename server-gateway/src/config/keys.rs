@@ -25,6 +25,7 @@ keys! {
     LOG: "log", "LONGHAUL_LOG", "--log";
     FETCH_RESOLVE: "fetch.resolve", "LONGHAUL_FETCH_RESOLVE", "--resolve";
     FETCH_EXTRA_CA: "fetch.extra-ca", "LONGHAUL_FETCH_EXTRA_CA", "--extra-ca";
+    FETCH_DENY_KEYS: "fetch.deny-keys", "LONGHAUL_FETCH_DENY_KEYS", "--deny-key";
     FETCH_DNS: "fetch.dns", "LONGHAUL_FETCH_DNS", "--dns";
     FETCH_RESPONSE_TIMEOUT: "fetch.response-timeout", "LONGHAUL_FETCH_RESPONSE_TIMEOUT", "";
     FETCH_IDLE_TIMEOUT: "fetch.idle-timeout", "LONGHAUL_FETCH_IDLE_TIMEOUT", "";

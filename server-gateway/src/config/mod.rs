@@ -14,7 +14,7 @@ mod tests;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use longhaul_codec::Effort;
-use longhaul_origin::{Cidr, DnsServers, ResolveMap};
+use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_types::ByteCount;
 
 pub use self::{
@@ -61,6 +61,9 @@ pub struct FetchConfig {
     pub resolve: ResolveMap,
     /// `extra-ca`: PEM files with authorities that are trusted besides the public ones. Default: none.
     pub extra_ca: Vec<PathBuf>,
+    /// `deny-keys`: keys that no certificate of an origin's chain may have, by the SHA-256 of their subject public key info.
+    /// Default: none.
+    pub deny_keys: DenyList,
     /// `dns`: name servers as `ADDRESS` or `ADDRESS:PORT`. Default: those of the system.
     pub dns: DnsServers,
     /// `response-timeout`: longest wait from the end of a request to the head of its response. Default 60 s: long

@@ -7,7 +7,7 @@ use std::{
 };
 
 use longhaul_codec::Effort;
-use longhaul_origin::{Cidr, DnsServers, ResolveMap};
+use longhaul_origin::{Cidr, DenyList, DnsServers, KeyHash, ResolveMap};
 use longhaul_types::{ByteCount, ParseUnitError};
 
 use super::{
@@ -127,6 +127,17 @@ fn fetch(layers: &mut Layers<'_>) -> FetchConfig {
             Vec::new,
             |raw| texts(raw).map(|paths| paths.into_iter().map(PathBuf::from).collect()),
             |paths: &Vec<PathBuf>| list(paths.iter().map(|path| path.display())),
+        ),
+        deny_keys: layers.take(
+            &keys::FETCH_DENY_KEYS,
+            DenyList::default,
+            |raw| {
+                let hashes = texts(raw)?.into_iter().map(|text| text.parse::<KeyHash>());
+                hashes
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| error.to_string())
+            },
+            |deny| list(deny.iter()),
         ),
         dns: layers.take(
             &keys::FETCH_DNS,

@@ -1,6 +1,8 @@
 //! A certificate authority and `https` origins.
 use std::sync::Arc;
 
+use ::ring::digest::{SHA256, digest};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -9,9 +11,12 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto,
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use longhaul_origin::KeyHash;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PublicKeyData, date_time_ymd,
+};
 use rustls::{
-    ServerConfig,
+    ServerConfig, SupportedProtocolVersion,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer},
     server::WebPkiClientVerifier,
@@ -21,6 +26,13 @@ use tokio_rustls::TlsAcceptor;
 use super::Origin;
 
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// Whether a server goes on without the certificate that it asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Demand {
+    Required,
+    Wanted,
+}
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Validity {
@@ -40,15 +52,19 @@ impl Authority {
         self.0.pem().into_bytes()
     }
 
-    fn leaf(&self, name: &str, validity: Validity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        let key = KeyPair::generate().unwrap();
+    fn leaf(
+        &self,
+        name: &str,
+        validity: Validity,
+        key: &KeyPair,
+    ) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.not_before, params.not_after) = match validity {
             Validity::Expired => (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1)),
             Validity::Future => (date_time_ymd(2090, 1, 1), date_time_ymd(2091, 1, 1)),
             Validity::Now => (date_time_ymd(2001, 1, 1), date_time_ymd(2091, 1, 1)),
         };
-        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let certificate = params.signed_by(key, &self.0).unwrap();
         (
             vec![certificate.der().clone()],
             PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
@@ -57,7 +73,12 @@ impl Authority {
 
     /// A server of this authority for `name`, which speaks the protocols of `alpn`.
     pub fn server(&self, name: &str, validity: Validity, alpn: &[&str]) -> ServerConfig {
-        let (chain, key) = self.leaf(name, validity);
+        self.server_with(name, validity, alpn, &KeyPair::generate().unwrap())
+    }
+
+    /// The same with a key of the caller's.
+    pub fn server_with(&self, name: &str, validity: Validity, alpn: &[&str], key: &KeyPair) -> ServerConfig {
+        let (chain, key) = self.leaf(name, validity, key);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -68,22 +89,40 @@ impl Authority {
         config
     }
 
-    /// A server that insists on a client certificate.
-    pub fn demanding_server(&self, name: &str) -> ServerConfig {
+    /// The hash of its key.
+    pub fn key_hash(&self) -> KeyHash {
+        key_hash(self.0.key())
+    }
+
+    /// A server that asks for a client certificate.
+    pub fn asking_server(
+        &self,
+        name: &str,
+        demand: Demand,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ServerConfig {
         let provider = Arc::new(ring::default_provider());
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.0.der().clone()).unwrap();
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()
-            .unwrap();
-        let (chain, key) = self.leaf(name, Validity::Now);
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let verifier = match demand {
+            Demand::Required => verifier,
+            Demand::Wanted => verifier.allow_unauthenticated(),
+        };
+        let (chain, key) = self.leaf(name, Validity::Now, &KeyPair::generate().unwrap());
         ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(verifier.build().unwrap())
             .with_single_cert(chain, key)
             .unwrap()
     }
+}
+
+/// The hash by which a key is denied.
+pub fn key_hash(key: &impl PublicKeyData) -> KeyHash {
+    let hash = digest(&SHA256, &key.subject_public_key_info());
+    STANDARD.encode(hash).parse().unwrap()
 }
 
 /// An `https` origin that answers with `answer`, HTTP/1.1 or HTTP/2 as negotiated.
