@@ -135,6 +135,8 @@ pub struct SparedHost {
     pub host: String,
     /// Why, in words.
     pub why: String,
+    /// Until when, seconds since 1970.
+    pub until: u64,
 }
 
 /// One session, as its transport sees it.
@@ -241,9 +243,10 @@ impl HttpsStatus {
             connections: context.counters.accelerated.get(),
             spared: spared
                 .into_iter()
-                .map(|(host, why)| SparedHost {
-                    host,
-                    why: why.text().to_owned(),
+                .map(|spared| SparedHost {
+                    host: spared.host,
+                    why: spared.why.text().to_owned(),
+                    until: spared.until.since_epoch().as_secs(),
                 })
                 .collect(),
         }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use longhaul_http::acceleration::{Accelerated, is_listed};
-use tokio::{sync::watch, time::Instant};
+use longhaul_types::UnixTime;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 /// What the user wants accelerated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,11 +33,16 @@ pub struct HttpsSettings {
 }
 
 /// Why a host is left alone although the settings would have it accelerated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Why {
+    /// It asks for a certificate of the client.
+    AsksCertificate,
     /// A client did not accept our certificate.
     RefusedByClient,
+    /// A client went away as soon as it had our certificate, without a word.
+    LeftByClient,
     /// The user opened it so after its certificate had been found wrong.
     UsersChoice,
     /// What was spoken was not HTTP over TLS.
@@ -46,6 +53,8 @@ impl Why {
     /// In words.
     pub const fn text(self) -> &'static str {
         match self {
+            Self::AsksCertificate => "it asks for a certificate of yours",
+            Self::LeftByClient => "a program ends its connections when it sees this device's certificates",
             Self::RefusedByClient => "a program does not accept this device's certificates",
             Self::UsersChoice => "you chose so",
             Self::NotHttp => "it speaks something other than HTTP",
@@ -53,9 +62,13 @@ impl Why {
     }
 
     /// How long that is remembered.
-    const fn time(self) -> Duration {
+    pub(super) const fn time(self) -> Duration {
         const HOUR: u64 = 3600;
         match self {
+            // It is how the host is set up.
+            Self::AsksCertificate => Duration::from_secs(7 * 24 * HOUR),
+            // Less certain than a refusal in words.
+            Self::LeftByClient => Duration::from_secs(HOUR),
             Self::RefusedByClient => Duration::from_secs(24 * HOUR),
             // As browsers do with exceptions: until the end of a day's work.
             Self::UsersChoice => Duration::from_secs(8 * HOUR),
@@ -72,16 +85,27 @@ pub(super) struct Hosts {
     changes: watch::Sender<()>,
 }
 
+/// A host that is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SparedHost {
+    /// Its name.
+    pub host: String,
+    /// Why.
+    pub why: Why,
+    /// Until when.
+    pub until: UnixTime,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Spared {
     why: Why,
-    until: Instant,
+    until: UnixTime,
 }
 
 /// Names that the gateway is told: a few hundred bytes as a rule, and 64 KiB at most.
 const MAX_TOLD: usize = 256;
-/// Hosts that are remembered as left alone: those beyond are asked again.
-const MAX_SPARED: usize = 512;
+/// Hosts that are remembered as left alone; those that would be the next to be accelerated again make room.
+pub(super) const MAX_SPARED: usize = 512;
 
 impl Hosts {
     pub(super) fn new(settings: HttpsSettings) -> Self {
@@ -101,8 +125,8 @@ impl Hosts {
     }
 
     /// Whether a host is to be accelerated.
-    pub(super) fn accelerates(&self, host: &str) -> bool {
-        !is_listed(host, &self.settings.except) && self.wanted().contains(host) && !self.is_spared(host)
+    pub(super) fn accelerates(&self, host: &str, now: UnixTime) -> bool {
+        !is_listed(host, &self.settings.except) && self.wanted().contains(host) && !self.is_spared(host, now)
     }
 
     fn wanted(&self) -> Accelerated {
@@ -115,17 +139,17 @@ impl Hosts {
 
     /// What the gateway is told: it need not push what browsers will get through tunnels. Among the hosts of a list it
     /// may be wrong about some, which costs a push in vain.
-    pub(super) fn told(&self) -> Accelerated {
+    pub(super) fn told(&self, now: UnixTime) -> Accelerated {
         match self.wanted() {
             Accelerated::AllBut(_) => {
-                let spared = self.all_spared().into_iter().map(|(host, _)| host);
+                let spared = self.all_spared(now).into_iter().map(|spared| spared.host);
                 let except = self.settings.except.iter().cloned().chain(spared);
                 Accelerated::AllBut(except.take(MAX_TOLD).collect())
             }
             Accelerated::Only(names) => {
                 let kept = names
                     .into_iter()
-                    .filter(|name| !self.is_spared(name) && !is_listed(name, &self.settings.except));
+                    .filter(|name| !self.is_spared(name, now) && !is_listed(name, &self.settings.except));
                 Accelerated::Only(kept.take(MAX_TOLD).collect())
             }
             Accelerated::Nothing => Accelerated::Nothing,
@@ -138,41 +162,54 @@ impl Hosts {
     }
 
     /// Leaves a host alone for a while.
-    pub(super) fn spare(&self, host: &str, why: Why) {
-        let now = Instant::now();
-        let mut spared = self.lock();
-        if spared.len() >= MAX_SPARED {
-            spared.retain(|_, spared| spared.until > now);
-        }
-        if spared.len() >= MAX_SPARED {
-            spared.clear();
-        }
-        let until = now + why.time();
-        spared.insert(host.to_owned(), Spared { why, until });
-        drop(spared);
+    pub(super) fn spare(&self, host: &str, why: Why, now: UnixTime) {
+        self.spare_until(host, why, now + why.time(), now);
         self.changes.send_replace(());
     }
 
-    pub(super) fn is_spared(&self, host: &str) -> bool {
-        self.lock()
-            .get(host)
-            .is_some_and(|spared| spared.until > Instant::now())
+    /// Leaves a host alone as an earlier run did.
+    pub(super) fn spare_again(&self, spared: &SparedHost, now: UnixTime) {
+        // A clock that was wrong must not leave a host alone for years.
+        let until = spared.until.min(now + spared.why.time());
+        if until > now {
+            self.spare_until(&spared.host, spared.why, until, now);
+        }
     }
 
-    /// Waits until a host is left alone.
-    pub(super) async fn spared(&self, host: &str) {
+    fn spare_until(&self, host: &str, why: Why, until: UnixTime, now: UnixTime) {
+        let mut spared = self.lock();
+        if spared.len() >= MAX_SPARED && !spared.contains_key(host) {
+            spared.retain(|_, spared| spared.until > now);
+            let next = spared.iter().min_by_key(|(_, spared)| spared.until);
+            let next = next.map(|(host, _)| host.clone());
+            if let (Some(next), true) = (next, spared.len() >= MAX_SPARED) {
+                spared.remove(&next);
+            }
+        }
+        spared.insert(host.to_owned(), Spared { why, until });
+    }
+
+    pub(super) fn is_spared(&self, host: &str, now: UnixTime) -> bool {
+        self.lock().get(host).is_some_and(|spared| spared.until > now)
+    }
+
+    /// Waits until a host is left alone from now on.
+    pub(super) async fn spared(&self, host: &str, now: impl Fn() -> UnixTime) {
         let mut changes = self.changes.subscribe();
         // The sender lives in this value.
-        while !self.is_spared(host) && changes.changed().await.is_ok() {}
+        while !self.is_spared(host, now()) && changes.changed().await.is_ok() {}
     }
 
-    /// The hosts that are left alone now, and why.
-    pub(super) fn all_spared(&self) -> Vec<(String, Why)> {
-        let now = Instant::now();
+    /// The hosts that are left alone now.
+    pub(super) fn all_spared(&self, now: UnixTime) -> Vec<SparedHost> {
         let spared = self.lock();
         let now_spared = spared.iter().filter(|(_, spared)| spared.until > now);
         now_spared
-            .map(|(host, spared)| (host.clone(), spared.why))
+            .map(|(host, Spared { why, until })| SparedHost {
+                host: host.clone(),
+                why: *why,
+                until: *until,
+            })
             .collect()
     }
 
@@ -200,6 +237,8 @@ impl fmt::Display for HttpsSettings {
 mod tests {
     use super::*;
 
+    const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
+
     fn hosts(accelerate: Accelerate, except: &[&str]) -> Hosts {
         Hosts::new(HttpsSettings {
             accelerate,
@@ -211,32 +250,62 @@ mod tests {
     fn exceptions_are_excepted_and_the_gateway_is_told() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let only = hosts(Accelerate::Only(names(&["site.test"])), &["mail.site.test"]);
-        assert!(only.accelerates("site.test") && only.accelerates("www.site.test"));
-        assert!(!only.accelerates("mail.site.test") && !only.accelerates("in.mail.site.test"));
-        assert_eq!(only.told(), Accelerated::Only(names(&["site.test"])));
+        assert!(only.accelerates("site.test", NOW) && only.accelerates("www.site.test", NOW));
+        assert!(!only.accelerates("mail.site.test", NOW) && !only.accelerates("in.mail.site.test", NOW));
+        assert_eq!(only.told(NOW), Accelerated::Only(names(&["site.test"])));
         let all = hosts(Accelerate::All, &["a.test"]);
-        all.spare("b.test", Why::UsersChoice);
-        assert_eq!(all.told(), Accelerated::AllBut(names(&["a.test", "b.test"])));
-        assert_eq!(hosts(Accelerate::Off, &[]).told(), Accelerated::Nothing);
+        all.spare("b.test", Why::UsersChoice, NOW);
+        assert_eq!(all.told(NOW), Accelerated::AllBut(names(&["a.test", "b.test"])));
+        assert_eq!(hosts(Accelerate::Off, &[]).told(NOW), Accelerated::Nothing);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_host_that_does_not_bear_it_is_left_alone_for_a_while() {
         let all = hosts(Accelerate::All, &[]);
-        assert!(all.accelerates("pinned.test"));
-        let told = all.spared("pinned.test");
-        all.spare("pinned.test", Why::RefusedByClient);
+        assert!(all.accelerates("pinned.test", NOW));
+        let told = all.spared("pinned.test", || NOW);
+        all.spare("pinned.test", Why::RefusedByClient, NOW);
         told.await;
-        assert!(!all.accelerates("pinned.test") && all.accelerates("other.test"));
-        assert_eq!(
-            all.all_spared(),
-            [("pinned.test".to_owned(), Why::RefusedByClient)]
-        );
-        tokio::time::advance(Duration::from_secs(24 * 3600 + 1)).await;
-        assert!(all.accelerates("pinned.test") && all.all_spared().is_empty());
+        assert!(!all.accelerates("pinned.test", NOW) && all.accelerates("other.test", NOW));
+        let until = NOW + Duration::from_secs(24 * 3600);
+        let spared = SparedHost {
+            host: "pinned.test".to_owned(),
+            why: Why::RefusedByClient,
+            until,
+        };
+        assert_eq!(all.all_spared(NOW), [spared]);
+        assert!(all.accelerates("pinned.test", until) && all.all_spared(until).is_empty());
+    }
+
+    #[test]
+    fn only_so_many_are_remembered_and_the_longest_stay() {
+        let all = hosts(Accelerate::All, &[]);
+        all.spare("asks.test", Why::AsksCertificate, NOW);
         for number in 0..2000 {
-            all.spare(&format!("{number}.test"), Why::NotHttp);
+            all.spare(&format!("{number}.test"), Why::NotHttp, NOW);
         }
-        assert!(all.lock().len() <= MAX_SPARED);
+        assert_eq!(all.all_spared(NOW).len(), MAX_SPARED);
+        assert!(all.is_spared("asks.test", NOW) && all.is_spared("1999.test", NOW));
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_alone_is_no_longer_than_it_may_be() {
+        let all = hosts(Accelerate::All, &[]);
+        let of = |host: &str, until| SparedHost {
+            host: host.to_owned(),
+            why: Why::NotHttp,
+            until,
+        };
+        all.spare_again(&of("over.test", NOW), NOW);
+        all.spare_again(&of("soon.test", NOW + Duration::from_secs(9)), NOW);
+        all.spare_again(&of("years.test", NOW + Duration::from_secs(1 << 40)), NOW);
+        let names: Vec<_> = all
+            .all_spared(NOW)
+            .into_iter()
+            .map(|spared| spared.host)
+            .collect();
+        assert_eq!(names, ["soon.test", "years.test"]);
+        assert!(!all.is_spared("soon.test", NOW + Duration::from_secs(9)));
+        assert!(!all.is_spared("years.test", NOW + Duration::from_secs(3600)));
     }
 }

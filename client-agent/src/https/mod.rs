@@ -6,9 +6,11 @@
 //! to [`request`](crate::request). Whatever is not HTTP over TLS goes through a tunnel, untouched, and so does the next
 //! connection to a host whose clients do not accept our certificate. The origin's certificate is judged by the gateway;
 //! if that finds it wrong, no page comes but one that says so.
+mod attempts;
 mod authority;
 mod first_bytes;
 mod hosts;
+mod kept;
 mod leaves;
 mod serve;
 mod unaccelerated;
@@ -23,10 +25,10 @@ use tokio::sync::watch;
 use tracing::debug;
 
 pub use authority::{Authority, AuthorityError};
-pub use hosts::{Accelerate, HttpsSettings, Why};
+pub use hosts::{Accelerate, HttpsSettings, SparedHost, Why};
 pub(crate) use serve::serve;
 
-use self::{hosts::Hosts, leaves::Leaves};
+use self::{attempts::Attempts, hosts::Hosts, kept::Kept, leaves::Leaves};
 use crate::{state_dir::StateDir, store::now};
 
 /// What is accelerated, and what browsers are shown for it. Clones are the same.
@@ -36,6 +38,8 @@ pub struct Https(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     hosts: Hosts,
+    kept: Kept,
+    attempts: Arc<Attempts>,
     /// `None` while nothing is accelerated: then this device needs no authority.
     leaves: Option<Leaves>,
     /// What the offers of this run are known by.
@@ -49,15 +53,22 @@ impl Https {
     /// The authority cannot be had.
     pub fn open(settings: HttpsSettings, state: &StateDir) -> Result<Self, AuthorityError> {
         let hosts = Hosts::new(settings);
+        let kept = Kept::new(state.clone());
         let leaves = if hosts.is_off() {
             None
         } else {
-            Some(Leaves::new(Authority::open_or_make(state, now())?)?)
+            let now = now();
+            kept.read()
+                .iter()
+                .for_each(|spared| hosts.spare_again(spared, now));
+            Some(Leaves::new(Authority::open_or_make(state, now)?)?)
         };
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|_| AuthorityError::Randomness)?;
         Ok(Self(Arc::new(Inner {
             hosts,
+            kept,
+            attempts: Attempts::new(),
             leaves,
             secret,
         })))
@@ -65,7 +76,7 @@ impl Https {
 
     /// Whether a host is to be accelerated.
     pub(crate) fn accelerates(&self, host: &str) -> bool {
-        self.0.leaves.is_some() && self.0.hosts.accelerates(host)
+        self.0.leaves.is_some() && self.0.hosts.accelerates(host, now())
     }
 
     /// How TLS is spoken in a host's place; `None` if it cannot be.
@@ -77,7 +88,7 @@ impl Https {
 
     /// What the gateway is told of it.
     pub(crate) fn told(&self) -> AcceleratedHosts {
-        match self.0.hosts.told() {
+        match self.0.hosts.told(now()) {
             Accelerated::Nothing => AcceleratedHosts::Nothing,
             Accelerated::Only(names) => AcceleratedHosts::Only(names),
             Accelerated::AllBut(names) => AcceleratedHosts::AllBut(names),
@@ -96,7 +107,10 @@ impl Https {
 
     /// Leaves a host alone for a while, and ends its accelerated connections, so that the next one is a tunnel.
     pub(crate) fn spare(&self, host: &str, why: Why) {
-        self.0.hosts.spare(host, why);
+        self.0.hosts.spare(host, why, now());
+        let inner = Arc::clone(&self.0);
+        // Files block.
+        tokio::task::spawn_blocking(move || inner.kept.write(|| inner.hosts.all_spared(now())));
     }
 
     /// The settings in words.
@@ -104,9 +118,9 @@ impl Https {
         self.0.hosts.settings()
     }
 
-    /// The hosts that are left alone for now, and why.
-    pub fn spared(&self) -> Vec<(String, Why)> {
-        self.0.hosts.all_spared()
+    /// The hosts that are left alone for now.
+    pub fn spared(&self) -> Vec<SparedHost> {
+        self.0.hosts.all_spared(now())
     }
 
     /// The fingerprint of this device's authority, if there is one in use.

@@ -1,14 +1,21 @@
 //! An accelerated connection: TLS with the browser, and HTTP/2 or HTTP/1.1 in it.
 use std::{convert::Infallible, io, io::Cursor, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version, header, uri::Scheme};
-use hyper::{body::Incoming, server::conn::http2, service::service_fn, upgrade::OnUpgrade};
+use hyper::{
+    body::Incoming,
+    server::conn::http2,
+    service::{HttpService, service_fn},
+    upgrade::OnUpgrade,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use longhaul_protocol::session::FailureReason;
 use longhaul_types::Pii;
 use rustls::{AlertDescription, ServerConfig};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split},
+    sync::watch,
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
@@ -21,13 +28,16 @@ use super::{
 };
 use crate::{
     listener::{ConnectionScope, serve_http1},
-    pages::BadRequest,
+    pages::{BadRequest, Page},
     request::{self, Context, ProxyBody, page_response},
+    store::now,
     tunnel,
 };
 
 /// How long a browser on the same machine may take for its part of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
+/// After so long without a request a connection is one that a browser holds for later.
+const FIRST_REQUEST: Duration = Duration::from_secs(5);
 /// Requests of a connection at a time; Chromium asks for up to 100 of servers that allow them.
 const MAX_STREAMS: u32 = 128;
 /// As for HTTP/1.1: refused in words above 64 KiB, and not read above this.
@@ -82,68 +92,157 @@ async fn accelerate<S>(context: Arc<Context>, host: Host, config: Arc<ServerConf
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = match timeout(HANDSHAKE, TlsAcceptor::from(config).accept(browser)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            debug!(host = ?Pii(&host.name), %error, "no TLS with a client");
-            if refuses_certificate(&error) {
-                context.https.spare(&host.name, Why::RefusedByClient);
-            }
-            return;
-        }
-        Err(_) => return,
+    let Some((stream, is_h2)) = greet(&context, &host, config, browser).await else {
+        return;
     };
     context.counters.accelerated.one();
-    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let scope = Arc::new(ConnectionScope::new());
     let (context, host) = (&context, Arc::new(host));
-    let service = service_fn(|request| {
-        let (context, scope, host) = (Arc::clone(context), Arc::clone(&scope), Arc::clone(&host));
-        async move { Ok::<_, Infallible>(answer(&context, &scope, &host, request).await) }
-    });
-    let spared = context.https.0.hosts.spared(&host.name);
+    let spared = context.https.0.hosts.spared(&host.name, now);
     if is_h2 {
-        let connection = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_header_list_size(MAX_HEAD)
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW * 4)
-            .serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(connection);
-        let ended = tokio::select! {
-            ended = &mut connection => ended,
-            () = spared => {
-                connection.as_mut().graceful_shutdown();
-                match timeout(ENDING, connection).await {
-                    Ok(ended) => ended,
-                    Err(_) => return,
+        // Set once the browser knows that this connection takes no more requests.
+        let ending = watch::Sender::new(false);
+        let service = service_fn(|request| {
+            let (context, scope, host) = (Arc::clone(context), Arc::clone(&scope), Arc::clone(&host));
+            let mut ended = ending.subscribe();
+            async move {
+                let response = answer(&context, &scope, &host, request).await;
+                if !asks_certificate(&response) {
+                    return Ok(response);
                 }
+                // Nothing has reached the host, which is what this says: the browser asks again by itself, on the connection
+                // that it opens now (RFC 9113 section 8.7).
+                let _ended = ended.wait_for(|is_ending| *is_ending).await;
+                Err(h2::Error::from(h2::Reason::REFUSED_STREAM))
             }
-        };
-        debug!(?ended, "an accelerated connection ended");
+        });
+        serve_http2(stream, service, spared, &ending).await;
     } else {
+        let service = service_fn(|request| {
+            let (context, scope, host) = (Arc::clone(context), Arc::clone(&scope), Arc::clone(&host));
+            async move { Ok::<_, Infallible>(answer(&context, &scope, &host, request).await) }
+        });
         serve_http1(stream, service, spared, ENDING).await;
     }
 }
 
-/// Whether the client says that it does not accept our certificate.
-fn refuses_certificate(error: &io::Error) -> bool {
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(
-        inner,
-        Some(rustls::Error::AlertReceived(
-            AlertDescription::UnknownCA
-                | AlertDescription::BadCertificate
-                | AlertDescription::CertificateUnknown
-                | AlertDescription::UnsupportedCertificate
-                | AlertDescription::CertificateRevoked
-                | AlertDescription::CertificateExpired
-                | AlertDescription::AccessDenied
-        ))
-    )
+async fn serve_http2<I, S>(
+    stream: I,
+    service: S,
+    spared: impl Future<Output = ()>,
+    ending: &watch::Sender<bool>,
+) where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: HttpService<Incoming, ResBody = ProxyBody, Error = h2::Error>,
+    S::Future: Send + 'static,
+{
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW * 4)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = spared => {
+            connection.as_mut().graceful_shutdown();
+            ending.send_replace(true);
+            match timeout(ENDING, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    debug!(?ended, "an accelerated connection ended");
+}
+
+/// TLS with a client, to its first byte of HTTP; whether that is HTTP/2. One that does not accept our certificate gets to
+/// the host by itself from its next connection on.
+async fn greet<S>(
+    context: &Arc<Context>,
+    host: &Host,
+    config: Arc<ServerConfig>,
+    browser: S,
+) -> Option<(impl AsyncRead + AsyncWrite + Unpin + Send + 'static, bool)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let https = &context.https;
+    let attempt = https.0.attempts.begin(&host.name);
+    let accepted = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(browser));
+    let refusal = match accepted.await {
+        Ok(Ok(mut stream)) => {
+            let mut first = BytesMut::new();
+            match timeout(FIRST_REQUEST, stream.read_buf(&mut first)).await {
+                Ok(Ok(0)) => Refusal::Silent,
+                Ok(Err(error)) => Refusal::of(&error),
+                // One that holds the connection for later has accepted the certificate as well.
+                Ok(Ok(_)) | Err(_) => {
+                    if let Some(attempt) = attempt {
+                        attempt.accepted();
+                    }
+                    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                    let (reader, writer) = split(stream);
+                    return Some((join(Cursor::new(first).chain(reader), writer), is_h2));
+                }
+            }
+        }
+        Ok(Err(error)) => {
+            debug!(host = ?Pii(&host.name), %error, "no TLS with a client");
+            Refusal::of(&error)
+        }
+        Err(_) => Refusal::No,
+    };
+    match (refusal, attempt) {
+        (Refusal::Told, _) => https.spare(&host.name, Why::RefusedByClient),
+        (Refusal::Silent, Some(attempt)) => {
+            if attempt.was_refusal().await {
+                https.spare(&host.name, Why::LeftByClient);
+            }
+        }
+        (Refusal::Silent, None) | (Refusal::No, _) => {}
+    }
+    None
+}
+
+/// How a client that ends a connection says that it does not accept our certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// With an alert.
+    Told,
+    /// By leaving, which may mean something else.
+    Silent,
+    /// Not at all.
+    No,
+}
+
+impl Refusal {
+    fn of(error: &io::Error) -> Self {
+        let inner = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match (inner, error.kind()) {
+            // RFC 8446 section 6.1: the client changed its mind, for a reason that has nothing to do with TLS.
+            (
+                Some(rustls::Error::AlertReceived(
+                    AlertDescription::UserCanceled | AlertDescription::CloseNotify,
+                )),
+                _,
+            ) => Self::No,
+            // Whatever it is, the client does not go on after what it saw of us. Few say what they mean.
+            (Some(rustls::Error::AlertReceived(_)), _) => Self::Told,
+            (
+                None,
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe,
+            ) => Self::Silent,
+            _ => Self::No,
+        }
+    }
 }
 
 async fn answer(
@@ -166,16 +265,30 @@ async fn answer(
     if let Some(answered) = unaccelerated::answer(context, host.name(), &request) {
         return answered;
     }
-    if upgrade::is_wanted(&request) {
-        return upgrade::answer(context, &host.name, host.port, request).await;
+    let is_upgrade = upgrade::is_wanted(&request);
+    let mut response = if is_upgrade {
+        upgrade::answer(context, &host.name, host.port, request).await
+    } else {
+        request::answer(context, scope, request).await
+    };
+    if asks_certificate(&response) {
+        context.https.spare(host.name(), Why::AsksCertificate);
     }
-    let mut response = request::answer(context, scope, request).await;
+    if is_upgrade {
+        return response;
+    }
     if let Some(offer) = unaccelerated::offer(context, host.name(), &response) {
         return offer;
     }
     // It names ways past the proxy, and ports whose certificates browsers would then compare.
     response.headers_mut().remove(header::ALT_SVC);
     response
+}
+
+/// Whether there is no response because the host asks for a certificate that only the browser can show.
+fn asks_certificate(response: &Response<ProxyBody>) -> bool {
+    let page: Option<&Page> = response.extensions().get();
+    page.is_some_and(|page| page.reason == Some(FailureReason::TlsClientCertificate))
 }
 
 /// The URL that is asked for. Other hosts than the connection's are not answered on it (RFC 9110 section 7.4).

@@ -93,5 +93,8 @@ async fn refusal(response: Response<Incoming>) -> Response<ProxyBody> {
 
 fn refuse(context: &Context, failure: &Failure) -> Response<ProxyBody> {
     context.counters.failures.one();
-    page_response(&failure.page())
+    let page = failure.page();
+    let mut response = page_response(&page);
+    response.extensions_mut().insert(page);
+    response
 }
