@@ -33,6 +33,13 @@ impl Browser {
     }
 }
 
+/// The major version of a browser of Chromium's engine.
+pub(super) fn chromium_version(request: &HeaderMap) -> Option<u32> {
+    let text = request.get(header::USER_AGENT)?.to_str().ok()?;
+    let (_, version) = text.split_once("Chrome/")?;
+    version.split(['.', ' ']).next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
@@ -60,6 +67,8 @@ mod tests {
             let mut request = HeaderMap::new();
             request.insert(header::USER_AGENT, HeaderValue::from_static(text));
             assert_eq!(Browser::of(&request), expected, "{text}");
+            let version = chromium_version(&request);
+            assert_eq!(version, (expected == Browser::Chromium).then_some(156), "{text}");
         }
         assert_eq!(Browser::of(&HeaderMap::new()), Browser::Other);
     }

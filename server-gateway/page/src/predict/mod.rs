@@ -69,6 +69,9 @@ impl Predictor {
                 .then(|| jar.cookie_for(&reference.url, &self.page, now))
                 .flatten(),
             origin: self.origin(reference),
+            storage_access: self
+                .tells_storage_access(reference)
+                .then(|| templates.storage_access()),
         };
         let kind = Kind::new(&reference.url, reference.destination, request.origin.is_some());
         let mut fields = HeaderMap::new();
@@ -87,6 +90,20 @@ impl Predictor {
             CrossOrigin::Anonymous => self.is_own_origin(&reference.url),
             CrossOrigin::Omitted => false,
         }
+    }
+
+    /// Storage Access headers: requests of other sites with credentials say whether these may go along.
+    fn tells_storage_access(&self, reference: &Reference) -> bool {
+        let target = &reference.url;
+        let with_credentials = matches!(
+            reference.cross_origin,
+            CrossOrigin::None | CrossOrigin::Credentials
+        );
+        with_credentials
+            && !reference.destination.is_document()
+            && is_trustworthy(target)
+            && !is_same_site(&self.page, target)
+            && browser::chromium_version(&self.request).is_some_and(|version| version >= STORAGE_ACCESS)
     }
 
     fn is_own_origin(&self, url: &Url) -> bool {
@@ -127,6 +144,7 @@ struct Request<'a> {
     referer: Option<String>,
     cookie: Option<HeaderValue>,
     origin: Option<HeaderValue>,
+    storage_access: Option<HeaderValue>,
 }
 
 impl Request<'_> {
@@ -141,7 +159,12 @@ impl Request<'_> {
             }
         }
         // What the learned request happened not to have.
-        for name in [header::ACCEPT_ENCODING, header::REFERER, header::COOKIE] {
+        for name in [
+            header::ACCEPT_ENCODING,
+            header::REFERER,
+            header::COOKIE,
+            SEC_FETCH_STORAGE_ACCESS,
+        ] {
             if !fields.contains_key(&name) {
                 self.write(&name, fields);
             }
@@ -184,6 +207,7 @@ impl Request<'_> {
             "sec-fetch-site" if trustworthy => self.is_modern().then(|| self.site()),
             "sec-fetch-mode" if trustworthy => self.is_modern().then(|| self.mode()),
             "sec-fetch-dest" if trustworthy => self.is_modern().then(|| self.dest()),
+            "sec-fetch-storage-access" => self.storage_access.clone(),
             "sec-ch-ua" | "sec-ch-ua-mobile" | "sec-ch-ua-platform" if !trustworthy => None,
             "upgrade-insecure-requests" if !self.reference.destination.is_document() => None,
             "sec-fetch-site" | "sec-fetch-mode" | "sec-fetch-dest" => None,
@@ -266,11 +290,12 @@ const SEC_CH_UA_PLATFORM: HeaderName = HeaderName::from_static("sec-ch-ua-platfo
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_STORAGE_ACCESS: HeaderName = HeaderName::from_static("sec-fetch-storage-access");
 const SEC_GPC: HeaderName = HeaderName::from_static("sec-gpc");
 const SAVE_DATA: HeaderName = HeaderName::from_static("save-data");
 
 /// As Chromium 156 sends them; Chromium's order also serves for unknown engines.
-static CHROMIUM: [HeaderName; 17] = [
+static CHROMIUM: [HeaderName; 18] = [
     header::ORIGIN,
     SEC_CH_UA_PLATFORM,
     header::UPGRADE_INSECURE_REQUESTS,
@@ -284,11 +309,14 @@ static CHROMIUM: [HeaderName; 17] = [
     SEC_FETCH_SITE,
     SEC_FETCH_MODE,
     SEC_FETCH_DEST,
+    SEC_FETCH_STORAGE_ACCESS,
     header::REFERER,
     header::ACCEPT_ENCODING,
     header::ACCEPT_LANGUAGE,
     header::COOKIE,
 ];
+/// The first version of Chromium with `Sec-Fetch-Storage-Access`.
+const STORAGE_ACCESS: u32 = 133;
 static FIREFOX: [HeaderName; 13] = [
     header::USER_AGENT,
     header::ACCEPT,

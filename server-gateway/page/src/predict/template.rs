@@ -11,7 +11,10 @@ use crate::{Destination, jar::is_trustworthy};
 /// Only fields that every request of a kind carries alike are kept, and only those of browsers themselves: what a
 /// script adds to its requests belongs to that script. At most one template per kind, so the size is bounded.
 #[derive(Clone, Debug, Default)]
-pub struct Templates(BTreeMap<Kind, Template>);
+pub struct Templates {
+    kinds: BTreeMap<Kind, Template>,
+    storage_access: Option<HeaderValue>,
+}
 
 /// Requests that look alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,21 +64,40 @@ impl Templates {
             // Browsers ask for parts in the identity coding.
             fields.retain(|(name, _)| name != header::ACCEPT_ENCODING);
         }
-        self.0.insert(kind, Template(fields));
+        if let Some(value) = request
+            .get("sec-fetch-storage-access")
+            .filter(|value| value.len() <= MAX_VALUE)
+        {
+            self.storage_access = Some(value.clone());
+        }
+        self.kinds.insert(kind, Template(fields));
     }
 
     /// Whether nothing was learned yet.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kinds.is_empty()
     }
 
     pub(super) fn of(&self, kind: Kind) -> Option<&Template> {
-        self.0.get(&kind)
+        self.kinds.get(&kind)
+    }
+
+    /// What the browser last said of its storage access in requests of other sites; none, which is what pushed requests
+    /// have, as long as it has not said.
+    pub(super) fn storage_access(&self) -> HeaderValue {
+        let none = HeaderValue::from_static("none");
+        self.storage_access.clone().unwrap_or(none)
     }
 }
 
 /// Fields that are computed for each request: only their place is learned.
-const PER_REQUEST: [&str; 4] = ["cookie", "origin", "referer", "sec-fetch-site"];
+const PER_REQUEST: [&str; 5] = [
+    "cookie",
+    "origin",
+    "referer",
+    "sec-fetch-site",
+    "sec-fetch-storage-access",
+];
 /// Fields that stay the same. `Upgrade-Insecure-Requests` is one only of documents, whose template tells.
 const CONSTANT: [&str; 13] = [
     "accept",

@@ -304,3 +304,29 @@ fn a_range_does_not_teach_its_coding() {
     assert!(!predicted.contains_key(header::RANGE));
     assert!(!load.templates.is_empty());
 }
+
+#[test]
+fn other_sites_are_told_of_storage_access() {
+    let mut request = chromium();
+    request.insert("sec-fetch-dest", HeaderValue::from_static("document"));
+    let load = Load::new("https://shop.test/", &request);
+    let said = |load: &Load, reference: &Reference| {
+        let value = load.predict(reference).get("sec-fetch-storage-access").cloned();
+        value.map(|value| value.to_str().unwrap().to_owned())
+    };
+    let other = reference("https://ads.test/i.png", Destination::Image);
+    assert_eq!(said(&load, &other).as_deref(), Some("none"));
+    let mut without = other.clone();
+    without.cross_origin = CrossOrigin::Anonymous;
+    assert_eq!(said(&load, &without), None);
+    for url in [
+        "https://shop.test/i.png",
+        "https://cdn.shop.test/i.png",
+        "http://ads.test/i.png",
+    ] {
+        assert_eq!(said(&load, &reference(url, Destination::Image)), None, "{url}");
+    }
+    let old = CHROMIUM.replace("156", "132");
+    request.insert("user-agent", HeaderValue::from_str(&old).unwrap());
+    assert_eq!(said(&Load::new("https://shop.test/", &request), &other), None);
+}
