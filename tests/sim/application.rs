@@ -322,7 +322,8 @@ impl Application {
             );
             match connection.write(now, stream, chunk) {
                 Ok(taken) => written += taken as u64,
-                Err(WriteError::Blocked) => break,
+                // CLOSE may come at the same instant as the room: the event of the end follows.
+                Err(WriteError::Blocked | WriteError::Closed) => break,
                 Err(error) => panic!("{:?}: writing {stream:?} of exchange {index}: {error}", self.user),
             }
         }
