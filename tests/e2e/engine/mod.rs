@@ -165,7 +165,7 @@ fn databases(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Memory that a process holds at most until now, bytes.
-fn peak_memory(pid: u32) -> Option<u64> {
+pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,0 +1,187 @@
+//! Clients that do not accept the agent's certificates, and hosts that ask clients for theirs: both get to each other
+//! unaccelerated.
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Result, ensure};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use longhaul_tests::{
+    authority::{Clients, ServerOptions, TestAuthority},
+    origin::{AnswerBody, Origin},
+};
+use rustls::ClientConnection;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use super::{Accelerated, client_config, load, open, said, trusting};
+use crate::content::ok;
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
+const REFUSED: &str = "a program does not accept this device's certificates";
+const LEFT: &str = "a program ends its connections when it sees this device's certificates";
+const ASKS: &str = "it asks for a certificate of yours";
+
+async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
+    let way = if request.headers().contains_key("via") {
+        "the gateway"
+    } else {
+        "a tunnel"
+    };
+    ok(
+        "text/html",
+        format!("<!doctype html><title>Origin</title><link rel=icon href=data:,><p>through {way}"),
+    )
+}
+
+async fn origin(authority: &TestAuthority, hosts: &[&str], clients: Clients) -> Result<Origin> {
+    let options = ServerOptions {
+        clients,
+        ..ServerOptions::default()
+    };
+    Origin::start(Some(authority.server_with(hosts, &options)?), |_| {}, answer).await
+}
+
+/// Says a ClientHello, and leaves without a word when the agent's certificate is there.
+async fn leave_at_certificate(proxy: SocketAddr, host: &str, trusted: &str) -> Result<()> {
+    let (mut stream, _hello) = greeted(proxy, host, trusted).await?;
+    // TLS 1.3 begins with a ServerHello of 127 bytes or so; the certificates follow.
+    let mut flight = [0; 600];
+    stream.read_exact(&mut flight).await?;
+    ensure!(flight[0] == 0x16, "a TLS handshake");
+    Ok(())
+}
+
+/// A connection on which a ClientHello has been said.
+async fn greeted(proxy: SocketAddr, host: &str, trusted: &str) -> Result<(TcpStream, ClientConnection)> {
+    let mut config = client_config(trusted)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let mut tls = ClientConnection::new(Arc::new(config), host.to_owned().try_into()?)?;
+    let mut hello = Vec::new();
+    tls.write_tls(&mut hello)?;
+    let mut stream = open(proxy, host).await?;
+    stream.write_all(&hello).await?;
+    Ok((stream, tls))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_with_pinned_certificates_works_from_its_second_connection_on() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let hosts = ["alert.test", "leaves.test", "closes.test"];
+    let origin = origin(&authority, &hosts, Clients::Anybody).await?;
+    let names = hosts.map(|host| (host, origin.address()));
+    let mut site = Accelerated::start(&names, &authority, "all").await?;
+    let ours = site.exported().await?;
+    let proxy = site.pair.proxy();
+
+    // The first says why it leaves.
+    let first = site.connect("alert.test", authority.pem(), &[b"http/1.1"]).await;
+    assert!(first.is_err(), "it knows the origin's authority alone");
+    assert_eq!(site.until_spared("alert.test").await?, REFUSED);
+    // The second leaves when it sees the certificate.
+    leave_at_certificate(proxy, "leaves.test", authority.pem()).await?;
+    assert_eq!(site.until_spared("leaves.test").await?, LEFT);
+    // The third has no objection to the certificate as such, but knows the key that it wants.
+    drop(site.connect("closes.test", &ours, &[b"h2", b"http/1.1"]).await?);
+    assert_eq!(site.until_spared("closes.test").await?, LEFT);
+
+    for host in hosts {
+        let stream = site.connect(host, authority.pem(), &[b"http/1.1"]).await?;
+        let answer = said(stream, &GET.replace("HOST", host)).await?;
+        assert!(answer.ends_with("through a tunnel"), "{host}: {answer}");
+    }
+
+    // It is remembered when the agent starts again.
+    let before = site.spared().await?;
+    assert_eq!(before.len(), hosts.len());
+    site.pair.end().await?;
+    site.pair.start_gateway().await?;
+    site.pair.start_agent().await?;
+    assert_eq!(site.spared().await?, before);
+    let stream = site
+        .connect("leaves.test", authority.pem(), &[b"http/1.1"])
+        .await?;
+    let answer = said(stream, &GET.replace("HOST", "leaves.test")).await?;
+    assert!(answer.ends_with("through a tunnel"), "{answer}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_only_leaves_has_refused_nothing() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
+    let site = Accelerated::start(&[("safe.test", origin.address())], &authority, "all").await?;
+    let ours = site.exported().await?;
+    let proxy = site.pair.proxy();
+    // Opened for later and closed without a word.
+    drop(site.open("safe.test").await?);
+    // Opened beside one that will stand, and closed before it does.
+    let (first, hello) = greeted(proxy, "safe.test", &ours).await?;
+    leave_at_certificate(proxy, "safe.test", &ours).await?;
+    let stands = site.get("safe.test", "/", "").await?;
+    assert!(stands.ends_with("through the gateway"), "{stands}");
+    drop((first, hello));
+    // Or after it stood.
+    leave_at_certificate(proxy, "safe.test", &ours).await?;
+    for _ in 0..3 {
+        let again = site.get("safe.test", "/", "").await?;
+        assert!(again.ends_with("through the gateway"), "{again}");
+    }
+    assert_eq!(site.spared().await?, []);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_asks_for_a_client_certificate_gets_it() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let asking = [("wants.test", Clients::Asked), ("needs.test", Clients::Certified)];
+    let mut origins = Vec::new();
+    for (host, clients) in asking {
+        origins.push((host, origin(&authority, &[host], clients).await?));
+    }
+    let names: Vec<_> = origins
+        .iter()
+        .map(|(host, origin)| (*host, origin.address()))
+        .collect();
+    let site = Accelerated::start(&names, &authority, "all").await?;
+    for (host, origin) in &origins {
+        let host = *host;
+        // The first try is the agent's, which has nothing to show.
+        let first = site.get(host, "/", "").await?;
+        assert!(first.starts_with("HTTP/1.1 502"), "{host}: {first}");
+        assert!(
+            first.contains("asks for a certificate of yours"),
+            "{host}: {first}"
+        );
+        assert!(first.contains("TlsClientCertificate"), "{host}: {first}");
+        assert!(origin.seen().is_empty(), "{host}: nothing was asked of it");
+        assert_eq!(site.until_spared(host).await?, ASKS);
+        // The second is the client's own.
+        let (chain, key) = authority.client()?;
+        let mut config = trusting(authority.pem())?.with_client_auth_cert(chain, key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let stream = site.connect_as(host, config).await?;
+        let second = said(stream, &GET.replace("HOST", host)).await?;
+        assert!(second.ends_with("through a tunnel"), "{host}: {second}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_does_not_notice_that_a_host_asks_for_a_client_certificate() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let origin = origin(&authority, &["wants.test"], Clients::Asked).await?;
+    let site = Accelerated::start(&[("wants.test", origin.address())], &authority, "all").await?;
+    let mut browser = site.browser(&[authority.pin()]).await?;
+    let loaded = load(&mut browser, "https://wants.test/").await?;
+    assert!(
+        loaded.text.contains("through a tunnel"),
+        "at once: {}",
+        loaded.text
+    );
+    assert_eq!(site.until_spared("wants.test").await?, ASKS);
+    let pages = origin.seen().iter().filter(|seen| seen.path == "/").count();
+    assert_eq!(pages, 1, "it was asked once");
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! The device's certificate authority by command.
+use anyhow::Result;
+use longhaul_tests::process::run;
+
+use crate::pair::COMMAND;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_authority_is_shown_and_removed_by_command() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let state = home.path().join("state").display().to_string();
+    let ca = |verb: &'static str| {
+        let state = state.clone();
+        async move { run("longhaul-agent", &["ca", verb, "--state-dir", &state], COMMAND).await }
+    };
+    let missing = ca("fingerprint").await?;
+    assert!(
+        missing.code != Some(0) && missing.stderr.contains("ca export"),
+        "{missing:?}"
+    );
+    let first = ca("export").await?.stdout;
+    assert_eq!(first, ca("export").await?.stdout);
+    let fingerprint = ca("fingerprint").await?.stdout;
+    assert_eq!(fingerprint.trim().split(':').count(), 32, "{fingerprint}");
+    assert!(ca("remove").await?.stdout.contains("removed"));
+    assert!(ca("remove").await?.stdout.contains("there was none"));
+    assert_ne!(first, ca("export").await?.stdout);
+    Ok(())
+}

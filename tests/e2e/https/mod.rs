@@ -1,0 +1,211 @@
+//! HTTPS that is accelerated by the user's choice (docs/https.md).
+mod certificates;
+mod clients;
+mod device_authority;
+mod requests;
+mod sites;
+mod sockets;
+mod streams;
+mod users;
+
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use longhaul_chromium::{Browser, BrowserOptions, LoadOptions, Loaded};
+use longhaul_tests::{
+    authority::{self, TestAuthority},
+    process::run,
+};
+use rcgen::KeyPair;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::pair::{COMMAND, Pair, Setup};
+
+/// Longest time that a page may take.
+const LOAD: Duration = Duration::from_secs(60);
+
+/// A pair that accelerates HTTPS.
+#[derive(Debug)]
+struct Accelerated {
+    pair: Pair,
+    /// The authority that the gateway trusts; it reads the file whenever it starts.
+    _trusted: NamedTempFile,
+}
+
+impl Accelerated {
+    /// A pair whose gateway trusts this authority, finds these hosts at port 443 there, and whose agent accelerates what
+    /// `hosts` says.
+    async fn start(names: &[(&str, SocketAddr)], trusted: &TestAuthority, hosts: &str) -> Result<Self> {
+        Self::start_with(names, trusted, hosts, |_| {}).await
+    }
+
+    /// The same with further settings. Lines of the gateway's configuration belong to `[fetch]`.
+    async fn start_with(
+        names: &[(&str, SocketAddr)],
+        trusted: &TestAuthority,
+        hosts: &str,
+        set: impl FnOnce(&mut Setup),
+    ) -> Result<Self> {
+        let file = NamedTempFile::new()?;
+        std::fs::write(file.path(), trusted.pem())?;
+        let keys: Vec<String> = names.iter().map(|(name, _)| format!("{name}:443")).collect();
+        let addresses = names.iter().map(|(_, address)| *address);
+        let resolved: Vec<_> = keys.iter().map(String::as_str).zip(addresses).collect();
+        let mut setup = Setup::resolving(&resolved);
+        let extra_ca = format!("[fetch]\nextra-ca = ['{}']\n", file.path().display());
+        setup.gateway_config = format!("{}\n{extra_ca}", setup.gateway_config);
+        let accelerate = ["--https-accelerate".to_owned(), hosts.to_owned()];
+        setup.agent_arguments.extend(accelerate);
+        set(&mut setup);
+        Ok(Self {
+            pair: Pair::start(setup).await?,
+            _trusted: file,
+        })
+    }
+
+    /// The hash of the key of the agent's authority.
+    fn pin(&self) -> Result<String> {
+        let key = std::fs::read_to_string(self.pair.folder().join("agent/ca.key"))?;
+        Ok(authority::pin(&KeyPair::from_pem(&key)?))
+    }
+
+    /// The certificate of the agent's authority, as its command prints it.
+    async fn exported(&self) -> Result<String> {
+        exported(&self.pair.folder().join("agent")).await
+    }
+
+    /// A browser that trusts the agent's authority, and those whose keys have these hashes.
+    async fn browser(&self, pins: &[&str]) -> Result<Browser> {
+        let mut options = BrowserOptions::behind(self.pair.proxy());
+        options.trust_spki = vec![self.pin()?];
+        options
+            .trust_spki
+            .extend(pins.iter().map(|pin| (*pin).to_owned()));
+        Ok(Browser::start(&options).await?)
+    }
+
+    /// The hosts that are left alone, and why, from the agent's status.
+    async fn spared(&self) -> Result<Vec<(String, String)>> {
+        spared(&self.pair.status().await?)
+    }
+
+    /// Waits until a host is left alone; why.
+    async fn until_spared(&self, host: &str) -> Result<String> {
+        let is_there =
+            |status: &Value| spared(status).is_ok_and(|spared| spared.iter().any(|(name, _)| name == host));
+        let status = self.pair.status_until(is_there).await?;
+        let found = spared(&status)?.into_iter().find(|(name, _)| name == host);
+        Ok(found.context("the host")?.1)
+    }
+
+    /// A TLS connection to a host through the agent's proxy, by a client that trusts this authority alone.
+    async fn connect(&self, host: &str, trusted: &str, alpn: &[&[u8]]) -> Result<TlsStream<TcpStream>> {
+        let mut config = client_config(trusted)?;
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        self.connect_as(host, config).await
+    }
+
+    /// The same by a client that is set up so.
+    async fn connect_as(&self, host: &str, config: ClientConfig) -> Result<TlsStream<TcpStream>> {
+        let stream = self.open(host).await?;
+        let name = host.to_owned().try_into()?;
+        Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+    }
+
+    /// A connection to a host through the agent's proxy on which nothing has been said.
+    async fn open(&self, host: &str) -> Result<TcpStream> {
+        open(self.pair.proxy(), host).await
+    }
+
+    /// What a host answers to a GET over HTTP/1.1, head and body, for a client that trusts the agent's authority.
+    async fn get(&self, host: &str, path: &str, fields: &str) -> Result<String> {
+        let stream = self
+            .connect(host, &self.exported().await?, &[b"http/1.1"])
+            .await?;
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
+        said(stream, &head).await
+    }
+}
+
+/// The certificate of an agent's authority, as its command prints it.
+async fn exported(state: &Path) -> Result<String> {
+    let state = state.display().to_string();
+    let exported = run(
+        "longhaul-agent",
+        &["ca", "export", "--state-dir", &state],
+        COMMAND,
+    )
+    .await?;
+    ensure!(exported.code == Some(0), "{exported:?}");
+    Ok(exported.stdout)
+}
+
+/// A connection to port 443 of a host through a proxy.
+async fn open(proxy: SocketAddr, host: &str) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(proxy).await?;
+    stream
+        .write_all(format!("CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n").as_bytes())
+        .await?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    ensure!(
+        head.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&head)
+    );
+    Ok(stream)
+}
+
+/// A client that trusts this authority alone.
+fn client_config(trusted: &str) -> Result<ClientConfig> {
+    Ok(trusting(trusted)?.with_no_client_auth())
+}
+
+fn trusting(trusted: &str) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.as_bytes())?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots))
+}
+
+/// Says something on a connection, and reads what is answered until its end.
+async fn said(mut stream: TlsStream<TcpStream>, text: &str) -> Result<String> {
+    stream.write_all(text.as_bytes()).await?;
+    let mut answer = Vec::new();
+    let _no_close_notify = stream.read_to_end(&mut answer).await;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn spared(status: &Value) -> Result<Vec<(String, String)>> {
+    let hosts = status["https"]["spared"].as_array().context("a list")?;
+    let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
+    let hosts = hosts
+        .iter()
+        .map(|host| Ok((text(&host["host"])?, text(&host["why"])?)));
+    hosts.collect()
+}
+
+/// A page that must load.
+async fn load(browser: &mut Browser, url: &str) -> Result<Loaded> {
+    Ok(browser.load(url, &LoadOptions::within(LOAD)).await?)
+}
+
+/// What a browser says of a page that it does not load.
+async fn refused(browser: &mut Browser, url: &str) -> Result<String> {
+    match browser.load(url, &LoadOptions::within(LOAD)).await {
+        Ok(loaded) => anyhow::bail!("it was loaded: {}", loaded.text),
+        Err(error) => Ok(format!("{error:#}")),
+    }
+}

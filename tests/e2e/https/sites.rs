@@ -1,0 +1,135 @@
+//! What is accelerated and what is not.
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http::{
+    Request, Response,
+    header::{ALT_SVC, CONTENT_TYPE, SET_COOKIE, STRICT_TRANSPORT_SECURITY},
+};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use longhaul_chromium::{Browser, BrowserOptions};
+use longhaul_tests::{
+    authority::TestAuthority,
+    origin::{AnswerBody, Origin},
+};
+
+use super::{Accelerated, load, refused, said};
+
+const PAGE: &str = "<!doctype html><title>Safe</title><link rel=stylesheet href=/style.css><link rel=icon href=data:,>\
+<h1>Safe</h1><img src=https://cdn.test/dot><p id=said>not said</p><script src=/script.js></script>";
+const SCRIPT: &str = "fetch('/cookie').then(answer => answer.text()).then(text => {\
+document.getElementById('said').textContent = 'cookie: ' + text })";
+
+async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
+    let cookie = request
+        .headers()
+        .get("cookie")
+        .and_then(|cookie| cookie.to_str().ok())
+        .unwrap_or("none")
+        .to_owned();
+    let (kind, body) = match request.uri().path() {
+        "/" => ("text/html", Bytes::from_static(PAGE.as_bytes())),
+        "/style.css" => ("text/css", Bytes::from("p { margin: 1em } ".repeat(2000))),
+        "/script.js" => ("text/javascript", Bytes::from_static(SCRIPT.as_bytes())),
+        _ => ("text/plain", Bytes::from(cookie)),
+    };
+    let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+    Response::builder()
+        .header(CONTENT_TYPE, kind)
+        .header(STRICT_TRANSPORT_SECURITY, "max-age=1000")
+        .header(ALT_SVC, "h3=\":443\"")
+        .header(SET_COOKIE, "seen=yes; Secure; SameSite=Lax")
+        .body(body)
+        .expect("a valid response")
+}
+
+/// An origin of these hosts, and a pair that accelerates what `hosts` says.
+async fn site(authority: &TestAuthority, names: &[&str], hosts: &str) -> Result<(Origin, Accelerated)> {
+    let origin = Origin::start(Some(authority.server(names)?), |_| {}, answer).await?;
+    let addresses: Vec<_> = names.iter().map(|name| (*name, origin.address())).collect();
+    let site = Accelerated::start(&addresses, authority, hosts).await?;
+    Ok((origin, site))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_loads_an_accelerated_site_by_the_page_engine() -> Result<()> {
+    let names = ["safe.test", "cdn.test"];
+    let authority = TestAuthority::new()?;
+    let (origin, site) = site(&authority, &names, "safe.test").await?;
+    let pair = &site.pair;
+    let mut browser = site.browser(&[authority.pin()]).await?;
+    let loaded = load(&mut browser, "https://safe.test/").await?;
+    assert!(loaded.text.contains("cookie: seen=yes"), "{}", loaded.text);
+    let seen = origin.seen();
+    let page = seen.iter().find(|seen| seen.path == "/").context("the page")?;
+    assert_eq!(page.headers["sec-fetch-dest"], "document");
+    assert!(page.headers.contains_key("via"), "through the gateway's HTTP");
+    let elsewhere: Vec<_> = seen.iter().filter(|seen| seen.host == "cdn.test").collect();
+    assert!(
+        !elsewhere.is_empty() && elsewhere.iter().all(|seen| !seen.headers.contains_key("via")),
+        "what is not listed comes through a tunnel and is not fetched for it: {elsewhere:?}"
+    );
+    let status = pair.status().await?;
+    assert_eq!(
+        status["https"]["connections"].as_u64().map(|n| n > 0),
+        Some(true),
+        "{status}"
+    );
+    assert!(status["pushed_objects"].as_u64() >= Some(2), "{status}");
+    assert!(
+        status["tunnels"].as_u64() >= Some(1),
+        "that of cdn.test: {status}"
+    );
+
+    // A browser that does not trust this device's authority gets the site all the same, from its second try on.
+    let authority = site.exported().await?;
+    assert!(authority.starts_with("-----BEGIN CERTIFICATE-----"));
+    let mut stranger = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
+    for _ in 0..2 {
+        let words = refused(&mut stranger, "https://safe.test/").await?;
+        assert!(words.contains("ERR_CERT_AUTHORITY_INVALID"), "{words}");
+    }
+    let status = pair.status().await?;
+    assert_eq!(status["https"]["spared"][0]["host"], "safe.test", "{status}");
+    assert!(
+        status["tunnels"].as_u64() >= Some(1),
+        "the second try was the origin's own certificate: {status}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_the_user_lists_is_accelerated() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let names = ["safe.test", "other.test"];
+    let (origin, site) = site(&authority, &names, "safe.test").await?;
+    let ours = site.exported().await?;
+    // The agent's certificate for the one, the origin's own for the other.
+    let answer = site.get("safe.test", "/cookie", "Cookie: a=1\r\n").await?;
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("a=1"),
+        "{answer}"
+    );
+    assert!(!answer.to_lowercase().contains("alt-svc"), "{answer}");
+    assert!(
+        answer
+            .to_lowercase()
+            .contains("strict-transport-security: max-age=1000"),
+        "{answer}"
+    );
+    assert!(site.connect("other.test", &ours, &[b"http/1.1"]).await.is_err());
+    // Another host on the same connection is not answered.
+    let safe = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
+    let answer = said(
+        safe,
+        "GET / HTTP/1.1\r\nHost: other.test\r\nConnection: close\r\n\r\n",
+    )
+    .await?;
+    assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
+    assert!(origin.seen().iter().all(|seen| seen.host == "safe.test"));
+    // What is not HTTP is not touched: its client sees the origin's own certificate.
+    assert!(site.connect("safe.test", &ours, &[b"imap"]).await.is_err());
+    let status = site.pair.status().await?;
+    assert_eq!(status["https"]["spared"][0]["host"], "safe.test", "{status}");
+    Ok(())
+}
