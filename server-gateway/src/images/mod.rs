@@ -35,6 +35,9 @@ const MAX_PICTURE: ByteCount = ByteCount::mib(16);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// How long a picture may take to be made smaller.
 const MAX_WORK: Duration = Duration::from_secs(8);
+/// From this rate on it depends on the moment which pictures become smaller. One that the agent holds as it is then stays so,
+/// which costs its hash.
+const FAST: BitRate = BitRate::kbps(4_000);
 /// Below this rate the twentieth that a measured picture saves is worth the computing, which takes most of a second for a
 /// page's pictures: on umts-384 that made pages later than it saved.
 const SLOW: BitRate = BitRate::kbps(100);
@@ -195,7 +198,8 @@ impl Images {
         if !(SMALLEST..=MAX_PICTURE.bytes()).contains(&length) {
             return (Content::Body(body), Fate::Kept);
         }
-        if request.effort == Effort::Quick && audience.holds(&original) {
+        let is_fast = link.is_some_and(|link| link >= FAST);
+        if request.effort == Effort::Quick && is_fast && audience.holds(&original) {
             return (Content::Body(body), Fate::Kept);
         }
         let eased = eased(request, link, self.computing.load());
