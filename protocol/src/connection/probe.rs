@@ -3,8 +3,11 @@ use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-/// Probes that are sent at the interval of 5.3, whatever is heard; those after them come at most once a second.
+/// Probes that are sent at the interval of 5.3, whatever is heard; those after them come less often.
 const EAGER_PROBES: u32 = 3;
+/// The interval of the probes after them (5.3): they are small. A round trip and a second after a path is back data arrives, after
+/// half a round trip more than this.
+const HEARD_INTERVAL: Duration = Duration::from_millis(750);
 /// The least interval of probes (5.3).
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 /// A silence of 2.5 SRTT and this much is a stall (7.3): with the way of what was still heard, a user is told within 3 SRTT + 1 s.
@@ -139,13 +142,13 @@ impl Prober {
         }
         self.sent += 1;
         self.unanswered.get_or_insert(now);
-        // While the peer is heard without progress, probing slows down to once a second but never stops.
-        let least = if self.sent > EAGER_PROBES {
-            STALL_INTERVAL
+        // While the peer is heard without progress, probing slows down but never stops.
+        let wait = if self.sent > EAGER_PROBES {
+            HEARD_INTERVAL
         } else {
-            MIN_INTERVAL
+            interval.max(MIN_INTERVAL)
         };
-        let probe = now + interval.max(least);
+        let probe = now + wait;
         self.next = Some(
             self.stalls_at(heard, srtt)
                 .map_or(probe, |stall| stall.min(probe)),
