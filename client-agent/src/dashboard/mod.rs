@@ -106,8 +106,8 @@ fn pictures(main: &mut String, now: &str) {
         );
     }
     main.push_str(
-        "</form><p>The more to the right, the less they take on the link; text: none at all. On links of 4 Mbit/s and more \
-         they come as they are, which is sooner. Reload a page without caches (Ctrl+Shift+R) to see its pictures as they \
+        "</form><p>The more to the right, the less they take on the link; text: none at all. Where that is sooner, as on \
+         fast links, pictures come as they are. Reload a page without caches (Ctrl+Shift+R) to see its pictures as they \
          are. HTTPS pages that are not accelerated come as they are in any case.</p>",
     );
 }
