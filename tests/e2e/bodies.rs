@@ -37,14 +37,8 @@ fn raw_deflate(body: &[u8]) -> Vec<u8> {
 }
 
 fn brotli(body: &[u8]) -> Vec<u8> {
-    let mut coded = Vec::new();
-    brotli::BrotliCompress(
-        &mut &*body,
-        &mut coded,
-        &brotli::enc::BrotliEncoderParams::default(),
-    )
-    .expect("into memory");
-    coded
+    let mut coder = mbrotli::Compressor::new(mbrotli::EncoderConfig::default()).expect("the defaults");
+    coder.compress(body).expect("into memory")
 }
 
 fn zstd(body: &[u8]) -> Vec<u8> {

@@ -7,7 +7,7 @@ pub enum Coding {
     Identity,
     /// One Zstandard frame (RFC 8878), window at most 1 MiB (4 MiB with a base).
     Zstd,
-    /// One Brotli stream (RFC 7932), window at most 1 MiB.
+    /// One Brotli stream (RFC 7932), window at most 1 MiB (4 MiB with a base, which is its prefix dictionary: RFC 9841).
     Brotli,
     /// Context mixing (`docs/protocol/mix.md`), up to 8 MiB of memory: only for peers that said they take it.
     Mix,

@@ -1,7 +1,4 @@
 //! Compressors with one interface: a window in, its coded bytes out, the context kept for the next window.
-use std::io::Write as _;
-
-use brotli::{CompressorWriter, enc::BrotliEncoderParams};
 use longhaul_types::ByteCount;
 use zstd::{
     stream::raw::{self, CParameter, Operation as _, OutBuffer},
@@ -9,6 +6,7 @@ use zstd::{
 };
 
 use crate::{
+    brotli::BrotliEncoder,
     coding::{Coder, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
     mix::MixEncoder,
     window::Replay,
@@ -31,7 +29,7 @@ pub(crate) enum After {
 pub(crate) enum Compressor {
     Identity,
     Zstd(raw::Encoder<'static>),
-    Brotli(Box<CompressorWriter<Vec<u8>>>),
+    Brotli(BrotliEncoder),
     Mix(MixEncoder),
     /// It was coded before.
     Replay(Replay),
@@ -40,18 +38,20 @@ pub(crate) enum Compressor {
 impl Compressor {
     /// A compressor; `length` is that of the whole body where it is known, which saves memory on small ones.
     ///
-    /// What a Zstandard body has in common with `base` costs little; the others do without it (decision 9).
+    /// What a body has in common with `base` costs little.
     pub(crate) fn new(coder: Coder, length: Option<ByteCount>, base: &[u8]) -> Result<Self, EncodeError> {
-        let reach = length.map(|length| ByteCount::new(length.bytes() + base.len() as u64));
-        let window_log = if base.is_empty() {
-            window_log(reach, MAX_WINDOW_LOG)
+        let most = if base.is_empty() {
+            MAX_WINDOW_LOG
         } else {
-            window_log(reach, MAX_BASED_WINDOW_LOG)
+            MAX_BASED_WINDOW_LOG
         };
         match coder {
             Coder::Identity => Ok(Self::Identity),
             Coder::Zstd { level } => {
                 let failed = |_| EncodeError("zstd");
+                // It reaches the base only within its window.
+                let reach = length.map(|length| ByteCount::new(length.bytes() + base.len() as u64));
+                let window_log = window_log(reach, most);
                 let mut encoder =
                     raw::Encoder::with_dictionary(i32::from(level.clamp(1, 19)), base).map_err(failed)?;
                 encoder
@@ -66,16 +66,8 @@ impl Compressor {
                 Ok(Self::Zstd(encoder))
             }
             Coder::Brotli { quality } => {
-                let params = BrotliEncoderParams {
-                    quality: i32::from(quality.min(11)),
-                    // It makes nothing of a base, and below 17 its middle qualities take a match finder that is fifty times
-                    // slower.
-                    lgwin: i32::from(window_log.clamp(17, MAX_WINDOW_LOG)),
-                    size_hint: length.map_or(0, ByteCount::as_usize),
-                    ..BrotliEncoderParams::default()
-                };
-                let writer = CompressorWriter::with_params(Vec::new(), BROTLI_BUFFER, &params);
-                Ok(Self::Brotli(Box::new(writer)))
+                let window_log = window_log(length, most);
+                BrotliEncoder::new(quality, window_log, length, base).map(Self::Brotli)
             }
         }
     }
@@ -89,20 +81,7 @@ impl Compressor {
                 code_zstd(encoder, window, after, out).map_err(|_| EncodeError("zstd"))?;
             }
             Self::Mix(encoder) => encoder.code(window, out),
-            Self::Brotli(writer) => {
-                let failed = |_| EncodeError("brotli");
-                writer.write_all(window).map_err(failed)?;
-                match after {
-                    After::More => {
-                        writer.flush().map_err(failed)?;
-                        out.append(writer.get_mut());
-                    }
-                    After::End => {
-                        let empty = CompressorWriter::new(Vec::new(), BROTLI_BUFFER, 0, 10);
-                        out.append(&mut std::mem::replace(&mut **writer, empty).into_inner());
-                    }
-                }
-            }
+            Self::Brotli(encoder) => encoder.code(window, after, out)?,
         }
         Ok(())
     }
@@ -156,9 +135,6 @@ fn window_log(length: Option<ByteCount>, most: u8) -> u8 {
         .find(|log| length.bytes() + 16 <= 1 << log)
         .unwrap_or(most)
 }
-
-/// Room for the coded bytes inside the brotli writer before they are handed on.
-const BROTLI_BUFFER: usize = 4096;
 
 /// Below this level the tables of matches are too small for a large base: its start is forgotten before it is used.
 const OWN_TABLES: u8 = 9;

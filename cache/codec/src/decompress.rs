@@ -1,5 +1,5 @@
 //! Decompressors with one interface: bytes in, at most a buffer full of bytes out.
-use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, enc::StandardAlloc};
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use zstd::stream::raw::{self, DParameter, Operation as _};
 
 /// What one step did.

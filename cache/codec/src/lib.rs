@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod brotli;
 mod choice;
 mod coding;
 mod compress;

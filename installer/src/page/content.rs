@@ -62,7 +62,7 @@ fn decode_one(coding: &str, body: &[u8]) -> Result<Vec<u8>, DecodeError> {
             read(coding, ZlibDecoder::new(body))
         }
         "deflate" => read(coding, DeflateDecoder::new(body)),
-        "br" => read(coding, brotli::Decompressor::new(body, 16 * 1024)),
+        "br" => read(coding, brotli_decompressor::Decompressor::new(body, 16 * 1024)),
         _ => {
             let decoder = zstd::stream::read::Decoder::with_buffer(body);
             read(coding, decoder.map_err(|error| damaged(coding, error))?)
@@ -109,9 +109,9 @@ mod tests {
         zlib.write_all(&text).unwrap();
         let mut raw = DeflateEncoder::new(Vec::new(), Compression::best());
         raw.write_all(&text).unwrap();
-        let mut br = Vec::new();
-        brotli::CompressorWriter::new(&mut br, 4096, 5, 20)
-            .write_all(&text)
+        let br = mbrotli::Compressor::new(mbrotli::EncoderConfig::default())
+            .unwrap()
+            .compress(&text)
             .unwrap();
         let zstd = zstd::stream::encode_all(text.as_slice(), 3).unwrap();
         let cases = [

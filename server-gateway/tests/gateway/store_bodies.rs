@@ -31,10 +31,8 @@ fn coded(coding: &str, body: &[u8]) -> Vec<u8> {
             coder.finish().unwrap()
         }
         "br" => {
-            let mut out = Vec::new();
-            let parameters = brotli::enc::BrotliEncoderParams::default();
-            brotli::BrotliCompress(&mut &body[..], &mut out, &parameters).unwrap();
-            out
+            let mut coder = mbrotli::Compressor::new(mbrotli::EncoderConfig::default()).unwrap();
+            coder.compress(body).unwrap()
         }
         "zstd" => zstd::bulk::compress(body, 3).unwrap(),
         other => panic!("{other}"),

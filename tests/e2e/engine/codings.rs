@@ -50,13 +50,9 @@ fn coded(name: &str, body: &[u8]) -> (Vec<u8>, &'static str) {
         encoder.finish().expect("into memory")
     };
     let brotli = |body: &[u8]| {
-        let mut coded = Vec::new();
-        let params = brotli::enc::BrotliEncoderParams {
-            quality: 5,
-            ..Default::default()
-        };
-        brotli::BrotliCompress(&mut &*body, &mut coded, &params).expect("into memory");
-        coded
+        let config = mbrotli::EncoderConfig::default().with_quality(mbrotli::Quality::Q5);
+        let mut coder = mbrotli::Compressor::new(config).expect("a quality");
+        coder.compress(body).expect("into memory")
     };
     match name.split(['-', '.']).next() {
         Some("gzip") => (gzip(body), "gzip"),

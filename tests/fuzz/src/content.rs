@@ -5,7 +5,10 @@ use longhaul_codec::{
 
 const KEY: [u8; 32] = [7; 32];
 
-/// The first byte picks the coding; the rest are windows. Cut in two, they decode alike.
+/// What bodies with a base have: it occurs in the seeds.
+const BASE: &[u8] = b"of one window, and then of another one; ";
+
+/// The first byte picks the coding, and whether there is a base; the rest are windows. Cut in two, they decode alike.
 pub(crate) fn body_windows(bytes: &[u8]) {
     let Some((&first, wire)) = bytes.split_first() else {
         return;
@@ -13,16 +16,17 @@ pub(crate) fn body_windows(bytes: &[u8]) {
     let Ok(coding) = Coding::try_from(first % 4) else {
         return;
     };
+    let base = if first & 4 == 0 { &[][..] } else { BASE };
     let cut = wire.len() / 2;
     assert_eq!(
-        decode(coding, &[wire]),
-        decode(coding, &[&wire[..cut], &wire[cut..]]),
+        decode(coding, base, &[wire]),
+        decode(coding, base, &[&wire[..cut], &wire[cut..]]),
         "the cut changed the body"
     );
 }
 
-fn decode(coding: Coding, parts: &[&[u8]]) -> (Vec<u8>, bool) {
-    let mut decoder = BodyDecoder::new(KEY, coding, BodyLimits::default());
+fn decode(coding: Coding, base: &[u8], parts: &[&[u8]]) -> (Vec<u8>, bool) {
+    let mut decoder = BodyDecoder::with_base(KEY, coding, BodyLimits::default(), base);
     let mut body = Vec::new();
     for part in parts {
         let mut input = *part;
@@ -45,9 +49,10 @@ pub(crate) fn body_seeds() -> Vec<Vec<u8>> {
         Coder::Brotli { quality: 5 },
     ];
     let plain = coders.map(|coder| BodyEncoder::new(KEY, coder, None).expect("a coder"));
+    let based = coders.map(|coder| BodyEncoder::with_base(KEY, coder, None, BASE).expect("a coder"));
     let mixed = BodyEncoder::mixed(KEY, None, &MixMemory::of_session()).expect("memory");
-    let seed = |mut encoder: BodyEncoder| {
-        let mut wire = vec![encoder.coding().code()];
+    let seed = |mut encoder: BodyEncoder, base: u8| {
+        let mut wire = vec![encoder.coding().code() | base];
         encoder
             .push(&b"one window, then another ".repeat(40), &mut wire)
             .expect("codes");
@@ -56,7 +61,10 @@ pub(crate) fn body_seeds() -> Vec<Vec<u8>> {
         encoder.finish(&mut wire).expect("codes");
         wire
     };
-    plain.into_iter().chain([mixed]).map(seed).collect()
+    let plain = plain.into_iter().chain([mixed]).map(|encoder| seed(encoder, 0));
+    plain
+        .chain(based.into_iter().map(|encoder| seed(encoder, 4)))
+        .collect()
 }
 
 const STACKS: &[&[&str]] = &[

@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, header};
+use mbrotli::{Compressor, EncoderConfig, Quality};
 use url::Url;
 
 use crate::{Answer, answer::gzip};
@@ -17,8 +18,7 @@ use crate::{Answer, answer::gzip};
 /// Answers kept as they were made: making one anew costs an origin milliseconds. Any query may be asked for.
 const MAX_KEPT: usize = 4096;
 /// As servers code on the fly.
-const BROTLI_QUALITY: u32 = 5;
-const BROTLI_WINDOW: u32 = 22;
+const BROTLI_QUALITY: Quality = Quality::Q5;
 
 /// The domain under which a host's names are given out, as far as that can be told without a list: the last two labels,
 /// or three below such as `com.cn` and `co.uk`.
@@ -138,15 +138,15 @@ impl Renames {
         let coding = coding
             .and_then(|coding| coding.to_str().ok())
             .unwrap_or("identity");
-        answer.body = match coding.trim().to_ascii_lowercase().as_str() {
-            "identity" => changed.into(),
-            "gzip" | "x-gzip" => gzip(&changed).into(),
+        let coded = match coding.trim().to_ascii_lowercase().as_str() {
+            "gzip" | "x-gzip" => Some(gzip(&changed).into()),
             "br" => brotli(&changed),
-            _ => {
-                answer.headers.remove(header::CONTENT_ENCODING);
-                changed.into()
-            }
+            _ => None,
         };
+        if coded.is_none() && coding != "identity" {
+            answer.headers.remove(header::CONTENT_ENCODING);
+        }
+        answer.body = coded.unwrap_or_else(|| changed.into());
         answer
     }
 }
@@ -212,16 +212,10 @@ fn stands_alone(text: &[u8], from: usize, to: usize) -> bool {
     (escaped || !word(before)) && !word(after) && !longer
 }
 
-fn brotli(text: &[u8]) -> Bytes {
-    let params = brotli::enc::BrotliEncoderParams {
-        quality: i32::try_from(BROTLI_QUALITY).unwrap_or(i32::MAX),
-        lgwin: i32::try_from(BROTLI_WINDOW).unwrap_or(i32::MAX),
-        ..Default::default()
-    };
-    let mut coded = Vec::new();
-    // Writing to memory does not fail.
-    let _written = brotli::BrotliCompress(&mut std::io::Cursor::new(text), &mut coded, &params);
-    coded.into()
+/// `None` if there is no memory for it.
+fn brotli(text: &[u8]) -> Option<Bytes> {
+    let mut coder = Compressor::new(EncoderConfig::default().with_quality(BROTLI_QUALITY)).ok()?;
+    coder.compress(text).ok().map(Bytes::from)
 }
 
 #[cfg(test)]
@@ -287,7 +281,7 @@ mod tests {
         let renames = renames(&["wikipedia.org"]);
         for (coding, body) in [
             ("gzip", gzip(text.as_bytes())),
-            ("br", brotli(text.as_bytes()).to_vec()),
+            ("br", brotli(text.as_bytes()).unwrap().to_vec()),
             ("identity", text.as_bytes().to_vec()),
         ] {
             let mut headers = HeaderMap::new();

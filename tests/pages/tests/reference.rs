@@ -4,7 +4,7 @@
     reason = "the lints take functions that tests share for product code"
 )]
 
-use std::{collections::BTreeSet, io::Write as _, time::Instant};
+use std::{collections::BTreeSet, time::Instant};
 
 use http::Method;
 use longhaul::page::{Destination, Viewport, discover_css, discover_html};
@@ -54,11 +54,8 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 fn brotli(body: &[u8]) -> u64 {
-    let mut coded = Vec::new();
-    let mut coder = brotli::CompressorWriter::new(&mut coded, 1 << 16, 11, 22);
-    coder.write_all(body).unwrap();
-    drop(coder);
-    u64::try_from(coded.len()).unwrap()
+    let mut coder = mbrotli::Compressor::new(mbrotli::EncoderConfig::default()).unwrap();
+    u64::try_from(coder.compress(body).unwrap().len()).unwrap()
 }
 
 /// Size of all text by brotli at its best, and by `gzip -9`.

@@ -2,13 +2,14 @@
 use std::io::{self, Read as _, Write as _};
 
 use flate2::{Compression, write::GzEncoder};
+use mbrotli::{Compressor, EncoderConfig};
 use zstd::{stream::raw::CParameter, zstd_safe};
 
 /// A coder of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coder {
     Gzip,
-    Brotli(i32),
+    Brotli(u8),
     Zstd(i32),
     ZstdBase(i32),
 }
@@ -66,18 +67,14 @@ fn zstd_size(text: &[u8], base: &[u8], level: i32) -> io::Result<usize> {
     Ok(coded.len())
 }
 
-fn brotli_size(mut text: &[u8], quality: i32) -> io::Result<usize> {
-    let params = brotli::enc::BrotliEncoderParams {
-        quality,
-        lgwin: i32::try_from(WINDOW_LOG).unwrap_or(20),
-        size_hint: text.len(),
-        ..Default::default()
-    };
-    let (whole, mut coded) = (text, Vec::new());
-    brotli::BrotliCompress(&mut text, &mut coded, &params)?;
+fn brotli_size(text: &[u8], quality: u8) -> io::Result<usize> {
+    let quality = quality.try_into().map_err(io::Error::other)?;
+    let mut coder =
+        Compressor::new(EncoderConfig::default().with_quality(quality)).map_err(io::Error::other)?;
+    let coded = coder.compress(text).map_err(io::Error::other)?;
     let mut decoded = Vec::new();
-    brotli::Decompressor::new(coded.as_slice(), 4096).read_to_end(&mut decoded)?;
-    same(&decoded, whole)?;
+    brotli_decompressor::Decompressor::new(coded.as_slice(), 4096).read_to_end(&mut decoded)?;
+    same(&decoded, text)?;
     Ok(coded.len())
 }
 

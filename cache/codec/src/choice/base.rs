@@ -92,30 +92,34 @@ const FRAGMENTS_BELOW: BitRate = BitRate::kbps(4_000);
 /// The same of libraries, which save ten times as much.
 const LIBRARIES_BELOW: BitRate = BitRate::kbps(40_000);
 
-/// A level of Zstandard with a base: what it makes of a body that level 3 codes to 1,000 bytes, and nanoseconds for each
-/// byte of base and body. Medians over editions of four sites' pages of 50 KB to 1.2 MB.
+/// A coder with a base: what it makes of a body that Zstandard 3 codes to 1,000 bytes, and nanoseconds for each byte of
+/// the body (decision 15). Between the medians over editions and over sister pages of five sites.
 struct Effort {
-    level: u8,
+    coder: Coder,
     coded: u64,
     time: u64,
 }
 
-const EFFORTS: [Effort; 4] = [
-    effort(3, 1000, 2),
-    effort(9, 730, 6),
-    effort(15, 650, 170),
-    effort(19, 630, 400),
+const EFFORTS: [Effort; 6] = [
+    effort(Coder::Zstd { level: 3 }, 1000, 3),
+    effort(Coder::Zstd { level: 9 }, 860, 6),
+    effort(Coder::Brotli { quality: 5 }, 825, 13),
+    effort(Coder::Brotli { quality: 9 }, 810, 29),
+    effort(Coder::Brotli { quality: 10 }, 760, 158),
+    effort(Coder::Brotli { quality: 11 }, 735, 400),
 ];
+/// Nanoseconds for each byte of the base, which all of them only read.
+const BASE_TIME: u64 = 3;
 
-/// Level at which bases are tried: a millisecond for the largest.
+/// Level of Zstandard at which bases are tried: a millisecond for the largest.
 const TRIAL: u8 = 3;
 /// A base must save this share of what the body costs without one: naming and reading it costs something, too.
 const WORTH: (usize, usize) = (1, 16);
 /// Where the length of a body is not known it is taken to be this many times what has come.
 const LIKELY_LENGTH: u64 = 4;
 
-const fn effort(level: u8, coded: u64, time: u64) -> Effort {
-    Effort { level, coded, time }
+const fn effort(coder: Coder, coded: u64, time: u64) -> Effort {
+    Effort { coder, coded, time }
 }
 
 /// The base among `candidates` with which a body that begins with `first` becomes smallest, if it may pay.
@@ -136,12 +140,11 @@ pub(super) fn choose_base(
     let came = first.len() as u64;
     let length = likely_length(first.len(), length);
     let coded = (size as u64).saturating_mul(length) / came.max(1);
-    let touched = length + base_tail(&chosen.bytes).len() as u64;
-    let level = level(link, touched, coded);
+    let base = base_tail(&chosen.bytes).len() as u64;
     Some(Based {
         base: chosen.base,
         bytes: chosen.bytes.clone(),
-        coder: Coder::Zstd { level },
+        coder: soonest(link, base, length, coded),
         verdict: if size <= without / SURE {
             Verdict::Sure
         } else {
@@ -160,9 +163,11 @@ pub(super) fn pays(
     length: Option<ByteCount>,
 ) -> bool {
     let later = likely_length(came, length) - came as u64;
-    let lost = match based.likeness {
-        Likeness::Whole => 0,
-        Likeness::Beginning => without as u64 * later / (came.max(1) as u64 * LATER_LOSS),
+    let lost = match (based.likeness, based.coder) {
+        (Likeness::Whole, _) | (Likeness::Beginning, Coder::Brotli { .. }) => 0,
+        (Likeness::Beginning, Coder::Identity | Coder::Zstd { .. }) => {
+            without as u64 * later / (came.max(1) as u64 * LATER_LOSS)
+        }
     };
     (with + NAMING) as u64 + lost < without as u64
 }
@@ -172,24 +177,25 @@ fn likely_length(came: usize, length: Option<ByteCount>) -> u64 {
     length.map_or(came * LIKELY_LENGTH, |length| length.bytes().max(came))
 }
 
-/// A base with which level 3 makes less than this part of what it makes without: Brotli's best is two thirds.
+/// A base with which Zstandard 3 makes less than this part of what it makes without: Brotli's best is two thirds.
 const SURE: usize = 2;
 /// Behind what a base of fragments helps with, Zstandard needs this part more than Brotli: 2 to 7 % at their best.
 const LATER_LOSS: u64 = 25;
 /// Bytes that name a base.
 const NAMING: usize = 8;
 
-/// The level with which the last byte is across soonest.
-fn level(link: Option<BitRate>, touched: u64, coded: u64) -> u8 {
+/// The coder with which the last byte is across soonest.
+fn soonest(link: Option<BitRate>, base: u64, body: u64, coded: u64) -> Coder {
     let rate = link.unwrap_or(USUAL_LINK).as_bps().max(1);
     let nanoseconds = |effort: &Effort| {
         let bits = u128::from(coded) * u128::from(effort.coded) * 8 / 1000;
-        u128::from(touched) * u128::from(effort.time) + bits * 1_000_000_000 / u128::from(rate)
+        let time = u128::from(base) * u128::from(BASE_TIME) + u128::from(body) * u128::from(effort.time);
+        time + bits * 1_000_000_000 / u128::from(rate)
     };
     EFFORTS
         .iter()
         .min_by_key(|effort| nanoseconds(effort))
-        .map_or(TRIAL, |effort| effort.level)
+        .map_or(Coder::Zstd { level: TRIAL }, |effort| effort.coder)
 }
 
 /// Where nothing is known of the link: most hops are faster, and then little is lost.
@@ -266,11 +272,13 @@ mod tests {
 
     #[test]
     fn effort_follows_the_link_and_the_size() {
-        let (page, script) = ((1_485_000, 5_400), (10_000, 1_000));
-        let at = |kbps, (touched, coded)| level(Some(BitRate::kbps(kbps)), touched, coded);
-        assert_eq!(at(40, page), 9, "half a second of computing saves 0.1 s");
-        assert_eq!(at(40, script), 19);
-        assert_eq!(at(10_000, page), 3);
-        assert_eq!(at(1_000_000, script), 3);
+        let (page, script) = ((742_000, 5_400), (5_000, 1_000));
+        let at = |kbps, (body, coded)| soonest(Some(BitRate::kbps(kbps)), body, body, coded);
+        let (zstd, brotli) = (|level| Coder::Zstd { level }, |quality| Coder::Brotli { quality });
+        assert_eq!(at(40, page), brotli(9), "0.1 s of computing would save 0.05 s");
+        assert_eq!(at(40, script), brotli(11));
+        assert_eq!(at(384, script), brotli(10));
+        assert_eq!(at(10_000, page), zstd(3));
+        assert_eq!(at(1_000_000, script), zstd(3));
     }
 }

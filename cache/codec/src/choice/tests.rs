@@ -220,11 +220,8 @@ fn a_held_version_makes_the_next_one_small() {
                 encoder.push(part, &mut wire).unwrap();
             }
             let finished = encoder.finish(&mut wire).unwrap();
-            assert_eq!(
-                (finished.coding, finished.base),
-                (Coding::Zstd, Some(Base::Offered(1))),
-                "{length}"
-            );
+            assert_eq!(finished.base, Some(Base::Offered(1)), "{length}");
+            assert!(matches!(finished.coding, Coding::Zstd | Coding::Brotli));
             assert!(wire.len() < 1_200, "{length}: {}", wire.len());
             assert!(decode_with(finished.coding, &old, &wire) == new);
         }

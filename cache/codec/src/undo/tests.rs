@@ -31,15 +31,12 @@ fn raw_deflate(data: &[u8], level: u32) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn br(mut data: &[u8]) -> Vec<u8> {
-    let mut coded = Vec::new();
-    let params = brotli::enc::BrotliEncoderParams {
-        quality: 4,
-        lgwin: 24,
-        ..Default::default()
-    };
-    brotli::BrotliCompress(&mut data, &mut coded, &params).unwrap();
-    coded
+fn br(data: &[u8]) -> Vec<u8> {
+    let window = mbrotli::Window::standard(24).unwrap();
+    let config = mbrotli::EncoderConfig::default()
+        .with_quality(mbrotli::Quality::Q4)
+        .with_window(window);
+    mbrotli::Compressor::new(config).unwrap().compress(data).unwrap()
 }
 
 fn apply(coding: OriginCoding, data: &[u8]) -> Vec<u8> {

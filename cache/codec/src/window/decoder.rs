@@ -9,6 +9,7 @@ use super::{
     HASH_SIZE, MAX_BASED_WINDOW, Place, base_tail, parse_size_field, whole_hash, window_hash, window_limits,
 };
 use crate::{
+    brotli::BasedBrotli,
     coding::{Coding, MAX_BASED_WINDOW_LOG, MAX_WINDOW_LOG},
     decompress::{Brotli, Corrupt, Progress, Zstd},
     mix::MixDecoder,
@@ -110,6 +111,7 @@ enum Decompressor {
     Identity,
     Zstd(Zstd),
     Brotli(Brotli),
+    BasedBrotli(BasedBrotli),
     Mix(MixDecoder),
     /// The coder could not be set up: every window fails.
     Unusable,
@@ -314,7 +316,10 @@ impl Decompressor {
                 };
                 Zstd::new(window_log, base).map_or(Self::Unusable, Self::Zstd)
             }
-            Coding::Brotli => Self::Brotli(Brotli::new(MAX_WINDOW_LOG)),
+            Coding::Brotli if base.is_empty() => Self::Brotli(Brotli::new(MAX_WINDOW_LOG)),
+            Coding::Brotli => {
+                BasedBrotli::new(MAX_BASED_WINDOW_LOG, base).map_or(Self::Unusable, Self::BasedBrotli)
+            }
             Coding::Mix => Self::Mix(MixDecoder::new()),
         }
     }
@@ -352,6 +357,7 @@ impl Decompressor {
             Self::Identity | Self::Mix(_) | Self::Unusable => Err(Corrupt),
             Self::Zstd(decoder) => decoder.step(input, output),
             Self::Brotli(decoder) => decoder.step(input, output),
+            Self::BasedBrotli(decoder) => decoder.step(input, output),
         }
     }
 }

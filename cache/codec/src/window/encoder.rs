@@ -45,8 +45,7 @@ impl BodyEncoder {
         Self::with_base(key, coder, length, &[])
     }
 
-    /// As [`Self::new`], with a `base` that the peer has too: what a Zstandard body has in common with it costs little (the
-    /// other codings do without it). At most [`MAX_BASE`](crate::MAX_BASE) bytes from its end are used.
+    /// As [`Self::new`], with a `base` that the peer has too: what the body has in common with it costs little. At most [`MAX_BASE`](crate::MAX_BASE) bytes from its end are used.
     ///
     /// The peer must be told of every base that is not empty, whatever the coding: windows are larger with one.
     ///
@@ -113,7 +112,7 @@ impl BodyEncoder {
         Ok(encoder)
     }
 
-    /// Hides the exact size of a Zstandard body: whoever can make the peer hold bases, and sees how much crosses the hop,
+    /// Hides the exact size of the body: whoever can make the peer hold bases, and sees how much crosses the hop,
     /// must not learn what a body has in common with them.
     pub const fn pad(&mut self) {
         self.padding = Padding::Hiding;
@@ -229,9 +228,8 @@ impl BodyEncoder {
         } else {
             self.coded.clear();
             self.compressor.code(&self.pending, after, &mut self.coded)?;
-            if after == After::End && self.padding == Padding::Hiding && self.coding == Coding::Zstd {
-                let sent = self.sent + self.coded.len() as u64;
-                skippable_frame(padding(sent, self.jitter), &mut self.coded);
+            if after == After::End && self.padding == Padding::Hiding {
+                self.pad_coded();
             }
             varint::encode(self.coded.len() as u64, wire);
             wire.extend_from_slice(hash);
@@ -244,6 +242,20 @@ impl BodyEncoder {
         self.offset += length as u64;
         self.pending.clear();
         Ok(())
+    }
+
+    /// Appends what the decoder passes over, so that the body takes a number of bytes that tells less.
+    fn pad_coded(&mut self) {
+        let sent = self.sent + self.coded.len() as u64;
+        match self.coding {
+            Coding::Zstd => skippable_frame(padding(sent, FRAME_HEADER, self.jitter), &mut self.coded),
+            Coding::Brotli => {
+                let size = usize::try_from(padding(sent, 0, self.jitter)).unwrap_or(0);
+                self.coded.resize(self.coded.len() + size, 0);
+            }
+            // They have no bases.
+            Coding::Identity | Coding::Mix => {}
+        }
     }
 
     /// The next window: larger as long as full ones are small on the wire, so that none is long in coming.
@@ -283,10 +295,10 @@ fn jitter(key: &[u8; 32], chk: ContentHash) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Bytes that make `sent` a multiple of its step; before that up to a step more.
-fn padding(sent: u64, jitter: u64) -> u64 {
+/// Bytes, at least `least` of them, that make `sent` a multiple of its step; before that up to a step more.
+fn padding(sent: u64, least: u64, jitter: u64) -> u64 {
     let step = (sent.next_power_of_two() / 16).clamp(SMALLEST_STEP, LARGEST_STEP);
-    let least = sent + FRAME_HEADER + jitter % step;
+    let least = sent + least + jitter % step;
     least.next_multiple_of(step) - sent
 }
 

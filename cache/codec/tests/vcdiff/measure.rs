@@ -26,6 +26,8 @@ use longhaul_codec::{
     BodyEncoder, Coder,
     vcdiff::{self, Effort, Limits},
 };
+use longhaul_types::ByteCount;
+use mbrotli::{Compressor, EncoderConfig};
 use pairs::Pair;
 use xdelta::Xdelta;
 
@@ -71,16 +73,10 @@ impl Group {
     }
 }
 
-fn brotli(text: &[u8], quality: i32) -> Vec<u8> {
-    let params = brotli::enc::BrotliEncoderParams {
-        quality,
-        lgwin: 22,
-        size_hint: text.len(),
-        ..brotli::enc::BrotliEncoderParams::default()
-    };
-    let mut out = Vec::new();
-    brotli::BrotliCompress(&mut &text[..], &mut out, &params).expect("brotli compresses");
-    out
+fn brotli(text: &[u8], quality: u8) -> Vec<u8> {
+    let quality = quality.try_into().expect("a quality");
+    let mut coder = Compressor::new(EncoderConfig::default().with_quality(quality)).expect("a configuration");
+    coder.compress(text).expect("brotli compresses")
 }
 
 /// Zstandard of the whole text in one piece, with the whole base.
@@ -95,12 +91,13 @@ fn zstd_whole(pair: &Pair, level: i32) -> Vec<u8> {
 }
 
 /// The windows of a body with a base, as they cross the hop.
-fn windows(pair: &Pair, level: u8) -> Vec<u8> {
+fn windows(pair: &Pair, coder: Coder) -> Vec<u8> {
     let mut wire = Vec::new();
+    let length = Some(ByteCount::new(pair.new.len() as u64));
     let mut encoder =
-        BodyEncoder::with_base([7; 32], Coder::Zstd { level }, None, &pair.old).expect("zstd takes the base");
-    encoder.push(&pair.new, &mut wire).expect("zstd compresses");
-    encoder.finish(&mut wire).expect("zstd compresses");
+        BodyEncoder::with_base([7; 32], coder, length, &pair.old).expect("the coder takes the base");
+    encoder.push(&pair.new, &mut wire).expect("the coder compresses");
+    encoder.finish(&mut wire).expect("the coder compresses");
     wire
 }
 
@@ -129,7 +126,12 @@ fn measure(files: Option<&Xdelta>, pair: &Pair, group: &mut Group) {
     }
     for level in [3, 9, 19] {
         group.run(&format!("body windows, zstd-{level} with base"), || {
-            windows(pair, level)
+            windows(pair, Coder::Zstd { level })
+        });
+    }
+    for quality in [5, 9, 10, 11] {
+        group.run(&format!("body windows, brotli-{quality} with base"), || {
+            windows(pair, Coder::Brotli { quality })
         });
     }
     for level in [3, 9, 19] {

@@ -21,12 +21,15 @@ const ALONE: [Coder; 7] = [
     Coder::Brotli { quality: 10 },
     Coder::Brotli { quality: 11 },
 ];
-/// Those that make something of a base: the levels of Zstandard that the product has for it.
-const BASED: [Coder; 4] = [
+/// Those with a base: what the product has for it, and Zstandard at its best.
+const BASED: [Coder; 7] = [
     Coder::Zstd { level: 3 },
     Coder::Zstd { level: 9 },
-    Coder::Zstd { level: 15 },
     Coder::Zstd { level: 19 },
+    Coder::Brotli { quality: 5 },
+    Coder::Brotli { quality: 9 },
+    Coder::Brotli { quality: 10 },
+    Coder::Brotli { quality: 11 },
 ];
 /// A session's key: which one makes no difference.
 const KEY: [u8; 32] = [7; 32];
