@@ -1,4 +1,5 @@
 //! HTTPS that is accelerated by the user's choice (docs/https.md).
+mod away;
 mod certificates;
 mod clients;
 mod device_authority;
@@ -6,7 +7,10 @@ mod requests;
 mod sites;
 mod sockets;
 mod streams;
+mod transfers;
 mod users;
+mod video;
+mod webm;
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 

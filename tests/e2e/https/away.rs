@@ -1,0 +1,111 @@
+//! Two hosts of one origin, one of them accelerated, over a hop that is away for a while.
+use std::{convert::Infallible, io, net::SocketAddr};
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use http::{Request, Response, header};
+use http_body_util::{BodyExt as _, Empty, combinators::UnsyncBoxBody};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use longhaul_tests::{
+    authority::TestAuthority,
+    relay::{Direction, Passage},
+};
+use tokio::time::timeout;
+
+use super::Accelerated;
+use crate::pair::{LIMIT, Link, Setup};
+
+/// Accelerated; the other one passes through a tunnel.
+pub(super) const FAST: &str = "fast.test";
+pub(super) const PLAIN: &str = "plain.test";
+pub(super) const HOSTS: [&str; 2] = [FAST, PLAIN];
+
+/// The body of a request.
+pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// A pair for both hosts, which lie at this address, with a relay between agent and gateway.
+pub(super) async fn over_a_relay(authority: &TestAuthority, origin: SocketAddr) -> Result<Accelerated> {
+    let names = HOSTS.map(|host| (host, origin));
+    let set = |setup: &mut Setup| setup.link = Link::Relayed;
+    Accelerated::start_with(&names, authority, FAST, set).await
+}
+
+/// A client of one host: HTTP/2 with the agent, HTTP/1.1 with the origin.
+pub(super) enum Client {
+    Http1(http1::SendRequest<Body>),
+    Http2(http2::SendRequest<Body>),
+}
+
+impl Client {
+    pub(super) async fn connect(site: &Accelerated, authority: &TestAuthority, host: &str) -> Result<Self> {
+        if host == FAST {
+            let stream = site.connect(host, &site.exported().await?, &[b"h2"]).await?;
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+            tokio::spawn(connection);
+            return Ok(Self::Http2(sender));
+        }
+        let stream = site.connect(host, authority.pem(), &[b"http/1.1"]).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Self::Http1(sender))
+    }
+
+    pub(super) async fn send(
+        &mut self,
+        request: http::request::Builder,
+        host: &str,
+        path: &str,
+        body: Body,
+    ) -> Result<Response<Incoming>> {
+        let sent = match self {
+            Self::Http1(sender) => {
+                sender.ready().await?;
+                let request = request.uri(path).header(header::HOST, host).body(body)?;
+                timeout(3 * LIMIT, sender.send_request(request)).await
+            }
+            Self::Http2(sender) => {
+                let request = request.uri(format!("https://{host}{path}")).body(body)?;
+                timeout(3 * LIMIT, sender.send_request(request)).await
+            }
+        };
+        Ok(sent.context("no answer")??)
+    }
+
+    pub(super) async fn get(&mut self, host: &str, path: &str) -> Result<Response<Incoming>> {
+        self.send(Request::get("/"), host, path, nothing()).await
+    }
+}
+
+/// No body.
+pub(super) fn nothing() -> Body {
+    Empty::new()
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync()
+}
+
+/// Blocks the hop until the agent has noticed it, and for what is done meanwhile.
+pub(super) async fn outage(site: &Accelerated, meanwhile: impl Future<Output = Result<()>>) -> Result<()> {
+    let relay = site.pair.relay();
+    for direction in [Direction::Down, Direction::Up] {
+        relay.set(direction, Passage::Blocked);
+    }
+    meanwhile.await?;
+    // What waits for an answer notices a silence sooner than what only listens.
+    let asks = site.pair.get("http://nobody.invalid/");
+    let ends = async {
+        site.pair
+            .status_until(|status| status["state"] == "stalled")
+            .await?;
+        for direction in [Direction::Down, Direction::Up] {
+            relay.set(direction, Passage::Open);
+        }
+        Ok(())
+    };
+    let (answered, ()) = tokio::try_join!(asks, ends)?;
+    ensure!(answered.status == 502, "{answered:?}");
+    Ok(())
+}
