@@ -1,8 +1,8 @@
-//! WebSockets of accelerated hosts.
+//! WebSockets over https.
 use std::{net::SocketAddr, sync::Arc};
 
-use anyhow::Result;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use anyhow::{Context as _, Result};
+use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 use http::Request;
 use hyper::body::Incoming;
 use longhaul_tests::{authority::TestAuthority, origin::Origin};
@@ -11,11 +11,16 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
     task::JoinSet,
+    time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::{client_async, tungstenite::Message};
 
-use super::{Accelerated, LOAD};
-use crate::content::ok;
+use super::{
+    Accelerated, LOAD,
+    away::{FAST, HOSTS, outage, over_a_relay},
+};
+use crate::{content::ok, pair::LIMIT};
 
 /// A server of WebSockets that sends back what it gets; where, and the path of each request.
 async fn echo(tls: Arc<ServerConfig>) -> Result<(SocketAddr, JoinSet<()>)> {
@@ -80,5 +85,56 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
     let mut answer = vec![0; 12];
     plain.read_exact(&mut answer).await?;
     assert_eq!(answer, b"HTTP/1.1 200");
+    Ok(())
+}
+
+/// Numbered messages before an outage, in its midst and after it: each comes back once, in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_websockets_outlast_an_outage() -> Result<()> {
+    const EACH: usize = 40;
+    let authority = TestAuthority::new()?;
+    let (sockets, _serving) = echo(authority.server(&HOSTS)?).await?;
+    let site = over_a_relay(&authority, sockets).await?;
+    let ours = site.exported().await?;
+    let mut talks = Vec::new();
+    for host in HOSTS {
+        let trusted = if host == FAST { &ours } else { authority.pem() };
+        let stream = site.connect(host, trusted, &[b"http/1.1"]).await?;
+        let (talk, _response) = client_async(format!("wss://{host}/talk"), stream).await?;
+        talks.push((host, talk.split()));
+    }
+    // Of lengths that fill a packet now and then.
+    let message = |number: usize| format!("{number}:{}", "x".repeat(number * 97 % 3000));
+    for part in 0..3 {
+        let numbers = part * EACH..(part + 1) * EACH;
+        let said = async {
+            for number in numbers.clone() {
+                for (_, (to, _)) in &mut talks {
+                    to.send(Message::text(message(number))).await?;
+                }
+            }
+            Ok(())
+        };
+        if part == 1 {
+            outage(&site, said).await?;
+        } else {
+            said.await?;
+        }
+        for number in numbers {
+            for (host, (_, from)) in &mut talks {
+                let came = timeout(LIMIT, from.next()).await;
+                let came = came.with_context(|| format!("{host}: no message {number}"))?;
+                let came = came.context("the end")??.into_text()?;
+                assert_eq!(came.as_str(), message(number), "{host}");
+            }
+        }
+    }
+    for (host, (mut to, mut from)) in talks {
+        to.send(Message::Close(None)).await?;
+        let last = timeout(LIMIT, from.next()).await.context("no end")?;
+        // The server's farewell, or the end of its connection.
+        let is_message = matches!(last, Some(Ok(Message::Text(_) | Message::Binary(_))));
+        assert!(!is_message, "{host}: {last:?}");
+    }
     Ok(())
 }
