@@ -8,7 +8,8 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a client may be silent. One that waits for the server to speak is not one of TLS.
+/// How long a client may be silent. One that waits for the server to speak is not one of TLS, though one on a busy machine may
+/// be.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Longer hellos do not exist: with a post-quantum key share and a ticket they take about 2 KiB.
 const MAX_HELLO: usize = 64 * 1024;
@@ -29,8 +30,10 @@ pub(super) enum Kind {
         /// Whether it offers HTTP/1.1 or HTTP/2.
         speaks_http: bool,
     },
-    /// Something else, or nothing for a while.
+    /// Something else.
     Other,
+    /// Nothing for a while, or a part of something that may become a ClientHello.
+    Slow,
     /// The client left.
     Gone,
 }
@@ -43,7 +46,7 @@ pub(super) async fn read<R: AsyncRead + Unpin>(client: &mut R) -> io::Result<Fir
         let before = bytes.len();
         match timeout(SILENCE, client.read_buf(&mut bytes)).await {
             Ok(Ok(0)) if before == 0 => break Kind::Gone,
-            Ok(Ok(0)) | Err(_) => break Kind::Other,
+            Ok(Ok(0)) | Err(_) => break Kind::Slow,
             Ok(read) => read?,
         };
         // A TLS handshake record (RFC 8446 section 5.1).
@@ -75,4 +78,33 @@ pub(super) async fn read<R: AsyncRead + Unpin>(client: &mut R) -> io::Result<Fir
         bytes: bytes.freeze(),
         kind,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    async fn kind(said: &[u8], leaves: bool) -> Kind {
+        let (mut client, mut ours) = tokio::io::duplex(1024);
+        client.write_all(said).await.unwrap();
+        let client = (!leaves).then_some(client);
+        let first = read(&mut ours).await.unwrap();
+        assert_eq!(first.bytes, said);
+        drop(client);
+        first.kind
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_slow_has_not_said_that_it_is_something_else() {
+        // The beginning of a TLS handshake record that holds a ClientHello of 508 bytes.
+        let part = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+        assert_eq!(kind(b"", true).await, Kind::Gone);
+        assert_eq!(kind(b"", false).await, Kind::Slow);
+        assert_eq!(kind(&part, true).await, Kind::Slow);
+        assert_eq!(kind(&part, false).await, Kind::Slow);
+        assert_eq!(kind(b"SSH-2.0-x\r\n", false).await, Kind::Other);
+        assert_eq!(kind(&[0x16, 3, 1, 0, 1, 9], false).await, Kind::Other);
+    }
 }

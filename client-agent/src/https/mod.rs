@@ -12,6 +12,7 @@ mod first_bytes;
 mod hosts;
 mod kept;
 mod leaves;
+mod quiet;
 mod serve;
 mod unaccelerated;
 mod upgrade;

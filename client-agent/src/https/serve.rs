@@ -24,6 +24,7 @@ use tracing::debug;
 use super::{
     Why,
     first_bytes::{self, FirstBytes, Kind},
+    quiet::Quiet,
     unaccelerated, upgrade,
 };
 use crate::{
@@ -83,6 +84,13 @@ pub(crate) async fn serve(context: Arc<Context>, name: String, port: u16, browse
         },
         Kind::Hello { .. } | Kind::Other => {
             context.https.spare(&host.name, Why::NotHttp);
+            tunnel::carry(&context, &host.name, host.port, browser, bytes).await;
+        }
+        Kind::Slow => {
+            // Its words are still those of the host's own client. Who speaks first tells what it is.
+            let (https, name) = (context.https.clone(), host.name.clone());
+            let listens = bytes.is_empty().then(|| move || https.spare(&name, Why::NotHttp));
+            let browser = Quiet::new(browser, listens);
             tunnel::carry(&context, &host.name, host.port, browser, bytes).await;
         }
     }

@@ -10,10 +10,12 @@ use longhaul_tests::{
     origin::{AnswerBody, Origin},
 };
 use rustls::ClientConnection;
+use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
 };
+use tokio_rustls::TlsConnector;
 
 use super::{Accelerated, client_config, load, open, said, trusting};
 use crate::content::ok;
@@ -129,6 +131,49 @@ async fn a_client_that_only_leaves_has_refused_nothing() -> Result<()> {
         assert!(again.ends_with("through the gateway"), "{again}");
     }
     assert_eq!(site.spared().await?, []);
+    Ok(())
+}
+
+/// Silent until the agent has given it a tunnel.
+async fn late(site: &Accelerated, host: &str) -> Result<TcpStream> {
+    let tunnels = |status: &Value| status["tunnels"].as_u64().unwrap_or_default();
+    let before = tunnels(&site.pair.status().await?);
+    let stream = site.open(host).await?;
+    site.pair.status_until(|status| tunnels(status) > before).await?;
+    Ok(stream)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_late_gets_a_tunnel_and_the_next_one_is_accelerated() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
+    // A host of another protocol, in which servers speak first.
+    let greeter = TcpListener::bind("127.0.0.1:0").await?;
+    let names = [
+        ("safe.test", origin.address()),
+        ("mail.test", greeter.local_addr()?),
+    ];
+    let site = Accelerated::start(&names, &authority, "all").await?;
+    let stream = late(&site, "safe.test").await?;
+    let mut config = client_config(authority.pem())?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let tls = TlsConnector::from(Arc::new(config)).connect("safe.test".try_into()?, stream);
+    let answer = said(tls.await?, &GET.replace("HOST", "safe.test")).await?;
+    assert!(answer.ends_with("through a tunnel"), "{answer}");
+    let answer = site.get("safe.test", "/", "").await?;
+    assert!(answer.ends_with("through the gateway"), "{answer}");
+    assert_eq!(site.spared().await?, []);
+
+    let mut stream = late(&site, "mail.test").await?;
+    let (mut host, _) = greeter.accept().await?;
+    host.write_all(b"220 ready").await?;
+    let mut greeting = [0; 9];
+    stream.read_exact(&mut greeting).await?;
+    assert_eq!(&greeting, b"220 ready");
+    assert_eq!(
+        site.until_spared("mail.test").await?,
+        "it speaks something other than HTTP"
+    );
     Ok(())
 }
 

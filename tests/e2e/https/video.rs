@@ -108,7 +108,7 @@ async fn parts_of_a_video_are_parts() -> Result<()> {
     Ok(())
 }
 
-/// What a page does with the film: plays it from four places, each of which must show its own second, at once and a
+/// What a page does with the film: plays it from three places, each of which must show its own second, at once and a
 /// second later.
 fn playing() -> String {
     format!(
