@@ -4,6 +4,7 @@ mod certificates;
 mod clients;
 mod device_authority;
 mod requests;
+mod revisits;
 mod sites;
 mod sockets;
 mod streams;
