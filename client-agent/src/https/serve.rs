@@ -89,7 +89,9 @@ pub(crate) async fn serve(context: Arc<Context>, name: String, port: u16, browse
         Kind::Slow => {
             // Its words are still those of the host's own client. Who speaks first tells what it is.
             let (https, name) = (context.https.clone(), host.name.clone());
-            let listens = bytes.is_empty().then(|| move || https.spare(&name, Why::NotHttp));
+            let listens = bytes
+                .is_empty()
+                .then_some(move || https.spare(&name, Why::NotHttp));
             let browser = Quiet::new(browser, listens);
             tunnel::carry(&context, &host.name, host.port, browser, bytes).await;
         }

@@ -5,6 +5,7 @@ use http::StatusCode;
 use longhaul_driver::LinkState;
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_protocol::session::{Delivery, EntryHead};
+use longhaul_types::Pii;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -60,6 +61,8 @@ impl Life {
         if let Err(misfit) = fit(&head, &fields, &self.draft.asked, page_reload, reload) {
             debug!(
                 ?misfit,
+                %status,
+                url = ?Pii(&self.draft.fetch.url),
                 "a promised response does not answer the browser's request"
             );
             return self.own(PhaseExit::PromisedMismatch);
