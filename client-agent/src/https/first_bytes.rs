@@ -105,6 +105,7 @@ mod tests {
         assert_eq!(kind(&part, true).await, Kind::Slow);
         assert_eq!(kind(&part, false).await, Kind::Slow);
         assert_eq!(kind(b"SSH-2.0-x\r\n", false).await, Kind::Other);
-        assert_eq!(kind(&[0x16, 3, 1, 0, 1, 9], false).await, Kind::Other);
+        // A handshake that begins with a ServerHello.
+        assert_eq!(kind(&[0x16, 3, 1, 0, 4, 2, 0, 0, 0], false).await, Kind::Other);
     }
 }
