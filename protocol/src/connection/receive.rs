@@ -53,6 +53,8 @@ struct Incoming {
     early: bool,
     /// The path held it back.
     is_late: bool,
+    /// Numbers between the newest packet before and this one, if this is the newest.
+    skipped: Option<u64>,
 }
 
 impl Connection {
@@ -68,6 +70,7 @@ impl Connection {
             activity: Activity::More,
             early: true,
             is_late: false,
+            skipped: Some(0),
         };
         self.owed.echo = Some((stamp, now));
         self.take_frames(now, packet, Arrival::InOrder, frames);
@@ -118,6 +121,7 @@ impl Connection {
             activity: header.activity,
             early: header.keys == KeySpace::Early,
             is_late: self.transit.is_late(now, stamp, self.rtt.smoothed()),
+            skipped: number.checked_sub(largest.map_or(0, |largest| largest + 1)),
         };
         let silence = now.saturating_since(self.heard_at);
         self.heard(now);
@@ -247,6 +251,7 @@ impl Connection {
             size: packet.size,
             stamp: packet.stamp,
             activity,
+            skipped: packet.skipped,
             lost: lost.saturating_sub(self.lost_seen),
             min_rtt: self.path_rtt(),
         });

@@ -419,6 +419,7 @@ impl Connection {
             packet.out.truncate(before);
             return;
         }
+        self.controller.on_granted(now, &grant);
         self.owed.pending = false;
         self.owed.now = false;
         self.owed.soon = false;

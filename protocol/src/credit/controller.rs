@@ -7,6 +7,7 @@ use super::{
     FULL_PACKET,
     delay::DelayMeter,
     feedback_interval, initial_grant,
+    loop_time::LoopMeter,
     loss::{LossMeter, Verdict},
     rate::RateMeter,
 };
@@ -16,6 +17,13 @@ use crate::wire::{Activity, Stamp};
 const PACING_GAIN: f64 = 1.25;
 /// Least share of the believed capacity at which the sender is paced.
 const CAPACITY_MARGIN: f64 = 1.05;
+
+/// A packet that waited for less, in seconds, was not held back by an outage.
+const NOT_HELD: f64 = 0.5;
+/// A longer gap of numbers is no loss.
+const MOST_SKIPPED: u64 = 1000;
+/// Feedback that is late by more than this share of the loop keeps the window from growing faster: r says little of W then.
+const LATE: f64 = 0.1;
 
 /// Windows of fewer packets grow more slowly as the queue nears its target.
 const FEW_PACKETS: f64 = 32.0;
@@ -31,6 +39,8 @@ pub struct PacketSample {
     pub stamp: Stamp,
     /// Whether the sender has more; `None` of a packet that a newer one overtook, which says nothing about now.
     pub activity: Option<Activity>,
+    /// Packet numbers between the newest packet before and this one; `None` of a packet that a newer one overtook.
+    pub skipped: Option<u64>,
     /// Packets newly declared lost since the last sample.
     pub lost: u64,
     /// The smallest round-trip time.
@@ -90,6 +100,9 @@ pub struct Controller {
     rate: RateMeter,
     delay: DelayMeter,
     loss: LossMeter,
+    loop_time: LoopMeter,
+    /// u when W was last changed for it.
+    late: f64,
     rtt: f64,
     hold: Timestamp,
     cut: Cut,
@@ -121,6 +134,8 @@ impl Controller {
             rate: RateMeter::new(rate.map_or(pace, BitRate::bytes_per_second)),
             delay: DelayMeter::default(),
             loss: LossMeter::default(),
+            loop_time: LoopMeter::default(),
+            late: 0.0,
             rtt,
             hold: Timestamp::ZERO,
             cut: Cut::default(),
@@ -143,15 +158,31 @@ impl Controller {
         Duration::from_secs_f64((self.packet / self.rate.capacity.max(1.0)).min(2.0))
     }
 
-    /// E: the round trip of an empty link, with the feedback's interval and the packet's own time.
+    /// The round trip of an empty link, with the feedback's interval and the packet's own time.
     fn empty_loop(&self) -> f64 {
         self.rtt + self.feedback_interval().as_secs_f64() + self.packet_time().as_secs_f64()
+    }
+
+    /// For how long the largest rate is remembered: a sender that waits for late feedback shows the link's rate once a loop.
+    fn rate_memory(&self) -> f64 {
+        (4.0 * self.rtt).max(1.05) + 2.0 * self.loop_time.excess()
+    }
+
+    /// What a rate times u may hold too much, since the time that the rate is taken over may hold a packet too many: in a long
+    /// loop that would be a long queue.
+    fn doubtful(&self) -> f64 {
+        self.packet / self.rate.window(self.rtt) * self.loop_time.excess()
+    }
+
+    /// E: the control loop without the queue of the data's direction.
+    fn control_loop(&self) -> f64 {
+        self.empty_loop() + self.loop_time.excess()
     }
 
     /// Qh: the queue that is aimed at, in seconds (credit.md 5).
     fn target(&self, now: Timestamp, q: f64) -> f64 {
         let cv = self.rate.variability();
-        let s = self.packet * (self.empty_loop() + q) / self.window;
+        let s = self.packet * (self.control_loop() + q) / self.window;
         let n = self.window / self.packet;
         let base = (0.8 * self.rtt).min(0.06).max(0.25 * self.rtt) + (0.2 * cv).min(0.08);
         let target = (base * (100.0 / n).powf(0.17).clamp(0.6, 2.0)).min(0.6);
@@ -172,7 +203,8 @@ impl Controller {
     pub fn on_packet(&mut self, sample: &PacketSample) {
         let now = sample.now;
         self.rtt = sample.min_rtt.as_secs_f64().clamp(0.001, 10.0);
-        self.after_silence(now);
+        let loop_time = self.loop_time(sample);
+        self.after_silence(now, self.waited_for_feedback(sample));
         let newest = self
             .resumed_at
             .map_or(f64::INFINITY, |at| now.saturating_since(at).as_secs_f64() + 0.01);
@@ -185,7 +217,8 @@ impl Controller {
         };
         self.delay
             .on_packet(now, sample.stamp, size, byte_time, self.rtt, newest);
-        self.rate.on_arrival(now, size, self.rtt);
+        let memory = self.rate_memory();
+        self.rate.on_arrival(now, size, self.rtt, memory);
         // What an outage swallowed says nothing about the queue.
         let after_outage = self
             .resumed_at
@@ -195,11 +228,14 @@ impl Controller {
         if let Some(activity) = sample.activity {
             self.on_activity(now, activity);
         }
+        if let Some(time) = loop_time.filter(|_| self.resumed_at != Some(now)) {
+            self.measure_loop(now, time);
+        }
         let backlog = self
             .backlog_since
             .map_or(0.0, |since| now.saturating_since(since).as_secs_f64());
         if self.phase == Phase::Steady {
-            self.rate.learn(backlog, self.rtt);
+            self.rate.learn(backlog, memory);
         }
         let interval = (self.rtt / 8.0).max(0.01);
         let passed = now.saturating_since(self.stepped_at).as_secs_f64();
@@ -209,6 +245,48 @@ impl Controller {
             self.step(now, passed.min(longest));
         }
         self.arrived_at = Some(now);
+    }
+
+    /// How long the loop took, from a packet that only the newest feedback allowed.
+    #[expect(clippy::cast_precision_loss, reason = "packets are few and small")]
+    fn loop_time(&mut self, sample: &PacketSample) -> Option<f64> {
+        let skipped = sample.skipped?;
+        let bytes = sample.size as f64 + skipped.min(MOST_SKIPPED) as f64 * self.packet;
+        let told = self.loop_time.on_newest(sample.now, bytes, self.backlog_since);
+        // The packet that would have told it first was lost.
+        told.filter(|_| skipped == 0)
+    }
+
+    /// Whether the sender itself was silent, with more to send: nothing is missing, and this packet was not held back. Where much is
+    /// lost, the sender may have waited for a packet's loss to show instead.
+    #[expect(clippy::cast_precision_loss, reason = "packets are small")]
+    fn waited_for_feedback(&self, sample: &PacketSample) -> bool {
+        let held = self
+            .delay
+            .above_base(sample.now, sample.stamp, sample.size as f64);
+        sample.skipped == Some(0) && held < NOT_HELD && self.loss.is_quiet()
+    }
+
+    /// Takes a loop's time, after the queue of its packet was measured.
+    fn measure_loop(&mut self, now: Timestamp, loop_time: f64) {
+        let rest = loop_time - self.delay.waited;
+        if rest < 0.5 * self.rtt {
+            self.delay.forget_lasting();
+            self.forget_loop();
+            self.loop_time.restart();
+            return;
+        }
+        let interval = self.feedback_interval().as_secs_f64();
+        let is_full = self.delay.waited > self.target(now, self.delay.queue()) || !self.loss.is_quiet();
+        self.loop_time.take(now, rest.max(self.rtt), interval, is_full);
+    }
+
+    /// The grant went to the sender.
+    #[expect(clippy::cast_precision_loss, reason = "credits are far below 2^52")]
+    pub fn on_granted(&mut self, now: Timestamp, grant: &Grant) {
+        if self.phase == Phase::Steady {
+            self.loop_time.on_feedback(now, grant.credit as f64);
+        }
     }
 
     /// The sender's newest packet told whether more is to come; one that carries only feedback tells it too.
@@ -222,7 +300,7 @@ impl Controller {
     }
 
     /// STALL and IDLE (credit.md 8).
-    fn after_silence(&mut self, now: Timestamp) {
+    fn after_silence(&mut self, now: Timestamp, was_late: bool) {
         let Some(last) = self.arrived_at else { return };
         let silence = now.saturating_since(last).as_secs_f64();
         let q = self.delay.queue();
@@ -232,18 +310,20 @@ impl Controller {
                 let idle = share * self.rate.capacity * self.empty_loop() + 2.0 * self.packet;
                 self.window = self.window.min(idle.max(10.0 * self.packet));
                 self.delay.forget_recent();
+                self.forget_loop();
                 self.ramp = Ramp::default();
                 self.resumed_at = None;
             }
             return;
         }
         let f = self.feedback_interval().as_secs_f64();
-        if silence > (3.0 * (self.rtt + q) + f).max(1.0) {
+        if !was_late && silence > (3.0 * (self.rtt + q) + f).max(1.0) {
             let target = self.target(now, 0.0);
             self.window = self
                 .window
                 .min((self.rate.max() * (self.empty_loop() + target)).max(4.0 * self.packet));
             self.delay.forget_recent();
+            self.forget_loop();
             self.ramp = Ramp::default();
             self.resumed_at = Some(now);
             self.hold = now + Duration::from_secs_f64(self.rtt);
@@ -254,7 +334,7 @@ impl Controller {
     /// One step of the law, `dt` seconds after the last one.
     fn step(&mut self, now: Timestamp, dt: f64) {
         let q = self.delay.queue();
-        let e = self.empty_loop();
+        let e = self.control_loop();
         let t = e + q;
         let f = (dt / t).min(1.0);
         let qh = self.target(now, q);
@@ -267,6 +347,7 @@ impl Controller {
             self.double(now, f, q, qh, e, heavy);
             return;
         }
+        self.follow_loop();
         self.cut.least_since = self.cut.least_since.min(q);
         if q < 0.25 * qh {
             self.cut.nofall = 0;
@@ -285,8 +366,22 @@ impl Controller {
             .heavy_at
             .is_none_or(|at| now.saturating_since(at).as_secs_f64() > 3.0 * t);
         if self.cut.nofall == 0 && q < 1.8 * qh && quiet && self.backlog_since.is_some() {
-            self.window = self.window.max(self.rate.max() * e);
+            self.window = self.window.max(self.rate.max() * e - self.doubtful());
         }
+    }
+
+    /// W holds what goes out while feedback is late: it follows that time at once, or an upload's end would leave a queue.
+    fn follow_loop(&mut self) {
+        let late = self.loop_time.excess();
+        let rate = (self.rate.max() - self.packet / self.rate.window(self.rtt)).max(0.0);
+        let change = (late - std::mem::replace(&mut self.late, late)) * rate;
+        self.window = (self.window + change).max((2.0 * self.packet).min(self.window));
+    }
+
+    /// What W held for late feedback was taken from it in another way, or means nothing now.
+    fn forget_loop(&mut self) {
+        self.loop_time.forget();
+        self.late = 0.0;
     }
 
     fn double(&mut self, now: Timestamp, f: f64, q: f64, qh: f64, e: f64, heavy: bool) {
@@ -306,7 +401,8 @@ impl Controller {
     fn reduce(&mut self, now: Timestamp, q: f64, qh: f64, e: f64, cv: f64) {
         let k = (0.33 + cv).min(0.8);
         let aim = e + k * qh;
-        let to = 0.97 * (self.window * aim / (e + q)).min(self.rate.current * aim);
+        let by_rate = self.rate.current * aim - self.doubtful();
+        let to = 0.97 * (self.window * aim / (e + q)).min(by_rate);
         let least = if self.cut.nofall >= 2 {
             0.5 * self.cut.series_window
         } else {
@@ -351,7 +447,9 @@ impl Controller {
             step *= (2.0 * (qh - q) / qh).clamp(0.2, 1.0);
         }
         let s = self.packet * (e + q) / self.window;
-        if q < (0.3 * qh).min((2.0 * s).max(0.004).max(0.05 * self.rtt)) {
+        let late = self.loop_time.excess();
+        let is_late = late > LATE * e;
+        if !is_late && q < (0.3 * qh).min((2.0 * s).max(0.004).max(0.05 * self.rtt)) {
             let since = *self.ramp.low_since.get_or_insert(now);
             let extra = now.saturating_since(since).as_secs_f64() / self.rtt - 5.0;
             if extra > 0.0 && self.rate_follows(now, e + q) {
@@ -360,7 +458,7 @@ impl Controller {
         } else {
             self.ramp = Ramp::default();
         }
-        let bound = 2.0 * self.rate.max() * (e + qh) + 4.0 * self.packet;
+        let bound = self.rate.max() * (2.0 * (e + qh) - late) - self.doubtful() + 4.0 * self.packet;
         self.window = (self.window + step).min(bound.max(before));
     }
 
@@ -418,12 +516,13 @@ impl Controller {
         reason = "windows are positive and far below 2^63"
     )]
     pub fn grant(&self, now: Timestamp, room: u64) -> Grant {
-        let e = self.empty_loop();
+        let e = self.control_loop();
         let pace = match self.phase {
             Phase::Doubling => self.window / e,
             Phase::Steady => {
                 let qh = self.target(now, self.delay.queue());
-                let by_window = PACING_GAIN * self.window / (e + qh / 2.0);
+                let late = self.loop_time.excess();
+                let by_window = self.window / ((e - late + qh / 2.0) / PACING_GAIN + late);
                 by_window.max((self.window / e).min(CAPACITY_MARGIN * self.rate.capacity))
             }
         };
@@ -440,6 +539,8 @@ impl Controller {
         self.delay = DelayMeter::default();
         self.rate = RateMeter::new(self.rate.capacity);
         self.loss = LossMeter::default();
+        self.forget_loop();
+        self.loop_time = LoopMeter::default();
         self.cut = Cut::default();
         self.ramp = Ramp::default();
         self.queue_cap = None;

@@ -8,6 +8,8 @@ use crate::wire::Stamp;
 
 /// Candidates for the smallest delay that are kept: those of a long window with many packets are thinned to this many.
 const MAX_CANDIDATES: usize = 64;
+/// For how many seconds the lasting base lasts.
+const LASTING: f64 = 600.0;
 /// A belief that changes by less than this factor moves q by less than half a packet's time, a fifth of the least Qh.
 const SAME_BELIEF: f64 = 1.5;
 
@@ -19,6 +21,10 @@ pub(super) struct DelayMeter {
     stated: f64,
     base: SmallestDelay,
     recent: SmallestDelay,
+    /// The base of a longer time, as the clocks tell it: a queue that stands for longer than the base lasts is still one.
+    lasting: SmallestDelay,
+    /// The last packet's delay above that.
+    pub(super) waited: f64,
     last: f64,
     /// RFC 3550's interarrival jitter, in seconds.
     pub(super) jitter: f64,
@@ -50,6 +56,12 @@ impl DelayMeter {
         self.jitter += ((delay.net - self.last).abs().min(1.0) - self.jitter) / 16.0;
         self.last = delay.net;
         self.base.push(delay, (60.0 * rtt).max(30.0));
+        let told = Delay {
+            net: seconds,
+            ..delay
+        };
+        self.lasting.push(told, LASTING);
+        self.waited = seconds - self.lasting.get().unwrap_or(seconds);
         if self.last_above_base() <= newest {
             self.recent.push(delay, (rtt / 4.0).max(0.01));
         }
@@ -87,6 +99,11 @@ impl DelayMeter {
     /// The delay of the last packet above the base.
     fn last_above_base(&self) -> f64 {
         (self.last - self.base.get().unwrap_or(self.last)).max(0.0)
+    }
+
+    /// A packet came back before it can have waited for so long: a clock has jumped.
+    pub(super) fn forget_lasting(&mut self) {
+        self.lasting.clear();
     }
 
     /// Forgets recent delays, which a stall has falsified; the base stays.

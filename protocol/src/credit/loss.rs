@@ -20,6 +20,9 @@ pub(super) enum Verdict {
     },
 }
 
+/// A smaller baseline is that of a link that nobody crowds.
+const QUIET: f64 = 0.05;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct LossMeter {
     packets: f64,
@@ -86,6 +89,11 @@ impl LossMeter {
         self.known_until = now + Duration::from_secs_f64(1.1 * round.min(60.0));
         let shallow = queue > 0.7 * self.largest_queue && lost > (2.0 * baseline + 0.02) * packets;
         Verdict::Heavy { shallow }
+    }
+
+    /// Whether the baseline is known to be small. With more loss, late feedback is not told from a sender's wait for lost packets.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.base_packets > BASELINE_PACKETS && self.base_lost < QUIET * self.base_packets
     }
 
     pub(super) const fn largest_queue(&self) -> f64 {

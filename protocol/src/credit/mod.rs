@@ -1,6 +1,7 @@
 //! Credit: the receiver of data measures and grants, the sender paces (transport.md 6, credit.md).
 mod controller;
 mod delay;
+mod loop_time;
 mod loss;
 mod pacer;
 mod rate;

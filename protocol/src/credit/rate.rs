@@ -40,9 +40,14 @@ impl RateMeter {
         }
     }
 
-    pub(super) fn on_arrival(&mut self, now: Timestamp, size: f64, rtt: f64) {
+    /// The time over which r is taken.
+    pub(super) fn window(&self, rtt: f64) -> f64 {
         let packet_time = FULL_PACKET / self.max().max(1.0);
-        let window = rtt.max(0.07).max(4.0 * packet_time).min(10.0);
+        rtt.max(0.07).max(4.0 * packet_time).min(10.0)
+    }
+
+    pub(super) fn on_arrival(&mut self, now: Timestamp, size: f64, rtt: f64, memory: f64) {
+        let window = self.window(rtt);
         self.arrivals.push_back((now, size));
         self.in_window += size;
         while self.arrivals.len() > MAX_ARRIVALS
@@ -67,7 +72,7 @@ impl RateMeter {
         } else {
             self.in_window / window
         };
-        self.max.push(now, self.current, (4.0 * rtt).max(1.05));
+        self.max.push(now, self.current, memory);
     }
 
     /// The largest rate of the last max(1.05 s, 4 R), or the last one there was; before any, the assumed one.
@@ -76,9 +81,9 @@ impl RateMeter {
     }
 
     /// Learns the link's rate from a sender that has more to send for longer than the window.
-    pub(super) fn learn(&mut self, backlogged_for: f64, rtt: f64) {
+    pub(super) fn learn(&mut self, backlogged_for: f64, memory: f64) {
         let max = self.max.get().unwrap_or(0.0);
-        if max > self.capacity || backlogged_for > (4.0 * rtt).max(1.05) {
+        if max > self.capacity || backlogged_for > memory {
             self.capacity = max;
         }
     }

@@ -53,6 +53,7 @@ fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
                 size: 1280,
                 stamp: Stamp::of(stamp),
                 activity: Some(Activity::More),
+                skipped: Some(0),
                 lost: 0,
                 min_rtt: Duration::from_millis(rtt),
             });
@@ -60,7 +61,9 @@ fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
         }
         if due.is_some_and(|at| at <= now) {
             due = None;
-            feedback.push_back((now + one_way, arrived, law.grant(now, u64::MAX)));
+            let grant = law.grant(now, u64::MAX);
+            law.on_granted(now, &grant);
+            feedback.push_back((now + one_way, arrived, grant));
         }
         while feedback.front().is_some_and(|(at, ..)| *at <= now) {
             let (_, upto, grant) = feedback.pop_front().expect("front");
