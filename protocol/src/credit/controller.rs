@@ -13,6 +13,8 @@ use super::{
 };
 use crate::wire::{Activity, Stamp};
 
+/// A queue in seconds that is worth no cut: on links of a millisecond, programs on busy machines are late by as much.
+const LEAST_TARGET: f64 = 0.01;
 /// The pacing rate above W/(E + Qh/2): the window, not the pacer, limits a bulk transfer.
 const PACING_GAIN: f64 = 1.25;
 /// Least share of the believed capacity at which the sender is paced.
@@ -184,7 +186,7 @@ impl Controller {
         let cv = self.rate.variability();
         let s = self.packet * (self.control_loop() + q) / self.window;
         let n = self.window / self.packet;
-        let base = (0.8 * self.rtt).min(0.06).max(0.25 * self.rtt) + (0.2 * cv).min(0.08);
+        let base = (0.8 * self.rtt).clamp(LEAST_TARGET, 0.06).max(0.25 * self.rtt) + (0.2 * cv).min(0.08);
         let target = (base * (100.0 / n).powf(0.17).clamp(0.6, 2.0)).min(0.6);
         let target = target
             .max(((5.0 - 6.0 * cv) * s).min(0.7).max(2.5 * s))

@@ -5,8 +5,9 @@ use longhaul_types::Timestamp;
 
 /// More is an outage's doing, not an upload's.
 const LONGEST: f64 = 20.0;
-/// The smallest sample of this time and of this share of the loop counts: a lost feedback makes one too large.
-const RECENT: f64 = 0.6;
+/// The smallest sample of this time and of this share of the loop counts: a lost feedback makes one too large, and so do times in
+/// which a radio link does not send, of a second or two.
+const RECENT: f64 = 3.0;
 const RECENT_SHARE: f64 = 0.3;
 /// So much more than the smallest loop is no upload's doing.
 const TOLERANCE: f64 = 1.0 / 3.0;
