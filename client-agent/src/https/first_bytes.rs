@@ -10,7 +10,7 @@ use tokio::{
 
 /// How long a client may be silent. One that waits for the server to speak is not one of TLS, though one on a busy machine may
 /// be.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(5);
 /// Longer hellos do not exist: with a post-quantum key share and a ticket they take about 2 KiB.
 const MAX_HELLO: usize = 64 * 1024;
 
