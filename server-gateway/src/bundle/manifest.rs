@@ -18,7 +18,7 @@ const SLOW: BitRate = BitRate::kbps(1000);
 /// The coder of a first manifest: Brotli's own dictionary knows how URLs and fields look.
 const SLOW_FIRST: (Coder, BodyCoding) = (Coder::Brotli { quality: 9 }, BodyCoding::Brotli);
 const FAST_FIRST: (Coder, BodyCoding) = (Coder::Brotli { quality: 5 }, BodyCoding::Brotli);
-/// The coder of one with a base, which only Zstandard uses (docs/protocol/body.md).
+/// The coder of one with a base: the page's last manifest.
 const SLOW_NEXT: (Coder, BodyCoding) = (Coder::Zstd { level: 19 }, BodyCoding::Zstd);
 const FAST_NEXT: (Coder, BodyCoding) = (Coder::Zstd { level: 9 }, BodyCoding::Zstd);
 /// How long the first of several records waits for the others: each window costs a dozen bytes. Below the time of a

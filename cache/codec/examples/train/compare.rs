@@ -2,7 +2,7 @@
 use std::io::{self, Read as _, Write as _};
 
 use flate2::{Compression, write::GzEncoder};
-use mbrotli::{Compressor, EncoderConfig};
+use mbrotli::{Compressor, EncoderConfig, Window};
 use zstd::{stream::raw::CParameter, zstd_safe};
 
 /// A coder of the tables.
@@ -69,8 +69,11 @@ fn zstd_size(text: &[u8], base: &[u8], level: i32) -> io::Result<usize> {
 
 fn brotli_size(text: &[u8], quality: u8) -> io::Result<usize> {
     let quality = quality.try_into().map_err(io::Error::other)?;
-    let mut coder =
-        Compressor::new(EncoderConfig::default().with_quality(quality)).map_err(io::Error::other)?;
+    let window = Window::standard(u8::try_from(WINDOW_LOG).map_err(io::Error::other)?);
+    let config = EncoderConfig::default()
+        .with_quality(quality)
+        .with_window(window.map_err(io::Error::other)?);
+    let mut coder = Compressor::new(config).map_err(io::Error::other)?;
     let coded = coder.compress(text).map_err(io::Error::other)?;
     let mut decoded = Vec::new();
     brotli_decompressor::Decompressor::new(coded.as_slice(), 4096).read_to_end(&mut decoded)?;

@@ -19,7 +19,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
     /// The most decoded bytes. Default 16 GiB: bodies are streamed on, so this guards disks and counters, while
-    /// memory is bounded by the window sizes (below 70 KiB and the coder's 1 MiB; with a base 600 KiB and 4 MiB; 8 MiB
+    /// memory is bounded by the window sizes (below 70 KiB and the coder's 1 MiB; with a base 600 KiB and 4 MiB, or 16 MiB
+    /// where hostile Brotli is made of codes; 8 MiB
     /// for context mixing, and 64 MiB for all such bodies).
     pub max_body: ByteCount,
 }
