@@ -87,7 +87,7 @@ pub async fn measure(
         }
     };
     let lateness = world.hop().take_lateness().percentile(99);
-    if lateness > LATENESS_FLOOR.max(link.rtt() / 20) {
+    if measured_the_machine(lateness, link) {
         errors.push(format!(
             "the emulator was late by {lateness:?} (p99): this machine is overloaded, run fewer experiments side by side"
         ));
@@ -108,6 +108,13 @@ pub async fn measure(
         lateness_p99_s: lateness.as_secs_f64(),
         errors,
     })
+}
+
+/// Whether the emulator gave packets to the kernel so much later (`lateness`, 99th percentile) than the model of `link` says
+/// that an experiment measured the machine, not the link: later than 5 ms and than a twentieth of the round trip. Its
+/// [`Measured::errors`] say so.
+pub fn measured_the_machine(lateness: Duration, link: &LinkDefinition) -> bool {
+    lateness > LATENESS_FLOOR.max(link.rtt() / 20)
 }
 
 async fn run(

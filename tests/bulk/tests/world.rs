@@ -3,9 +3,11 @@ use std::time::Duration;
 
 use longhaul_bulk::{
     Experiment, LostPacket, Measured, Outcome, SessionBefore, System, bars, experiments_for, measure,
+    measured_the_machine,
 };
 use longhaul_netem::LinkDefinition;
 use longhaul_world::{World, WorldConfig, WorldError};
+use tokio::sync::Mutex;
 
 fn link(name: &str) -> LinkDefinition {
     let Some(link) = LinkDefinition::built_in().find(|link| link.name == name) else {
@@ -37,16 +39,34 @@ fn world(link: &LinkDefinition, experiment: Experiment) -> Option<World> {
     }
 }
 
+/// Experiments run in real time and take a core each: side by side they would measure one another.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// How often an experiment is done in all if the machine is too busy for it.
+const TRIES: usize = 3;
+
+/// The experiment done, again if the machine was too busy for the emulator to keep its times.
 async fn measured(link: &LinkDefinition, system: System, experiment: Experiment) -> Option<Measured> {
-    let world = world(link, experiment)?;
-    match measure(&world, link, link.name.parse().ok(), system, experiment).await {
-        Ok(measured) => Some(measured),
-        Err(error @ longhaul_bulk::BulkError::Serve(_)) => {
-            skip(&error);
-            None
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let mut last = None;
+    for _ in 0..TRIES {
+        let world = world(link, experiment)?;
+        match measure(&world, link, link.name.parse().ok(), system, experiment).await {
+            Ok(measured) if overloaded(link, &measured) => last = Some(measured),
+            Ok(measured) => return Some(measured),
+            Err(error @ longhaul_bulk::BulkError::Serve(_)) => {
+                skip(&error);
+                return None;
+            }
+            Err(error) => panic!("{system}: {error}"),
         }
-        Err(error) => panic!("{system}: {error}"),
     }
+    last
+}
+
+/// Whether what is `measured` is the machine's, not the link's: then its figures say nothing.
+fn overloaded(link: &LinkDefinition, measured: &Measured) -> bool {
+    measured_the_machine(Duration::from_secs_f64(measured.lateness_p99_s), link)
 }
 
 #[tokio::test]
@@ -60,22 +80,26 @@ async fn bulk_fills_the_link() {
         let Some(measured) = measured(&link, system, experiment).await else {
             return;
         };
-        assert_eq!(measured.errors, Vec::<String>::new(), "{system}");
         let Some(Outcome::Bulk(bulk)) = &measured.outcome else {
-            panic!("{system}: no figures")
+            panic!("{system}: no figures: {:?}", measured.errors)
         };
+        let curves: Vec<_> = measured.series.iter().map(|curve| curve.what.as_str()).collect();
+        assert_eq!(curves, ["goodput, bit/s", "queueing delay, s"]);
+        let line = serde_json::to_string(&measured).unwrap();
+        let read: Measured = serde_json::from_str(&line).unwrap();
+        assert!(bars(&link, &read).len() >= 7, "{system}");
+        if overloaded(&link, &measured) {
+            skip(&format!("{system}'s figures: {:?}", measured.errors));
+            continue;
+        }
+        assert_eq!(measured.errors, Vec::<String>::new(), "{system}");
+        assert!(measured.series.iter().all(|curve| curve.points.len() > 20));
         assert!(bulk.utilisation > 0.9 && bulk.utilisation < 1.02, "{bulk:?}");
         assert!(bulk.goodput > 0.8 && bulk.goodput < bulk.utilisation, "{bulk:?}");
         assert!(bulk.queue_p50_s <= bulk.queue_p95_s, "{bulk:?}");
         assert!(bulk.feedback > 0.0 && bulk.feedback < 0.5, "{bulk:?}");
         // The queue of the profile takes 2.5 s to send.
         assert!(bulk.queue_p95_s < 2.6, "{bulk:?}");
-        let curves: Vec<_> = measured.series.iter().map(|curve| curve.what.as_str()).collect();
-        assert_eq!(curves, ["goodput, bit/s", "queueing delay, s"]);
-        assert!(measured.series.iter().all(|curve| curve.points.len() > 20));
-        let line = serde_json::to_string(&measured).unwrap();
-        let read: Measured = serde_json::from_str(&line).unwrap();
-        assert!(bars(&link, &read).len() >= 7, "{system}");
     }
 }
 
@@ -117,6 +141,9 @@ async fn outage_is_seen_and_outlasted() {
         panic!("no figures: {:?}", measured.errors)
     };
     assert_eq!(outage.connections_lost, 0, "{:?}", measured.errors);
+    if overloaded(&link, &measured) {
+        return skip(&format!("the times after the outage: {:?}", measured.errors));
+    }
     assert!(outage.first_byte_s.is_some_and(|late| late < 5.0), "{outage:?}");
     assert!(outage.regained.is_some_and(|share| share > 0.5), "{outage:?}");
 }
@@ -135,6 +162,9 @@ async fn a_lost_tail_is_sent_again() {
         panic!("no figures: {:?}", measured.errors)
     };
     assert_eq!(lost.messages, 4, "{lost:?}");
+    if overloaded(&link, &measured) {
+        return skip(&format!("the time of a repair: {:?}", measured.errors));
+    }
     // A repair takes half a round trip at least; without any, the message would not have ended.
     assert!(lost.extra_p50_s > link.rtt().as_secs_f64() / 2.0, "{lost:?}");
     assert!(lost.extra_p50_s < 1.0, "{lost:?}");
@@ -150,7 +180,8 @@ async fn a_new_address_is_followed() {
         panic!("no figures: {:?}", measured.errors)
     };
     assert_eq!(changed.connections_lost, 0, "{changed:?}");
-    assert!(changed.pause_s.is_some_and(|pause| pause < 5.0), "{changed:?}");
+    let in_time = |pause| pause < 5.0 || overloaded(&link, &measured);
+    assert!(changed.pause_s.is_some_and(in_time), "{changed:?}");
 }
 
 #[tokio::test]
@@ -175,6 +206,7 @@ async fn a_part_of_a_trace_is_measured_where_it_is() {
     let Some(Outcome::Bulk(bulk)) = &measured.outcome else {
         panic!("no figures: {:?}", measured.errors)
     };
-    assert!(bulk.utilisation > 0.9 && bulk.utilisation < 1.01, "{bulk:?}");
+    let full = bulk.utilisation > 0.9 && bulk.utilisation < 1.01;
+    assert!(full || overloaded(&link, &measured), "{bulk:?}");
     assert_eq!(bulk.lost, 0.0, "the queue has no end: {bulk:?}");
 }
