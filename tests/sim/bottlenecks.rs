@@ -122,11 +122,11 @@ fn policers() {
     let mut table = Table::new("policer at half the rate", &COLUMNS);
     let mut bars = Bars::default();
     let cases = [
-        ("umts-384", 8, 0.90, 0.90),
-        ("umts-384", 32, 0.90, 0.90),
-        ("lte", 32, 0.90, 0.92),
-        ("geo-sat", 32, 0.45, 0.65),
-        ("geo-sat", 320, 0.70, 0.55),
+        ("umts-384", 8, 0.90, 0.20),
+        ("umts-384", 32, 0.90, 0.20),
+        ("lte", 32, 0.95, 0.12),
+        ("geo-sat", 32, 0.85, 0.20),
+        ("geo-sat", 320, 0.90, 0.15),
     ];
     for (name, burst, limit, loss_limit) in cases {
         let profile = links::named(name);

@@ -136,6 +136,10 @@ pub struct Connection {
     replay: ReplayWindow,
     gaps: GapList,
     lost_seen: u64,
+    /// Packets received when the controller last heard of one.
+    received_seen: u64,
+    /// Packets before the first one that could be opened: the keys were not there yet, which says nothing about the link.
+    unopened: u64,
     book: SentBook,
     rtt: RttEstimator,
     controller: Controller,
@@ -194,6 +198,8 @@ impl Connection {
             replay: ReplayWindow::default(),
             gaps: GapList::default(),
             lost_seen: 0,
+            received_seen: 0,
+            unopened: 0,
             book: SentBook::default(),
             rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),
             controller: Controller::new(profile.as_ref(), incoming, outgoing),

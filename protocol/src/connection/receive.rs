@@ -123,6 +123,9 @@ impl Connection {
             is_late: self.transit.is_late(now, stamp, self.rtt.smoothed()),
             skipped: number.checked_sub(largest.map_or(0, |largest| largest + 1)),
         };
+        if largest.is_none() {
+            self.unopened = number;
+        }
         let silence = now.saturating_since(self.heard_at);
         self.heard(now);
         let overfull = self.streams.recv_buffered() > 2 * self.config.receive_buffer.bytes();
@@ -245,17 +248,30 @@ impl Connection {
         if packet.activity == Activity::Idle {
             self.answer(packet);
         }
-        let lost = self.gaps.lost();
+        let lost = self.newly_lost();
+        let received = self.gaps.received();
         self.controller.on_packet(&PacketSample {
             now,
             size: packet.size,
             stamp: packet.stamp,
             activity,
             skipped: packet.skipped,
-            lost: lost.saturating_sub(self.lost_seen),
+            received: received.saturating_sub(self.received_seen),
+            lost,
             min_rtt: self.path_rtt(),
         });
+        self.received_seen = received;
+    }
+
+    /// Packets declared lost since the last call, without those before the first that could be opened.
+    fn newly_lost(&mut self) -> u64 {
+        let lost = self.gaps.lost();
+        let new = lost.saturating_sub(self.lost_seen);
         self.lost_seen = lost;
+        if new == 0 {
+            return 0;
+        }
+        new.saturating_sub(std::mem::take(&mut self.unopened))
     }
 
     /// Feedback is due at once; when a link hands over what it held, one answer for many is enough.

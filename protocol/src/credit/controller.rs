@@ -1,14 +1,13 @@
 //! Law S: the receiver's window W and what it grants (credit.md 3 to 8; names of variables are those of the law).
+mod losses;
+
 use std::time::Duration;
 
 use longhaul_types::{BitRate, LinkProfile, Timestamp};
 
+use self::losses::{LossCap, relaxed_queue};
 use super::{
-    FULL_PACKET,
-    delay::DelayMeter,
-    feedback_interval, initial_grant,
-    loop_time::LoopMeter,
-    loss::{LossMeter, Verdict},
+    FULL_PACKET, delay::DelayMeter, feedback_interval, initial_grant, loop_time::LoopMeter, loss::LossMeter,
     rate::RateMeter,
 };
 use crate::wire::{Activity, Stamp};
@@ -43,6 +42,8 @@ pub struct PacketSample {
     pub activity: Option<Activity>,
     /// Packet numbers between the newest packet before and this one; `None` of a packet that a newer one overtook.
     pub skipped: Option<u64>,
+    /// Packets of all kinds that came since the last sample.
+    pub received: u64,
     /// Packets newly declared lost since the last sample.
     pub lost: u64,
     /// The smallest round-trip time.
@@ -111,6 +112,8 @@ pub struct Controller {
     ramp: Ramp,
     /// Bound on the target queue that a shallow buffer taught.
     queue_cap: Option<(f64, Timestamp)>,
+    /// Bound on W that losses taught.
+    loss_cap: Option<LossCap>,
     stepped_at: Timestamp,
     arrived_at: Option<Timestamp>,
     backlog_since: Option<Timestamp>,
@@ -143,6 +146,7 @@ impl Controller {
             cut: Cut::default(),
             ramp: Ramp::default(),
             queue_cap: None,
+            loss_cap: None,
             stepped_at: Timestamp::ZERO,
             arrived_at: None,
             backlog_since: None,
@@ -193,8 +197,7 @@ impl Controller {
             .min((8.0 * s).max(0.6));
         match self.queue_cap {
             Some((cap, since)) => {
-                let relaxed = now.saturating_since(since).as_secs_f64() - 10.0;
-                let cap = cap * 1.3_f64.powf((relaxed / 2.0).max(0.0));
+                let cap = cap * relaxed_queue(now, since);
                 target.min(cap.max(2.5 * s))
             }
             None => target,
@@ -211,7 +214,7 @@ impl Controller {
             .resumed_at
             .map_or(f64::INFINITY, |at| now.saturating_since(at).as_secs_f64() + 0.01);
         #[expect(clippy::cast_precision_loss, reason = "packets are small")]
-        let (size, lost) = (sample.size as f64, sample.lost as f64);
+        let (size, received, lost) = (sample.size as f64, sample.received as f64, sample.lost as f64);
         self.packet = self.packet.max(size);
         let byte_time = match self.phase {
             Phase::Doubling => 0.0,
@@ -226,7 +229,7 @@ impl Controller {
             .resumed_at
             .is_some_and(|at| now.saturating_since(at).as_secs_f64() < 2.0 * self.rtt + 0.2);
         let lost = if after_outage { 0.0 } else { lost };
-        self.loss.on_packets(now, 1.0, lost, self.delay.queue());
+        self.loss.on_packets(now, received, lost, self.delay.queue());
         if let Some(activity) = sample.activity {
             self.on_activity(now, activity);
         }
@@ -360,7 +363,7 @@ impl Controller {
             && self.cut.queue > 0.0;
         if q > qh && (now > self.hold || again) {
             self.reduce(now, q, qh, e, cv);
-        } else if q <= qh && now > self.hold && self.backlog_since.is_some() {
+        } else if q <= qh && now > self.hold && self.backlog_since.is_some() && !self.loss.on_trial() {
             self.grow(now, f, q, qh, e, cv);
         }
         let quiet = self
@@ -368,7 +371,8 @@ impl Controller {
             .heavy_at
             .is_none_or(|at| now.saturating_since(at).as_secs_f64() > 3.0 * t);
         if self.cut.nofall == 0 && q < 1.8 * qh && quiet && self.backlog_since.is_some() {
-            self.window = self.window.max(self.rate.max() * e - self.doubtful());
+            let floor = self.rate.max() * e - self.doubtful();
+            self.window = self.window.max(floor.min(self.most(now)));
         }
     }
 
@@ -461,7 +465,7 @@ impl Controller {
             self.ramp = Ramp::default();
         }
         let bound = self.rate.max() * (2.0 * (e + qh) - late) - self.doubtful() + 4.0 * self.packet;
-        self.window = (self.window + step).min(bound.max(before));
+        self.window = (self.window + step).min(bound.min(self.most(now)).max(before));
     }
 
     /// Whether the rate rose by at least 0.3 of what W rose in the last round.
@@ -485,30 +489,6 @@ impl Controller {
             };
         }
         followed
-    }
-
-    /// LOSS; whether the last round's was heavy.
-    fn on_loss(&mut self, now: Timestamp, q: f64, qh: f64, t: f64, e: f64) -> bool {
-        if let Some((_, since)) = self.queue_cap
-            && now.saturating_since(since).as_secs_f64() > 60.0
-        {
-            self.queue_cap = None;
-        }
-        match self.loss.judge(now, t, q, qh) {
-            Verdict::Ordinary => false,
-            Verdict::Heavy { shallow } => {
-                // At most by half: r may be that of a sender who waits.
-                let to = (0.85 * self.rate.current * e)
-                    .max(0.5 * self.window)
-                    .max(2.0 * self.packet);
-                self.window = self.window.min(to);
-                self.hold = self.hold.max(now + Duration::from_secs_f64(t));
-                if shallow {
-                    self.queue_cap = Some((0.6 * self.loss.largest_queue(), now));
-                }
-                true
-            }
-        }
     }
 
     /// The grant; `room` is what the receive buffer can still take.
@@ -546,6 +526,7 @@ impl Controller {
         self.cut = Cut::default();
         self.ramp = Ramp::default();
         self.queue_cap = None;
+        self.loss_cap = None;
         self.backlog_since = None;
     }
 

@@ -54,6 +54,7 @@ fn bulk(rate: u64, rtt: u64, profile: Option<&str>, seconds: u64) -> Outcome {
                 stamp: Stamp::of(stamp),
                 activity: Some(Activity::More),
                 skipped: Some(0),
+                received: 1,
                 lost: 0,
                 min_rtt: Duration::from_millis(rtt),
             });
