@@ -157,8 +157,7 @@ fn told_a_tenth_of_the_rate() {
             format!("{:.2}", bar.as_secs_f64()),
             ms(queue),
         ]);
-        let slack = if name == "geo-sat" { 2.6 } else { 1.4 };
-        bars.within(&format!("{name}, x0.1: 90 % of the rate"), reached, bar, slack);
+        bars.within(&format!("{name}, x0.1: 90 % of the rate"), reached, bar, 1.4);
     }
     table.print();
     bars.settle("profile x0.1");

@@ -72,8 +72,18 @@ enum Phase {
 struct Ramp {
     /// Since when the queue is nearly empty.
     low_since: Option<Timestamp>,
-    /// W, r and the time of the last check whether r followed W.
-    check: Option<(Timestamp, f64, f64)>,
+    /// The time, W and r when it last began to grow, and whether it waits for r to follow.
+    check: Option<Check>,
+}
+
+/// A round in which W grows fast, and what comes of it: r follows W a loop later.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    at: Timestamp,
+    window: f64,
+    rate: f64,
+    /// Since when r should have followed, and what W rose by.
+    waits: Option<(Timestamp, f64)>,
 }
 
 /// The last cut.
@@ -468,27 +478,37 @@ impl Controller {
         self.window = (self.window + step).min(bound.min(self.most(now)).max(before));
     }
 
-    /// Whether the rate rose by at least 0.3 of what W rose in the last round.
+    /// Whether W may grow fast: for a round, and again as soon as the rate has risen by 0.3 of what W rose in it.
     fn rate_follows(&mut self, now: Timestamp, round: f64) -> bool {
-        let r = self.rate.current;
-        let Some((at, window, rate)) = self.ramp.check else {
-            self.ramp.check = Some((now, self.window, r));
-            return true;
+        let begin = Check {
+            at: now,
+            window: self.window,
+            rate: self.rate.current,
+            waits: None,
         };
-        if now.saturating_since(at).as_secs_f64() < round {
+        let check = *self.ramp.check.get_or_insert(begin);
+        let Some((since, grown)) = check.waits else {
+            if now.saturating_since(check.at).as_secs_f64() < round {
+                return true;
+            }
+            let grown = (self.window - check.window) / check.window;
+            self.ramp.check = Some(Check {
+                waits: Some((now, grown)),
+                ..check
+            });
+            return false;
+        };
+        if self.rate.current >= (1.0 + 0.3 * grown) * check.rate {
+            self.ramp.check = Some(begin);
             return true;
         }
-        let grown = (self.window - window) / window;
-        let followed = (r - rate) >= 0.3 * grown * rate;
-        if followed {
-            self.ramp.check = Some((now, self.window, r));
-        } else {
+        if now.saturating_since(since).as_secs_f64() > round {
             self.ramp = Ramp {
                 low_since: Some(now),
                 check: None,
             };
         }
-        followed
+        false
     }
 
     /// The grant; `room` is what the receive buffer can still take.
