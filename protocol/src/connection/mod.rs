@@ -34,7 +34,7 @@ use crate::{
     credit::{Controller, Pacer, initial_grant},
     crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow, SessionKeys},
     endpoint::{CloseReason, Event},
-    recovery::{GapList, Report, RttEstimator, SentBook, SentContent},
+    recovery::{Breaker, GapList, Report, RttEstimator, SentBook, SentContent},
     streams::{Role, Streams},
     wire::{Activity, EarlyOutcome, Parameters, ReceiverIndex, Stamp},
 };
@@ -141,6 +141,7 @@ pub struct Connection {
     /// Packets before the first one that could be opened: the keys were not there yet, which says nothing about the link.
     unopened: u64,
     book: SentBook,
+    breaker: Breaker,
     rtt: RttEstimator,
     controller: Controller,
     granted: Granted,
@@ -201,6 +202,7 @@ impl Connection {
             received_seen: 0,
             unopened: 0,
             book: SentBook::default(),
+            breaker: Breaker::default(),
             rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),
             controller: Controller::new(profile.as_ref(), incoming, outgoing),
             granted: Granted {

@@ -17,6 +17,9 @@ use crate::{
     },
 };
 
+/// What many losses leave of a larger credit: two packets.
+const LEAST_CREDIT: u64 = 2 * 1280;
+
 /// Error codes of CLOSE (transport.md 7.4).
 const ERROR_MALFORMED: u64 = 2;
 const ERROR_LIMIT: u64 = 3;
@@ -375,15 +378,9 @@ impl Connection {
             self.rtt.on_sample(now, sample, queue);
         }
         let mut progress = report.progress;
+        self.judge_losses(now, report.acked_packets, report.lost_packets);
         self.apply_report(now, report);
-        self.granted.credit = feedback.credit;
-        self.granted.rate = feedback
-            .rate
-            .rate()
-            .min(self.config.max_rate)
-            .bytes_per_second()
-            .max(1.0);
-        self.pacer.set_rate(now, self.granted.rate);
+        self.take_grant(now, feedback);
         if progress {
             self.measure_delivery(now, hold);
         }
@@ -399,6 +396,7 @@ impl Connection {
                 .book
                 .lose_tail(hold, margin, sent_largest, rate, self.tail_limit(now));
             progress |= tail.progress;
+            self.judge_losses(now, 0, tail.lost_packets);
             self.apply_report(now, tail);
         }
         if progress {
@@ -406,6 +404,28 @@ impl Connection {
         }
         if self.has_credit() {
             self.granted.persist = Duration::ZERO;
+        }
+    }
+
+    /// What the peer granted, or less of it after many losses (transport.md 5.1).
+    fn take_grant(&mut self, now: Timestamp, feedback: &Feedback) {
+        let halvings = self.breaker.halvings();
+        let rate = feedback.rate.rate().min(self.config.max_rate);
+        self.granted.rate = (rate.bytes_per_second() / f64::from(1 << halvings)).max(1.0);
+        let least = feedback.credit.min(LEAST_CREDIT);
+        self.granted.credit = (feedback.credit >> halvings).max(least);
+        self.pacer.set_rate(now, self.granted.rate);
+    }
+
+    /// What a stall swallowed says nothing about the path.
+    fn judge_losses(&mut self, now: Timestamp, acked: u64, lost: u64) {
+        let srtt = self.rtt.smoothed();
+        let stalled = self.stats.stalls > 0
+            && now.saturating_since(self.resumed_at) < srtt * 2 + Duration::from_millis(200);
+        if stalled {
+            self.breaker.restart(now);
+        } else {
+            self.breaker.on_report(now, acked, lost, srtt);
         }
     }
 

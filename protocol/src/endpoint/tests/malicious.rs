@@ -1,13 +1,13 @@
 //! A device that was admitted and then sends nonsense under the right keys: it harms nobody but itself.
-use longhaul_types::ByteCount;
+use longhaul_types::{BitRate, ByteCount};
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     crypto::{Initiator, Mac1Key, SessionKeys},
     wire::{
-        Acceptance, Activity, Data, Extent, Feedback, Frame, GapRange, Gaps, Init, InitPayload, KeyPhase,
-        Parameters, RateFloat, ReceiverIndex, Resp, RespPayload, Stamp, varint,
+        Acceptance, Activity, Data, Extent, Feedback, Frame, GapKind, GapRange, Gaps, Init, InitPayload,
+        KeyPhase, Parameters, RateFloat, ReceiverIndex, Resp, RespPayload, Stamp, varint,
     },
 };
 
@@ -15,6 +15,30 @@ const MALICIOUS: SecretKey = SecretKey::from_bytes([0x33; 32]);
 
 fn source() -> SocketAddr {
     "192.0.2.66:6666".parse().unwrap()
+}
+
+/// A packet of the device, sealed as it must be.
+fn seal(
+    keys: &SessionKeys,
+    acceptance: &Acceptance,
+    number: u64,
+    activity: Activity,
+    frames: &[u8],
+) -> Vec<u8> {
+    let header = ShortHeader {
+        keys: KeySpace::Full,
+        phase: KeyPhase::Even,
+        activity,
+        index: ReceiverIndex::Gateway(acceptance.gateway_index),
+        truncated: u32::try_from(number).unwrap(),
+    };
+    let mut datagram = Vec::new();
+    header.encode(&mut datagram);
+    let start = datagram.len();
+    datagram.extend_from_slice(&[0, 0, 1]);
+    datagram.extend_from_slice(frames);
+    keys.agent_to_gateway.seal(number, &mut datagram, 0, start);
+    datagram
 }
 
 /// Opens a session by hand, with `frames` as early data.
@@ -148,19 +172,8 @@ proptest! {
         let mut number = 0;
         for (frames, step, millis) in packets {
             number += step;
-            let header = ShortHeader {
-                keys: KeySpace::Full,
-                phase: KeyPhase::Even,
-                activity: if step % 2 == 0 { Activity::Idle } else { Activity::More },
-                index: ReceiverIndex::Gateway(acceptance.gateway_index),
-                truncated: u32::try_from(number).unwrap(),
-            };
-            let mut datagram = Vec::new();
-            header.encode(&mut datagram);
-            let start = datagram.len();
-            datagram.extend_from_slice(&[0, 0, 1]);
-            datagram.extend_from_slice(&frames.concat());
-            keys.agent_to_gateway.seal(number, &mut datagram, 0, start);
+            let activity = if step % 2 == 0 { Activity::Idle } else { Activity::More };
+            let mut datagram = seal(&keys, &acceptance, number, activity, &frames.concat());
             let now = pair.now;
             pair.gateway.handle_datagram(now, source(), &mut datagram);
             pair.run_for(Duration::from_millis(millis));
@@ -170,4 +183,63 @@ proptest! {
         prop_assert!(pair.bytes_of(Side::Gateway).contains(&&b"GET /"[..]));
         prop_assert_eq!(pair.bytes_of(Side::Agent).len(), 1);
     }
+}
+
+/// Grants 100 Mbit/s and tells that most packets are lost: the sender goes on with a trickle, not with a flood.
+#[test]
+fn a_receiver_that_grants_too_much_gets_little() {
+    const TURN: Duration = Duration::from_millis(50);
+    let mut pair = Pair::new();
+    let now = pair.now;
+    pair.gateway.set_devices(
+        now,
+        BTreeMap::from([(MALICIOUS.public(), DeviceStatus::Admitted)]),
+    );
+    pair.response = 500_000_000;
+    let data = Data {
+        stream: StreamId(0),
+        offset: 0,
+        total: Some(5),
+        fin: true,
+        bytes: b"GET /",
+    };
+    let mut request = Vec::new();
+    data.encode(Extent::Delimited, &mut request);
+    let (keys, acceptance) = open_by_hand(&mut pair, &request);
+    let mut sent_in_turn = Vec::new();
+    let mut told = 0;
+    for number in 1..=1_000 {
+        let (before, since) = (pair.sent.len(), pair.now);
+        pair.run_for(TURN);
+        sent_in_turn.push(pair.sent.len() - before);
+        let largest = pair.sent_of(PacketKind::Short).len().saturating_sub(1) as u64;
+        if largest <= told {
+            continue;
+        }
+        let lost = [(GapKind::Declared, told + 1..largest - (largest - told) / 4)];
+        let feedback = Feedback {
+            largest: u32::try_from(largest & 0xff_ffff).unwrap(),
+            echo: Stamp::of(since),
+            hold: 0,
+            credit: 10_000_000,
+            rate: RateFloat::of(BitRate::bps(100_000_000)),
+            gaps: Gaps::from_ranges(largest, lost.into_iter(), 8),
+        };
+        told = largest;
+        let mut frames = Vec::new();
+        Frame::Feedback(feedback).encode(&mut frames);
+        let limit = 1 << 40;
+        Frame::StreamLimit {
+            stream: StreamId(1),
+            limit,
+        }
+        .encode(&mut frames);
+        let mut datagram = seal(&keys, &acceptance, number, Activity::Idle, &frames);
+        let now = pair.now;
+        pair.gateway.handle_datagram(now, source(), &mut datagram);
+    }
+    let most = sent_in_turn.iter().max().unwrap();
+    let last = sent_in_turn.iter().rev().take(20).max().unwrap();
+    assert!(*most > 400, "it was granted: {sent_in_turn:?}");
+    assert!(last * 20 < *most, "{sent_in_turn:?}");
 }

@@ -1,0 +1,96 @@
+//! A sender's own check of its losses: a receiver that grants too much does not make it flood the path (transport.md 5.1).
+use std::time::Duration;
+
+use longhaul_types::Timestamp;
+
+/// A share of lost packets that no receiver lets stand for long which keeps to the law of credit (credit.md 7.1).
+const TOO_MANY: f64 = 0.5;
+/// With a smaller share the sender goes back to what is granted.
+const FEW: f64 = 0.2;
+/// Round trips that are judged together, and the time that many losses must last: receivers find the rate of a link sooner.
+const ROUNDS: u32 = 5;
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Fewer packets are no flood.
+const LEAST_PACKETS: u64 = 60;
+/// Of a grant at least a 64th is used.
+const MOST_HALVINGS: u32 = 6;
+
+/// The share of a grant that a sender uses.
+#[derive(Clone, Debug, Default)]
+pub struct Breaker {
+    since: Timestamp,
+    packets: u64,
+    lost: u64,
+    halvings: u32,
+}
+
+impl Breaker {
+    /// Takes a report: packets acknowledged and lost since the last one, with the smoothed round-trip time.
+    #[expect(clippy::cast_precision_loss, reason = "packets of a few round trips")]
+    pub fn on_report(&mut self, now: Timestamp, acked: u64, lost: u64, srtt: Duration) {
+        self.packets += acked + lost;
+        self.lost += lost;
+        let judged = now.saturating_since(self.since);
+        if judged < srtt * ROUNDS {
+            return;
+        }
+        let ratio = self.lost as f64 / self.packets.max(1) as f64;
+        if ratio > TOO_MANY {
+            if judged < PATIENCE {
+                return;
+            }
+            if self.packets >= LEAST_PACKETS {
+                self.halvings = (self.halvings + 1).min(MOST_HALVINGS);
+            }
+        } else if ratio < FEW {
+            self.halvings = self.halvings.saturating_sub(1);
+        }
+        self.restart(now);
+    }
+
+    /// What was lost until now has a cause that says nothing about the path: a stall.
+    pub const fn restart(&mut self, now: Timestamp) {
+        self.since = now;
+        self.packets = 0;
+        self.lost = 0;
+    }
+
+    /// How often what is granted is to be halved: 0, or more after many losses.
+    pub const fn halvings(&self) -> u32 {
+        self.halvings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn seconds(breaker: &mut Breaker, now: &mut Timestamp, count: u32, lost: u64) {
+        for _ in 0..10 * count {
+            *now += RTT;
+            breaker.on_report(*now, 10 - lost, lost, RTT);
+        }
+    }
+
+    #[test]
+    fn most_packets_lost_halves_the_grant_every_five_seconds() {
+        let (mut breaker, mut now) = (Breaker::default(), Timestamp::ZERO);
+        seconds(&mut breaker, &mut now, 4, 6);
+        assert_eq!(breaker.halvings(), 0);
+        seconds(&mut breaker, &mut now, 6, 6);
+        assert_eq!(breaker.halvings(), 2);
+        seconds(&mut breaker, &mut now, 60, 6);
+        assert_eq!(breaker.halvings(), MOST_HALVINGS);
+        seconds(&mut breaker, &mut now, 4, 0);
+        assert_eq!(breaker.halvings(), 0);
+    }
+
+    #[test]
+    fn bad_links_are_not_cut_off() {
+        let (mut breaker, mut now) = (Breaker::default(), Timestamp::ZERO);
+        seconds(&mut breaker, &mut now, 60, 4);
+        assert_eq!(breaker.halvings(), 0);
+    }
+}
