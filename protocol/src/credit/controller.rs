@@ -26,6 +26,9 @@ const MOST_SKIPPED: u64 = 1000;
 /// Feedback that is late by more than this share of the loop keeps the window from growing faster: r says little of W then.
 const LATE: f64 = 0.1;
 
+/// For so many seconds after heavy losses the window does not grow faster: who is first would take the whole of a crowded link.
+const CROWDED: f64 = 10.0;
+
 /// Windows of fewer packets grow more slowly as the queue nears its target.
 const FEW_PACKETS: f64 = 32.0;
 
@@ -465,7 +468,11 @@ impl Controller {
         let s = self.packet * (e + q) / self.window;
         let late = self.loop_time.excess();
         let is_late = late > LATE * e;
-        if !is_late && q < (0.3 * qh).min((2.0 * s).max(0.004).max(0.05 * self.rtt)) {
+        let is_crowded = self
+            .loss
+            .heavy_at
+            .is_some_and(|at| now.saturating_since(at).as_secs_f64() < CROWDED.max(20.0 * self.rtt));
+        if !is_late && !is_crowded && q < (0.3 * qh).min((2.0 * s).max(0.004).max(0.05 * self.rtt)) {
             let since = *self.ramp.low_since.get_or_insert(now);
             let extra = now.saturating_since(since).as_secs_f64() / self.rtt - 5.0;
             if extra > 0.0 && self.rate_follows(now, e + q) {

@@ -7,9 +7,11 @@ use longhaul_types::Timestamp;
 const TOO_MANY: f64 = 0.5;
 /// With a smaller share the sender goes back to what is granted.
 const FEW: f64 = 0.2;
-/// Round trips that are judged together, and the time that many losses must last: receivers find the rate of a link sooner.
+/// Round trips, and a time, that are judged together.
 const ROUNDS: u32 = 5;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PERIOD: Duration = Duration::from_secs(5);
+/// Periods in a row that must lose many: receivers find the rate of a link sooner.
+const PERIODS: u32 = 2;
 /// Fewer packets are no flood.
 const LEAST_PACKETS: u64 = 60;
 /// Of a grant at least a 64th is used.
@@ -21,6 +23,8 @@ pub struct Breaker {
     since: Timestamp,
     packets: u64,
     lost: u64,
+    /// Periods in a row that lost many.
+    bad: u32,
     halvings: u32,
 }
 
@@ -30,29 +34,32 @@ impl Breaker {
     pub fn on_report(&mut self, now: Timestamp, acked: u64, lost: u64, srtt: Duration) {
         self.packets += acked + lost;
         self.lost += lost;
-        let judged = now.saturating_since(self.since);
-        if judged < srtt * ROUNDS {
+        if now.saturating_since(self.since) < PERIOD.max(srtt * ROUNDS) {
             return;
         }
         let ratio = self.lost as f64 / self.packets.max(1) as f64;
-        if ratio > TOO_MANY {
-            if judged < PATIENCE {
-                return;
-            }
-            if self.packets >= LEAST_PACKETS {
-                self.halvings = (self.halvings + 1).min(MOST_HALVINGS);
-            }
-        } else if ratio < FEW {
+        let is_flood = ratio > TOO_MANY && self.packets >= LEAST_PACKETS;
+        self.bad = if is_flood { self.bad + 1 } else { 0 };
+        if self.bad == PERIODS {
+            self.bad = 0;
+            self.halvings = (self.halvings + 1).min(MOST_HALVINGS);
+        }
+        if ratio < FEW {
             self.halvings = self.halvings.saturating_sub(1);
         }
-        self.restart(now);
+        self.begin(now);
+    }
+
+    const fn begin(&mut self, now: Timestamp) {
+        self.since = now;
+        self.packets = 0;
+        self.lost = 0;
     }
 
     /// What was lost until now has a cause that says nothing about the path: a stall.
     pub const fn restart(&mut self, now: Timestamp) {
-        self.since = now;
-        self.packets = 0;
-        self.lost = 0;
+        self.bad = 0;
+        self.begin(now);
     }
 
     /// How often what is granted is to be halved: 0, or more after many losses.
@@ -75,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn most_packets_lost_halves_the_grant_every_five_seconds() {
+    fn most_packets_lost_halves_the_grant_every_ten_seconds() {
         let (mut breaker, mut now) = (Breaker::default(), Timestamp::ZERO);
-        seconds(&mut breaker, &mut now, 4, 6);
+        seconds(&mut breaker, &mut now, 9, 6);
         assert_eq!(breaker.halvings(), 0);
-        seconds(&mut breaker, &mut now, 6, 6);
+        seconds(&mut breaker, &mut now, 12, 6);
         assert_eq!(breaker.halvings(), 2);
         seconds(&mut breaker, &mut now, 60, 6);
         assert_eq!(breaker.halvings(), MOST_HALVINGS);
-        seconds(&mut breaker, &mut now, 4, 0);
+        seconds(&mut breaker, &mut now, 36, 0);
         assert_eq!(breaker.halvings(), 0);
     }
 
