@@ -232,6 +232,10 @@ impl Inner {
             }
             answer = &mut response => answer,
         };
+        if let Ok(response) = &answer {
+            // An origin nearby may have answered before this task heard of the connection.
+            turn.answered(response.version() == Version::HTTP_2);
+        }
         answer.map_err(|error| {
             let mut extensions = http::Extensions::new();
             if let Some(connected) = error.connect_info() {

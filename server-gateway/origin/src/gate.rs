@@ -179,6 +179,13 @@ impl Turn {
             is_new
         });
     }
+
+    /// Notes the same from an answer, if it is not known yet: it may last, and others wait for what it tells.
+    pub(crate) fn answered(&mut self, is_h2: bool) {
+        if self.is_probe {
+            self.connected(is_h2);
+        }
+    }
 }
 
 impl Drop for Turn {
@@ -266,6 +273,16 @@ mod tests {
         drop((live, probe, second));
         let _probe = gates.enter(&site).await.unwrap();
         assert!(waits(gates.enter(&site)).await);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_lasts_lets_the_others_through() {
+        let gates = Gates::new(Limits::default());
+        let site = target("https://site.test/");
+        let mut probe = gates.enter(&site).await.unwrap();
+        assert!(waits(gates.enter(&site)).await);
+        probe.answered(false);
+        assert!(!waits(gates.enter(&site)).await);
     }
 
     #[tokio::test]
