@@ -6,6 +6,7 @@ use rand_core::Rng;
 
 use super::{
     CloseReason, ConnectError, ConnectTo, ConnectionHandle, Endpoint, Event, Role,
+    ahead::Ahead,
     session::{Created, Phase, Session, Waiting},
 };
 use crate::{
@@ -161,17 +162,23 @@ impl Endpoint {
             let decoded = RespPayload::decode(&payload);
             match decoded {
                 Ok(RespPayload::Accepted(acceptance)) => {
+                    let ahead = std::mem::take(&mut waiting.ahead);
                     session.phase = Phase::Open {
                         reset_tag: acceptance.reset_tag,
                     };
                     let early = acceptance.early;
                     let index = acceptance.gateway_index;
+                    // The session's time begins with the first packet that waited: times of a connection do not go back.
+                    let open_since = ahead.since().unwrap_or(now);
                     session
                         .connection
-                        .handshake_done(now, keys, index, acceptance.parameters, early);
+                        .handshake_done(open_since, keys, index, acceptance.parameters, early);
                     self.touch(handle);
                     self.events.push_back((handle, Event::Connected { early }));
                     self.events.push_back((handle, Event::Token(acceptance.token)));
+                    for mut packet in ahead.into_packets() {
+                        self.handle_short(packet.at, remote, &mut packet.datagram);
+                    }
                 }
                 Ok(RespPayload::Refused(refusal)) => {
                     self.drop_session(handle, Some(CloseReason::Refused(refusal)));
@@ -287,6 +294,7 @@ fn build_init(
         due: now,
         interval,
         longest: interval.max(LONGEST_INTERVAL),
+        ahead: Ahead::default(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! [`Endpoint::poll_transmit`] until `None`, again while either gave something, then sleep until [`Endpoint::poll_timeout`].
 mod admission;
 mod agent;
+mod ahead;
 mod answers;
 mod config;
 mod event;
@@ -185,7 +186,10 @@ impl Endpoint {
             return;
         };
         if !session.takes_short_packets() {
-            self.counters.unexpected += 1;
+            if !session.keep_ahead(now, remote, datagram) {
+                self.counters.unexpected += 1;
+            }
+            self.touch(handle);
             return;
         }
         session

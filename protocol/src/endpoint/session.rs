@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 use longhaul_types::{PublicKey, SecretKey, Timestamp, UnixTime};
 use zeroize::Zeroizing;
 
-use super::{Token, answers::InitHash, config::ConnectTo};
+use super::{Token, ahead::Ahead, answers::InitHash, config::ConnectTo};
 use crate::{connection::Connection, crypto::Initiator, wire::resp::RESET_TAG_LEN};
 
 /// How long a gateway keeps a session whose agent has not shown that it holds the full keys.
@@ -45,6 +45,8 @@ pub(super) struct Waiting {
     pub(super) due: Timestamp,
     pub(super) interval: Duration,
     pub(super) longest: Duration,
+    /// What came of the session already.
+    pub(super) ahead: Ahead,
 }
 
 pub(super) struct Accepted {
@@ -77,6 +79,20 @@ impl Session {
     /// Whether there are keys for what the peer sends.
     pub(super) const fn takes_short_packets(&self) -> bool {
         matches!(self.phase, Phase::Open { .. } | Phase::Gateway(_))
+    }
+
+    /// Keeps a packet for which the keys are still to come; `false` if nothing is waited for, or no more can be kept.
+    pub(super) fn keep_ahead(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) -> bool {
+        let Phase::Waiting(waiting) = &mut self.phase else {
+            return false;
+        };
+        if waiting.remote != remote || !waiting.ahead.keep(now, datagram) {
+            return false;
+        }
+        if waiting.ahead.misses_resp() {
+            waiting.due = waiting.due.min(now);
+        }
+        true
     }
 
     /// When it wants to be asked.

@@ -116,6 +116,67 @@ fn a_lost_resp_is_sent_again_and_early_data_counts_once() {
 }
 
 #[test]
+fn what_came_before_a_lost_resp_is_not_sent_again() {
+    let mut pair = Pair::new();
+    let begin = pair.now;
+    pair.response = 8000;
+    let mut left = 1;
+    pair.loses = Box::new(move |sent| {
+        let lost = sent.kind() == Some(PacketKind::Resp) && left > 0;
+        left -= u32::from(lost);
+        lost
+    });
+    let token = pair.token();
+    pair.open(token, b"GET /");
+    pair.run_for(Duration::from_secs(5));
+    let inits = pair.sent_of(PacketKind::Init);
+    assert_eq!(inits.len(), 2);
+    let asked = inits[1].at - begin;
+    // The third packet without keys asks for the RESP again, long before the timer of a second does.
+    assert!(asked < RTT * 2, "{asked:?}");
+    assert_eq!(pair.bytes_of(Side::Agent), [&[b'r'; 8000][..]]);
+    // A round trip for the RESP, and one for what was in its datagram.
+    let arrived = pair.received.last().unwrap().1.at - begin;
+    assert!(arrived <= asked + RTT * 2 + RTT / 2, "{arrived:?}");
+    assert_eq!(responses(&pair), 8, "seven packets, and one of them again");
+    assert_eq!(pair.agent.counters().unexpected, 0);
+}
+
+#[test]
+fn packets_that_overtake_the_resp_are_taken_when_it_is_there() {
+    let mut pair = Pair::new();
+    let begin = pair.now;
+    pair.response = 8000;
+    let token = pair.token();
+    let handle = pair.open(token, b"GET /");
+    pair.run_for(ONE_WAY);
+    pair.pump();
+    let mut flying = pair.flying.iter();
+    let resp = flying.find(|(_, sent)| sent.kind() == Some(PacketKind::Resp));
+    let key = resp.map(|(key, _)| *key).unwrap();
+    let resp = pair.flying.remove(&key).unwrap();
+    // Until two packets are there.
+    while pair.agent.counters().received < 2 {
+        pair.run_for(Duration::from_millis(1));
+    }
+    assert!(pair.connected().is_empty());
+    pair.deliver(&resp);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.connected(), [EarlyOutcome::Accepted]);
+    assert_eq!(pair.bytes_of(Side::Agent), [&[b'r'; 8000][..]]);
+    assert!(pair.received.last().unwrap().1.at - begin < RTT * 3);
+    assert_eq!(responses(&pair), 7, "nothing again");
+    assert_eq!(pair.sent_of(PacketKind::Init).len(), 1);
+    assert_eq!(pair.agent.peek(handle).unwrap().stats().packets_dropped, 0);
+}
+
+/// How many packets of a response the gateway sent.
+fn responses(pair: &Pair) -> usize {
+    let of_gateway = pair.sent.iter().filter(|sent| sent.from == Side::Gateway);
+    of_gateway.filter(|sent| sent.bytes.len() > 600).count()
+}
+
+#[test]
 fn the_token_of_a_session_gives_early_data_to_the_next_and_replaces_it() {
     let mut pair = Pair::new();
     pair.open(None, b"first");

@@ -57,6 +57,32 @@ fn replays_are_never_accepted() {
 }
 
 #[test]
+fn packets_forged_before_the_resp_do_no_harm() {
+    let mut pair = Pair::new();
+    let token = pair.token();
+    let handle = pair.open(token, b"GET /");
+    pair.pump();
+    let index = pair.sent_of(PacketKind::Init)[0].bytes[3];
+    let mut forged = vec![0x80, index];
+    forged.resize(1200, 0xaa);
+    assert_eq!(PacketKind::classify(&forged), Some(PacketKind::Short));
+    let (now, gateway) = (pair.now, pair.gateway_address);
+    pair.agent.handle_datagram(now, address(9), &mut forged.clone());
+    assert_eq!(pair.agent.counters().unexpected, 1, "not from the gateway");
+    for _ in 0..2000 {
+        pair.agent.handle_datagram(now, gateway, &mut forged.clone());
+    }
+    let kept = 512 * 1024 / 1200;
+    assert_eq!(pair.agent.counters().unexpected, 1 + 2000 - kept);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.bytes_of(Side::Agent), [[b'r'; 20]]);
+    assert_eq!(pair.agent.peek(handle).unwrap().stats().packets_dropped, kept);
+    // They ask for the RESP once, not each.
+    assert_eq!(pair.sent_of(PacketKind::Init).len(), 2);
+    still_works(&mut pair, handle);
+}
+
+#[test]
 fn replays_after_a_restart_are_never_accepted() {
     let (mut pair, _, sent) = exchanged();
     pair.gateway = gateway_endpoint(2, 3);
