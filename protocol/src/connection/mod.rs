@@ -138,8 +138,10 @@ pub struct Connection {
     lost_seen: u64,
     /// Packets received when the controller last heard of one.
     received_seen: u64,
-    /// Packets before the first one that could be opened: the keys were not there yet, which says nothing about the link.
+    /// Packets before one that could be opened: the keys were not there yet, or no room for them, which says nothing about the link.
     unopened: u64,
+    /// There was no room for packets before the next one.
+    dropped: bool,
     book: SentBook,
     breaker: Breaker,
     rtt: RttEstimator,
@@ -201,6 +203,7 @@ impl Connection {
             lost_seen: 0,
             received_seen: 0,
             unopened: 0,
+            dropped: false,
             book: SentBook::default(),
             breaker: Breaker::default(),
             rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),

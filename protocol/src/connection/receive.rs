@@ -80,6 +80,11 @@ impl Connection {
         self.rearm();
     }
 
+    /// Packets were dropped for want of room: those missing before the next one are no losses of the link.
+    pub(crate) const fn dropped_packets(&mut self) {
+        self.dropped = true;
+    }
+
     /// Takes a short packet whose header was read.
     pub(crate) fn handle_short(
         &mut self,
@@ -126,8 +131,8 @@ impl Connection {
             is_late: self.transit.is_late(now, stamp, self.rtt.smoothed()),
             skipped: number.checked_sub(largest.map_or(0, |largest| largest + 1)),
         };
-        if largest.is_none() {
-            self.unopened = number;
+        if largest.is_none() || std::mem::take(&mut self.dropped) {
+            self.unopened = packet.skipped.unwrap_or(0);
         }
         let silence = now.saturating_since(self.heard_at);
         self.heard(now);
@@ -266,7 +271,7 @@ impl Connection {
         self.received_seen = received;
     }
 
-    /// Packets declared lost since the last call, without those before the first that could be opened.
+    /// Packets declared lost since the last call, without those that came and could not be opened.
     fn newly_lost(&mut self) -> u64 {
         let lost = self.gaps.lost();
         let new = lost.saturating_sub(self.lost_seen);

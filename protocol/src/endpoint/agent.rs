@@ -176,8 +176,12 @@ impl Endpoint {
                     self.touch(handle);
                     self.events.push_back((handle, Event::Connected { early }));
                     self.events.push_back((handle, Event::Token(acceptance.token)));
+                    let overflowed = ahead.has_overflowed();
                     for mut packet in ahead.into_packets() {
                         self.handle_short(packet.at, remote, &mut packet.datagram);
+                    }
+                    if overflowed && let Some(connection) = self.connection(handle) {
+                        connection.dropped_packets();
                     }
                 }
                 Ok(RespPayload::Refused(refusal)) => {

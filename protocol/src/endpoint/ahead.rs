@@ -4,10 +4,10 @@
 //! side all the same, and needs nothing but the keys (RFC 9000 section 5.7 has the same for QUIC).
 use longhaul_types::Timestamp;
 
-/// The most bytes that wait: what a gateway may send unasked on all links but the fastest. They are not authenticated.
-const MAX_BYTES: usize = 512 * 1024;
+/// The most bytes that wait: what a gateway may send unasked over a satellite at 50 Mbit/s. They are not authenticated.
+const MAX_BYTES: usize = 4 << 20;
 /// The most packets that wait, whatever their length.
-const MAX_PACKETS: usize = 1024;
+const MAX_PACKETS: usize = 4096;
 /// With so many waiting, the RESP is not just late: the INIT is repeated at once, and with it the RESP.
 const OVERTAKING: usize = 3;
 
@@ -23,6 +23,7 @@ pub(super) struct Early {
 pub(super) struct Ahead {
     packets: Vec<Early>,
     bytes: usize,
+    overflowed: bool,
 }
 
 impl Ahead {
@@ -35,6 +36,7 @@ impl Ahead {
             let datagram = datagram.to_vec();
             self.packets.push(Early { at, datagram });
         }
+        self.overflowed |= !fits;
         fits
     }
 
@@ -46,6 +48,11 @@ impl Ahead {
     /// When the first one arrived.
     pub(super) fn since(&self) -> Option<Timestamp> {
         self.packets.first().map(|first| first.at)
+    }
+
+    /// Whether there was no room for a packet: that it is missing is not the link's doing.
+    pub(super) const fn has_overflowed(&self) -> bool {
+        self.overflowed
     }
 
     pub(super) fn into_packets(self) -> Vec<Early> {
@@ -60,10 +67,11 @@ mod tests {
     #[test]
     fn keeps_no_more_than_its_bounds() {
         let mut ahead = Ahead::default();
-        let kept = (0..1000)
+        let kept = (0..4000)
             .filter(|_| ahead.keep(Timestamp::ZERO, &[0; 1472]))
             .count();
         assert_eq!(kept, MAX_BYTES / 1472);
+        assert!(ahead.has_overflowed());
         let mut ahead = Ahead::default();
         let kept = (0..5000)
             .filter(|_| ahead.keep(Timestamp::ZERO, &[0; 20]))
