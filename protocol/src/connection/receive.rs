@@ -279,7 +279,9 @@ impl Connection {
         if new == 0 {
             return 0;
         }
-        new.saturating_sub(std::mem::take(&mut self.unopened))
+        let forgiven = new.min(self.unopened);
+        self.unopened -= forgiven;
+        new - forgiven
     }
 
     /// Feedback is due at once; when a link hands over what it held, one answer for many is enough.

@@ -30,7 +30,8 @@ impl Ahead {
     /// Keeps a packet; `false` if there is no room for it.
     pub(super) fn keep(&mut self, at: Timestamp, datagram: &[u8]) -> bool {
         let bytes = self.bytes + datagram.len();
-        let fits = bytes <= MAX_BYTES && self.packets.len() < MAX_PACKETS;
+        // Nothing behind what is missing: the gap must show when it is known where it comes from.
+        let fits = !self.overflowed && bytes <= MAX_BYTES && self.packets.len() < MAX_PACKETS;
         if fits {
             self.bytes = bytes;
             let datagram = datagram.to_vec();

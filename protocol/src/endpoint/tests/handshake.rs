@@ -1,5 +1,6 @@
 //! Sessions that open, with early data, without, and over a wire that loses what it can.
 use super::*;
+use longhaul_types::{BitRate, LinkProfile};
 
 #[test]
 fn a_request_in_the_first_datagram_is_answered_after_one_round_trip() {
@@ -168,6 +169,46 @@ fn packets_that_overtake_the_resp_are_taken_when_it_is_there() {
     assert_eq!(responses(&pair), 7, "nothing again");
     assert_eq!(pair.sent_of(PacketKind::Init).len(), 1);
     assert_eq!(pair.agent.peek(handle).unwrap().stats().packets_dropped, 0);
+}
+
+/// A window that is larger than what may wait: the rest is dropped here, and the session's window must not pay for it.
+#[test]
+fn what_does_not_fit_before_the_resp_is_no_loss_of_the_link() {
+    let mut pair = Pair::new();
+    pair.response = 8_000_000;
+    let mut left = 1;
+    pair.loses = Box::new(move |sent| {
+        let lost = sent.kind() == Some(PacketKind::Resp) && left > 0;
+        left -= u32::from(lost);
+        lost
+    });
+    let token = pair.token();
+    let rate = BitRate::bps(800_000_000);
+    let profile = LinkProfile {
+        down: rate,
+        up: rate,
+        rtt: RTT,
+    };
+    let to = ConnectTo {
+        profile: Some(profile),
+        ..pair.connect_to(token)
+    };
+    let handle = pair.agent.connect(pair.now, to).unwrap();
+    pair.request(handle, b"GET /");
+    pair.agent.start(handle);
+    pair.run_for(ONE_WAY);
+    let first = pair.agent.peek(handle).unwrap().stats().window;
+    pair.run_for(RTT * 4);
+    assert!(pair.agent.counters().unexpected > 1000, "more than fits");
+    let window = pair.agent.peek(handle).unwrap().stats().window;
+    assert!(window.bytes() * 10 > first.bytes() * 9, "{window:?} of {first:?}");
+    pair.run_for(Duration::from_secs(5));
+    let lengths: Vec<usize> = pair
+        .bytes_of(Side::Agent)
+        .iter()
+        .map(|bytes| bytes.len())
+        .collect();
+    assert_eq!(lengths, [8_000_000]);
 }
 
 /// How many packets of a response the gateway sent.
