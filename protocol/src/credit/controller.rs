@@ -75,13 +75,14 @@ enum Phase {
 struct Ramp {
     /// Since when the queue is nearly empty.
     low_since: Option<Timestamp>,
-    /// The time, W and r when it last began to grow, and whether it waits for r to follow.
+    /// The round in which it grows, or whose effect it waits for.
     check: Option<Check>,
 }
 
 /// A round in which W grows fast, and what comes of it: r follows W a loop later.
 #[derive(Clone, Copy, Debug)]
 struct Check {
+    /// When it began, with W and r of then.
     at: Timestamp,
     window: f64,
     rate: f64,
