@@ -1,10 +1,11 @@
 //! Who holds the other end of a loopback connection, from /proc.
 use std::{fs, net::SocketAddr};
 
-/// Whether process `pid` owns the TCP socket whose local address is `local` (an IPv4 loopback address).
-pub fn owns(pid: u32, local: SocketAddr) -> bool {
+/// Whether process `pid` owns the TCP socket whose local address is `local` (an IPv4 loopback address); `None` if nobody has it
+/// open any more. Several connections may have that address, to different peers, and closed ones linger: one that is owned is enough.
+pub fn owns(pid: u32, local: SocketAddr) -> Option<bool> {
     let SocketAddr::V4(local) = local else {
-        return false;
+        return Some(false);
     };
     let wanted = format!(
         "{:08X}:{:04X}",
@@ -15,19 +16,42 @@ pub fn owns(pid: u32, local: SocketAddr) -> bool {
     let mapped = format!("0000000000000000FFFF0000{wanted}");
     let tables =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
-    let inode = tables
+    let open: Vec<String> = tables
         .iter()
         .flat_map(|table| table.lines().skip(1))
-        .find_map(|line| {
+        .filter_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let local = fields.get(1)?;
-            (*local == wanted || *local == mapped).then(|| fields.get(9).map(|inode| (*inode).to_owned()))?
-        });
-    let Some(inode) = inode else { return false };
-    let target = format!("socket:[{inode}]");
-    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return false;
-    };
-    open.flatten()
-        .any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy() == target))
+            let inode = fields.get(9).filter(|inode| **inode != "0")?;
+            (*local == wanted || *local == mapped).then(|| format!("socket:[{inode}]"))
+        })
+        .collect();
+    if open.is_empty() {
+        return None;
+    }
+    let held = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let mut links = held
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok());
+    Some(links.any(|link| open.iter().any(|socket| *link == **socket)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_has_an_owner_until_it_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let local = near.local_addr().expect("connected");
+        assert_eq!(owns(std::process::id(), local), Some(true));
+        assert_eq!(owns(1, local), Some(false));
+        let (far, _) = listener.accept().expect("a connection");
+        drop(near);
+        assert_eq!(owns(std::process::id(), local), None);
+        drop(far);
+    }
 }
