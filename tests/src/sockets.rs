@@ -38,7 +38,10 @@ pub fn owns(pid: u32, local: SocketAddr) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
+    use std::{
+        net::{TcpListener, TcpStream},
+        process::{Command, Stdio},
+    };
 
     use super::*;
 
@@ -48,7 +51,14 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         let local = near.local_addr().expect("connected");
         assert_eq!(owns(std::process::id(), local), Some(true));
-        assert_eq!(owns(1, local), Some(false));
+        let mut other = Command::new("cat")
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("a program of every system");
+        assert_eq!(owns(other.id(), local), Some(false));
+        // Its input ends.
+        drop(other.stdin.take());
+        other.wait().expect("it ends");
         let (far, _) = listener.accept().expect("a connection");
         drop(near);
         assert_eq!(owns(std::process::id(), local), None);
