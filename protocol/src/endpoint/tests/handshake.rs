@@ -71,12 +71,7 @@ fn without_a_token_there_is_no_early_data_and_little_is_sent_before_the_address_
 fn a_lost_init_is_sent_again_byte_for_byte() {
     let mut pair = Pair::new();
     let begin = pair.now;
-    let mut left = 3;
-    pair.loses = Box::new(move |sent| {
-        let lost = sent.kind() == Some(PacketKind::Init) && left > 0;
-        left -= u32::from(lost);
-        lost
-    });
+    pair.loses = first_lost(PacketKind::Init, 3);
     let token = pair.token();
     pair.open(token, b"GET /");
     pair.run_for(Duration::from_secs(12));
@@ -93,12 +88,7 @@ fn a_lost_init_is_sent_again_byte_for_byte() {
 #[test]
 fn a_lost_resp_is_sent_again_and_early_data_counts_once() {
     let mut pair = Pair::new();
-    let mut left = 2;
-    pair.loses = Box::new(move |sent| {
-        let lost = sent.kind() == Some(PacketKind::Resp) && left > 0;
-        left -= u32::from(lost);
-        lost
-    });
+    pair.loses = first_lost(PacketKind::Resp, 2);
     let token = pair.token();
     pair.open(token, b"GET /");
     pair.run_for(Duration::from_secs(10));
@@ -121,12 +111,7 @@ fn what_came_before_a_lost_resp_is_not_sent_again() {
     let mut pair = Pair::new();
     let begin = pair.now;
     pair.response = 8000;
-    let mut left = 1;
-    pair.loses = Box::new(move |sent| {
-        let lost = sent.kind() == Some(PacketKind::Resp) && left > 0;
-        left -= u32::from(lost);
-        lost
-    });
+    pair.loses = first_lost(PacketKind::Resp, 1);
     let token = pair.token();
     pair.open(token, b"GET /");
     pair.run_for(Duration::from_secs(5));
@@ -176,12 +161,7 @@ fn packets_that_overtake_the_resp_are_taken_when_it_is_there() {
 fn what_does_not_fit_before_the_resp_is_no_loss_of_the_link() {
     let mut pair = Pair::new();
     pair.response = 8_000_000;
-    let mut left = 1;
-    pair.loses = Box::new(move |sent| {
-        let lost = sent.kind() == Some(PacketKind::Resp) && left > 0;
-        left -= u32::from(lost);
-        lost
-    });
+    pair.loses = first_lost(PacketKind::Resp, 1);
     let token = pair.token();
     let rate = BitRate::bps(800_000_000);
     let profile = LinkProfile {
@@ -209,6 +189,15 @@ fn what_does_not_fit_before_the_resp_is_no_loss_of_the_link() {
         .map(|bytes| bytes.len())
         .collect();
     assert_eq!(lengths, [8_000_000]);
+}
+
+/// The first `left` datagrams of this kind get lost.
+fn first_lost(kind: PacketKind, mut left: u32) -> Fate {
+    Box::new(move |sent| {
+        let lost = sent.kind() == Some(kind) && left > 0;
+        left -= u32::from(lost);
+        lost
+    })
 }
 
 /// How many packets of a response the gateway sent.
