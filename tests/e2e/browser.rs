@@ -59,14 +59,17 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
 #[derive(Clone, Default)]
 struct Callers {
     gateway: Arc<OnceLock<u32>>,
-    others: Arc<std::sync::Mutex<Vec<SocketAddr>>>,
+    others: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
 impl Callers {
     fn admit(&self, peer: SocketAddr) {
-        let is_gateways = self.gateway.get().map(|pid| sockets::owns(*pid, peer));
-        if matches!(is_gateways, None | Some(Some(false))) {
-            self.others.lock().expect("no panic before").push(peer);
+        let owner = match self.gateway.get() {
+            Some(pid) => sockets::expect_owner(*pid, peer),
+            None => Err(format!("{peer} came before there was a gateway")),
+        };
+        if let Err(found) = owner {
+            self.others.lock().expect("no panic before").push(found);
         }
     }
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The compiler as run.sh calls it: `mbrotli` without the fuzzer's counters and in many units of code. With
-# them it is not compiled in half an hour and with 18 GB. Its decoder is run like the rest, but what it does
-# with an input does not guide the fuzzer.
+# them its compilation was given up after a quarter of an hour, at 18 GB. Its decoder is run like the rest,
+# but what it does with an input does not guide the fuzzer.
 set -eu
 rustc=$1
 shift

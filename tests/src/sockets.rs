@@ -1,11 +1,14 @@
 //! Who holds the other end of a loopback connection, from /proc.
 use std::{fs, net::SocketAddr};
 
-/// Whether process `pid` owns the TCP socket whose local address is `local` (an IPv4 loopback address); `None` if nobody has it
-/// open any more. Several connections may have that address, to different peers, and closed ones linger: one that is owned is enough.
-pub fn owns(pid: u32, local: SocketAddr) -> Option<bool> {
+/// Makes sure that process `pid` owns a TCP socket whose local address is `local` (an IPv4 loopback address). Several connections
+/// may have that address, to different peers, and closed ones linger: one that is owned is enough.
+///
+/// # Errors
+/// What the kernel's tables say of the address instead.
+pub fn expect_owner(pid: u32, local: SocketAddr) -> Result<(), String> {
     let SocketAddr::V4(local) = local else {
-        return Some(false);
+        return Err(format!("{local} is no address of IPv4"));
     };
     let wanted = format!(
         "{:08X}:{:04X}",
@@ -16,24 +19,28 @@ pub fn owns(pid: u32, local: SocketAddr) -> Option<bool> {
     let mapped = format!("0000000000000000FFFF0000{wanted}");
     let tables =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
-    let open: Vec<String> = tables
+    let lines: Vec<Vec<&str>> = tables
         .iter()
         .flat_map(|table| table.lines().skip(1))
-        .filter_map(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let local = fields.get(1)?;
-            let inode = fields.get(9).filter(|inode| **inode != "0")?;
-            (*local == wanted || *local == mapped).then(|| format!("socket:[{inode}]"))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|fields| {
+            fields
+                .get(1)
+                .is_some_and(|local| *local == wanted || *local == mapped)
         })
         .collect();
-    if open.is_empty() {
-        return None;
-    }
-    let held = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let sockets: Vec<String> = lines
+        .iter()
+        .filter_map(|fields| fields.get(9).map(|inode| format!("socket:[{inode}]")))
+        .collect();
+    let held = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|error| format!("process {pid}: {error}"))?;
     let mut links = held
         .flatten()
         .filter_map(|entry| fs::read_link(entry.path()).ok());
-    Some(links.any(|link| open.iter().any(|socket| *link == **socket)))
+    if links.any(|link| sockets.iter().any(|socket| *link == **socket)) {
+        return Ok(());
+    }
+    Err(format!("{local} is not of process {pid}: {lines:?}"))
 }
 
 #[cfg(test)]
@@ -50,18 +57,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         let local = near.local_addr().expect("connected");
-        assert_eq!(owns(std::process::id(), local), Some(true));
+        assert_eq!(expect_owner(std::process::id(), local), Ok(()));
         let mut other = Command::new("cat")
             .stdin(Stdio::piped())
             .spawn()
             .expect("a program of every system");
-        assert_eq!(owns(other.id(), local), Some(false));
+        assert!(expect_owner(other.id(), local).is_err());
         // Its input ends.
         drop(other.stdin.take());
         other.wait().expect("it ends");
         let (far, _) = listener.accept().expect("a connection");
         drop(near);
-        assert_eq!(owns(std::process::id(), local), None);
+        assert!(expect_owner(std::process::id(), local).is_err());
         drop(far);
     }
 }

@@ -12,7 +12,7 @@ const MAX_PACKETS: usize = 4096;
 const OVERTAKING: usize = 3;
 
 /// A packet that waits.
-pub(super) struct Early {
+pub(super) struct Kept {
     /// When it arrived, which is what its delay is measured by.
     pub(super) at: Timestamp,
     pub(super) datagram: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Early {
 /// The packets that wait, in the order of their arrival.
 #[derive(Default)]
 pub(super) struct Ahead {
-    packets: Vec<Early>,
+    packets: Vec<Kept>,
     bytes: usize,
     overflowed: bool,
 }
@@ -35,7 +35,7 @@ impl Ahead {
         if fits {
             self.bytes = bytes;
             let datagram = datagram.to_vec();
-            self.packets.push(Early { at, datagram });
+            self.packets.push(Kept { at, datagram });
         }
         self.overflowed |= !fits;
         fits
@@ -56,7 +56,7 @@ impl Ahead {
         self.overflowed
     }
 
-    pub(super) fn into_packets(self) -> Vec<Early> {
+    pub(super) fn into_packets(self) -> Vec<Kept> {
         self.packets
     }
 }
