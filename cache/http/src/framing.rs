@@ -32,6 +32,34 @@ pub enum FramingError {
     TransferEncoding,
 }
 
+/// Checks the transfer codings of a response that an HTTP library has taken the chunks from: nothing else may be around
+/// what it hands on. Nobody here asks for other codings (RFC 9110 section 10.1.4: `TE`), so no honest server uses them;
+/// without being undone they would reach the browser as if they were the content.
+///
+/// # Errors
+/// There is another coding than `chunked`, or it is there twice; treat it as a failure of the origin (502).
+pub fn transfer_coding(version: Version, headers: &HeaderMap) -> Result<(), FramingError> {
+    // HTTP/2 has none, and what HTTP/1.0 has of it is not understood as such.
+    if version != Version::HTTP_11 {
+        return Ok(());
+    }
+    let values = headers.get_all(header::TRANSFER_ENCODING);
+    if values.iter().any(|value| value.to_str().is_err()) {
+        return Err(FramingError::TransferEncoding);
+    }
+    let mut codings = members(headers, header::TRANSFER_ENCODING)
+        // RFC 2616 section 3.6 had it, for none; some old servers still send it.
+        .filter(|coding| !coding.eq_ignore_ascii_case("identity"));
+    let is_chunked = codings
+        .next()
+        .is_none_or(|coding| coding.eq_ignore_ascii_case("chunked"));
+    if is_chunked && codings.next().is_none() {
+        Ok(())
+    } else {
+        Err(FramingError::TransferEncoding)
+    }
+}
+
 /// The body of a request.
 ///
 /// # Errors
@@ -146,6 +174,29 @@ mod tests {
         assert_eq!(
             of_response(Method::GET, 200, &map(&[])),
             Ok(BodyLength::UntilClose)
+        );
+    }
+
+    #[test]
+    fn transfer_codings_that_nobody_undoes_are_refused() {
+        let check = |value| transfer_coding(Version::HTTP_11, &map(&[("transfer-encoding", value)]));
+        for fine in ["chunked", "Chunked", "identity", "identity, chunked", ""] {
+            assert_eq!(check(fine), Ok(()), "{fine}");
+        }
+        assert_eq!(transfer_coding(Version::HTTP_11, &map(&[])), Ok(()));
+        for wrong in [
+            "gzip, chunked",
+            "gzip",
+            "chunked, chunked",
+            "x, chunked",
+            "deflate,gzip,chunked",
+        ] {
+            assert_eq!(check(wrong), Err(FramingError::TransferEncoding), "{wrong}");
+        }
+        let two = map(&[("transfer-encoding", "gzip"), ("transfer-encoding", "chunked")]);
+        assert_eq!(
+            transfer_coding(Version::HTTP_11, &two),
+            Err(FramingError::TransferEncoding)
         );
     }
 

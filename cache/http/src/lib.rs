@@ -13,11 +13,15 @@
 //! * [`picture`]: pictures in the place of others
 //! * [`acceleration`]: for which hosts HTTPS is accelerated
 //! * [`pac`]: the proxy auto-configuration script
+//! * [`site`]: schemeful sites by the public suffix list
+//! * [`request_context`]: who asks, and what may be reused for whom
+//! * [`clear_site_data`]: origins that ask to be forgotten
 //! * [`limits`]: bounds on header sections
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod acceleration;
+pub mod clear_site_data;
 pub mod coding;
 pub mod conditional;
 pub mod cookies;
@@ -32,5 +36,7 @@ pub mod method;
 pub mod pac;
 pub mod picture;
 pub mod policy;
+pub mod request_context;
+pub mod site;
 pub mod target;
 pub mod vary;

@@ -9,6 +9,26 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchId(pub u64);
 
+/// Whom an agent serves: an operating-system user, or a proxy credential.
+///
+/// Zero is the user who runs the agent. The number of anybody else says nothing but whether two requests are of the same
+/// client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
+
+impl ClientId {
+    /// The user who runs the agent.
+    pub const OWNER: Self = Self(0);
+
+    /// The client that is described so; not the owner.
+    pub fn of(description: &str) -> Self {
+        let hash = blake3::hash(description.as_bytes());
+        let mut id = [0; 8];
+        id.copy_from_slice(&hash.as_bytes()[..8]);
+        Self(u64::from_le_bytes(id).max(1))
+    }
+}
+
 /// The public short name of a device: the first 8 bytes of the BLAKE3 hash of its public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub [u8; 8]);

@@ -15,7 +15,7 @@ mod units;
 pub mod varint;
 
 pub use hash::{ContentHash, ParseHashError};
-pub use id::{DeviceId, FetchId, StreamId};
+pub use id::{ClientId, DeviceId, FetchId, StreamId};
 pub use invite::{Invite, ParseInviteError};
 pub use key::{ParseKeyError, PublicKey, SecretKey};
 pub use link::{LinkProfile, ParseLinkError};

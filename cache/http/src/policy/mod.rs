@@ -8,6 +8,7 @@ mod freshness;
 mod request;
 mod scope;
 mod semantics;
+mod sharing;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -16,4 +17,5 @@ mod validation;
 pub use freshness::{CacheKind, Freshness, Reuse};
 pub use request::{Reload, only_if_cached, reload};
 pub use scope::{Scope, scope};
+pub use sharing::{SharingKey, is_canonical, may_share};
 pub use storage::{Storage, agent_stores, invalidates, storage};

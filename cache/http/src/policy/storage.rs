@@ -1,10 +1,9 @@
 //! What may be stored, and for whom (RFC 9111 section 3).
-use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_types::UnixTime;
 
-use super::{freshness::CacheKind, semantics::Semantics};
+use super::{freshness::CacheKind, semantics::Semantics, sharing::may_share};
 use crate::{
-    cookies,
     directives::Directives,
     vary::{self, Vary},
 };
@@ -24,10 +23,10 @@ pub enum Storage {
 /// has lost its hop-by-hop fields.
 ///
 /// Shared needs more than RFC 9111 asks of a shared cache, for an origin's slip must not show one user's response to
-/// another: GET without `Authorization` and with nothing but well-known fields (whatever an origin reflects is then
-/// what all browsers send); status 200, 203, 301 or 308; neither `Set-Cookie` nor `private`, `no-store`, `no-cache`; an
-/// explicit lifetime or `public`; if the request had cookies, `public` or `s-maxage`, and no `Vary` on them; no
-/// `Access-Control-Allow-Origin` for one origin without `Vary: Origin`.
+/// another: GET without credentials, and with nothing but fields that are canonical or part of the key under which it
+/// is shared ([`super::may_share`], [`super::SharingKey`]; whatever an origin reflects is then what everybody sends who
+/// gets it); status 200, 203, 301 or 308; neither `Set-Cookie` nor `private`, `no-store`, `no-cache`; an explicit
+/// lifetime or `public`; no `Access-Control-Allow-Origin` for one origin without `Vary: Origin`.
 ///
 /// Private follows RFC 9111 for a private cache, less what cannot be kept or found again: other methods than GET,
 /// partial and endless bodies, and `Vary: *`.
@@ -97,23 +96,9 @@ fn is_shared(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> b
         && is_storable(status, response, CacheKind::Shared)
         && !forbidden
         && explicit
-        && !request.contains_key(header::AUTHORIZATION)
+        && may_share(request)
         && !response.contains_key(header::SET_COOKIE)
-        && request.keys().all(is_well_known)
-        && permits_cookies(request, response, &directives)
         && permits_origins(response)
-}
-
-fn permits_cookies(request: &HeaderMap, response: &HeaderMap, directives: &Directives) -> bool {
-    if cookies::joined(request).is_none() {
-        return true;
-    }
-    let varies = match vary::of(response) {
-        Vary::None => false,
-        Vary::Any => true,
-        Vary::Names(names) => names.contains(&header::COOKIE),
-    };
-    !varies && (directives.has("public") || directives.has("s-maxage"))
 }
 
 /// No origin's permission is handed to another.
@@ -125,11 +110,6 @@ fn permits_origins(response: &HeaderMap) -> bool {
     varies || !(named || credentials)
 }
 
-fn is_well_known(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    WELL_KNOWN.contains(&name) || WELL_KNOWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
 /// Redirects that do not last and all errors stay private: an error that one client can provoke must not reach others.
 const SHARED_STATUSES: [StatusCode; 4] = [
     StatusCode::OK,
@@ -137,36 +117,3 @@ const SHARED_STATUSES: [StatusCode; 4] = [
     StatusCode::MOVED_PERMANENTLY,
     StatusCode::PERMANENT_REDIRECT,
 ];
-
-const WELL_KNOWN: [&str; 29] = [
-    "accept",
-    "accept-charset",
-    "accept-encoding",
-    "accept-language",
-    "cache-control",
-    "connection",
-    "cookie",
-    "device-memory",
-    "dnt",
-    "downlink",
-    "dpr",
-    "early-data",
-    "ect",
-    "host",
-    "if-modified-since",
-    "if-none-match",
-    "origin",
-    "pragma",
-    "priority",
-    "purpose",
-    "referer",
-    "rtt",
-    "save-data",
-    "te",
-    "upgrade-insecure-requests",
-    "user-agent",
-    "via",
-    "viewport-width",
-    "width",
-];
-const WELL_KNOWN_PREFIXES: [&str; 4] = ["sec-ch-", "sec-fetch-", "sec-gpc", "sec-purpose"];

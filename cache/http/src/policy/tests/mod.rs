@@ -2,6 +2,7 @@ mod freshness;
 mod properties;
 mod reuse;
 mod scope;
+mod sharing;
 mod storage;
 mod validation;
 

@@ -90,6 +90,7 @@ proptest! {
         let stored = storage(&GET, &request, status, &response);
         if stored == Storage::Shared {
             prop_assert!(!response.contains_key("set-cookie") && !request.contains_key("authorization"));
+            prop_assert!(!request.contains_key("cookie") && may_share(&request));
             let text = format!("{:?}", response.get_all("cache-control").iter().collect::<Vec<_>>());
             prop_assert!(!text.contains("private") && !text.contains("no-store") && !text.contains("no-cache"));
         }

@@ -50,18 +50,19 @@ fn responses_by_how_they_were_asked_for() {
     for (request, response, expected) in [
         (&[("authorization", "Basic eA==")][..], &[public][..], Private),
         (&[("cookie", "a=1")], &[lasting], Private),
-        (&[("cookie", "a=1")], &[public], Shared),
-        (&[("cookie", "a=1")], &[("cache-control", "s-maxage=60")], Shared),
-        (
-            &[("cookie", "a=1")],
-            &[public, ("vary", "Accept, Cookie")],
-            Private,
-        ),
+        (&[("cookie", "a=1")], &[public], Private),
+        (&[("cookie", "a=1")], &[("cache-control", "s-maxage=60")], Private),
         (&[], &[public, ("vary", "Cookie")], Shared),
         (&[("cache-control", "no-store")], &[public], No),
         (&[("x-forwarded-host", "evil.test")], &[public], Private),
         (&[("x-original-url", "/admin")], &[public], Private),
         (&[("range", "bytes=0-")], &[public], Private),
+        (&[("if-none-match", "\"x\"")], &[public], Private),
+        (&[("cache-control", "max-age=0")], &[public], Shared),
+        (&[("cache-control", "max-age=7")], &[public], Private),
+        (&[("early-data", "1"), ("via", "1.1 longhaul")], &[public], Shared),
+        (&[("early-data", "x")], &[public], Private),
+        (&[("accept-encoding", "gzip;q=0.123")], &[public], Private),
         (
             &[
                 ("sec-ch-ua", "x"),

@@ -1,0 +1,91 @@
+use super::*;
+
+fn key(request: &[(&'static str, &'static str)]) -> SharingKey {
+    SharingKey::of(&map(request))
+}
+
+/// Every field that a request may carry is keyed, canonical, or keeps its answer from being shared.
+#[test]
+fn nothing_that_is_sent_is_forgotten() {
+    for name in [
+        "accept",
+        "accept-charset",
+        "accept-encoding",
+        "accept-language",
+        "authorization",
+        "cache-control",
+        "connection",
+        "cookie",
+        "dnt",
+        "early-data",
+        "forwarded",
+        "from",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "origin",
+        "pragma",
+        "priority",
+        "range",
+        "referer",
+        "save-data",
+        "sec-ch-ua",
+        "sec-fetch-dest",
+        "sec-gpc",
+        "te",
+        "user-agent",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-made-up",
+    ] {
+        let poisoned = map(&[(name, "<script>")]);
+        let is_told_apart = SharingKey::of(&poisoned) != key(&[]);
+        assert!(is_told_apart || !may_share(&poisoned), "{name}");
+    }
+}
+
+#[test]
+fn equal_browsers_share() {
+    let browser = [
+        ("user-agent", "x"),
+        ("accept", "*/*"),
+        ("referer", "http://a.test/"),
+    ];
+    let another = [
+        ("referer", "http://a.test/"),
+        ("accept", "*/*"),
+        ("user-agent", "x"),
+        ("accept-encoding", "gzip, deflate, br, zstd"),
+        ("via", "1.1 longhaul, 2 longhaul"),
+        ("via", "1.1 longhaul"),
+        ("early-data", "1"),
+        ("cache-control", "max-age=0"),
+        ("host", "a.test"),
+    ];
+    assert!(may_share(&map(&browser)) && may_share(&map(&another)));
+    assert_eq!(key(&browser), key(&another));
+    // Who has cookies may use what was fetched without.
+    let known = [&browser[..], &[("cookie", "a=1")]].concat();
+    assert!(!may_share(&map(&known)));
+    assert_eq!(key(&browser), key(&known));
+}
+
+#[test]
+fn keys_tell_values_names_and_their_order_within_a_name_apart() {
+    let all = [
+        &[("accept", "ab")][..],
+        &[("accept", "a"), ("accept", "b")],
+        &[("accept", "b"), ("accept", "a")],
+        &[("accept", "a"), ("accept-language", "b")],
+        &[("accept", "")],
+        &[],
+        &[("via", "1.1 longhaul (<script>)")],
+        &[("via", "9 longhaul")],
+    ];
+    for (at, one) in all.iter().enumerate() {
+        for other in &all[..at] {
+            assert_ne!(key(one), key(other), "{one:?} {other:?}");
+        }
+    }
+}

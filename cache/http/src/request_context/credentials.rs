@@ -1,0 +1,104 @@
+//! Keys of a request's credentials.
+use std::fmt;
+
+use http::{HeaderMap, header};
+
+use crate::cookies;
+
+/// A key of `Cookie` and `Authorization`: equal keys mean equal credentials. It means nothing without the secret that
+/// made it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CredentialsKey([u8; 16]);
+
+impl CredentialsKey {
+    /// A key that was kept.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// To be kept.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for CredentialsKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CredentialsKey({:02x}{:02x}..)", self.0[0], self.0[1])
+    }
+}
+
+/// What keys of credentials are made with: whoever reads a cache's file cannot try credentials without it.
+#[derive(Clone)]
+pub struct CredentialsSecret([u8; 32]);
+
+impl CredentialsSecret {
+    /// Made from a private key of the program.
+    pub fn derived_from(private_key: &[u8]) -> Self {
+        Self(blake3::derive_key("longhaul 1 credentials key", private_key))
+    }
+
+    /// The key of a request's credentials; none if it has none.
+    pub(super) fn key(&self, headers: &HeaderMap) -> Option<CredentialsKey> {
+        hash(blake3::Hasher::new_keyed(&self.0), headers).map(CredentialsKey)
+    }
+}
+
+impl fmt::Debug for CredentialsSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CredentialsSecret(..)")
+    }
+}
+
+/// A key of a request's credentials that both ends make alike: it says in a manifest with which credentials a response
+/// was fetched. None if there are none.
+pub fn identity_key(headers: &HeaderMap) -> Option<[u8; 8]> {
+    let hash = hash(blake3::Hasher::new_derive_key("longhaul 1 identity key"), headers)?;
+    let mut key = [0; 8];
+    key.copy_from_slice(&hash[..8]);
+    Some(key)
+}
+
+fn hash(mut hasher: blake3::Hasher, headers: &HeaderMap) -> Option<[u8; 16]> {
+    let mut any = false;
+    let mut part = |kind: u8, bytes: &[u8]| {
+        any = true;
+        hasher.update(&[kind]);
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    for value in headers.get_all(header::AUTHORIZATION) {
+        part(b'a', value.as_bytes());
+    }
+    let cookies = cookies::joined(headers).unwrap_or_default();
+    let mut pairs: Vec<_> = cookies::pairs(&cookies)
+        .filter(|(name, _)| !is_measurement(name))
+        .collect();
+    // Browsers order cookies by path and age, which says nothing about who asks.
+    pairs.sort_unstable();
+    for (name, value) in pairs {
+        part(b'n', name);
+        part(b'v', value);
+    }
+    let mut key = [0; 16];
+    hasher.finalize_xof().fill(&mut key);
+    any.then_some(key)
+}
+
+/// Cookies by which scripts of Google Analytics, Google Ads, Matomo, Meta, Hotjar and Clarity count visits. They change
+/// within a visit and log nobody in: with them in the key next to nothing would ever be reused.
+fn is_measurement(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 12] = [
+        b"_ga", b"_gid", b"_gat", b"_gcl_au", b"__utma", b"__utmb", b"__utmc", b"__utmz", b"_fbp", b"_clck",
+        b"_clsk", b"__gads",
+    ];
+    const FAMILIES: [&[u8]; 6] = [
+        b"_ga_",
+        b"_gat_",
+        b"_pk_id.",
+        b"_pk_ses.",
+        b"_hjSession_",
+        b"_hjSessionUser_",
+    ];
+    NAMES.contains(&name) || FAMILIES.iter().any(|prefix| name.starts_with(prefix))
+}

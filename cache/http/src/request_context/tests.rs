@@ -1,0 +1,235 @@
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use longhaul_types::ClientId;
+
+use super::*;
+
+fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+    fields
+        .iter()
+        .map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_str(value).unwrap(),
+            )
+        })
+        .collect()
+}
+
+fn of(url: &str, fields: &[(&'static str, &str)]) -> RequestContext {
+    let secret = CredentialsSecret::derived_from(b"key");
+    RequestContext::of(ClientId::OWNER, &secret, &Method::GET, url, &headers(fields))
+}
+
+fn partition_of(url: &str, fields: &[(&'static str, &str)]) -> Option<String> {
+    of(url, fields).partition().map(ToString::to_string)
+}
+
+const NAVIGATE: (&str, &str) = ("sec-fetch-mode", "navigate");
+const NO_CORS: (&str, &str) = ("sec-fetch-mode", "no-cors");
+
+#[test]
+fn documents_of_tabs_belong_to_their_own_site() {
+    let fields = [
+        NAVIGATE,
+        ("sec-fetch-dest", "document"),
+        ("sec-fetch-site", "cross-site"),
+        ("referer", "https://evil.test/"),
+    ];
+    let context = of("https://www.victim.test/", &fields);
+    assert_eq!(context.partition().unwrap().to_string(), "https://victim.test");
+    assert_eq!(context.navigation(), Navigation::TopLevel);
+    assert_eq!(context.relation(), SiteRelation::CrossSite);
+    assert_eq!(context.requester().origin(), Some("https://evil.test"));
+}
+
+#[test]
+fn documents_of_frames_belong_to_both_sites() {
+    let frame = |referrer| {
+        let fields = [NAVIGATE, ("sec-fetch-dest", "iframe"), ("referer", referrer)];
+        partition_of("https://frame.test/", &fields)
+    };
+    assert_eq!(
+        frame("https://a.test/").as_deref(),
+        Some("https://a.test https://frame.test")
+    );
+    assert_eq!(
+        frame("https://www.frame.test/").as_deref(),
+        Some("https://frame.test")
+    );
+    assert_eq!(frame("about:srcdoc"), None);
+}
+
+#[test]
+fn sub_resources_belong_to_the_site_that_asks() {
+    let url = "https://cdn.test/lib.js";
+    let from = |fields: &[(&'static str, &str)]| partition_of(url, fields);
+    let (cross, same) = (
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-origin"),
+    );
+    assert_eq!(
+        from(&[NO_CORS, cross, ("referer", "https://www.a.test/x")]).as_deref(),
+        Some("https://a.test")
+    );
+    assert_eq!(
+        from(&[
+            cross,
+            ("origin", "https://b.test"),
+            ("referer", "https://a.test/")
+        ])
+        .as_deref(),
+        Some("https://b.test")
+    );
+    assert_eq!(from(&[NO_CORS, same]).as_deref(), Some("https://cdn.test"));
+    assert_eq!(from(&[NO_CORS, cross]), None);
+    assert_eq!(from(&[NO_CORS, ("sec-fetch-site", "same-site")]), None);
+    assert_eq!(from(&[cross, ("origin", "null")]), None);
+    assert_eq!(from(&[]), None);
+}
+
+#[test]
+fn a_style_sheet_of_another_site_does_not_say_who_asks() {
+    let cross = ("sec-fetch-site", "cross-site");
+    let of_sheet = [NO_CORS, cross, ("referer", "https://cdn.test/style.css")];
+    let context = of("https://cdn.test/picture.png", &of_sheet);
+    assert_eq!(context.partition(), None);
+    assert_eq!(context.requester(), &Requester::Unknown);
+    assert_eq!(context.relation(), SiteRelation::CrossSite);
+}
+
+#[test]
+fn plain_http_tells_by_other_fields() {
+    let url = "http://a.test/page";
+    let upgrade = ("upgrade-insecure-requests", "1");
+    let accept = ("accept", "text/html,application/xhtml+xml");
+    assert_eq!(of(url, &[accept, upgrade]).navigation(), Navigation::TopLevel);
+    // A script can set `Accept`, and in mode `cors` the other one.
+    assert_eq!(of(url, &[accept]).navigation(), Navigation::None);
+    let by_script = [accept, upgrade, ("origin", "http://evil.test")];
+    assert_eq!(of(url, &by_script).navigation(), Navigation::None);
+    assert_eq!(of(url, &by_script).mode, RequestMode::Cors);
+    let relation = |referrer| of(url, &[("referer", referrer)]).relation();
+    assert_eq!(relation("http://a.test/"), SiteRelation::SameOrigin);
+    assert_eq!(relation("http://a.test:81/"), SiteRelation::SameSite);
+    assert_eq!(relation("https://a.test/"), SiteRelation::CrossSite);
+    assert_eq!(relation("http://b.test/"), SiteRelation::CrossSite);
+    assert_eq!(of(url, &[]).relation(), SiteRelation::Unknown);
+    assert_eq!(
+        partition_of(url, &[("referer", "http://b.test/")]).as_deref(),
+        Some("http://b.test")
+    );
+}
+
+#[test]
+fn repeated_fields_say_nothing() {
+    let url = "https://victim.test/x";
+    let mut fields = headers(&[("sec-fetch-mode", "no-cors"), ("sec-fetch-site", "same-origin")]);
+    fields.append("sec-fetch-site", HeaderValue::from_static("cross-site"));
+    let secret = CredentialsSecret::derived_from(b"key");
+    let context = RequestContext::of(ClientId::OWNER, &secret, &Method::GET, url, &fields);
+    assert_eq!(context.relation(), SiteRelation::CrossSite);
+    assert_eq!(context.partition(), None);
+    let mut fields = headers(&[("referer", "https://victim.test/")]);
+    fields.append("referer", HeaderValue::from_static("https://evil.test/"));
+    let context = RequestContext::of(ClientId::OWNER, &secret, &Method::GET, url, &fields);
+    assert_eq!(context.partition(), None);
+}
+
+#[test]
+fn documents_are_for_the_same_credentials_always() {
+    let url = "https://bank.test/account";
+    let document = |fields: &[(&'static str, &str)]| of(url, &[&[NAVIGATE], fields].concat());
+    let (ada, bob) = (("cookie", "sid=ada"), ("cookie", "sid=bob"));
+    let stored = document(&[ada]).credentials();
+    let fresh = headers(&[("cache-control", "public, max-age=600")]);
+    assert!(document(&[ada]).may_reuse(stored, &fresh));
+    assert!(!document(&[bob]).may_reuse(stored, &fresh));
+    assert!(!document(&[]).may_reuse(stored, &fresh));
+    assert!(!document(&[ada]).may_reuse(None, &fresh));
+}
+
+#[test]
+fn objects_are_for_others_if_no_credentials_made_them() {
+    let url = "https://bank.test/app.js";
+    let object = |fields: &[(&'static str, &str)]| of(url, fields);
+    let (ada, bob) = (("cookie", "sid=ada"), ("cookie", "sid=bob"));
+    let (ours, private) = (
+        object(&[ada]).credentials(),
+        headers(&[("cache-control", "max-age=600")]),
+    );
+    assert!(!object(&[bob]).may_reuse(ours, &private));
+    assert!(!object(&[]).may_reuse(ours, &private));
+    assert!(object(&[bob]).may_reuse(None, &private));
+    for directives in ["public, max-age=9", "max-age=9, immutable"] {
+        assert!(object(&[bob]).may_reuse(ours, &headers(&[("cache-control", directives)])));
+    }
+    let both = headers(&[("cache-control", "public, private")]);
+    assert!(!object(&[bob]).may_reuse(ours, &both));
+}
+
+#[test]
+fn credentials_are_cookies_and_authorization() {
+    let key = |fields: &[(&'static str, &str)]| of("https://a.test/", fields).credentials();
+    assert_eq!(key(&[]), None);
+    assert_eq!(key(&[("cookie", "_ga=GA1.2.3; _ga_X1=GS1.1")]), None);
+    assert!(key(&[("cookie", "_gallery=user")]).is_some());
+    let session = key(&[("cookie", "sid=1; theme=dark")]);
+    assert_eq!(session, key(&[("cookie", "theme=dark; _ga=x; sid=1")]));
+    assert_ne!(session, key(&[("cookie", "sid=2; theme=dark")]));
+    assert_ne!(
+        session,
+        key(&[("cookie", "sid=1;theme=dark"), ("authorization", "Basic x")])
+    );
+    // No two different sets of pairs look alike.
+    assert_ne!(key(&[("cookie", "a=b=c")]), key(&[("cookie", "a=b; c=")]));
+    let other = CredentialsSecret::derived_from(b"another");
+    assert_ne!(other.key(&headers(&[("cookie", "sid=1; theme=dark")])), session);
+}
+
+#[test]
+fn strangers_are_told() {
+    let by = |fields: &[(&'static str, &str)]| {
+        let fields = [&[NAVIGATE], fields].concat();
+        of("https://a.test/", &fields).is_credentialed_by_stranger(&headers(&fields))
+    };
+    let cookie = ("cookie", "sid=1");
+    assert!(by(&[cookie, ("sec-fetch-site", "cross-site")]));
+    assert!(by(&[cookie]));
+    assert!(!by(&[cookie, ("sec-fetch-site", "none")]));
+    assert!(!by(&[cookie, ("sec-fetch-site", "same-origin")]));
+    assert!(!by(&[("sec-fetch-site", "cross-site")]));
+}
+
+#[test]
+fn shapes_tell_requests_apart() {
+    let url = "https://a.test/x";
+    let shape = |fields: &[(&'static str, &str)]| of(url, fields).shape();
+    let (script, image) = (("sec-fetch-dest", "script"), ("sec-fetch-dest", "image"));
+    let same = ("sec-fetch-site", "same-origin");
+    let whole = shape(&[NO_CORS, script, same]);
+    assert_eq!(RequestShape::of_code(whole.code()), whole);
+    for other in [
+        shape(&[NO_CORS, image, same]),
+        shape(&[("sec-fetch-mode", "cors"), script, same]),
+        shape(&[NO_CORS, script, ("sec-fetch-site", "cross-site")]),
+        shape(&[]),
+    ] {
+        assert_ne!(whole, other);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_fields_panic(url in ".*", origin in "[ -~]*", referrer in "[ -~]*", site in "[a-z-]*") {
+        let fields = [("origin", &*origin), ("referer", &*referrer), ("sec-fetch-site", &*site)];
+        let _context = of(&url, &fields);
+        let _context = of(&format!("http://{url}"), &fields[1..]);
+    }
+
+    #[test]
+    fn a_partition_is_never_that_of_somebody_who_did_not_ask(host in "[a-c]", from in "[a-c]") {
+        let url = format!("http://{host}.test/x");
+        let context = of(&url, &[("referer", &format!("http://{from}.test/"))]);
+        proptest::prop_assert_eq!(context.partition().unwrap().to_string(), format!("http://{from}.test"));
+    }
+}

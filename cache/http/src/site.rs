@@ -1,0 +1,217 @@
+//! Schemeful sites (HTML Living Standard, "schemeful same site"): what shares cookies and private state.
+//!
+//! The registrable domain comes from the Public Suffix List with its private section, as in browsers: `a.github.io` and
+//! `b.github.io` are two sites. The list is compiled into the program, so it is as old as the program is; a suffix that
+//! is newer than that counts as an ordinary name, and its sites as one.
+use std::{fmt, net::Ipv6Addr};
+
+/// A scheme and a registrable domain.
+///
+/// Displayed as an origin without port: `https://site.test`. The order has no meaning but is stable.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SchemefulSite {
+    scheme: String,
+    domain: String,
+}
+
+impl SchemefulSite {
+    /// The site of a host under a scheme.
+    ///
+    /// The site of an IP address, of a name of one label and of a public suffix is the host itself. IPv6 addresses may
+    /// come in brackets. A final dot is part of the name, as in browsers.
+    pub fn of(scheme: &str, host: &str) -> Self {
+        Self {
+            scheme: scheme.to_ascii_lowercase(),
+            domain: registrable_domain(&host.to_ascii_lowercase()).to_owned(),
+        }
+    }
+
+    /// The site of a URL or of a serialised origin; `None` if it has no host, as `null` and `data:` URLs.
+    pub fn of_url(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.trim_ascii().split_once("://")?;
+        if !is_scheme(scheme) {
+            return None;
+        }
+        let authority = rest.split(['/', '\\', '?', '#']).next()?;
+        let place = authority.rsplit('@').next()?;
+        let host = if place.starts_with('[') {
+            let end = place.find(']')?;
+            place.get(..=end)?
+        } else {
+            place.split(':').next()?
+        };
+        is_host(host).then(|| Self::of(scheme, host))
+    }
+
+    /// Whether both are the same site: equal schemes and equal registrable domains.
+    pub fn is_same_site(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    /// The scheme, in lower case.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// The registrable domain, or the host if it has none.
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+}
+
+impl fmt::Display for SchemefulSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme, self.domain)
+    }
+}
+
+/// The part of a host name (in lower case) that its owner registered, or the whole name if there is none.
+pub fn registrable_domain(host: &str) -> &str {
+    if is_address(host) {
+        return host;
+    }
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let domain = psl::domain_str(name).map(|domain| &host[name.len() - domain.len()..]);
+    domain.unwrap_or(host)
+}
+
+/// Whether everybody may register names below this one (in lower case), so that no cookie may span it. An unknown
+/// name of one label is a suffix.
+pub fn is_public_suffix(name: &str) -> bool {
+    !is_address(name) && psl::suffix_str(name).is_some_and(|suffix| suffix == name)
+}
+
+/// Whether a host is an IP address. The URL standard takes each name whose last label is a number for an IPv4 address.
+fn is_address(host: &str) -> bool {
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || host.starts_with('[') || host.parse::<Ipv6Addr>().is_ok()
+}
+
+fn is_scheme(scheme: &str) -> bool {
+    let mut bytes = scheme.bytes();
+    bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
+/// What serialised URLs have as host: a name in ASCII, or an address.
+fn is_host(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if let Some(address) = address {
+        return address.parse::<Ipv6Addr>().is_ok();
+    }
+    !host.is_empty()
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registrable_domains() {
+        for (host, expected) in [
+            ("site.test", "site.test"),
+            ("a.site.test", "site.test"),
+            ("x.y.a.co.uk", "a.co.uk"),
+            ("a.co.uk", "a.co.uk"),
+            ("co.uk", "co.uk"),
+            ("me.github.io", "me.github.io"),
+            ("www.me.github.io", "me.github.io"),
+            ("github.io", "github.io"),
+            // Exceptions and wildcards of the list.
+            ("www.ck", "www.ck"),
+            ("x.www.ck", "www.ck"),
+            ("a.b.ck", "a.b.ck"),
+            ("xn--p1ai", "xn--p1ai"),
+            ("a.b.xn--p1ai", "b.xn--p1ai"),
+            ("localhost", "localhost"),
+            ("com", "com"),
+            ("a.site.test.", "site.test."),
+            ("", ""),
+            (".", "."),
+            ("..", ".."),
+            ("10.0.0.1", "10.0.0.1"),
+            ("[::1]", "[::1]"),
+            ("::1", "::1"),
+        ] {
+            assert_eq!(registrable_domain(host), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn public_suffixes() {
+        for name in ["com", "co.uk", "github.io", "test", "localhost", "a.ck"] {
+            assert!(is_public_suffix(name), "{name}");
+        }
+        for name in ["site.test", "a.co.uk", "www.ck", "10.0.0.1", "[::1]", ""] {
+            assert!(!is_public_suffix(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn sites_have_schemes() {
+        let same = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|url| SchemefulSite::of_url(url).unwrap());
+            one.is_same_site(&other)
+        };
+        assert!(same("http://www.site.test/", "http://static.site.test:8080/x"));
+        assert!(same("https://WWW.Site.TEST", "HTTPS://site.test/?q#f"));
+        assert!(!same("http://site.test/", "https://site.test/"));
+        assert!(!same("http://a.github.io/", "http://b.github.io/"));
+        assert!(!same("http://site.test/", "http://other.test/"));
+        assert!(!same("http://site.test/", "http://site.test./"));
+        assert!(!same("http://10.0.0.1/", "http://11.0.0.1/"));
+        assert!(same("http://10.0.0.1/", "http://10.0.0.1:81/"));
+        assert!(same("http://[::1]/", "http://[::1]:81"));
+    }
+
+    #[test]
+    fn urls_and_origins() {
+        for (url, expected) in [
+            ("https://a.site.test", Some("https://site.test")),
+            ("https://user:pass@a.site.test:444/x@y", Some("https://site.test")),
+            ("http://evil.test\\@site.test/", Some("http://evil.test")),
+            ("http://evil.test?@site.test/", Some("http://evil.test")),
+            ("http://evil.test#@site.test/", Some("http://evil.test")),
+            (" http://site.test/ ", Some("http://site.test")),
+            ("http://[::1]:80/", Some("http://[::1]")),
+            ("chrome-extension://abcdef", Some("chrome-extension://abcdef")),
+            ("null", None),
+            ("", None),
+            ("data:text/html,x", None),
+            ("about:blank", None),
+            ("://site.test", None),
+            ("9p://site.test", None),
+            ("http://", None),
+            ("http:///x", None),
+            ("http://[::1", None),
+            ("http://[x]/", None),
+            ("http://a b/", None),
+            ("http://bücher.test/", None),
+            ("file:///etc/passwd", None),
+        ] {
+            let site = SchemefulSite::of_url(url).map(|site| site.to_string());
+            assert_eq!(site.as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn parts_are_in_lower_case() {
+        let site = SchemefulSite::of("HTTPS", "A.Site.Test");
+        assert_eq!((site.scheme(), site.domain()), ("https", "site.test"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_input_panics(text in ".*") {
+            let _ = SchemefulSite::of_url(&text);
+            let _ = SchemefulSite::of_url(&format!("http://{text}"));
+            let site = SchemefulSite::of("http", &text);
+            proptest::prop_assert_eq!(&SchemefulSite::of("http", site.domain()), &site);
+        }
+    }
+}
