@@ -24,7 +24,7 @@ pub use longhaul_protocol::{
     streams::Priority,
     wire::Refusal,
 };
-pub use session::{End, LinkState, OpenOptions, Session, SessionError};
+pub use session::{End, Expectation, LinkState, OpenOptions, Session, SessionError};
 pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
 

@@ -3,7 +3,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct Links {
     incoming: Option<mpsc::Sender<Box<RecvStream>>>,
     state: watch::Sender<LinkState>,
     seen: Arc<Mutex<Seen>>,
+    /// How many users wait for something from the peer.
+    expecting: Arc<AtomicUsize>,
     token: watch::Sender<Option<[u8; 32]>>,
     sending: BTreeMap<StreamId, Sending>,
     receiving: BTreeMap<StreamId, Receiving>,
@@ -70,10 +72,12 @@ impl Links {
         let (state, state_watch) = watch::channel(state);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (token, token_watch) = watch::channel(None);
+        let expecting = Arc::new(AtomicUsize::new(0));
         let watches = Watches {
             state: state_watch,
             token: token_watch,
             seen: Arc::clone(&seen),
+            expecting: Arc::clone(&expecting),
         };
         let session = Session::new(commands.clone(), accept, watches);
         let links = Self {
@@ -81,6 +85,7 @@ impl Links {
             incoming: Some(incoming),
             state,
             seen,
+            expecting,
             token,
             sending: BTreeMap::new(),
             receiving: BTreeMap::new(),
@@ -109,6 +114,11 @@ impl Links {
         if seen.exporter.is_none() {
             seen.exporter = connection.exporter();
         }
+    }
+
+    /// Whether any user waits for something from the peer.
+    pub(crate) fn expects_data(&self) -> bool {
+        self.expecting.load(Ordering::Relaxed) > 0
     }
 
     /// Ends every stream and tells every user why.

@@ -1,5 +1,8 @@
 //! A session as its users hold it.
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use bytes::Bytes;
 use longhaul_protocol::{
@@ -59,6 +62,16 @@ pub enum SessionError {
     Busy,
 }
 
+/// Somebody waits for something from the peer, as long as this lives.
+#[derive(Debug)]
+pub struct Expectation(Arc<AtomicUsize>);
+
+impl Drop for Expectation {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A session with a peer; clones are the same session. When the last clone is dropped, the session is closed.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -78,6 +91,7 @@ pub(crate) struct Watches {
     pub(crate) state: watch::Receiver<LinkState>,
     pub(crate) token: watch::Receiver<Option<[u8; 32]>>,
     pub(crate) seen: Arc<Mutex<Seen>>,
+    pub(crate) expecting: Arc<AtomicUsize>,
 }
 
 /// What nobody waits for: users look at it when they want to.
@@ -136,6 +150,15 @@ impl Session {
             .await
             .map(|stream| *stream)
             .ok_or_else(|| self.lost())
+    }
+
+    /// Says that something is awaited from the peer: a response, or more of one. While it is, a peer that is silent is asked for a
+    /// sign of life, so that the loss of the session shows soon (docs/protocol/transport.md section 7.3).
+    pub fn expect_data(&self) -> Expectation {
+        // The shell looks when it wakes up next, at the latest for the stream that carries the request.
+        let expecting = Arc::clone(&self.inner.watches.expecting);
+        expecting.fetch_add(1, Ordering::Relaxed);
+        Expectation(expecting)
     }
 
     /// The state of the hop, to read or to wait for changes.

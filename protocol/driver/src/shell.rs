@@ -140,12 +140,31 @@ impl Shell {
     /// One round of timers, events and sending. Says whether it stopped with more to send.
     fn turn(&mut self) -> bool {
         let now = self.clock.now();
+        self.note_expectations(now);
         self.endpoint.handle_timeout(now);
         self.handle_events();
         let more = self.transmit();
         self.handle_events();
         self.publish();
         more
+    }
+
+    /// Tells an agent's connections whether their users wait for something. It has few; a gateway's are not asked.
+    fn note_expectations(&mut self, now: Timestamp) {
+        if self.incoming.is_some() {
+            return;
+        }
+        for (handle, links) in &self.links {
+            let expects = links.expects_data();
+            if self
+                .endpoint
+                .peek(*handle)
+                .is_some_and(|of| of.expects_data() != expects)
+                && let Some(connection) = self.endpoint.connection(*handle)
+            {
+                connection.expect_data(now, expects);
+            }
+        }
     }
 
     async fn wait(&mut self, more: bool) {

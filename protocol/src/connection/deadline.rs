@@ -4,8 +4,8 @@ use std::time::Duration;
 use longhaul_types::Timestamp;
 
 use super::{
-    Connection, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT, Life, MIN_BUDGET,
-    PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK,
+    Connection, FIRST_ASK, Keys, LONGEST_PERSIST, LONGEST_PROBE_INTERVAL, LONGEST_PROBE_TIMEOUT, Life,
+    MIN_BUDGET, PROBE_SLACK, TAIL_REPORTS, TAIL_SLACK,
     probe::Alarm,
     timer::{Timer, Timers},
 };
@@ -15,6 +15,9 @@ use crate::{
     streams::Role,
     wire::Activity,
 };
+
+/// Beyond so many doublings of [`FIRST_ASK`] every keepalive interval is reached.
+const MAX_DOUBLINGS: u32 = 16;
 
 impl Connection {
     /// When [`Connection::handle_timeout`] wants to be called.
@@ -65,6 +68,7 @@ impl Connection {
         }
         if self.timers.take_expired(Timer::Keepalive, now) {
             self.ping_due = true;
+            self.asked = self.asked.saturating_add(1);
         }
         if self.timers.take_expired(Timer::Probe, now) {
             self.on_probe_deadline(now);
@@ -192,11 +196,7 @@ impl Connection {
             Timer::Watch,
             watch.then(|| self.heard_at.max(self.sent_at) + self.watch_time()),
         );
-        let idle = self.role == Role::Agent && !self.book.is_awaiting();
-        timers.set(
-            Timer::Keepalive,
-            idle.then(|| self.sent_at + self.config.keepalive),
-        );
+        timers.set(Timer::Keepalive, self.keepalive_at());
         timers.set(Timer::Challenge, self.path.challenge_at());
         timers.set(Timer::Silence, Some(self.heard_at + self.config.max_silence));
         debug_assert!(timers.next().is_some(), "a connection without a timer");
@@ -208,6 +208,22 @@ impl Connection {
         // It sends all the time, or at the latest when the feedback that its last packets caused arrives.
         let round = self.path_rtt() + self.controller.feedback_interval() + self.controller.jitter() * 4;
         round.clamp(Duration::from_millis(500), LONGEST_PROBE_TIMEOUT) + self.controller.packet_time() * 4
+    }
+
+    /// When an agent with nothing on the way asks for a sign of life (7.3).
+    fn keepalive_at(&self) -> Option<Timestamp> {
+        if self.role != Role::Agent || self.book.is_awaiting() {
+            return None;
+        }
+        let idle = self.sent_at + self.config.keepalive;
+        let Some(since) = self.expecting_since else {
+            return Some(idle);
+        };
+        // Answers without data say that the peer lives and has nothing yet: each doubles the time to the next question.
+        let longest = self.config.keepalive;
+        let doubled = FIRST_ASK * 2_u32.saturating_pow(self.asked.min(MAX_DOUBLINGS));
+        let patience = doubled.max(self.watch_time()).min(longest);
+        Some(idle.min(self.heard_at.max(self.sent_at).max(since) + patience))
     }
 
     /// When the missing tail of a stream is reported (5.3).

@@ -56,6 +56,9 @@ const LONGEST_PROBE_INTERVAL: Duration = Duration::from_secs(2);
 const TAIL_REPORTS: u32 = 3;
 /// After a stall the base station delivers what it held back late (transport.md 5.2).
 const STALL_PATIENCE: Duration = Duration::from_millis(50);
+/// Silence after which an agent that is owed data asks for a sign of life (transport.md 7.3). Shorter would ask in the pauses of
+/// ordinary pages; with the repetitions behind it, a gateway that lost the session is noticed within two seconds.
+const FIRST_ASK: Duration = Duration::from_secs(1);
 /// A sender whose receiver's buffer is full asks at least this often.
 const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 
@@ -154,6 +157,10 @@ pub struct Connection {
     /// Whether `timers` must be planned anew.
     timers_stale: bool,
     tail_reports: u32,
+    /// Since when the user waits for something from the peer.
+    expecting_since: Option<Timestamp>,
+    /// PINGs since the last data came, for which nothing but the wait was a reason.
+    asked: u32,
     ping_due: bool,
     response_due: Option<[u8; 8]>,
     tokens: VecDeque<[u8; 32]>,
@@ -222,6 +229,8 @@ impl Connection {
             timers: Timers::default(),
             timers_stale: true,
             tail_reports: 0,
+            expecting_since: None,
+            asked: 0,
             ping_due: false,
             response_due: None,
             tokens: VecDeque::new(),

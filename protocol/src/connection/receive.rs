@@ -253,6 +253,7 @@ impl Connection {
     fn account(&mut self, now: Timestamp, packet: Incoming, activity: Option<Activity>) {
         self.owed.pending = true;
         self.tail_reports = 0;
+        self.asked = 0;
         if packet.activity == Activity::Idle {
             self.answer(packet);
         }

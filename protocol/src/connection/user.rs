@@ -112,6 +112,22 @@ impl Connection {
         self.rearm();
     }
 
+    /// Says whether the user waits for something from the peer: a response, or more of one. A peer that is silent meanwhile is
+    /// asked for a sign of life, ever less often while it answers (transport.md 7.3).
+    pub fn expect_data(&mut self, now: Timestamp, expects: bool) {
+        if self.expecting_since.is_some() == expects {
+            return;
+        }
+        self.expecting_since = expects.then_some(now);
+        self.asked = 0;
+        self.rearm();
+    }
+
+    /// Whether the user waits for something from the peer.
+    pub const fn expects_data(&self) -> bool {
+        self.expecting_since.is_some()
+    }
+
     /// The operating system reported another network: everything that was measured is void, and the gateway is to learn of
     /// the new address at once.
     pub fn network_changed(&mut self, now: Timestamp) {

@@ -124,6 +124,24 @@ pub struct Holding {
     pub hashes: Vec<ShortHash>,
 }
 
+/// The gateway is to forget what it keeps of this device: responses, learned plans, and what the agent holds.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Forget {
+    /// Numbered upwards by the agent, from 1.
+    pub id: u64,
+    /// Of one client of the agent, or of all.
+    pub client: Option<u64>,
+    /// Of one site, by its registrable domain, or of all.
+    pub site: Option<String>,
+}
+
+/// What a `Forget` named is forgotten: nothing of it is in the gateway's files any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Forgotten {
+    /// The number of the `Forget`.
+    pub id: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

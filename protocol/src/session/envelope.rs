@@ -60,6 +60,8 @@ mod kind {
     pub(super) const PREFERENCES: u64 = 20;
     pub(super) const DICTIONARIES: u64 = 21;
     pub(super) const ACCELERATED_HOSTS: u64 = 22;
+    pub(super) const FORGET: u64 = 23;
+    pub(super) const FORGOTTEN: u64 = 24;
 }
 
 /// Appends a message in its envelope.
@@ -90,6 +92,8 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), EnvelopeError>
         Message::Preferences(payload) => (kind::PREFERENCES, to_bytes(payload)),
         Message::Dictionaries(payload) => (kind::DICTIONARIES, to_bytes(payload)),
         Message::AcceleratedHosts(payload) => (kind::ACCELERATED_HOSTS, to_bytes(payload)),
+        Message::Forget(payload) => (kind::FORGET, to_bytes(payload)),
+        Message::Forgotten(payload) => (kind::FORGOTTEN, to_bytes(payload)),
     };
     let payload = payload.ok_or(EnvelopeError::Payload { kind })?;
     if payload.len() > MAX_PAYLOAD {
@@ -151,6 +155,8 @@ fn decode_payload(kind: u64, payload: &[u8]) -> Result<Option<Message>, Envelope
         kind::PREFERENCES => from_bytes(payload).map(Message::Preferences),
         kind::DICTIONARIES => from_bytes(payload).map(Message::Dictionaries),
         kind::ACCELERATED_HOSTS => from_bytes(payload).map(Message::AcceleratedHosts),
+        kind::FORGET => from_bytes(payload).map(Message::Forget),
+        kind::FORGOTTEN => from_bytes(payload).map(Message::Forgotten),
         _ => return Ok(None),
     };
     message.map(Some).ok_or(EnvelopeError::Payload { kind })

@@ -1,5 +1,6 @@
 //! A request as it crosses the hop (docs/protocol/session.md section 5): most lack what some have, so that is apart.
 use bincode::{Decode, Encode};
+use longhaul_types::ClientId;
 
 use super::{
     bundle::{ManifestId, ShortHash},
@@ -30,6 +31,8 @@ struct More {
     holding: Vec<ShortHash>,
     delivery: Delivery,
     connection: u64,
+    client: u64,
+    unpartitioned: bool,
     resume: Option<Resume>,
 }
 
@@ -42,6 +45,8 @@ impl More {
         holding: Vec::new(),
         delivery: Delivery::Any,
         connection: 0,
+        client: 0,
+        unpartitioned: false,
         resume: None,
     };
 }
@@ -56,6 +61,8 @@ impl FetchPayload {
             holding: fetch.holding.clone(),
             delivery: fetch.delivery,
             connection: fetch.connection,
+            client: fetch.client.0,
+            unpartitioned: fetch.unpartitioned,
             resume: fetch.resume.clone(),
         };
         Self {
@@ -86,6 +93,8 @@ impl FetchPayload {
             holding: more.holding,
             delivery: more.delivery,
             connection: more.connection,
+            client: ClientId(more.client),
+            unpartitioned: more.unpartitioned,
             seen: self.seen,
             resume: more.resume,
         }

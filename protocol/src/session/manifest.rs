@@ -45,7 +45,11 @@ pub struct EntryHead {
     pub scope: Scope,
     /// The key of the request fields that the response's `Vary` names, as the gateway sent them; `None` if it names none.
     pub vary: Option<[u8; 8]>,
-    /// The key of the `Cookie` field that the gateway sent; `None` if it sent none.
+    /// Relation, mode and destination of the request that the gateway sent, as a number: the response answers only
+    /// requests that have the same (`longhaul_http::request_context::RequestShape`).
+    pub shape: u16,
+    /// The key of the credentials that the gateway sent; `None` if it sent none. For scope this-page, that of the `Cookie`
+    /// field, byte for byte.
     pub cookie: Option<[u8; 8]>,
     /// Where the body is.
     pub body: EntryBody,
@@ -211,6 +215,7 @@ mod tests {
                 status: 200,
                 scope: Scope::Reusable,
                 vary: None,
+                shape: 0,
                 cookie: Some([7; 8]),
                 body: EntryBody::Held { hash: [3; 16] },
                 fields: vec![("content-type".to_owned(), b"text/css".to_vec())],
@@ -251,6 +256,7 @@ mod tests {
                 status: 200,
                 scope: Scope::ThisPage,
                 vary: None,
+                shape: 0,
                 cookie: None,
                 body: EntryBody::None,
                 fields: vec![("cache-control".to_owned(), control.as_bytes().to_vec())],

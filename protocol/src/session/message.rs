@@ -1,16 +1,17 @@
 //! The messages as types. Their payload encoding is bincode's, done in `envelope` alone.
 use bincode::{Decode, Encode};
+use longhaul_types::ClientId;
 
 use super::{
     bundle::{
-        AcceleratedHosts, Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push,
-        ShortHash, Used, Want,
+        AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, ManifestId,
+        Promised, Push, ShortHash, Used, Want,
     },
     headers::HeaderSet,
 };
 
 /// The newest session version that this build speaks.
-pub const SESSION_VERSION: u16 = 1;
+pub const SESSION_VERSION: u16 = 2;
 
 /// Session versions that an end speaks, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -24,7 +25,7 @@ pub struct VersionRange {
 impl VersionRange {
     /// What this build speaks.
     pub const OURS: Self = Self {
-        oldest: 1,
+        oldest: 2,
         newest: SESSION_VERSION,
     };
 
@@ -213,6 +214,10 @@ pub struct Fetch {
     pub delivery: Delivery,
     /// The browser's connection, where logins are bound to connections (NTLM, Negotiate: RFC 4559); 0 elsewhere.
     pub connection: u64,
+    /// Whom the agent serves by it: what is kept for one client answers no other.
+    pub client: ClientId,
+    /// Nothing private may be looked up or kept for it, beyond what its fields say: a frame of another site asks.
+    pub unpartitioned: bool,
     /// The newest fetch whose `Head` the agent has (section 5); 0 for none.
     pub seen: u64,
     /// Set when this repeats an earlier request from an offset (section 6).
@@ -490,4 +495,6 @@ pub enum Message {
     Preferences(Preferences),
     Dictionaries(Dictionaries),
     AcceleratedHosts(AcceleratedHosts),
+    Forget(Forget),
+    Forgotten(Forgotten),
 }

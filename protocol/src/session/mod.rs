@@ -10,8 +10,8 @@ mod message;
 mod reader;
 
 pub use bundle::{
-    AcceleratedHosts, Ask, Dictionaries, Evicted, Holding, Manifest, ManifestId, Promised, Push, ShortHash,
-    Used, Want,
+    AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, ManifestId, Promised,
+    Push, ShortHash, Used, Want,
 };
 pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
 pub use headers::{

@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use longhaul_types::ClientId;
+
 use super::*;
 
 fn fields(list: &[(&str, &str)]) -> Vec<HeaderField> {
@@ -200,6 +202,8 @@ fn what_requests_cost() {
             holding: Vec::new(),
             delivery: Delivery::Any,
             connection: 0,
+            client: ClientId::OWNER,
+            unpartitioned: false,
             seen: id - 1,
             resume: None,
         };
@@ -239,7 +243,8 @@ proptest! {
         let messages = [
             Message::Fetch(Fetch {
                 id, method: Method::Other(url.clone()), url_shared: status, url: url.clone(), headers: set.clone(), kind: FetchKind::Page,
-                has_body: true, page: id, held: Some([3; 32]), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, connection: id, seen: id / 2,
+                has_body: true, page: id, held: Some([3; 32]), manifest: Some([4; 8]), holding: vec![[5; 6]], delivery: Delivery::Any, connection: id,
+                client: ClientId(id), unpartitioned: true, seen: id / 2,
                 resume: Some(Resume { offset: id, validator: Validator::EntityTag(url.clone()) }),
             }),
             Message::Head(Head { fetch: id, status, headers: set, body: BodyPlace::Held, content_hash: None }),
@@ -253,6 +258,12 @@ proptest! {
             Message::Holding(Holding { page: id, hashes: vec![[6; 6]; 3] }),
             Message::Preferences(Preferences { images: ImageLevel::Text, ..Preferences::default() }),
             Message::Dictionaries(Dictionaries { set: 300 }),
+            Message::Forget(Forget {
+                id: 3,
+                client: Some(9),
+                site: Some("site.test".to_owned()),
+            }),
+            Message::Forgotten(Forgotten { id: 3 }),
             Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec![url.clone(), "a.test".to_owned()])),
             Message::Body(Body { coding: BodyCoding::Brotli, length: Some(id), offset: 0, base: None }),
             Message::Failed(Failed { fetch: id, reason: FailureReason::TlsExpired, detail: url.clone() }),
