@@ -7,8 +7,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use longhaul_cache::{Cache, CacheConfig, Cost, Partition, StoredResponse};
-use longhaul_types::{ByteCount, ContentHash, UnixTime};
+use longhaul_cache::{Cache, CacheConfig, Cost, Owner, Partition, StoredResponse};
+use longhaul_http::site::SchemefulSite;
+use longhaul_types::{ByteCount, ClientId, ContentHash, UnixTime};
 
 const BODY: usize = 100_000;
 const BODIES: u32 = 1_500;
@@ -90,13 +91,17 @@ async fn long_bodies(cache: &Cache, times: &mut Vec<Duration>) {
 }
 
 async fn responses(cache: &Cache, times: &mut Vec<Duration>) {
-    let site = Partition::Site("example.org".into());
+    let site = Partition::of_site(
+        Owner::local(ClientId::OWNER),
+        SchemefulSite::of("http", "example.org"),
+    );
     let url = |number: u32| format!("http://example.org/object/{number}");
     for number in 0..2_000 {
         let response = StoredResponse {
             partition: site.clone(),
             url: url(number),
             vary: [0; 8],
+            credentials: None,
             request_fields: Vec::new(),
             status: 200,
             fields: vec![

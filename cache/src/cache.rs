@@ -9,8 +9,8 @@ use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    BodyWriter, CacheConfig, Cost, Mirror, OpenError, Opened, Partition, RecordKind, StoredBody,
-    StoredResponse, Usage,
+    BodyWriter, CacheConfig, Cost, Forget, Mirror, OpenError, Opened, Owner, Partition, RecordKey,
+    RecordKind, StoredBody, StoredResponse, Usage,
     command::{Queues, Read, Write, WriterId},
     store,
     usage::Counters,
@@ -187,9 +187,23 @@ impl Cache {
             .await;
     }
 
+    /// Forgets all stored responses of a client to a URL, in all its partitions (RFC 9111 section 4.4).
+    pub async fn forget_url(&self, owner: Owner, url: &str) {
+        let url = url.to_owned();
+        self.queues
+            .tell(|reply| Write::ForgetUrl { owner, url, reply })
+            .await;
+    }
+
+    /// Forgets responses, records, and bodies that no response is left to name. Unless an origin asked for it, nothing
+    /// of that is in the file when this returns.
+    pub async fn forget(&self, forget: Forget) {
+        self.queues.tell(|reply| Write::Forget { forget, reply }).await;
+    }
+
     /// Keeps a record in place of the one with the same kind and key.
-    pub async fn put_record(&self, kind: RecordKind, key: &[u8], value: Bytes) {
-        let key = *blake3::hash(key).as_bytes();
+    pub async fn put_record(&self, kind: RecordKind, key: &RecordKey, value: Bytes) {
+        let key = Box::new(key.clone());
         self.queues
             .tell(|reply| Write::Record {
                 kind,
@@ -201,8 +215,8 @@ impl Cache {
     }
 
     /// A record.
-    pub async fn record(&self, kind: RecordKind, key: &[u8]) -> Option<Bytes> {
-        let key = *blake3::hash(key).as_bytes();
+    pub async fn record(&self, kind: RecordKind, key: &RecordKey) -> Option<Bytes> {
+        let key = key.hash;
         self.queues
             .ask(|reply| Read::Record { kind, key, reply })
             .await
@@ -263,11 +277,17 @@ impl Cache {
             .await;
     }
 
-    /// The device holds these bodies. Without a [`mirror_reset`](Self::mirror_reset) before, nothing is remembered.
-    pub async fn mirror_add(&self, device: PublicKey, hashes: Vec<ContentHash>) {
+    /// The device holds these bodies, which it got in this partition. Without a [`mirror_reset`](Self::mirror_reset)
+    /// before, nothing is remembered.
+    pub async fn mirror_add(&self, device: PublicKey, partition: &Partition, hashes: Vec<ContentHash>) {
         for step in hashes.chunks(MIRROR_STEP) {
-            let hashes = step.to_vec();
-            let _ = self.queues.writes.send(Write::MirrorAdd { device, hashes }).await;
+            let (partition, hashes) = (Box::new(partition.clone()), step.to_vec());
+            let add = Write::MirrorAdd {
+                device,
+                partition,
+                hashes,
+            };
+            let _ = self.queues.writes.send(add).await;
         }
     }
 

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use longhaul_types::{ContentHash, PublicKey};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{Cost, Partition, RecordKind, StoreError, StoredResponse, Usage};
+use crate::{
+    Cost, Forget, Owner, Partition, PartitionLabel, RecordKey, RecordKind, StoreError, StoredResponse, Usage,
+};
 
 /// Requests under way: as many as browsers open connections (Chromium: 225), with some to spare.
 pub(crate) const READ_QUEUE: usize = 256;
@@ -107,7 +109,7 @@ pub(crate) enum Read {
 }
 
 /// A page of a mirror: the state id of the device's cache and hashes in ascending order.
-pub(crate) type MirrorPage = (u64, Vec<ContentHash>);
+pub(crate) type MirrorPage = (u64, Vec<(ContentHash, PartitionLabel)>);
 
 /// Requests that change the file. Their answers are sent when the change is committed.
 #[derive(Debug)]
@@ -142,14 +144,23 @@ pub(crate) enum Write {
     },
     Record {
         kind: RecordKind,
-        key: [u8; 32],
+        key: Box<RecordKey>,
         value: Bytes,
+        reply: oneshot::Sender<()>,
+    },
+    Forget {
+        forget: Forget,
+        reply: oneshot::Sender<()>,
+    },
+    ForgetUrl {
+        owner: Owner,
+        url: String,
         reply: oneshot::Sender<()>,
     },
     /// Hashes of a device's mirror after `after`, in ascending order; none if the device is not known.
     Mirror {
         device: PublicKey,
-        after: Option<ContentHash>,
+        after: Option<(ContentHash, PartitionLabel)>,
         reply: oneshot::Sender<Option<MirrorPage>>,
     },
     MirrorReset {
@@ -158,6 +169,7 @@ pub(crate) enum Write {
     },
     MirrorAdd {
         device: PublicKey,
+        partition: Box<Partition>,
         hashes: Vec<ContentHash>,
     },
     MirrorRemove {

@@ -42,7 +42,7 @@ async fn fill(dir: &Path) -> u64 {
         cache
             .put_record(
                 longhaul_cache::RecordKind::Plan,
-                url(number).as_bytes(),
+                &longhaul_cache::RecordKey::shared(url(number).as_bytes()),
                 body.clone(),
             )
             .await;
@@ -64,7 +64,10 @@ async fn examine(cache: &Cache) -> usize {
             assert_eq!(found, response(&Partition::Shared, &url(number), 0, Some(chk)));
         }
         let record = cache
-            .record(longhaul_cache::RecordKind::Plan, url(number).as_bytes())
+            .record(
+                longhaul_cache::RecordKind::Plan,
+                &longhaul_cache::RecordKey::shared(url(number).as_bytes()),
+            )
             .await;
         assert!(record.is_none_or(|record| record == *body));
     }

@@ -133,13 +133,22 @@ impl Bench<'_> {
             }
             Op::PutRecord(key, value) => {
                 self.cache
-                    .put_record(RecordKind::Plan, &[key], vec![value; 100].into())
+                    .put_record(
+                        RecordKind::Plan,
+                        &longhaul_cache::RecordKey::shared(&[key]),
+                        vec![value; 100].into(),
+                    )
                     .await;
                 self.model.records.insert(key, value);
             }
             Op::Record(key) => {
                 let expected = self.model.records.get(&key).map(|value| vec![*value; 100].into());
-                assert_eq!(self.cache.record(RecordKind::Plan, &[key]).await, expected);
+                assert_eq!(
+                    self.cache
+                        .record(RecordKind::Plan, &longhaul_cache::RecordKey::shared(&[key]))
+                        .await,
+                    expected
+                );
             }
             Op::Reopen => {
                 let state = self.cache.state_id();

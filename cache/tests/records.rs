@@ -2,8 +2,12 @@
 mod support;
 
 use bytes::Bytes;
-use longhaul_cache::{MAX_RECORD, MAX_RECORDS, RecordKind};
-use longhaul_types::{ByteCount, ContentHash, PublicKey};
+use longhaul_cache::{
+    Cache, Forget, ForgetWhat, MAX_RECORD, MAX_RECORDS, Owner, Partition, PartitionLabel, RecordKey,
+    RecordKind, Whose,
+};
+use longhaul_http::site::SchemefulSite;
+use longhaul_types::{ByteCount, ClientId, ContentHash, PublicKey};
 use support::{body, open_sound};
 
 const QUOTA: ByteCount = ByteCount::mib(16);
@@ -16,36 +20,71 @@ fn hashes(range: std::ops::Range<u32>) -> Vec<ContentHash> {
     hashes
 }
 
+/// The same, as a mirror has them that was told of them in the shared partition.
+fn held(range: std::ops::Range<u32>) -> Vec<(ContentHash, PartitionLabel)> {
+    let label = Partition::Shared.label();
+    hashes(range).into_iter().map(|hash| (hash, label)).collect()
+}
+
 #[tokio::test]
 async fn records_are_kept_by_kind_and_key() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let long_key = [b'k'; 5000];
     cache
-        .put_record(RecordKind::Manifest, &long_key, Bytes::from_static(b"one"))
+        .put_record(
+            RecordKind::Manifest,
+            &RecordKey::shared(&long_key),
+            Bytes::from_static(b"one"),
+        )
         .await;
     cache
-        .put_record(RecordKind::Plan, &long_key, Bytes::from_static(b"two"))
+        .put_record(
+            RecordKind::Plan,
+            &RecordKey::shared(&long_key),
+            Bytes::from_static(b"two"),
+        )
         .await;
     cache
-        .put_record(RecordKind::Plan, &long_key, Bytes::from_static(b"three"))
+        .put_record(
+            RecordKind::Plan,
+            &RecordKey::shared(&long_key),
+            Bytes::from_static(b"three"),
+        )
         .await;
     cache.close().await;
     let cache = open_sound(dir.path(), QUOTA);
     assert_eq!(
-        cache.record(RecordKind::Manifest, &long_key).await.as_deref(),
+        cache
+            .record(RecordKind::Manifest, &RecordKey::shared(&long_key))
+            .await
+            .as_deref(),
         Some(&b"one"[..])
     );
     assert_eq!(
-        cache.record(RecordKind::Plan, &long_key).await.as_deref(),
+        cache
+            .record(RecordKind::Plan, &RecordKey::shared(&long_key))
+            .await
+            .as_deref(),
         Some(&b"three"[..])
     );
-    assert_eq!(cache.record(RecordKind::RequestTemplate, &long_key).await, None);
+    assert_eq!(
+        cache
+            .record(RecordKind::RequestTemplate, &RecordKey::shared(&long_key))
+            .await,
+        None
+    );
     cache
-        .put_record(RecordKind::Plan, &long_key, Bytes::from(vec![0; MAX_RECORD + 1]))
+        .put_record(
+            RecordKind::Plan,
+            &RecordKey::shared(&long_key),
+            Bytes::from(vec![0; MAX_RECORD + 1]),
+        )
         .await;
     assert_eq!(
-        cache.record(RecordKind::Plan, &long_key).await,
+        cache
+            .record(RecordKind::Plan, &RecordKey::shared(&long_key))
+            .await,
         None,
         "too long, yet it supersedes"
     );
@@ -60,7 +99,7 @@ async fn the_record_not_used_for_longest_leaves() {
         if number == MAX_RECORDS / 2 {
             assert!(
                 cache
-                    .record(RecordKind::Plan, &0_usize.to_le_bytes())
+                    .record(RecordKind::Plan, &RecordKey::shared(&0_usize.to_le_bytes()))
                     .await
                     .is_some()
             );
@@ -68,27 +107,27 @@ async fn the_record_not_used_for_longest_leaves() {
         cache
             .put_record(
                 RecordKind::Plan,
-                &number.to_le_bytes(),
+                &RecordKey::shared(&number.to_le_bytes()),
                 Bytes::from_static(b"plan"),
             )
             .await;
     }
     assert!(
         cache
-            .record(RecordKind::Plan, &0_usize.to_le_bytes())
+            .record(RecordKind::Plan, &RecordKey::shared(&0_usize.to_le_bytes()))
             .await
             .is_some(),
         "it was used"
     );
     assert!(
         cache
-            .record(RecordKind::Plan, &surplus.to_le_bytes())
+            .record(RecordKind::Plan, &RecordKey::shared(&surplus.to_le_bytes()))
             .await
             .is_none()
     );
     assert!(
         cache
-            .record(RecordKind::Plan, &(surplus + 1).to_le_bytes())
+            .record(RecordKind::Plan, &RecordKey::shared(&(surplus + 1).to_le_bytes()))
             .await
             .is_some()
     );
@@ -100,12 +139,18 @@ async fn records_are_bounded_by_size() {
     let cache = open_sound(dir.path(), QUOTA);
     for number in 0..20_u32 {
         cache
-            .put_record(RecordKind::Manifest, &number.to_le_bytes(), body(number, 200_000))
+            .put_record(
+                RecordKind::Manifest,
+                &RecordKey::shared(&number.to_le_bytes()),
+                body(number, 200_000),
+            )
             .await;
     }
     let mut kept = 0;
     for number in 0..20_u32 {
-        let record = cache.record(RecordKind::Manifest, &number.to_le_bytes()).await;
+        let record = cache
+            .record(RecordKind::Manifest, &RecordKey::shared(&number.to_le_bytes()))
+            .await;
         assert!(
             record
                 .as_ref()
@@ -121,23 +166,64 @@ async fn a_mirror_follows_its_device() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), QUOTA);
     let (one, two) = (PublicKey::from_bytes([1; 32]), PublicKey::from_bytes([2; 32]));
-    cache.mirror_add(one, hashes(0..3)).await;
+    cache.mirror_add(one, &Partition::Shared, hashes(0..3)).await;
     assert_eq!(cache.mirror(one).await, None, "its cache's state is not known");
     cache.mirror_reset(one, u64::MAX).await;
     cache.mirror_reset(two, 5).await;
-    cache.mirror_add(one, hashes(0..10_000)).await;
-    cache.mirror_add(one, hashes(9_000..10_000)).await;
-    cache.mirror_add(two, hashes(0..1)).await;
+    cache.mirror_add(one, &Partition::Shared, hashes(0..10_000)).await;
+    cache
+        .mirror_add(one, &Partition::Shared, hashes(9_000..10_000))
+        .await;
+    cache.mirror_add(two, &Partition::Shared, hashes(0..1)).await;
     cache.mirror_remove(one, hashes(5_000..20_000)).await;
     cache.close().await;
 
     let cache = open_sound(dir.path(), QUOTA);
     let mirror = cache.mirror(one).await.unwrap();
-    assert_eq!((mirror.state, mirror.held), (u64::MAX, hashes(0..5_000)));
-    assert_eq!(cache.mirror(two).await.unwrap().held, hashes(0..1));
+    assert_eq!((mirror.state, mirror.held), (u64::MAX, held(0..5_000)));
+    assert_eq!(cache.mirror(two).await.unwrap().held, held(0..1));
     cache.mirror_reset(one, 6).await;
     let mirror = cache.mirror(one).await.unwrap();
     assert_eq!((mirror.state, mirror.held), (6, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_mirror_tells_for_whom_a_device_got_a_body() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open_sound(dir.path(), QUOTA);
+    let device = PublicKey::from_bytes([9; 32]);
+    let of = |client, host| {
+        let owner = Owner::of_device(&device, ClientId(client));
+        Partition::of_site(owner, SchemefulSite::of("http", host))
+    };
+    let (a, b, guest) = (of(0, "a.test"), of(0, "b.test"), of(5, "a.test"));
+    cache.mirror_reset(device, 5).await;
+    for partition in [&a, &b, &guest] {
+        cache.mirror_add(device, partition, hashes(0..5_000)).await;
+    }
+    let held = async |cache: &Cache, partition: &Partition| {
+        let mirror = cache.mirror(device).await.unwrap();
+        let of_partition = mirror
+            .held
+            .iter()
+            .filter(|(_, label)| *label == partition.label());
+        of_partition.count()
+    };
+    for partition in [&a, &b, &guest] {
+        assert_eq!(held(&cache, partition).await, 5_000);
+    }
+    // Wherever it got them: it holds them no longer.
+    cache.mirror_remove(device, hashes(0..1)).await;
+    assert_eq!(held(&cache, &a).await, 4_999);
+    assert_eq!(held(&cache, &b).await, 4_999);
+    let forget = |whose, what| cache.forget(Forget { whose, what });
+    let owner = Owner::of_device(&device, ClientId(0));
+    forget(Whose::Client(owner), ForgetWhat::Site("a.test".to_owned())).await;
+    assert_eq!(held(&cache, &a).await, 0);
+    assert_eq!(held(&cache, &b).await, 4_999);
+    assert_eq!(held(&cache, &guest).await, 4_999);
+    forget(Whose::Device(*device.as_bytes()), ForgetWhat::All).await;
+    assert_eq!(cache.mirror(device).await.unwrap().held, []);
 }
 
 #[tokio::test]
@@ -148,11 +234,15 @@ async fn mirrors_stay_within_their_part_of_the_quota() {
     let device = |number| PublicKey::from_bytes([number; 32]);
     for number in 1..=3 {
         cache.mirror_reset(device(number), number.into()).await;
-        cache.mirror_add(device(number), hashes(0..5_000)).await;
+        cache
+            .mirror_add(device(number), &Partition::Shared, hashes(0..5_000))
+            .await;
     }
     assert_eq!(cache.mirror(device(1)).await, None, "absent longest");
     assert_eq!(cache.mirror(device(2)).await.unwrap().held.len(), 5_000);
-    cache.mirror_add(device(3), hashes(5_000..30_000)).await;
+    cache
+        .mirror_add(device(3), &Partition::Shared, hashes(5_000..30_000))
+        .await;
     let held = cache.mirror(device(3)).await.unwrap().held;
     assert!(
         (most - 600..=most).contains(&held.len()),

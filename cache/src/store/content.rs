@@ -1,9 +1,10 @@
 //! How a response is written into its row: everything in one sealed text, so that a row that was damaged is noticed.
 use std::time::Duration;
 
-use longhaul_types::{ContentHash, UnixTime};
+use longhaul_http::request_context::CredentialsKey;
+use longhaul_types::{ClientId, ContentHash, UnixTime};
 
-use crate::{Partition, StoredResponse};
+use crate::{Owner, Partition, PrivatePartition, StoredResponse};
 
 /// Bytes of the check sum of a row: the beginning of its BLAKE3.
 pub(super) const SUM: usize = 16;
@@ -23,12 +24,34 @@ pub(super) fn key(partition: &Partition, url: &str) -> [u8; SUM] {
     sum(&text)
 }
 
+/// What tells the variants of a URL apart: the fields that `Vary` names, and the credentials.
+pub(super) fn variant(response: &StoredResponse) -> [u8; 8] {
+    let Some(credentials) = &response.credentials else {
+        return response.vary;
+    };
+    let mut variant = [0; 8];
+    let hash = sum(&[&response.vary[..], credentials.as_bytes()].concat());
+    variant.copy_from_slice(&hash[..8]);
+    variant
+}
+
+/// A short name of a text in a column by which rows are found to be forgotten.
+pub(super) fn label(text: &str) -> [u8; 8] {
+    let mut label = [0; 8];
+    label.copy_from_slice(&sum(text.as_bytes())[..8]);
+    label
+}
+
 /// Writes a response. All lengths are 32 bits, little-endian, before what they measure.
 pub(super) fn encode(response: &StoredResponse) -> Vec<u8> {
     let mut to = Vec::with_capacity(1024);
     put_partition(&mut to, &response.partition);
     put_bytes(&mut to, response.url.as_bytes());
     to.extend_from_slice(&response.vary);
+    put_bytes(
+        &mut to,
+        response.credentials.as_ref().map_or(&[], |key| key.as_bytes()),
+    );
     put_fields(&mut to, &response.request_fields);
     to.extend_from_slice(&response.status.to_le_bytes());
     put_fields(&mut to, &response.fields);
@@ -46,6 +69,7 @@ pub(super) fn decode(content: &[u8]) -> Option<StoredResponse> {
         partition: from.partition()?,
         url: from.text()?,
         vary: from.array()?,
+        credentials: from.credentials()?,
         request_fields: from.fields()?,
         status: u16::from_le_bytes(from.array()?),
         fields: from.fields()?,
@@ -58,13 +82,15 @@ pub(super) fn decode(content: &[u8]) -> Option<StoredResponse> {
 }
 
 fn put_partition(to: &mut Vec<u8>, partition: &Partition) {
-    let (tag, name): (u8, &[u8]) = match partition {
-        Partition::Shared => (0, &[]),
-        Partition::Device(key) => (1, key),
-        Partition::Site(host) => (2, host.as_bytes()),
-    };
-    to.push(tag);
-    put_bytes(to, name);
+    match partition {
+        Partition::Shared => to.push(0),
+        Partition::Private(PrivatePartition { owner, key }) => {
+            to.push(1);
+            to.extend_from_slice(&owner.device);
+            to.extend_from_slice(&owner.client.0.to_le_bytes());
+            put_bytes(to, key.as_bytes());
+        }
+    }
 }
 
 fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
@@ -117,12 +143,24 @@ impl<'a> Reader<'a> {
 
     fn partition(&mut self) -> Option<Partition> {
         let [tag] = self.array()?;
-        let name = self.bytes()?;
         match tag {
-            0 => name.is_empty().then_some(Partition::Shared),
-            1 => Some(Partition::Device(name.try_into().ok()?)),
-            2 => Some(Partition::Site(std::str::from_utf8(name).ok()?.to_owned())),
+            0 => Some(Partition::Shared),
+            1 => {
+                let owner = Owner {
+                    device: self.array()?,
+                    client: ClientId(u64::from_le_bytes(self.array()?)),
+                };
+                let key = self.text()?;
+                Some(Partition::Private(PrivatePartition { owner, key }))
+            }
             _ => None,
+        }
+    }
+
+    fn credentials(&mut self) -> Option<Option<CredentialsKey>> {
+        match self.bytes()? {
+            [] => Some(None),
+            bytes => Some(Some(CredentialsKey::from_bytes(bytes.try_into().ok()?))),
         }
     }
 
@@ -157,8 +195,13 @@ mod tests {
     fn partitions() -> impl Strategy<Value = Partition> {
         prop_oneof![
             Just(Partition::Shared),
-            any::<[u8; 32]>().prop_map(Partition::Device),
-            ".{0,12}".prop_map(Partition::Site),
+            (any::<[u8; 32]>(), any::<u64>(), ".{0,12}").prop_map(|(device, client, key)| {
+                let owner = Owner {
+                    device,
+                    client: ClientId(client),
+                };
+                Partition::Private(PrivatePartition { owner, key })
+            }),
         ]
     }
 
@@ -168,14 +211,16 @@ mod tests {
 
     prop_compose! {
         fn responses()(
-            partition in partitions(), url in ".{0,40}", vary: [u8; 8], request_fields in fields(), status: u16,
+            partition in partitions(), url in ".{0,40}", vary: [u8; 8], credentials: Option<[u8; 16]>,
+            request_fields in fields(), status: u16,
             fields in fields(), chk: Option<[u8; 32]>, length: u64, times: [u32; 4],
         ) -> StoredResponse {
             let time = |seconds: u32, nanos: u32| {
                 UnixTime::new(Duration::new(seconds.into(), nanos % 1_000_000_000))
             };
             StoredResponse {
-                partition, url, vary, request_fields, status, fields,
+                partition, url, vary, credentials: credentials.map(CredentialsKey::from_bytes),
+                request_fields, status, fields,
                 chk: chk.map(ContentHash::from_bytes), length,
                 requested_at: time(times[0], times[1]), received_at: time(times[2], times[3]),
             }

@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Removes up to `most` chunks of a body without a name, and the body after its last chunk.
-    fn remove_chunks(&mut self, body: i64, most: usize) -> rusqlite::Result<usize> {
+    pub(super) fn remove_chunks(&mut self, body: i64, most: usize) -> rusqlite::Result<usize> {
         self.begin(0)?;
         let sql =
             "DELETE FROM chunks WHERE id IN (SELECT id FROM chunks WHERE id BETWEEN ?1 AND ?2 LIMIT ?3)";
@@ -175,7 +175,7 @@ impl Store {
     }
 
     /// Returns whether a page was given back; a cache in memory has none to give.
-    fn vacuum(&mut self) -> rusqlite::Result<bool> {
+    pub(super) fn vacuum(&mut self) -> rusqlite::Result<bool> {
         self.begin(0)?;
         let mut vacuum = self
             .connection

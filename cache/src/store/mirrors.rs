@@ -2,14 +2,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use longhaul_types::{ContentHash, PublicKey};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, ToSql, params};
 
-use super::{Store, hash_of};
-use crate::{MAX_DEVICES, MAX_HELD, command::MirrorPage};
+use super::{Store, forget::Labels, hash_of};
+use crate::{MAX_DEVICES, MAX_HELD, Partition, PartitionLabel, command::MirrorPage};
 
 /// Hashes in a page of an answer, or removed in a step.
 const STEP: usize = 4096;
-/// A hash takes about 50 bytes of the file; all mirrors together may take a quarter of the quota.
+/// A hash takes about 80 bytes of the file; all mirrors together may take a quarter of the quota.
 const QUOTA_PER_HASH: u64 = 200;
 
 /// The devices that have a mirror.
@@ -79,7 +79,7 @@ impl Store {
     pub(super) fn mirror(
         &mut self,
         key: PublicKey,
-        after: Option<ContentHash>,
+        after: Option<(ContentHash, PartitionLabel)>,
     ) -> rusqlite::Result<Option<MirrorPage>> {
         let now = self.tick();
         let first = after.is_none() && self.writable().is_ok();
@@ -93,10 +93,15 @@ impl Store {
             let sql = "UPDATE devices SET used = ?2 WHERE id = ?1";
             self.connection.prepare_cached(sql)?.execute([number, now])?;
         }
-        let sql = "SELECT chk FROM mirrors WHERE device = ?1 AND chk > ?2 ORDER BY chk LIMIT ?3";
+        let sql = "SELECT chk, partition FROM mirrors WHERE device = ?1 AND (chk, partition) > (?2, ?3)
+                   ORDER BY chk, partition LIMIT ?4";
         let mut find = self.connection.prepare_cached(sql)?;
-        let after: &[u8] = after.as_ref().map_or(&[], |after| after.as_bytes());
-        let page = find.query_map(params![number, after, STEP], |row| row.get(0).map(hash_of))?;
+        let chk: &[u8] = after.as_ref().map_or(&[], |(chk, _)| chk.as_bytes());
+        let label: &[u8] = after.as_ref().map_or(&[], |(_, label)| label.as_bytes());
+        let page = find.query_map(params![number, chk, label, STEP], |row| {
+            let label = PartitionLabel::from_bytes(row.get(1)?);
+            Ok((hash_of(row.get(0)?), label))
+        })?;
         Ok(Some((state, page.collect::<rusqlite::Result<_>>()?)))
     }
 
@@ -145,17 +150,25 @@ impl Store {
         Ok(true)
     }
 
-    pub(super) fn mirror_add(&mut self, key: PublicKey, hashes: &[ContentHash]) -> rusqlite::Result<()> {
+    pub(super) fn mirror_add(
+        &mut self,
+        key: PublicKey,
+        partition: &Partition,
+        hashes: &[ContentHash],
+    ) -> rusqlite::Result<()> {
         let Some(number) = self.mirrors.devices.get(&key).map(|device| device.number) else {
             return Ok(());
         };
         self.begin(hashes.len() as u64 * 64)?;
+        let (labels, partition) = (Labels::of(partition), partition.label());
+        let sql = "INSERT OR IGNORE INTO mirrors (device, chk, partition, client, asker, frame)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let mut added = 0;
-        let mut add = self
-            .connection
-            .prepare_cached("INSERT OR IGNORE INTO mirrors (device, chk) VALUES (?1, ?2)")?;
+        let mut add = self.connection.prepare_cached(sql)?;
         for hash in hashes {
-            added += add.execute(params![number, hash.as_bytes()])?;
+            let (hash, partition) = (hash.as_bytes(), partition.as_bytes());
+            let values = params![number, hash, partition, labels.client, labels.asker, labels.frame];
+            added += add.execute(values)?;
         }
         drop(add);
         self.count_held(key, |held| held + added)?;
@@ -176,6 +189,36 @@ impl Store {
         }
         drop(remove);
         self.count_held(key, |held| held.saturating_sub(removed))
+    }
+
+    /// Forgets rows of one device's mirror, or of all, that fulfil a condition.
+    pub(super) fn forget_held(
+        &mut self,
+        device: Option<[u8; 32]>,
+        condition: &str,
+        values: &[Box<dyn ToSql>],
+    ) -> rusqlite::Result<()> {
+        let keys: Vec<(PublicKey, i64)> = self
+            .mirrors
+            .devices
+            .iter()
+            .filter(|(key, _)| device.is_none_or(|device| *key.as_bytes() == device))
+            .map(|(key, device)| (*key, device.number))
+            .collect();
+        // What waits to be swept is of nobody any more.
+        while self.sweep_mirrors()? {}
+        let delete = format!("DELETE FROM mirrors WHERE {condition} AND device = ?");
+        for (key, number) in keys {
+            self.begin(0)?;
+            let number: Box<dyn ToSql> = Box::new(number);
+            let values = values.iter().chain(std::iter::once(&number));
+            let removed = self
+                .connection
+                .prepare(&delete)?
+                .execute(rusqlite::params_from_iter(values))?;
+            self.count_held(key, |held| held.saturating_sub(removed))?;
+        }
+        Ok(())
     }
 
     fn count_held(&mut self, key: PublicKey, change: impl FnOnce(usize) -> usize) -> rusqlite::Result<()> {
@@ -209,7 +252,7 @@ impl Store {
         let Some(device) = self.mirrors.devices.get_mut(&key) else {
             return Ok(());
         };
-        let sql = "SELECT chk FROM mirrors WHERE device = ?1 AND chk > ?2 ORDER BY chk LIMIT ?3";
+        let sql = "SELECT DISTINCT chk FROM mirrors WHERE device = ?1 AND chk > ?2 ORDER BY chk LIMIT ?3";
         let mut find = self.connection.prepare_cached(sql)?;
         let values = params![device.number, device.cursor.as_bytes(), STEP / 16];
         let victims = find

@@ -7,6 +7,7 @@ mod bodies;
 mod content;
 mod eviction;
 mod file;
+mod forget;
 mod group;
 mod mirrors;
 mod records;

@@ -6,9 +6,10 @@ use rusqlite::{OptionalExtension as _, params};
 
 use super::{
     Store,
-    content::{SUM, sum},
+    content::{SUM, label, sum},
+    forget::Labels,
 };
-use crate::{MAX_RECORD, MAX_RECORDS, RecordKind};
+use crate::{MAX_RECORD, MAX_RECORDS, RecordKey, RecordKind};
 
 /// The part of the quota that the records of one kind may take.
 const SHARE: u64 = 16;
@@ -84,20 +85,32 @@ impl Store {
     pub(super) fn put_record(
         &mut self,
         kind: RecordKind,
-        key: [u8; 32],
+        key: &RecordKey,
         value: &[u8],
     ) -> rusqlite::Result<()> {
         self.begin(value.len() as u64)?;
-        self.delete_record(kind, key)?;
+        self.delete_record(kind, key.hash)?;
         let most_bytes = self.quota.bytes() / SHARE;
         if value.len() > MAX_RECORD || value.len() as u64 > most_bytes {
             return Ok(());
         }
-        let sql = "INSERT INTO records (kind, key, used, sum, value) VALUES (?1, ?2, ?3, ?4, ?5)";
         let used = self.tick();
-        self.connection
-            .prepare_cached(sql)?
-            .execute(params![kind.code(), key, used, sum(value), value])?;
+        let labels = Labels::of(&key.partition);
+        let values = params![
+            kind.code(),
+            key.hash,
+            used,
+            labels.device,
+            labels.client,
+            key.domain.as_deref().map(label),
+            labels.asker,
+            labels.frame,
+            sum(value),
+            value
+        ];
+        let sql = "INSERT INTO records (kind, key, used, device, client, domain, asker, frame, sum, value)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        self.connection.prepare_cached(sql)?.execute(values)?;
         let total = self.totals.records.entry(kind).or_default();
         *total = (total.0 + 1, total.1 + value.len() as u64);
         while self

@@ -1,10 +1,12 @@
 //! Responses by partition, URL and secondary key.
+use longhaul_http::request_context::origin_of;
 use longhaul_types::ContentHash;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{
     Store,
-    content::{SUM, decode, encode, key, sum},
+    content::{SUM, decode, encode, key, label, sum, variant},
+    forget::{Labels, domain_of},
 };
 use crate::{MAX_RESPONSE, MAX_VARIANTS, Partition, StoredResponse};
 
@@ -60,7 +62,8 @@ impl Store {
     /// supersedes.
     pub(super) fn put(&mut self, response: &StoredResponse) -> rusqlite::Result<()> {
         let key = key(&response.partition, &response.url);
-        let before = self.row(key, response.vary)?;
+        let variant = variant(response);
+        let before = self.row(key, variant)?;
         let content = encode(response);
         let body = self.referenced(response.chk)?;
         let kept = content.len() <= MAX_RESPONSE && body.is_some() == response.chk.is_some();
@@ -72,9 +75,7 @@ impl Store {
             self.delete(before.id, before.body)?;
         }
         if kept {
-            let sql = "INSERT INTO responses (key, vary, body, sum, content) VALUES (?1, ?2, ?3, ?4, ?5)";
-            let values = params![key, response.vary, body, sum(&content), content];
-            self.connection.prepare_cached(sql)?.execute(values)?;
+            self.insert(key, variant, body, response, &content)?;
             self.totals.bodiless += usize::from(body.is_none());
             self.keep_bounds(key, body)?;
         }
@@ -82,6 +83,37 @@ impl Store {
             Some(old) if Some(old) != body => self.demote(old),
             _ => Ok(()),
         }
+    }
+
+    fn insert(
+        &self,
+        key: [u8; SUM],
+        variant: [u8; 8],
+        body: Option<i64>,
+        response: &StoredResponse,
+        content: &[u8],
+    ) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO responses
+                   (key, vary, body, device, client, url, origin, domain, asker, frame, sum, content)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        let labels = Labels::of(&response.partition);
+        let url = response.url.as_str();
+        let values = params![
+            key,
+            variant,
+            body,
+            labels.device,
+            labels.client,
+            label(url),
+            label(origin_of(url).unwrap_or_default()),
+            label(&domain_of(url)),
+            labels.asker,
+            labels.frame,
+            sum(content),
+            content
+        ];
+        self.connection.prepare_cached(sql)?.execute(values)?;
+        Ok(())
     }
 
     fn row(&self, key: [u8; SUM], vary: [u8; 8]) -> rusqlite::Result<Option<Row>> {
@@ -100,7 +132,7 @@ impl Store {
         chk.map_or(Ok(None), |chk| Ok(self.body_of(chk)?.map(|(id, _)| id)))
     }
 
-    fn delete(&mut self, row: i64, body: Option<i64>) -> rusqlite::Result<()> {
+    pub(super) fn delete(&mut self, row: i64, body: Option<i64>) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached("DELETE FROM responses WHERE id = ?1")?
             .execute([row])?;
@@ -145,7 +177,7 @@ impl Store {
     }
 
     /// Lets a body that no response has any more leave first; it may yet serve as the base of a coding.
-    fn demote(&self, body: i64) -> rusqlite::Result<()> {
+    pub(super) fn demote(&self, body: i64) -> rusqlite::Result<()> {
         let sql = "UPDATE bodies SET uses = 1, priority = ?2 WHERE id = ?1 AND chk IS NOT NULL
                    AND NOT EXISTS (SELECT 1 FROM responses WHERE body = ?1)";
         self.connection

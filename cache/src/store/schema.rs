@@ -6,10 +6,15 @@ pub(super) const APPLICATION_ID: i32 = 0x4c68_4361;
 
 /// One step per version: step `n` makes a file of version `n` out of one of version `n - 1`. Steps are never
 /// changed once released; a new file goes through all of them.
-const STEPS: [&str; VERSION as usize] = [BODIES_RESPONSES_RECORDS, MIRRORS];
+const STEPS: [&str; VERSION as usize] = [
+    BODIES_RESPONSES_RECORDS,
+    MIRRORS,
+    PARTITIONS,
+    MIRRORS_BY_PARTITION,
+];
 
 /// The version of the files that this program writes.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 4;
 
 /// A body without `chk` is being written or being removed. The row id of a chunk is the body's shifted left by
 /// [`PART_BITS`] plus the chunk's number, which saves an index.
@@ -38,6 +43,37 @@ const MIRRORS: &str = "
         id INTEGER PRIMARY KEY, device BLOB NOT NULL UNIQUE, state INTEGER NOT NULL,
         held INTEGER NOT NULL, used INTEGER NOT NULL);
     CREATE TABLE mirrors (device INTEGER NOT NULL, chk BLOB NOT NULL, PRIMARY KEY (device, chk)) WITHOUT ROWID;
+";
+
+/// Older files keep responses and records by URL and not by who asked: those are dropped. The new columns say what is to
+/// be forgotten: device and client, URL, origin, and the domains of the URL and of who asked.
+const PARTITIONS: &str = "
+    DROP TABLE responses;
+    DROP TABLE records;
+    CREATE TABLE responses (
+        id INTEGER PRIMARY KEY, key BLOB NOT NULL, vary BLOB NOT NULL, body INTEGER,
+        device BLOB, client INTEGER, url BLOB NOT NULL, origin BLOB NOT NULL, domain BLOB NOT NULL,
+        asker BLOB, frame BLOB, sum BLOB NOT NULL, content BLOB NOT NULL);
+    CREATE UNIQUE INDEX responses_by_key ON responses (key, vary);
+    CREATE INDEX responses_by_body ON responses (body);
+    CREATE INDEX responses_by_url ON responses (url);
+    CREATE INDEX responses_by_origin ON responses (origin);
+    CREATE TABLE records (
+        kind INTEGER NOT NULL, key BLOB NOT NULL, used INTEGER NOT NULL,
+        device BLOB, client INTEGER, domain BLOB, asker BLOB, frame BLOB,
+        sum BLOB NOT NULL, value BLOB NOT NULL,
+        PRIMARY KEY (kind, key));
+    CREATE INDEX records_by_use ON records (kind, used);
+";
+
+/// Older files do not say for which site a device got a body: their mirrors begin anew. The labels say what is to be
+/// forgotten.
+const MIRRORS_BY_PARTITION: &str = "
+    DELETE FROM devices;
+    DROP TABLE mirrors;
+    CREATE TABLE mirrors (
+        device INTEGER NOT NULL, chk BLOB NOT NULL, partition BLOB NOT NULL,
+        client INTEGER, asker BLOB, frame BLOB, PRIMARY KEY (device, chk, partition)) WITHOUT ROWID;
 ";
 
 /// Bits of a chunk's row id that number it within its body: bodies of up to 64 GiB.

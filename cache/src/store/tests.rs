@@ -90,6 +90,7 @@ fn response(chk: Option<ContentHash>) -> StoredResponse {
         partition: Partition::Shared,
         url: "http://example.org/".to_owned(),
         vary: [0; 8],
+        credentials: None,
         request_fields: Vec::new(),
         status: 200,
         fields: vec![("etag".to_owned(), b"x".to_vec())],
@@ -101,7 +102,7 @@ fn response(chk: Option<ContentHash>) -> StoredResponse {
 }
 
 #[test]
-fn a_file_of_version_1_is_brought_up_to_date_with_all_that_is_in_it() {
+fn a_file_of_version_1_keeps_its_bodies_and_drops_what_it_kept_by_url() {
     let dir = tempfile::tempdir().unwrap();
     let (body, response) = (whole(1), response(Some(whole(1).chk)));
     let old = Connection::open(dir.path().join("store.db")).unwrap();
@@ -139,18 +140,15 @@ fn a_file_of_version_1_is_brought_up_to_date_with_all_that_is_in_it() {
     );
     assert_eq!(*store.shared.state.borrow(), 77);
     assert!(is_there(&mut store, 1));
-    assert_eq!(
-        store.find(&response.partition, &response.url).unwrap(),
-        [response]
-    );
-    assert_eq!(
-        store.record(RecordKind::Plan, [9; 32]).unwrap().as_deref(),
-        Some(&b"plan"[..])
-    );
+    assert_eq!(store.find(&response.partition, &response.url).unwrap(), []);
+    assert_eq!(store.record(RecordKind::Plan, [9; 32]).unwrap(), None);
     let device = PublicKey::from_bytes([1; 32]);
     store.mirror_reset(device, 4).unwrap();
-    store.mirror_add(device, &[body.chk]).unwrap();
-    assert_eq!(store.mirror(device, None).unwrap(), Some((4, vec![body.chk])));
+    store.mirror_add(device, &Partition::Shared, &[body.chk]).unwrap();
+    assert_eq!(
+        store.mirror(device, None).unwrap(),
+        Some((4, vec![(body.chk, Partition::Shared.label())]))
+    );
     assert!(put(&mut store, 2).is_ok());
 }
 
@@ -294,7 +292,9 @@ fn mirrors_of_devices_long_absent_are_forgotten() {
     let hash = [ContentHash::of(b"held")];
     for number in 0..crate::MAX_DEVICES + 5 {
         store.mirror_reset(device(number), 1).unwrap();
-        store.mirror_add(device(number), &hash).unwrap();
+        store
+            .mirror_add(device(number), &Partition::Shared, &hash)
+            .unwrap();
         store.mirror(device(0), None).unwrap();
     }
     assert!(

@@ -197,7 +197,11 @@ impl Store {
                 value,
                 reply,
             } => {
-                self.perform(reply, |store| store.put_record(kind, key, &value));
+                self.perform(reply, |store| store.put_record(kind, &key, &value));
+            }
+            Write::Forget { forget, reply } => self.perform(reply, |store| store.forget_of(&forget)),
+            Write::ForgetUrl { owner, url, reply } => {
+                self.perform(reply, |store| store.forget_url(owner, &url));
             }
             Write::Mirror { device, after, reply } => {
                 answer(self, reply, |store| store.mirror(device, after))
@@ -205,8 +209,12 @@ impl Store {
             Write::MirrorReset { device, state } => {
                 let _ = self.change(|store| store.mirror_reset(device, state));
             }
-            Write::MirrorAdd { device, hashes } => {
-                let _ = self.change(|store| store.mirror_add(device, &hashes));
+            Write::MirrorAdd {
+                device,
+                partition,
+                hashes,
+            } => {
+                let _ = self.change(|store| store.mirror_add(device, &partition, &hashes));
             }
             Write::MirrorRemove { device, hashes } => {
                 let _ = self.change(|store| store.mirror_remove(device, &hashes));

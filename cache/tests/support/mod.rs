@@ -72,7 +72,8 @@ pub(crate) async fn read(cache: &Cache, chk: ContentHash) -> Option<Bytes> {
 }
 
 pub(crate) fn site(host: &str) -> Partition {
-    Partition::Site(host.to_owned())
+    let owner = longhaul_cache::Owner::local(longhaul_types::ClientId::OWNER);
+    Partition::of_site(owner, longhaul_http::site::SchemefulSite::of("http", host))
 }
 
 pub(crate) fn response(
@@ -86,6 +87,7 @@ pub(crate) fn response(
         partition: partition.clone(),
         url: url.to_owned(),
         vary: [vary; 8],
+        credentials: None,
         request_fields: vec![("accept-language".to_owned(), vec![vary])],
         status: 200,
         fields: vec![
