@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Sleep, sleep};
 
-use crate::{classify::body_failure, error::Fault, gate::Turn};
+use crate::{classify::body_failure, error::Fault, gate::Turn, pool::StreamGuard};
 
 /// Why a response's body ended before its end. What was received before is good, but the response is not complete, and
 /// whoever passes it on must not end it cleanly.
@@ -47,22 +47,30 @@ impl BodyError {
 pub struct OriginBody {
     /// Nothing after the end or an error.
     inner: Option<Incoming>,
-    turn: Option<Turn>,
+    /// Over HTTP/1.1 the connection has it.
+    in_use: Option<InUse>,
     idle: Duration,
     /// Set while somebody waits for the origin.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
+/// What a request over HTTP/2 takes until its response has ended.
+pub(crate) struct InUse {
+    /// Before the turn, so that who gets that finds the connection.
+    pub(crate) _stream: StreamGuard,
+    pub(crate) _turn: Turn,
+}
+
 impl OriginBody {
-    pub(crate) fn new(inner: Incoming, turn: Turn, idle: Duration) -> Self {
+    pub(crate) fn new(inner: Incoming, in_use: Option<InUse>, idle: Duration) -> Self {
         let mut body = Self {
             inner: Some(inner),
-            turn: Some(turn),
+            in_use,
             idle,
             timer: None,
         };
         if body.is_end_stream() {
-            body.turn = None;
+            body.in_use = None;
         }
         body
     }
@@ -97,7 +105,7 @@ impl Body for OriginBody {
         };
         if has_ended {
             self.inner = None;
-            self.turn = None;
+            self.in_use = None;
         }
         polled
     }

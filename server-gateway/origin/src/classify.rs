@@ -5,7 +5,7 @@ use std::{error::Error, io};
 use crate::{body::BodyError, error::FetchError, tls::defect_of, upload::UploadError};
 
 /// Why a request got no response.
-pub(crate) fn request_failure(error: &hyper_util::client::legacy::Error) -> FetchError {
+pub(crate) fn request_failure(error: &hyper::Error) -> FetchError {
     chain(error)
         .find_map(definite_request_failure)
         .unwrap_or(FetchError::Reset)

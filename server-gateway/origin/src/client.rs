@@ -1,56 +1,62 @@
 //! The client: a request in, a response out.
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, hash::RandomState, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, Version, header::HOST, request::Parts};
+use http::{
+    HeaderMap, Method, Request, Response, Version,
+    header::{CONTENT_TYPE, HOST},
+    request::Parts,
+};
 use http_body::Body;
 use http_body_util::Empty;
 use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy::{Client, connect::capture_connection},
-    rt::{TokioExecutor, TokioTimer},
-};
+use longhaul_http::framing::transfer_coding;
 use longhaul_types::Pii;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, task::yield_now};
 use tokio_rustls::client::TlsStream;
 use tracing::debug;
 
 use crate::{
-    body::OriginBody,
+    body::{InUse, OriginBody},
     classify::request_failure,
     config::{Limits, OriginConfig, OriginConfigError, Timeouts},
+    connection::{Connection, Opened, SendError, greet},
     connector::Connector,
-    dial::Dialer,
     error::{BadUrl, FetchError},
     gate::{Gates, Turn},
+    owner::{ConnectionOwner, Usage},
+    pool::{Pool, PoolRules, Sharing},
+    shares::Place,
     stats::OriginStats,
-    stream::ConnectionUse,
     target::{Host, Target},
     upload::Upload,
 };
-
-/// How often an HTTP/2 connection with open streams is checked for life, and how long the answer may take.
-const H2_PING_INTERVAL: Duration = Duration::from_secs(20);
-const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Fetches from origins. Clones share the pool, the DNS cache and the counters.
 ///
 /// Must be made and used inside a tokio runtime with I/O and time.
 #[derive(Clone)]
-pub struct OriginClient(Arc<Inner>);
+pub struct OriginClient(Inner);
 
+#[derive(Clone)]
 struct Inner {
-    dialer: Arc<Dialer>,
     gates: Arc<Gates>,
-    /// Keeps its connections for later requests.
-    pooled: Client<Connector, Upload>,
-    /// Opens a new connection for every request: for the second try after a dead connection of the pool, which a pool
-    /// that lost all its connections at once would answer with another dead one.
-    fresh: Client<Connector, Upload>,
-    connector: Connector,
+    pool: Arc<Pool>,
+    connector: Arc<Connector>,
     limits: Limits,
     timeouts: Timeouts,
     stats: Arc<OriginStats>,
+    /// Keys the hashes of credentials.
+    secret: RandomState,
+}
+
+/// A connection to a tunnel's host.
+#[derive(Debug)]
+pub struct Tunnel<S> {
+    /// What carries the bytes.
+    pub stream: S,
+    /// Its place among the owner's connections, to be kept as long as the stream.
+    pub place: Place<ConnectionOwner>,
 }
 
 impl OriginClient {
@@ -61,28 +67,23 @@ impl OriginClient {
     /// [`OriginConfigError`] when a certificate of `extra_ca` is unusable.
     pub fn new(config: OriginConfig) -> Result<Self, OriginConfigError> {
         let stats = Arc::new(OriginStats::default());
-        let gates = Arc::new(Gates::new(config.limits));
-        let dialer = Arc::new(Dialer::new(&config, Arc::clone(&stats)));
-        let connector = Connector::new(
-            &config,
-            Arc::clone(&dialer),
-            Arc::clone(&gates),
-            Arc::clone(&stats),
-        )?;
-        let fresh_limits = Limits {
-            idle_per_host: 0,
-            ..config.limits
+        let gates = Arc::new(Gates::new(config.limits, &config.timeouts));
+        let connector = Arc::new(Connector::new(&config, Arc::clone(&stats))?);
+        let rules = PoolRules {
+            sharing: Sharing::ByOwnership,
+            idle_per_host: config.limits.idle_per_host,
+            idle: config.timeouts.pool_idle,
+            streams: config.limits.streams_per_host,
         };
-        Ok(Self(Arc::new(Inner {
-            dialer,
+        Ok(Self(Inner {
+            pool: Pool::new(rules, Arc::clone(&gates), Arc::clone(connector.places())),
             gates,
-            pooled: http_client(connector.clone(), &config.limits, &config.timeouts),
-            fresh: http_client(connector.clone(), &fresh_limits, &config.timeouts),
             connector,
             limits: config.limits,
             timeouts: config.timeouts,
             stats,
-        })))
+            secret: RandomState::new(),
+        }))
     }
 
     /// A client with a pool of its own, of one unused connection to each host; all else is shared. For logins that are
@@ -90,23 +91,23 @@ impl OriginClient {
     /// nobody else's do. The pool's connections close with the last clone.
     #[must_use]
     pub fn isolated(&self) -> Self {
-        let inner = &*self.0;
-        let limits = Limits {
+        let inner = &self.0;
+        let rules = PoolRules {
+            sharing: Sharing::OneUser,
             idle_per_host: 1,
-            ..inner.limits
+            idle: inner.timeouts.pool_idle,
+            streams: inner.limits.streams_per_host,
         };
-        let pooled = http_client(inner.connector.clone(), &limits, &inner.timeouts);
-        Self(Arc::new(Inner {
-            dialer: Arc::clone(&inner.dialer),
+        let (gates, places) = (Arc::clone(&inner.gates), Arc::clone(inner.connector.places()));
+        Self(Inner {
+            pool: Pool::new(rules, gates, places),
             gates: Arc::clone(&inner.gates),
-            // A login that begins anew on a new connection must find that again. A pool of one has no second dead one.
-            fresh: pooled.clone(),
-            pooled,
-            connector: inner.connector.clone(),
+            connector: Arc::clone(&inner.connector),
             limits: inner.limits,
             timeouts: inner.timeouts,
             stats: Arc::clone(&inner.stats),
-        }))
+            secret: inner.secret.clone(),
+        })
     }
 
     /// How long it keeps unused connections.
@@ -114,7 +115,7 @@ impl OriginClient {
         self.0.timeouts.pool_idle
     }
 
-    /// Sends one request and returns the response when its head is there; 1xx responses are skipped.
+    /// Sends one request for `owner` and returns the response when its head is there; 1xx responses are skipped.
     ///
     /// The URL must be absolute. `Host` is made from it, whatever the request carries. All other fields go out as they
     /// are: leaving out the hop-by-hop ones is the caller's part. Redirects come back as they are.
@@ -126,22 +127,27 @@ impl OriginClient {
     ///
     /// # Errors
     /// [`FetchError`]; its [`fault`](FetchError::fault) says who can help.
-    pub async fn fetch<B>(&self, request: Request<B>) -> Result<Response<OriginBody>, FetchError>
+    pub async fn fetch<B>(
+        &self,
+        request: Request<B>,
+        owner: ConnectionOwner,
+    ) -> Result<Response<OriginBody>, FetchError>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let inner = &*self.0;
+        let inner = &self.0;
         inner.stats.request();
         let (parts, body) = request.into_parts();
         let target = Target::of(&parts.uri)?;
         let parts = outgoing(&target, parts)?;
-        let mut turn = inner.gates.enter(&target).await?;
+        let usage = Usage::of(owner, &target, &parts, !body.is_end_stream(), &inner.secret);
+        let mut turn = inner.gates.enter(&target, owner).await?;
 
         let replay = (parts.method.is_idempotent() && body.is_end_stream()).then(|| parts.clone());
         let request = Request::from_parts(parts, Upload::new(body));
-        let failure = match inner.send(&inner.pooled, request, &mut turn).await {
-            Ok(response) => return inner.receive(response, turn),
+        let failure = match inner.send(&target, &usage, request, &mut turn).await {
+            Ok(answer) => return inner.receive(answer, &target, turn),
             Err(failure) => failure,
         };
         let (Some(parts), true) = (replay, failure.lost_with_pooled_connection) else {
@@ -150,27 +156,36 @@ impl OriginClient {
         debug!(host = ?Pii(&target.host), "a pooled connection was dead; trying a new one");
         inner.stats.retry();
         let request = Request::from_parts(parts, Upload::new(Empty::new()));
-        let response = inner
-            .send(&inner.fresh, request, &mut turn)
+        // Not one of the pool, which may have lost all its connections at once.
+        let connection = inner.fresh(&target, &usage).await?;
+        let answer = inner
+            .send_on(connection, &target, request, &mut turn)
             .await
-            .map_err(|failure| failure.error)?;
-        inner.receive(response, turn)
+            .map_err(|failure| failure.settled().error)?;
+        inner.receive(answer, &target, turn)
     }
 
     /// Opens a TCP connection for a tunnel: `[fetch] resolve`, DNS, guard, Happy Eyeballs and the connect timeout as for
     /// fetches, with Nagle's algorithm off. `host` may be a name, an IPv4 address, or an IPv6 address with or without
     /// brackets.
     ///
-    /// What passes through is not counted in [`OriginStats`], and the limits of connections do not apply: the tunnel is
-    /// the caller's.
+    /// What passes through is not counted in [`OriginStats`].
     ///
     /// # Errors
     /// [`FetchError`]; its [`fault`](FetchError::fault) says who can help.
-    pub async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream, FetchError> {
+    pub async fn connect_tcp(
+        &self,
+        host: &str,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Tunnel<TcpStream>, FetchError> {
         if port == 0 {
             return Err(BadUrl::Port.into());
         }
-        self.0.dialer.dial(&Host::parse(host)?, port).await
+        let host = Host::parse(host)?;
+        let place = self.0.place(owner).await?;
+        let stream = self.0.connector.tcp(&host, port, owner).await?;
+        Ok(Tunnel { stream, place })
     }
 
     /// Opens a TLS connection for a tunnel, as [`Self::connect_tcp`] does a TCP connection, and as strict as for fetches.
@@ -178,9 +193,15 @@ impl OriginClient {
     ///
     /// # Errors
     /// [`FetchError`]; its [`fault`](FetchError::fault) says who can help.
-    pub async fn connect_tls(&self, host: &str, port: u16) -> Result<TlsStream<TcpStream>, FetchError> {
-        let stream = self.connect_tcp(host, port).await?;
-        self.0.connector.secure(&Host::parse(host)?, stream).await
+    pub async fn connect_tls(
+        &self,
+        host: &str,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Tunnel<TlsStream<TcpStream>>, FetchError> {
+        let Tunnel { stream, place } = self.connect_tcp(host, port, owner).await?;
+        let stream = self.0.connector.secure(&Host::parse(host)?, stream).await?;
+        Ok(Tunnel { stream, place })
     }
 
     /// The counters.
@@ -202,76 +223,188 @@ struct SendFailure {
     lost_with_pooled_connection: bool,
 }
 
+/// A request that got no response.
+enum Unanswered {
+    /// A connection of the pool was closed before it took anything of it.
+    Unsent(Box<Request<Upload>>, SendFailure),
+    Failed(SendFailure),
+}
+
+impl Unanswered {
+    fn settled(self) -> SendFailure {
+        match self {
+            Self::Unsent(_, failure) | Self::Failed(failure) => failure,
+        }
+    }
+}
+
+/// A response's head, and what carries the rest.
+struct Answer {
+    response: Response<Incoming>,
+    connection: Connection,
+}
+
 impl Inner {
+    /// Sends a request on a connection of the pool or a new one. Repeats it only when the connection returned it without
+    /// having begun to write it, so it is right for every method.
     async fn send(
         &self,
-        client: &Client<Connector, Upload>,
+        target: &Target,
+        usage: &Usage,
         mut request: Request<Upload>,
         turn: &mut Turn,
-    ) -> Result<Response<Incoming>, SendFailure> {
-        let watch = request.body().watch();
-        let mut connection = capture_connection(&mut request);
-        let response = client.request(request);
-        tokio::pin!(response);
-        let answer = tokio::select! {
-            biased;
-            is_h2 = async {
-                connection.wait_for_connection_metadata().await.as_ref().map(|found| found.is_negotiated_h2())
-            } => {
-                if let Some(is_h2) = is_h2 {
-                    turn.connected(is_h2);
-                }
-                watch.start();
-                tokio::select! {
-                    biased;
-                    answer = &mut response => answer,
-                    () = watch.stalled(self.timeouts.response_head) => {
-                        return Err(FetchError::ResponseTimeout.into());
-                    }
-                }
+    ) -> Result<Answer, SendFailure> {
+        loop {
+            let connection = self.connection(target, usage).await?;
+            let was_reused = connection.is_reused();
+            match self.send_on(connection, target, request, turn).await {
+                Ok(answer) => return Ok(answer),
+                Err(Unanswered::Unsent(unsent, _)) if was_reused => request = *unsent,
+                Err(failure) => return Err(failure.settled()),
             }
-            answer = &mut response => answer,
-        };
-        if let Ok(response) = &answer {
-            // An origin nearby may have answered before this task heard of the connection.
-            turn.answered(response.version() == Version::HTTP_2);
         }
-        answer.map_err(|error| {
-            let mut extensions = http::Extensions::new();
-            if let Some(connected) = error.connect_info() {
-                connected.get_extras(&mut extensions);
+    }
+
+    /// A connection for a request: one of the pool, or whichever is there first, a new one or one that becomes free.
+    async fn connection(&self, target: &Target, usage: &Usage) -> Result<Connection, FetchError> {
+        if let Some(found) = self.pool.take(target, usage) {
+            return Ok(found);
+        }
+        let mut freed = self.pool.wait(target, *usage);
+        // A request that has just ended leaves its connection in a moment.
+        yield_now().await;
+        if let Ok(found) = freed.try_recv() {
+            return Ok(found);
+        }
+        let mut opening = Box::pin(self.clone().open(target.clone(), usage.owner));
+        tokio::select! {
+            biased;
+            Ok(found) = &mut freed => {
+                // What has been begun serves the next request.
+                let (this, target, owner) = (self.clone(), target.clone(), usage.owner);
+                tokio::spawn(async move {
+                    if let Ok((opened, place)) = opening.await {
+                        this.pool.opened(&target, opened, place, owner, None);
+                    }
+                });
+                Ok(found)
             }
-            let was_reused = extensions
-                .get::<ConnectionUse>()
-                .is_some_and(ConnectionUse::is_reused);
-            let error = request_failure(&error);
+            opened = &mut opening => self.use_for(target, opened?, usage),
+        }
+    }
+
+    /// A connection of its own for a request.
+    async fn fresh(&self, target: &Target, usage: &Usage) -> Result<Connection, FetchError> {
+        let opened = self.clone().open(target.clone(), usage.owner).await?;
+        self.use_for(target, opened, usage)
+    }
+
+    fn use_for(
+        &self,
+        target: &Target,
+        (opened, place): (Opened, Arc<Place<ConnectionOwner>>),
+        usage: &Usage,
+    ) -> Result<Connection, FetchError> {
+        let connection = self.pool.opened(target, opened, place, usage.owner, Some(usage));
+        connection.ok_or(FetchError::Cancelled)
+    }
+
+    async fn open(
+        self,
+        target: Target,
+        owner: ConnectionOwner,
+    ) -> Result<(Opened, Arc<Place<ConnectionOwner>>), FetchError> {
+        let place = Arc::new(self.place(owner).await?);
+        let stream = self.connector.connect(&target, owner, Arc::clone(&place)).await?;
+        Ok((greet(stream, &self.limits).await?, place))
+    }
+
+    /// A place for a connection, if need be that of an unused one.
+    async fn place(&self, owner: ConnectionOwner) -> Result<Place<ConnectionOwner>, FetchError> {
+        if let Some(place) = self.connector.places().try_acquire(owner) {
+            return Ok(place);
+        }
+        self.pool.make_room(owner);
+        self.connector.place(owner).await
+    }
+
+    async fn send_on(
+        &self,
+        mut connection: Connection,
+        target: &Target,
+        request: Request<Upload>,
+        turn: &mut Turn,
+    ) -> Result<Answer, Unanswered> {
+        turn.connected(connection.is_h2());
+        let was_reused = connection.is_reused();
+        let watch = request.body().watch();
+        watch.start();
+        let sent = tokio::select! {
+            biased;
+            sent = connection.send(target, request) => sent,
+            () = watch.stalled(self.timeouts.response_head) => {
+                return Err(Unanswered::Failed(FetchError::ResponseTimeout.into()));
+            }
+        };
+        let failed = |error: &hyper::Error| {
+            let error = request_failure(error);
             SendFailure {
                 lost_with_pooled_connection: was_reused && error == FetchError::Reset,
                 error,
             }
-        })
+        };
+        match sent {
+            Ok(response) => Ok(Answer { response, connection }),
+            Err(SendError::Unsent(request, error)) => Err(Unanswered::Unsent(request, failed(&error))),
+            Err(SendError::Failed(error)) => Err(Unanswered::Failed(failed(&error))),
+        }
     }
 
     fn receive(
         &self,
-        mut response: Response<Incoming>,
+        answer: Answer,
+        target: &Target,
         turn: Turn,
     ) -> Result<Response<OriginBody>, FetchError> {
-        if let Some(uses) = response.extensions_mut().remove::<ConnectionUse>() {
-            uses.answered();
+        let Answer { response, connection } = answer;
+        if !response.body().is_end_stream() {
+            // The library undoes `chunked` and hands on what is inside.
+            transfer_coding(response.version(), response.headers()).map_err(|_| FetchError::Protocol)?;
         }
+        let headers = response.headers();
         // The libraries' own bounds are of their buffers, which are larger than what they let through.
-        let header_bytes: usize = response
-            .headers()
+        let header_bytes: usize = headers
             .iter()
             .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
             .sum();
         if header_bytes > self.limits.header_bytes.as_usize() {
             return Err(FetchError::HeaderTooLarge);
         }
+        if is_event_stream(headers) {
+            turn.lasts();
+        }
+        let in_use = match connection {
+            Connection::Http1(connection) => {
+                self.pool.give_back(target, connection, turn);
+                None
+            }
+            Connection::Http2(stream) => Some(InUse {
+                _stream: stream.guard,
+                _turn: turn,
+            }),
+        };
         let idle = self.timeouts.body_idle;
-        Ok(response.map(|body| OriginBody::new(body, turn, idle)))
+        Ok(response.map(|body| OriginBody::new(body, in_use, idle)))
     }
+}
+
+/// Event streams have no end (HTML standard, section 9.2).
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| {
+        let essence = kind.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case("text/event-stream")
+    })
 }
 
 impl From<FetchError> for SendFailure {
@@ -296,32 +429,4 @@ fn outgoing(target: &Target, parts: Parts) -> Result<Parts, FetchError> {
     outgoing.headers.remove(HOST);
     outgoing.version = Version::HTTP_11;
     Ok(outgoing)
-}
-
-fn http_client(connector: Connector, limits: &Limits, timeouts: &Timeouts) -> Client<Connector, Upload> {
-    let header_bytes = limits.header_bytes.as_usize();
-    let window = u32::try_from(limits.h2_window.bytes())
-        .unwrap_or(u32::MAX)
-        .clamp(0xffff, 0x7fff_ffff);
-    Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(timeouts.pool_idle)
-        .pool_max_idle_per_host(limits.idle_per_host)
-        .pool_timer(TokioTimer::new())
-        .timer(TokioTimer::new())
-        // Repeats a request only when the connection returned it without having begun to write it, so it is right for
-        // every method.
-        .retry_canceled_requests(true)
-        .set_host(true)
-        // 8 KiB is the least that the library takes.
-        .http1_max_buf_size(header_bytes.max(8192))
-        .http1_max_headers(limits.header_fields)
-        // RFC 9112 section 5.2: a proxy replaces the line folds of old servers by spaces.
-        .http1_allow_obsolete_multiline_headers_in_responses(true)
-        // Twice ours: the library calls what exceeds its bound a protocol error, without saying what was too large.
-        .http2_max_header_list_size(u32::try_from(header_bytes.saturating_mul(2)).unwrap_or(u32::MAX))
-        .http2_initial_stream_window_size((window / 2).max(0xffff))
-        .http2_initial_connection_window_size(window)
-        .http2_keep_alive_interval(H2_PING_INTERVAL)
-        .http2_keep_alive_timeout(H2_PING_TIMEOUT)
-        .build(connector)
 }

@@ -109,6 +109,9 @@ pub struct Timeouts {
     pub connect: Duration,
     /// One TLS handshake. Default 15 s.
     pub tls: Duration,
+    /// A request's wait for its turn at its host. Default 60 s, as for the response's head: requests that are under way for
+    /// longer than 30 s make room, so only a device that has its bound of those, too, waits that long.
+    pub turn: Duration,
     /// From the end of the request to the head of the response. While the request's body is on its way this runs only
     /// when the origin does not take it. Default 60 s: long polls and slow searches are legitimate.
     pub response_head: Duration,
@@ -124,6 +127,7 @@ impl Default for Timeouts {
             dns: Duration::from_secs(10),
             connect: Duration::from_secs(15),
             tls: Duration::from_secs(15),
+            turn: Duration::from_secs(60),
             response_head: Duration::from_secs(60),
             body_idle: Duration::from_secs(120),
             pool_idle: Duration::from_secs(60),
@@ -141,16 +145,24 @@ pub struct Limits {
     pub header_fields: usize,
     /// Requests under way at once to one host over HTTP/1.1, each of which needs a connection. Default 32.
     pub connections_per_host: usize,
-    /// Requests under way at once to one host over HTTP/2. Default 100, which RFC 9113 section 6.5.2 names as the least
-    /// that servers should allow.
+    /// Of these, requests that each device may have under way even when all places are taken. Default 6, what a browser
+    /// takes by itself: no number of other devices and of requests that last can take a host away from a device.
+    pub reserved_per_host: usize,
+    /// Requests of one device under way at once to one host over HTTP/2. Default 100, which RFC 9113 section 6.5.2 names
+    /// as the least that servers should allow.
     pub streams_per_host: usize,
-    /// Requests waiting for their turn at one host. Default 1024; more are refused at once.
+    /// Requests of one device, to all hosts, that count no longer at their hosts because they last: event streams, and
+    /// what is older than 30 s. Default 256, what one session of a device may have under way.
+    pub lasting_per_device: usize,
+    /// Requests of one device waiting for their turn at one host. Default 1024; more are refused at once.
     pub waiting_per_host: usize,
-    /// Unused connections kept per host. Default 8.
+    /// Unused connections kept per host for each device, and as many that belong to none. Default 8.
     pub idle_per_host: usize,
-    /// Connections of all fetches together, unused ones included. Default 2048; one needs a file descriptor and about
-    /// 50 KiB.
+    /// Connections of all fetches and tunnels together, unused ones included. Default 2048; one needs a file descriptor and
+    /// about 50 KiB.
     pub connections: usize,
+    /// The same of one device. Default 1024: what one device may have under way, and as many unused.
+    pub connections_per_device: usize,
     /// Answers kept by the DNS cache. Default 8192; one takes below 1 KiB.
     pub dns_cache_entries: u64,
     /// Bytes of one HTTP/2 connection that origins may send ahead of the readers. Default 4 MiB; half of it per stream.
@@ -163,10 +175,13 @@ impl Default for Limits {
             header_bytes: ByteCount::kib(256),
             header_fields: 128,
             connections_per_host: 32,
+            reserved_per_host: 6,
             streams_per_host: 100,
+            lasting_per_device: 256,
             waiting_per_host: 1024,
             idle_per_host: 8,
             connections: 2048,
+            connections_per_device: 1024,
             dns_cache_entries: 8192,
             h2_window: ByteCount::mib(4),
         }

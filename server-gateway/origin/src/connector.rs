@@ -1,29 +1,20 @@
-//! Opens connections for the pool: a place, TCP, TLS.
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+//! Opens connections: a place, TCP, TLS.
+use std::{sync::Arc, time::Duration};
 
-use http::Uri;
-use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    sync::Semaphore,
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use tower_service::Service;
 
 use crate::{
     asked::{self, Certificate},
     config::{OriginConfig, OriginConfigError},
     dial::Dialer,
-    error::{BadUrl, FetchError, TlsDefect},
-    gate::Gates,
+    error::{BadUrl, FetchError, Limit, TlsDefect},
+    owner::ConnectionOwner,
+    shares::{FairShares, Place, Shares},
     stats::OriginStats,
     stream::{OriginStream, Socket},
     target::{Host, Scheme, Target},
@@ -31,13 +22,10 @@ use crate::{
 };
 
 /// Opens connections to origins.
-#[derive(Clone)]
-pub(crate) struct Connector(Arc<Inner>);
-
-struct Inner {
-    dialer: Arc<Dialer>,
-    gates: Arc<Gates>,
-    places: Arc<Semaphore>,
+pub(crate) struct Connector {
+    dialer: Dialer,
+    /// For the connections of fetches, unused ones included, and of tunnels.
+    places: Arc<FairShares<ConnectionOwner>>,
     place_timeout: Duration,
     tls: TlsConnector,
     /// The same for HTTP/1.1 alone.
@@ -47,63 +35,75 @@ struct Inner {
 }
 
 impl Connector {
-    pub(crate) fn new(
-        config: &OriginConfig,
-        dialer: Arc<Dialer>,
-        gates: Arc<Gates>,
-        stats: Arc<OriginStats>,
-    ) -> Result<Self, OriginConfigError> {
+    pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Result<Self, OriginConfigError> {
         let both = tls::client_config(&config.extra_ca, &config.deny_keys)?;
         let mut http1 = both.clone();
         http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         let [tls, tls_http1] = [both, http1].map(|config| TlsConnector::from(Arc::new(config)));
-        Ok(Self(Arc::new(Inner {
-            dialer,
-            gates,
-            places: Arc::new(Semaphore::new(config.limits.connections)),
+        Ok(Self {
+            dialer: Dialer::new(config, Arc::clone(&stats)),
+            places: FairShares::new(Shares {
+                total: config.limits.connections,
+                per_owner: config.limits.connections_per_device,
+                reserved: 0,
+                // As many as may wait for hosts, so that this is nobody's first limit.
+                waiting: config.limits.waiting_per_host,
+            }),
             place_timeout: config.timeouts.connect,
             tls,
             tls_http1,
             tls_timeout: config.timeouts.tls,
             stats,
-        })))
+        })
     }
-}
 
-impl Connector {
+    pub(crate) fn places(&self) -> &Arc<FairShares<ConnectionOwner>> {
+        &self.places
+    }
+
+    /// A place for one more connection.
+    pub(crate) async fn place(&self, owner: ConnectionOwner) -> Result<Place<ConnectionOwner>, FetchError> {
+        let place = self.places.acquire_within(owner, self.place_timeout, None);
+        place
+            .await
+            .map_err(|_| FetchError::Overloaded(Limit::Connections))
+    }
+
+    /// A connection for a tunnel.
+    pub(crate) async fn tcp(
+        &self,
+        host: &Host,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<TcpStream, FetchError> {
+        self.dialer.dial(host, port, owner).await
+    }
+
     /// TLS over a connection that is a tunnel's.
     pub(crate) async fn secure(
         &self,
         host: &Host,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, FetchError> {
-        let inner = &*self.0;
-        inner.greet(&inner.tls_http1, host, stream).await
+        self.greet(&self.tls_http1, host, stream).await
     }
-}
 
-impl Inner {
-    async fn connect(&self, uri: &Uri) -> Result<OriginStream, FetchError> {
-        let target = Target::of(uri)?;
-        let place = timeout(self.place_timeout, Arc::clone(&self.places).acquire_owned())
-            .await
-            .map_err(|_| FetchError::Overloaded)?
-            .map_err(|_| FetchError::Cancelled)?;
-        let tcp = self.dialer.dial(&target.host, target.port).await?;
+    /// A connection for fetches.
+    pub(crate) async fn connect(
+        &self,
+        target: &Target,
+        owner: ConnectionOwner,
+        place: Arc<Place<ConnectionOwner>>,
+    ) -> Result<OriginStream, FetchError> {
+        let tcp = self.dialer.dial(&target.host, target.port, owner).await?;
         let socket = Socket::new(tcp, Arc::clone(&self.stats), place);
         match target.scheme {
-            Scheme::Http => Ok(OriginStream::plain(socket)),
-            Scheme::Https => self.handshake(&target, socket).await,
+            Scheme::Http => Ok(OriginStream::Plain(socket)),
+            Scheme::Https => {
+                let stream = self.greet(&self.tls, &target.host, socket).await?;
+                Ok(OriginStream::Tls(Box::new(stream)))
+            }
         }
-    }
-
-    async fn handshake(&self, target: &Target, socket: Socket) -> Result<OriginStream, FetchError> {
-        let stream = self.greet(&self.tls, &target.host, socket).await?;
-        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok(OriginStream::tls(
-            stream,
-            is_h2.then(|| self.gates.h2_opened(target)),
-        ))
     }
 
     async fn greet<S>(&self, tls: &TlsConnector, host: &Host, stream: S) -> Result<TlsStream<S>, FetchError>
@@ -123,20 +123,5 @@ impl Inner {
             (_, Certificate::Asked) => Err(FetchError::Tls(TlsDefect::ClientCertificate)),
             (_, Certificate::NotAsked) => greeted.map_err(|_| FetchError::Reset),
         }
-    }
-}
-
-impl Service<Uri> for Connector {
-    type Response = TokioIo<OriginStream>;
-    type Error = FetchError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, FetchError>> + Send>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), FetchError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.connect(&uri).await.map(TokioIo::new) })
     }
 }

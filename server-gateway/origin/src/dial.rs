@@ -15,8 +15,14 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    config::OriginConfig, dns::Names, error::FetchError, guard::Guard, resolve::ResolveMap,
-    stats::OriginStats, target::Host,
+    config::OriginConfig,
+    dns::Names,
+    error::FetchError,
+    guard::{Destination, Guard},
+    owner::ConnectionOwner,
+    resolve::ResolveMap,
+    stats::OriginStats,
+    target::Host,
 };
 
 /// Time between two attempts to connect to addresses of one host (RFC 8305 section 5).
@@ -45,8 +51,13 @@ impl Dialer {
     }
 
     /// Connects to the first address of a host that answers.
-    pub(crate) async fn dial(&self, host: &Host, port: u16) -> Result<TcpStream, FetchError> {
-        let addresses = self.addresses(host, port).await?;
+    pub(crate) async fn dial(
+        &self,
+        host: &Host,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<TcpStream, FetchError> {
+        let addresses = self.addresses(host, port, owner).await?;
         let stream = timeout(self.timeout, connect_any(addresses))
             .await
             .unwrap_or(Err(FetchError::ConnectTimeout))?;
@@ -58,7 +69,12 @@ impl Dialer {
     }
 
     /// The addresses that a host may be connected at, in the order of the attempts; never an empty list.
-    async fn addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, FetchError> {
+    async fn addresses(
+        &self,
+        host: &Host,
+        port: u16,
+        owner: ConnectionOwner,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
         if let Some(entry) = self.resolve.lookup(host, port) {
             return Ok(vec![SocketAddr::new(entry.address, entry.port.unwrap_or(port))]);
         }
@@ -67,12 +83,17 @@ impl Dialer {
             Host::Name(_) if host.is_localhost() => {
                 vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]
             }
-            Host::Name(name) => self.names.lookup(name).await?,
+            Host::Name(name) => self.names.lookup(name, owner).await?,
         };
         let mut permitted = Vec::with_capacity(found.len());
         let mut refusal = None;
         for address in found {
-            match self.guard.check(address) {
+            let destination = Destination {
+                address,
+                port,
+                is_literal: matches!(host, Host::Address(_)),
+            };
+            match self.guard.check_destination(destination) {
                 Ok(()) => permitted.push(address),
                 Err(refused) => refusal = refusal.or(Some(refused)),
             }

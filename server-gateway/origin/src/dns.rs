@@ -21,7 +21,9 @@ use tracing::{debug, warn};
 
 use crate::{
     config::{DnsServers, OriginConfig},
-    error::{DnsFailure, FetchError},
+    error::{DnsFailure, FetchError, Limit},
+    owner::ConnectionOwner,
+    shares::{FairShares, Shares},
     stats::OriginStats,
 };
 
@@ -36,6 +38,12 @@ const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(60);
 /// Questions under way at once to one name server. A burst of pages asks for hundreds of names; the library's 32 would
 /// refuse the rest.
 const MAX_QUESTIONS: usize = 1024;
+/// Look-ups of all devices under way at once: each puts two questions.
+const MAX_LOOKUPS: usize = MAX_QUESTIONS / 2;
+/// The same of one device: a page names a few dozen hosts, and four devices whose name servers are silent leave room.
+const MAX_LOOKUPS_PER_DEVICE: usize = MAX_LOOKUPS / 4;
+/// Look-ups of one device that wait: as many as it has requests.
+const MAX_WAITING: usize = 1024;
 
 type Answer = Result<Vec<IpAddr>, FetchError>;
 
@@ -45,9 +53,13 @@ pub(crate) struct Names {
     timeout: Duration,
     stats: Arc<OriginStats>,
     /// Look-ups under way, so that the connections that a page opens at once to one host ask only once. Bounded by the
-    /// number of connections being opened.
-    under_way: Mutex<HashMap<String, Arc<OnceCell<Answer>>>>,
+    /// number of connections being opened. Each device asks for itself: else it would wait where another one has to.
+    under_way: Mutex<HashMap<Subject, Arc<OnceCell<Answer>>>>,
+    places: Arc<FairShares<ConnectionOwner>>,
 }
+
+/// A name, and for whom it is looked up.
+type Subject = (ConnectionOwner, String);
 
 impl Names {
     pub(crate) fn new(config: &OriginConfig, stats: Arc<OriginStats>) -> Self {
@@ -63,28 +75,45 @@ impl Names {
             timeout: config.timeouts.dns,
             stats,
             under_way: Mutex::default(),
+            places: FairShares::new(Shares {
+                total: MAX_LOOKUPS,
+                per_owner: MAX_LOOKUPS_PER_DEVICE,
+                reserved: 0,
+                waiting: MAX_WAITING,
+            }),
         }
     }
 
     /// The addresses of a name, never an empty list. IPv6 and IPv4 are in the order of the answers.
-    pub(crate) async fn lookup(&self, name: &str) -> Answer {
+    pub(crate) async fn lookup(&self, name: &str, owner: ConnectionOwner) -> Answer {
+        let subject = (owner, name.to_owned());
+        let answer = Arc::clone(self.under_way().entry(subject.clone()).or_default());
         let question = Question {
             names: self,
-            name,
-            answer: Arc::clone(self.under_way().entry(name.to_owned()).or_default()),
+            subject,
+            answer,
         };
-        question.answer.get_or_init(|| self.ask(name)).await.clone()
+        question
+            .answer
+            .get_or_init(|| self.ask(name, owner))
+            .await
+            .clone()
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<Answer>>>> {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Subject, Arc<OnceCell<Answer>>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, name: &str) -> Answer {
+    async fn ask(&self, name: &str, owner: ConnectionOwner) -> Answer {
         let resolver = self
             .resolver
             .as_ref()
             .ok_or(FetchError::DnsFailed(DnsFailure::NoServers))?;
+        let _place = self
+            .places
+            .acquire_within(owner, self.timeout, None)
+            .await
+            .map_err(|_| FetchError::Overloaded(Limit::Lookups))?;
         self.stats.dns_lookup();
         let mut fqdn = Name::from_utf8(name).map_err(|_| FetchError::DnsNotFound)?;
         // Keeps the system's search list out: it would turn a mistyped name into one of the operator's own network.
@@ -99,7 +128,7 @@ impl Names {
 /// One caller's share in a look-up under way. The look-up leaves the list with its answer, or with its last caller.
 struct Question<'a> {
     names: &'a Names,
-    name: &'a str,
+    subject: Subject,
     answer: Arc<OnceCell<Answer>>,
 }
 
@@ -107,11 +136,11 @@ impl Drop for Question<'_> {
     fn drop(&mut self) {
         let mut under_way = self.names.under_way();
         let is_listed = under_way
-            .get(self.name)
+            .get(&self.subject)
             .is_some_and(|listed| Arc::ptr_eq(listed, &self.answer));
         // Two references: the list's and this one. New ones come only from the list, which is locked.
         if is_listed && (self.answer.initialized() || Arc::strong_count(&self.answer) <= 2) {
-            under_way.remove(self.name);
+            under_way.remove(&self.subject);
         }
     }
 }

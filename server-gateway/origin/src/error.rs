@@ -44,9 +44,9 @@ pub enum FetchError {
     /// The response's header section exceeds the limits.
     #[error("the origin's response header is too large")]
     HeaderTooLarge,
-    /// A bound of this client is reached: waiting requests of one host, or open connections of all.
-    #[error("too many requests or connections are under way on this side")]
-    Overloaded,
+    /// A bound of this client is reached.
+    #[error("{0}")]
+    Overloaded(Limit),
     /// The response is malformed, or breaks HTTP/1.1 or HTTP/2.
     #[error("the origin's response is malformed")]
     Protocol,
@@ -78,7 +78,7 @@ impl FetchError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::BadUrl(_) | Self::Upload => Fault::Request,
-            Self::Cancelled | Self::Overloaded | Self::Resources => Fault::Local,
+            Self::Cancelled | Self::Overloaded(_) | Self::Resources => Fault::Local,
             Self::DnsFailed(failure) => failure.fault(),
             Self::GuardRefused(_) => Fault::Policy,
             Self::ConnectTimeout
@@ -99,7 +99,7 @@ impl FetchError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::ConnectTimeout
-            | Self::Overloaded
+            | Self::Overloaded(_)
             | Self::Refused
             | Self::Reset
             | Self::Resources
@@ -125,7 +125,7 @@ impl FetchError {
             | Self::DnsFailed(_)
             | Self::DnsNotFound
             | Self::GuardRefused(_)
-            | Self::Overloaded
+            | Self::Overloaded(_)
             | Self::Refused
             | Self::Resources
             | Self::Tls(_)
@@ -138,6 +138,27 @@ impl FetchError {
             | Self::Upload => false,
         }
     }
+}
+
+/// A bound that all requests of one device share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Of requests under way to one host.
+    #[error(
+        "this device has as many requests to this website under way as one device may; none of them ended in time"
+    )]
+    Host,
+    /// Of connections.
+    #[error(
+        "this device has as many connections as one device may, or all devices together have; none ended in time"
+    )]
+    Connections,
+    /// Of look-ups of names.
+    #[error(
+        "this device has as many names looked up as one device may, or all devices together have; none ended in time"
+    )]
+    Lookups,
 }
 
 /// What is wrong with a URL or with the way it is asked for.

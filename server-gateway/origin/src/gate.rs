@@ -1,26 +1,37 @@
-//! How many requests run at once to one host, and that a new host is not met with a burst of handshakes.
+//! How many requests run at once to one host, each device's share of them, and that a new host is not met with a burst of
+//! handshakes.
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
-    config::Limits,
-    error::FetchError,
+    config::{Limits, Timeouts},
+    error::{FetchError, Limit},
+    owner::ConnectionOwner,
+    shares::{FairShares, Lasting, Place, Shares},
     target::{Scheme, Target},
 };
 
 /// Hosts whose protocol is remembered. Above it, hosts without a request or an HTTP/2 connection are forgotten.
 const MAX_HOSTS: usize = 4096;
+/// The same for the devices of one host.
+const MAX_DEVICES: usize = 256;
+/// From this age on a request counts as one that lasts: an event stream, a long poll, a large download. Nearly all others
+/// are over by then, on slow links too.
+const LASTING: Duration = Duration::from_secs(30);
 
 /// The gates of all hosts.
 pub(crate) struct Gates {
     limits: Limits,
+    wait: Duration,
+    lasting: Lasting<ConnectionOwner>,
     hosts: Mutex<HashMap<Target, Arc<HostGate>>>,
 }
 
@@ -29,73 +40,91 @@ pub(crate) struct Gates {
 enum Protocol {
     /// No connection stands, and it is not known what one will speak.
     Unknown,
-    /// One request is opening the first connection; the others wait for what it finds.
+    /// One request is opening the first connection; the device's others wait for what it finds.
     Probing,
     /// Every request needs a connection of its own.
     Http1,
-    /// A connection stands that all requests share.
+    /// A connection stands that all requests of the device share.
     Http2,
 }
 
 struct HostGate {
+    scheme: Scheme,
+    /// Whether connections of any device found HTTP/1.1 last.
+    is_http1: AtomicBool,
+    connections: Arc<FairShares<ConnectionOwner>>,
+    streams: Arc<FairShares<ConnectionOwner>>,
+    devices: Mutex<BTreeMap<ConnectionOwner, Arc<DeviceGate>>>,
+}
+
+/// A device at a host.
+struct DeviceGate {
     protocol: watch::Sender<Protocol>,
-    connections: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
-    waiting: AtomicUsize,
     live_h2: AtomicUsize,
+    /// Keeps the host from being forgotten.
+    host: Arc<HostGate>,
 }
 
 /// A request's right to run; it ends when dropped.
 pub(crate) struct Turn {
-    gate: Arc<HostGate>,
+    gate: Arc<DeviceGate>,
     is_probe: bool,
-    _permit: OwnedSemaphorePermit,
+    place: Place<ConnectionOwner>,
+    lasting: Lasting<ConnectionOwner>,
 }
 
-/// A standing HTTP/2 connection of a host; it ends when dropped.
-pub(crate) struct LiveH2(Arc<HostGate>);
+/// A standing HTTP/2 connection that a device may use; it ends when dropped.
+pub(crate) struct LiveH2(Arc<DeviceGate>);
 
 impl Gates {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, timeouts: &Timeouts) -> Self {
+        let places = FairShares::new(Shares {
+            total: usize::MAX,
+            per_owner: limits.lasting_per_device,
+            reserved: 0,
+            waiting: 0,
+        });
         Self {
             limits,
+            wait: timeouts.turn,
+            lasting: Lasting { age: LASTING, places },
             hosts: Mutex::default(),
         }
     }
 
     /// Waits for a request's turn.
     ///
-    /// The first request to an `https` host goes alone until its connection stands: if that speaks HTTP/2 the others
-    /// need none of their own, and one TLS handshake does for all.
-    pub(crate) async fn enter(&self, target: &Target) -> Result<Turn, FetchError> {
-        let gate = self.gate(target);
-        let _waiting = Waiting::new(&gate.waiting, self.limits.waiting_per_host)?;
-        let (semaphore, is_probe) = match gate.admission().await {
-            Protocol::Unknown => (&gate.connections, true),
-            Protocol::Http2 => (&gate.streams, false),
-            Protocol::Http1 | Protocol::Probing => (&gate.connections, false),
+    /// A device's first request to an `https` host goes alone until its connection stands: if that speaks HTTP/2 the
+    /// others need none of their own, and one TLS handshake does for all.
+    pub(crate) async fn enter(&self, target: &Target, owner: ConnectionOwner) -> Result<Turn, FetchError> {
+        let gate = self.gate(target).device(owner);
+        let (places, is_probe) = match gate.admission().await {
+            Protocol::Unknown => (&gate.host.connections, true),
+            Protocol::Http2 => (&gate.host.streams, false),
+            Protocol::Http1 | Protocol::Probing => (&gate.host.connections, false),
         };
-        // The probe's mark must be cleared even when this future is dropped while it waits for its permit.
+        // The probe's mark must be cleared even when this future is dropped while it waits for its place.
         let mut probe = Probe {
             gate: &gate,
             is_armed: is_probe,
         };
-        let permit = Arc::clone(semaphore)
-            .acquire_owned()
+        let place = places
+            .acquire_within(owner, self.wait, Some(&self.lasting))
             .await
-            .map_err(|_| FetchError::Cancelled)?;
+            .map_err(|_| FetchError::Overloaded(Limit::Host))?;
         probe.is_armed = false;
         drop(probe);
         Ok(Turn {
-            gate: Arc::clone(&gate),
+            gate,
             is_probe,
-            _permit: permit,
+            place,
+            lasting: self.lasting.clone(),
         })
     }
 
-    /// Notes that a connection to this target speaks HTTP/2.
-    pub(crate) fn h2_opened(&self, target: &Target) -> LiveH2 {
-        let gate = self.gate(target);
+    /// Notes that a device has a connection to this target that speaks HTTP/2.
+    pub(crate) fn h2_opened(&self, target: &Target, owner: ConnectionOwner) -> LiveH2 {
+        let gate = self.gate(target).device(owner);
         gate.live_h2.fetch_add(1, Relaxed);
         LiveH2(gate)
     }
@@ -106,7 +135,7 @@ impl Gates {
             return Arc::clone(gate);
         }
         if hosts.len() >= MAX_HOSTS {
-            hosts.retain(|_, gate| Arc::strong_count(gate) > 1);
+            hosts.retain(|_, gate| gate.is_used());
         }
         let gate = Arc::new(HostGate::new(target.scheme, &self.limits));
         hosts.insert(target.clone(), Arc::clone(&gate));
@@ -120,19 +149,63 @@ impl Gates {
 
 impl HostGate {
     fn new(scheme: Scheme, limits: &Limits) -> Self {
-        let protocol = match scheme {
-            Scheme::Http => Protocol::Http1,
-            Scheme::Https => Protocol::Unknown,
-        };
+        let waiting = limits.waiting_per_host;
         Self {
-            protocol: watch::Sender::new(protocol),
-            connections: Arc::new(Semaphore::new(limits.connections_per_host)),
-            streams: Arc::new(Semaphore::new(limits.streams_per_host)),
-            waiting: AtomicUsize::new(0),
-            live_h2: AtomicUsize::new(0),
+            scheme,
+            is_http1: AtomicBool::new(false),
+            connections: FairShares::new(Shares {
+                total: limits.connections_per_host,
+                per_owner: limits.connections_per_host,
+                reserved: limits.reserved_per_host,
+                waiting,
+            }),
+            // Each device has connections of its own while it uses them.
+            streams: FairShares::new(Shares {
+                total: usize::MAX,
+                per_owner: limits.streams_per_host,
+                reserved: 0,
+                waiting,
+            }),
+            devices: Mutex::default(),
         }
     }
 
+    fn device(self: &Arc<Self>, owner: ConnectionOwner) -> Arc<DeviceGate> {
+        let mut devices = self.devices();
+        if let Some(gate) = devices.get(&owner) {
+            return Arc::clone(gate);
+        }
+        if devices.len() >= MAX_DEVICES {
+            devices.retain(|_, gate| Arc::strong_count(gate) > 1);
+        }
+        let protocol = match self.scheme {
+            Scheme::Http => Protocol::Http1,
+            Scheme::Https if self.is_http1.load(Relaxed) => Protocol::Http1,
+            Scheme::Https => Protocol::Unknown,
+        };
+        let gate = Arc::new(DeviceGate {
+            protocol: watch::Sender::new(protocol),
+            live_h2: AtomicUsize::new(0),
+            host: Arc::clone(self),
+        });
+        devices.insert(owner, Arc::clone(&gate));
+        gate
+    }
+
+    /// Whether a device has a request or an HTTP/2 connection here. If not, what is known of the devices goes: else it
+    /// would keep the host.
+    fn is_used(&self) -> bool {
+        let mut devices = self.devices();
+        devices.retain(|_, gate| Arc::strong_count(gate) > 1);
+        !devices.is_empty()
+    }
+
+    fn devices(&self) -> MutexGuard<'_, BTreeMap<ConnectionOwner, Arc<DeviceGate>>> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DeviceGate {
     /// What a new request goes by: [`Protocol::Unknown`] makes it the probe.
     async fn admission(&self) -> Protocol {
         let mut changes = self.protocol.subscribe();
@@ -168,6 +241,7 @@ impl Turn {
     /// Notes what the connection of this request speaks.
     pub(crate) fn connected(&mut self, is_h2: bool) {
         self.is_probe = false;
+        self.gate.host.is_http1.store(!is_h2, Relaxed);
         let found = if is_h2 && self.gate.live_h2.load(Relaxed) > 0 {
             Protocol::Http2
         } else {
@@ -180,11 +254,9 @@ impl Turn {
         });
     }
 
-    /// Notes the same from an answer, if it is not known yet: it may last, and others wait for what it tells.
-    pub(crate) fn answered(&mut self, is_h2: bool) {
-        if self.is_probe {
-            self.connected(is_h2);
-        }
+    /// Notes that the response has no end in sight, so that it takes none of the host's places.
+    pub(crate) fn lasts(&self) {
+        self.place.lasts(&self.lasting);
     }
 }
 
@@ -211,7 +283,7 @@ impl Drop for LiveH2 {
 }
 
 struct Probe<'a> {
-    gate: &'a HostGate,
+    gate: &'a DeviceGate,
     is_armed: bool,
 }
 
@@ -223,30 +295,21 @@ impl Drop for Probe<'_> {
     }
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize, limit: usize) -> Result<Self, FetchError> {
-        let waiting = Self(count);
-        if count.fetch_add(1, Relaxed) >= limit {
-            Err(FetchError::Overloaded)
-        } else {
-            Ok(waiting)
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{future::Future, pin::pin, task::Poll};
 
+    use longhaul_types::PublicKey;
+    use tokio::time::Instant;
+
     use super::*;
+
+    const ANNA: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([1; 32]));
+    const BERT: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([2; 32]));
+
+    fn gates(limits: Limits) -> Gates {
+        Gates::new(limits, &Timeouts::default())
+    }
 
     fn target(url: &str) -> Target {
         Target::of(&url.parse().unwrap()).unwrap()
@@ -259,69 +322,112 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_https_request_goes_alone() {
-        let gates = Gates::new(Limits::default());
+    async fn the_first_https_request_of_a_device_goes_alone() {
+        let gates = gates(Limits::default());
         let site = target("https://site.test/");
-        let mut probe = gates.enter(&site).await.unwrap();
-        assert!(waits(gates.enter(&site)).await);
-        assert!(!waits(gates.enter(&target("https://other.test/"))).await);
-        assert!(!waits(gates.enter(&target("http://site.test/"))).await);
-        let live = gates.h2_opened(&site);
+        let mut probe = gates.enter(&site, ANNA).await.unwrap();
+        assert!(waits(gates.enter(&site, ANNA)).await);
+        assert!(!waits(gates.enter(&target("https://other.test/"), ANNA)).await);
+        assert!(!waits(gates.enter(&target("http://site.test/"), ANNA)).await);
+        assert!(!waits(gates.enter(&site, BERT)).await, "its own probe");
+        let live = gates.h2_opened(&site, ANNA);
         probe.connected(true);
-        let second = gates.enter(&site).await.unwrap();
+        let second = gates.enter(&site, ANNA).await.unwrap();
         // The connection is lost: the next one is a probe again.
         drop((live, probe, second));
-        let _probe = gates.enter(&site).await.unwrap();
-        assert!(waits(gates.enter(&site)).await);
+        let _probe = gates.enter(&site, ANNA).await.unwrap();
+        assert!(waits(gates.enter(&site, ANNA)).await);
     }
 
     #[tokio::test]
-    async fn an_answer_that_lasts_lets_the_others_through() {
-        let gates = Gates::new(Limits::default());
+    async fn a_host_without_http2_is_known_to_all() {
+        let gates = gates(Limits::default());
         let site = target("https://site.test/");
-        let mut probe = gates.enter(&site).await.unwrap();
-        assert!(waits(gates.enter(&site)).await);
-        probe.answered(false);
-        assert!(!waits(gates.enter(&site)).await);
+        let mut probe = gates.enter(&site, ANNA).await.unwrap();
+        assert!(waits(gates.enter(&site, ANNA)).await);
+        probe.connected(false);
+        for owner in [ANNA, BERT] {
+            let _one = gates.enter(&site, owner).await.unwrap();
+            assert!(!waits(gates.enter(&site, owner)).await);
+        }
     }
 
     #[tokio::test]
     async fn a_failed_probe_lets_all_others_through() {
-        let gates = Gates::new(Limits::default());
+        let gates = gates(Limits::default());
         let site = target("https://site.test/");
-        let probe = gates.enter(&site).await.unwrap();
-        let mut second = pin!(gates.enter(&site));
+        let probe = gates.enter(&site, ANNA).await.unwrap();
+        let mut second = pin!(gates.enter(&site, ANNA));
         assert!(waits(&mut second).await);
         drop(probe);
         let _second = second.await.unwrap();
-        assert!(!waits(gates.enter(&site)).await);
+        assert!(!waits(gates.enter(&site, ANNA)).await);
     }
 
-    #[tokio::test]
-    async fn places_and_waiters_are_bounded() {
+    #[tokio::test(start_paused = true)]
+    async fn a_full_host_serves_another_device_at_once() {
+        let limits = Limits::default();
+        let gates = gates(limits);
+        let site = target("http://site.test/");
+        let mut held = Vec::new();
+        for _ in 0..limits.connections_per_host {
+            held.push(gates.enter(&site, ANNA).await.unwrap());
+        }
+        assert!(waits(gates.enter(&site, ANNA)).await);
+        for _ in 0..limits.reserved_per_host {
+            held.push(gates.enter(&site, BERT).await.unwrap());
+        }
+        assert!(waits(gates.enter(&site, BERT)).await, "beyond its share");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_and_says_why() {
         let limits = Limits {
             connections_per_host: 1,
+            reserved_per_host: 1,
+            lasting_per_device: 0,
             waiting_per_host: 1,
             ..Limits::default()
         };
-        let gates = Gates::new(limits);
+        let gates = gates(limits);
         let site = target("http://site.test/");
-        let first = gates.enter(&site).await.unwrap();
-        let mut second = Box::pin(gates.enter(&site));
-        assert!(waits(&mut second).await);
-        assert!(matches!(gates.enter(&site).await, Err(FetchError::Overloaded)));
-        drop(first);
-        let _second = second.await.unwrap();
+        let _first = gates.enter(&site, ANNA).await.unwrap();
+        let begun = Instant::now();
+        let (second, third) = tokio::join!(gates.enter(&site, ANNA), gates.enter(&site, ANNA));
+        for refused in [second, third] {
+            assert_eq!(refused.err(), Some(FetchError::Overloaded(Limit::Host)));
+        }
+        assert_eq!(begun.elapsed(), Timeouts::default().turn);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_lasts_leaves_the_hosts_count() {
+        let limits = Limits {
+            connections_per_host: 2,
+            reserved_per_host: 1,
+            ..Limits::default()
+        };
+        let gates = gates(limits);
+        let site = target("http://site.test/");
+        let events = gates.enter(&site, ANNA).await.unwrap();
+        events.lasts();
+        let _slow = [
+            gates.enter(&site, ANNA).await.unwrap(),
+            gates.enter(&site, ANNA).await.unwrap(),
+        ];
+        let begun = Instant::now();
+        let _next = gates.enter(&site, ANNA).await.unwrap();
+        assert_eq!(begun.elapsed(), LASTING);
     }
 
     #[tokio::test]
     async fn idle_hosts_are_forgotten() {
-        let gates = Gates::new(Limits::default());
+        let gates = gates(Limits::default());
         let busy = target("http://busy.test/");
-        let _turn = gates.enter(&busy).await.unwrap();
+        let _turn = gates.enter(&busy, ANNA).await.unwrap();
         for index in 0..2 * MAX_HOSTS {
             gates
-                .enter(&target(&format!("http://h{index}.test/")))
+                .enter(&target(&format!("http://h{index}.test/")), ANNA)
                 .await
                 .unwrap();
         }

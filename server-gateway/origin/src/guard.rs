@@ -1,5 +1,8 @@
 //! The address guard: which addresses a fetch or a tunnel may connect to.
 //!
+//! The agent has one, too, for its way around the gateway: there the browser stands in the user's own network, and may go to
+//! a private address that it names itself, but no name may lead there, and nothing leads back into the agent.
+//!
 //! A gateway fetches what its users ask for, so without a guard any page could reach into the operator's own network
 //! (server-side request forgery). The guard judges the address that is really connected to, never the name, so a name
 //! that changes its answer (DNS rebinding) gains nothing.
@@ -21,6 +24,21 @@ use crate::cidr::Cidr;
 pub struct Guard {
     allow: Vec<Cidr>,
     own: BTreeSet<IpAddr>,
+    /// Ports of this machine that are refused whatever `allow` says.
+    own_ports: BTreeSet<u16>,
+    /// Whether private addresses that are named as such are permitted.
+    permits_private_literals: bool,
+}
+
+/// What somebody wants to connect to: an address and port, and how it was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The address that is about to be connected to.
+    pub address: IpAddr,
+    /// The port.
+    pub port: u16,
+    /// Whether the URL or the CONNECT request named the address itself, and not a name that led to it.
+    pub is_literal: bool,
 }
 
 /// An address that the guard refuses.
@@ -69,7 +87,54 @@ impl Guard {
         Self {
             allow: allow.into_iter().collect(),
             own: own.into_iter().map(|address| address.to_canonical()).collect(),
+            own_ports: BTreeSet::new(),
+            permits_private_literals: false,
         }
+    }
+
+    /// The same guard that also refuses these ports at loopback addresses and its own, whatever `allow` says.
+    #[must_use]
+    pub fn refusing_ports(self, ports: impl IntoIterator<Item = u16>) -> Self {
+        Self {
+            own_ports: ports.into_iter().collect(),
+            ..self
+        }
+    }
+
+    /// The same guard that also permits private addresses (RFC 1918, RFC 4193, RFC 6598) where the address itself was named,
+    /// and which takes its own addresses for such ones: there only the ports of [`Self::refusing_ports`] are refused.
+    #[must_use]
+    pub fn permitting_private_literals(self) -> Self {
+        Self {
+            permits_private_literals: true,
+            ..self
+        }
+    }
+
+    /// Judges what is about to be connected to.
+    ///
+    /// # Errors
+    /// [`GuardRefusal`] when the address is not public and not allowed.
+    pub fn check_destination(&self, destination: Destination) -> Result<(), GuardRefusal> {
+        let Destination {
+            address,
+            port,
+            is_literal,
+        } = destination;
+        let canonical = address.to_canonical();
+        let is_here = self.own.contains(&canonical)
+            || matches!(
+                class_of(canonical),
+                Some(AddressClass::Loopback | AddressClass::Unspecified)
+            );
+        if is_here && self.own_ports.contains(&port) {
+            let class = AddressClass::Own;
+            return Err(GuardRefusal { address, class });
+        }
+        if is_literal && self.permits_private_literals && is_plainly_private(canonical) {
+            return Ok(());
+        }
+        self.check(address)
     }
 
     /// Judges the address that is about to be connected to.
@@ -85,7 +150,7 @@ impl Guard {
         {
             return Ok(());
         }
-        let class = if self.own.contains(&canonical) {
+        let class = if self.own.contains(&canonical) && !self.permits_private_literals {
             Some(AddressClass::Own)
         } else {
             class_of(canonical)
@@ -113,6 +178,19 @@ impl fmt::Display for AddressClass {
             Self::Unspecified => "the unspecified address",
         })
     }
+}
+
+/// Whether an address is private as it stands there, and not one that hides another.
+fn is_plainly_private(address: IpAddr) -> bool {
+    let hides_another = match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => class_of_embedded(v6).is_some(),
+    };
+    !hides_another
+        && matches!(
+            class_of(address),
+            Some(AddressClass::Private | AddressClass::CarrierGrade)
+        )
 }
 
 /// Why an address is not public; `None` when it is.
@@ -351,5 +429,80 @@ mod tests {
             );
         }
         assert_eq!(guard.check(address("1.2.3.5")), Ok(()));
+    }
+
+    fn judge(guard: &Guard, text: &str, port: u16, is_literal: bool) -> Option<AddressClass> {
+        let destination = Destination {
+            address: address(text),
+            port,
+            is_literal,
+        };
+        let judged = guard.check_destination(destination);
+        judged.err().map(|refusal| refusal.class)
+    }
+
+    #[test]
+    fn a_private_address_may_be_named_but_no_name_leads_to_it() {
+        use AddressClass::*;
+        let guard = Guard::new([], [address("192.168.0.9")]).permitting_private_literals();
+        for text in [
+            "10.0.0.1",
+            "192.168.0.1",
+            "192.168.0.9",
+            "100.64.0.1",
+            "fd00::1",
+            "::ffff:10.0.0.1",
+        ] {
+            assert_eq!(judge(&guard, text, 80, true), None, "{text}");
+            assert!(
+                judge(&guard, text, 80, false).is_some(),
+                "a name that leads to {text}"
+            );
+            assert!(judge(&Guard::default(), text, 80, true).is_some(), "a gateway");
+        }
+        for (text, class) in [
+            ("127.0.0.1", Loopback),
+            ("::1", Loopback),
+            ("0.0.0.0", Unspecified),
+            ("169.254.1.1", LinkLocal),
+            ("fe80::1", LinkLocal),
+            ("169.254.169.254", Metadata),
+            ("fd00:ec2::254", Metadata),
+            ("2002:a00:1::1", Private),
+            ("64:ff9b::10.0.0.1", Private),
+            ("224.0.0.1", Multicast),
+        ] {
+            assert_eq!(judge(&guard, text, 80, true), Some(class), "{text}");
+        }
+    }
+
+    #[test]
+    fn own_ports_are_refused_whatever_is_allowed() {
+        let everywhere = ["0.0.0.0/0", "::/0"].map(|range| range.parse().unwrap());
+        let guard = Guard::new(everywhere, [address("192.168.0.9"), address("fd00::9")])
+            .permitting_private_literals()
+            .refusing_ports([3128, 3129]);
+        for text in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "0.0.0.0",
+            "::",
+            "192.168.0.9",
+            "::ffff:192.168.0.9",
+            "fd00::9",
+        ] {
+            for is_literal in [true, false] {
+                assert_eq!(
+                    judge(&guard, text, 3129, is_literal),
+                    Some(AddressClass::Own),
+                    "{text}"
+                );
+            }
+            assert_eq!(judge(&guard, text, 80, true), None, "{text}, another port");
+        }
+        assert_eq!(judge(&guard, "192.168.0.8", 3129, true), None, "another machine");
     }
 }

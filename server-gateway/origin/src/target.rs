@@ -146,17 +146,26 @@ impl Target {
         })
     }
 
-    /// The URL of a resource of this target, with the host in its canonical spelling.
-    pub(crate) fn uri(&self, path: Option<&PathAndQuery>) -> Result<Uri, BadUrl> {
-        let authority = if self.port == self.scheme.default_port() {
+    /// The origin as documents of it send it (RFC 6454 section 6.2).
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme.as_str(), self.authority())
+    }
+
+    /// The host, and the port if it is not the scheme's own.
+    pub(crate) fn authority(&self) -> String {
+        if self.port == self.scheme.default_port() {
             self.host.to_string()
         } else {
             format!("{}:{}", self.host, self.port)
-        };
+        }
+    }
+
+    /// The URL of a resource of this target, with the host in its canonical spelling.
+    pub(crate) fn uri(&self, path: Option<&PathAndQuery>) -> Result<Uri, BadUrl> {
         let path = path.cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         Uri::builder()
             .scheme(self.scheme.as_str())
-            .authority(authority)
+            .authority(self.authority())
             .path_and_query(path)
             .build()
             .map_err(|_| BadUrl::Host)

@@ -20,9 +20,11 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
-use longhaul_origin::{BadUrl, BodyError, Fault, FetchError, Limits, OriginClient, OriginConfig, Timeouts};
+use longhaul_origin::{
+    BadUrl, BodyError, Fault, FetchError, Limit, Limits, OriginClient, OriginConfig, Timeouts,
+};
 use longhaul_types::ByteCount;
-use rig::{Origin, client_of, config_of, get, read_head, text};
+use rig::{LOCAL, Origin, client_of, config_of, get, read_head, text};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpSocket,
@@ -43,7 +45,7 @@ fn impatient(address: std::net::SocketAddr, timeouts: Timeouts) -> OriginClient 
 async fn fetches_and_counts_bytes() {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").await;
     let client = client_of(origin.address);
-    let response = client.fetch(get("http://site.test/page")).await.unwrap();
+    let response = client.fetch(get("http://site.test/page"), LOCAL).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(text(response).await.unwrap(), "hello");
     let stats = client.stats().snapshot();
@@ -86,7 +88,7 @@ async fn host_comes_from_the_url_alone() {
         .header("cookie", "a=b")
         .body(Full::default())
         .unwrap();
-    client.fetch(request).await.unwrap();
+    client.fetch(request, LOCAL).await.unwrap();
     assert_eq!(
         *heads.lock().unwrap(),
         ["GET /x?y=1 HTTP/1.1\r\ncookie: a=b\r\nhost: real.test:8080\r\n\r\n"]
@@ -107,7 +109,7 @@ async fn keeps_connections_for_later_requests() {
     let client = client_of(origin.address);
     for _ in 0..5 {
         assert_eq!(
-            text(client.fetch(get("http://site.test/")).await.unwrap())
+            text(client.fetch(get("http://site.test/"), LOCAL).await.unwrap())
                 .await
                 .unwrap(),
             "ok"
@@ -124,7 +126,7 @@ async fn passes_redirects_codings_and_cookies_on_untouched() {
     )
     .await;
     let client = client_of(origin.address);
-    let response = client.fetch(get("http://site.test/")).await.unwrap();
+    let response = client.fetch(get("http://site.test/"), LOCAL).await.unwrap();
     assert_eq!(response.status(), StatusCode::FOUND);
     assert_eq!(response.headers()["set-cookie"], "a=b");
     assert_eq!(text(response).await.unwrap(), "notgzip");
@@ -139,7 +141,7 @@ async fn streams_chunks_and_trailers() {
     )
     .await;
     let response = client_of(origin.address)
-        .fetch(get("http://site.test/"))
+        .fetch(get("http://site.test/"), LOCAL)
         .await
         .unwrap();
     assert_eq!(response.status(), StatusCode::OK);
@@ -157,7 +159,7 @@ async fn a_truncated_body_never_ends_cleanly() {
     ] {
         let origin = Origin::answering(answer).await;
         let mut body = client_of(origin.address)
-            .fetch(get("http://site.test/"))
+            .fetch(get("http://site.test/"), LOCAL)
             .await
             .unwrap()
             .into_body();
@@ -180,7 +182,7 @@ async fn malformed_framing_is_told_apart() {
     let origin =
         Origin::answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n").await;
     let response = client_of(origin.address)
-        .fetch(get("http://site.test/"))
+        .fetch(get("http://site.test/"), LOCAL)
         .await
         .unwrap();
     assert_eq!(text(response).await, Err(BodyError::Protocol));
@@ -191,7 +193,7 @@ async fn malformed_framing_is_told_apart() {
     ] {
         let origin = Origin::answering(answer).await;
         let error = client_of(origin.address)
-            .fetch(get("http://site.test/"))
+            .fetch(get("http://site.test/"), LOCAL)
             .await
             .unwrap_err();
         assert_eq!(error, FetchError::Protocol, "{answer}");
@@ -215,7 +217,7 @@ async fn a_reset_body_is_a_reset() {
         stream.set_zero_linger().unwrap();
     });
     let mut body = client_of(address)
-        .fetch(get("http://site.test/"))
+        .fetch(get("http://site.test/"), LOCAL)
         .await
         .unwrap()
         .into_body();
@@ -232,7 +234,7 @@ async fn too_large_headers_are_refused() {
     for header in [format!("X-Filler: {filler}\r\n"), many] {
         let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{header}Content-Length: 0\r\n\r\n")).await;
         let error = client_of(origin.address)
-            .fetch(get("http://site.test/"))
+            .fetch(get("http://site.test/"), LOCAL)
             .await
             .unwrap_err();
         assert_eq!(error, FetchError::HeaderTooLarge);
@@ -243,7 +245,7 @@ async fn too_large_headers_are_refused() {
     ))
     .await;
     let response = client_of(origin.address)
-        .fetch(get("http://site.test/"))
+        .fetch(get("http://site.test/"), LOCAL)
         .await
         .unwrap();
     assert_eq!(response.headers()["x"].len(), large.len());
@@ -255,7 +257,7 @@ async fn a_closed_port_refuses() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let error = client_of(address)
-        .fetch(get("http://site.test/"))
+        .fetch(get("http://site.test/"), LOCAL)
         .await
         .unwrap_err();
     assert_eq!(error, FetchError::Refused);
@@ -280,11 +282,11 @@ async fn a_black_hole_times_out() {
             ..Timeouts::default()
         },
     );
-    let error = client.fetch(get("http://site.test/")).await.unwrap_err();
+    let error = client.fetch(get("http://site.test/"), LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::ConnectTimeout);
     assert!(error.is_retryable());
     assert_eq!(
-        client.connect_tcp("site.test", 443).await.unwrap_err(),
+        client.connect_tcp("site.test", 443, LOCAL).await.unwrap_err(),
         FetchError::ConnectTimeout
     );
 }
@@ -304,7 +306,7 @@ async fn a_silent_origin_times_out() {
             ..Timeouts::default()
         },
     );
-    let error = client.fetch(get("http://site.test/")).await.unwrap_err();
+    let error = client.fetch(get("http://site.test/"), LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::ResponseTimeout);
     assert!(!error.is_unsent());
     assert_eq!(origin.connections(), 1);
@@ -328,7 +330,7 @@ async fn an_origin_that_stops_midway_times_out() {
             ..Timeouts::default()
         },
     );
-    let response = client.fetch(get("http://site.test/")).await.unwrap();
+    let response = client.fetch(get("http://site.test/"), LOCAL).await.unwrap();
     assert_eq!(text(response).await, Err(BodyError::Timeout));
 }
 
@@ -358,7 +360,7 @@ async fn a_slow_upload_is_not_the_origins_fault() {
     let request = Request::post("http://site.test/")
         .body(ChannelBody(receiver))
         .unwrap();
-    let fetch = tokio::spawn(async move { client.fetch(request).await });
+    let fetch = tokio::spawn(async move { client.fetch(request, LOCAL).await });
     sender.send(Ok(Bytes::from_static(b"one"))).await.unwrap();
     // Several response timeouts pass while the source is dry.
     tokio::time::timeout(SHORT, std::future::pending::<()>())
@@ -385,7 +387,7 @@ async fn a_broken_upload_is_the_requests_fault() {
     let request = Request::post("http://site.test/")
         .body(ChannelBody(receiver))
         .unwrap();
-    let error = client_of(origin.address).fetch(request).await.unwrap_err();
+    let error = client_of(origin.address).fetch(request, LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::Upload);
     assert_eq!(error.fault(), Fault::Request);
 }
@@ -425,7 +427,7 @@ async fn a_get_survives_a_dead_pooled_connection() {
     let client = client_of(origin.address);
     for _ in 0..2 {
         assert_eq!(
-            text(client.fetch(get("http://site.test/")).await.unwrap())
+            text(client.fetch(get("http://site.test/"), LOCAL).await.unwrap())
                 .await
                 .unwrap(),
             "ok"
@@ -439,17 +441,17 @@ async fn a_get_survives_a_dead_pooled_connection() {
 async fn a_post_is_never_sent_twice() {
     let (origin, mut methods) = dying_origin().await;
     let client = client_of(origin.address);
-    text(client.fetch(get("http://site.test/")).await.unwrap())
+    text(client.fetch(get("http://site.test/"), LOCAL).await.unwrap())
         .await
         .unwrap();
     for body in [Full::from("pay"), Full::default()] {
         let (origin, mut methods) = dying_origin().await;
         let client = client_of(origin.address);
-        text(client.fetch(get("http://site.test/")).await.unwrap())
+        text(client.fetch(get("http://site.test/"), LOCAL).await.unwrap())
             .await
             .unwrap();
         let request = Request::post("http://site.test/").body(body).unwrap();
-        assert_eq!(client.fetch(request).await.unwrap_err(), FetchError::Reset);
+        assert_eq!(client.fetch(request, LOCAL).await.unwrap_err(), FetchError::Reset);
         assert_eq!(drain(&mut methods), ["GET", "POST"]);
         assert_eq!((origin.connections(), client.stats().snapshot().retries), (1, 0));
     }
@@ -457,7 +459,7 @@ async fn a_post_is_never_sent_twice() {
     let request = Request::put("http://site.test/")
         .body(Full::from("state"))
         .unwrap();
-    assert_eq!(client.fetch(request).await.unwrap_err(), FetchError::Reset);
+    assert_eq!(client.fetch(request, LOCAL).await.unwrap_err(), FetchError::Reset);
     assert_eq!(drain(&mut methods), ["GET", "PUT"]);
 }
 
@@ -469,7 +471,7 @@ async fn a_fresh_connection_that_dies_is_not_tried_again() {
     .await;
     let client = client_of(origin.address);
     assert_eq!(
-        client.fetch(get("http://site.test/")).await.unwrap_err(),
+        client.fetch(get("http://site.test/"), LOCAL).await.unwrap_err(),
         FetchError::Reset
     );
     assert_eq!(origin.connections(), 1);
@@ -489,11 +491,11 @@ async fn a_second_death_is_final() {
     })
     .await;
     let client = client_of(origin.address);
-    text(client.fetch(get("http://site.test/")).await.unwrap())
+    text(client.fetch(get("http://site.test/"), LOCAL).await.unwrap())
         .await
         .unwrap();
     assert_eq!(
-        client.fetch(get("http://site.test/")).await.unwrap_err(),
+        client.fetch(get("http://site.test/"), LOCAL).await.unwrap_err(),
         FetchError::Reset
     );
     assert_eq!(origin.connections(), 2);
@@ -529,6 +531,7 @@ async fn requests_to_one_host_are_bounded() {
     .await;
     let limits = Limits {
         connections_per_host: LIMIT,
+        reserved_per_host: LIMIT,
         waiting_per_host: 9,
         ..Limits::default()
     };
@@ -541,7 +544,7 @@ async fn requests_to_one_host_are_bounded() {
         .map(|_| {
             let client = client.clone();
             tokio::spawn(async move {
-                text(client.fetch(get("http://site.test/")).await?)
+                text(client.fetch(get("http://site.test/"), LOCAL).await?)
                     .await
                     .map_err(|_| FetchError::Reset)
             })
@@ -551,8 +554,8 @@ async fn requests_to_one_host_are_bounded() {
         arrivals.recv().await.unwrap();
     }
     assert_eq!(
-        client.fetch(get("http://site.test/")).await.unwrap_err(),
-        FetchError::Overloaded
+        client.fetch(get("http://site.test/"), LOCAL).await.unwrap_err(),
+        FetchError::Overloaded(Limit::Host)
     );
     for _ in LIMIT..12 {
         release.add_permits(1);
@@ -586,7 +589,7 @@ async fn a_body_that_is_dropped_gives_its_place_back() {
     })
     .unwrap();
     for _ in 0..3 {
-        drop(client.fetch(get("http://site.test/")).await.unwrap());
+        drop(client.fetch(get("http://site.test/"), LOCAL).await.unwrap());
     }
     assert_eq!(origin.connections(), 3);
 }
@@ -597,12 +600,12 @@ async fn head_and_bodiless_statuses_have_no_body() {
     let request = Request::head("http://site.test/")
         .body(Full::<Bytes>::default())
         .unwrap();
-    let response = client_of(origin.address).fetch(request).await.unwrap();
+    let response = client_of(origin.address).fetch(request, LOCAL).await.unwrap();
     assert_eq!(response.headers()["content-length"], "500");
     assert_eq!(text(response).await.unwrap(), "");
     let origin = Origin::answering("HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\n\r\n").await;
     let response = client_of(origin.address)
-        .fetch(get("http://site.test/"))
+        .fetch(get("http://site.test/"), LOCAL)
         .await
         .unwrap();
     assert_eq!(text(response).await.unwrap(), "");
@@ -619,7 +622,7 @@ async fn unusable_requests_are_refused_before_any_socket() {
         ("http://1.2.3.4.5/", BadUrl::Host),
     ] {
         assert_eq!(
-            client.fetch(get(url)).await.unwrap_err(),
+            client.fetch(get(url), LOCAL).await.unwrap_err(),
             FetchError::BadUrl(expected),
             "{url}"
         );
@@ -630,7 +633,7 @@ async fn unusable_requests_are_refused_before_any_socket() {
         .body(Full::<Bytes>::default())
         .unwrap();
     assert_eq!(
-        client.fetch(tunnel).await.unwrap_err(),
+        client.fetch(tunnel, LOCAL).await.unwrap_err(),
         FetchError::BadUrl(BadUrl::Method)
     );
 }

@@ -28,7 +28,7 @@ use longhaul_origin::{
 use longhaul_types::ByteCount;
 use rcgen::KeyPair;
 use rig::{
-    Origin, config_of, get, text,
+    LOCAL, Origin, config_of, get, text,
     tls::{Authority, Demand, Validity, key_hash, origin},
 };
 use tokio::{io::AsyncReadExt as _, sync::Notify};
@@ -59,7 +59,7 @@ async fn speaks_http2_when_the_origin_does() {
     let authority = Authority::new();
     let origin = origin(authority.server("site.test", Validity::Now, &BOTH), hello).await;
     let client = trusting(&authority, origin.address);
-    let response = client.fetch(get("https://site.test/x")).await.unwrap();
+    let response = client.fetch(get("https://site.test/x"), LOCAL).await.unwrap();
     assert_eq!(response.version(), Version::HTTP_2);
     assert_eq!(text(response).await.unwrap(), "HTTP/2.0 /x None");
 }
@@ -70,7 +70,7 @@ async fn speaks_http11_when_the_origin_does_not() {
     for alpn in [&["http/1.1"][..], &[]] {
         let origin = origin(authority.server("site.test", Validity::Now, alpn), hello).await;
         let client = trusting(&authority, origin.address);
-        let response = client.fetch(get("https://site.test/x")).await.unwrap();
+        let response = client.fetch(get("https://site.test/x"), LOCAL).await.unwrap();
         assert_eq!(text(response).await.unwrap(), "HTTP/1.1 /x Some(\"site.test\")");
     }
 }
@@ -83,7 +83,9 @@ async fn a_burst_to_a_new_http2_host_takes_one_connection() {
     let fetches: Vec<_> = (0..50)
         .map(|_| {
             let client = client.clone();
-            tokio::spawn(async move { text(client.fetch(get("https://site.test/")).await.unwrap()).await })
+            tokio::spawn(
+                async move { text(client.fetch(get("https://site.test/"), LOCAL).await.unwrap()).await },
+            )
         })
         .collect();
     for fetch in fetches {
@@ -100,7 +102,9 @@ async fn a_burst_to_a_new_http11_host_runs_side_by_side() {
     let fetches: Vec<_> = (0..20)
         .map(|_| {
             let client = client.clone();
-            tokio::spawn(async move { text(client.fetch(get("https://site.test/")).await.unwrap()).await })
+            tokio::spawn(
+                async move { text(client.fetch(get("https://site.test/"), LOCAL).await.unwrap()).await },
+            )
         })
         .collect();
     for fetch in fetches {
@@ -121,7 +125,7 @@ async fn certificate_defects_are_named() {
     ] {
         let origin = origin(authority.server(name, validity, &BOTH), hello).await;
         let error = trusting(&authority, origin.address)
-            .fetch(get("https://site.test/"))
+            .fetch(get("https://site.test/"), LOCAL)
             .await
             .unwrap_err();
         assert_eq!(error, FetchError::Tls(expected), "{name}");
@@ -142,7 +146,7 @@ async fn a_foreign_authority_is_not_trusted() {
             ..config_of(origin.address)
         })
         .unwrap();
-        let error = client.fetch(get("https://site.test/")).await.unwrap_err();
+        let error = client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err();
         assert_eq!(error, FetchError::Tls(TlsDefect::UnknownIssuer));
     }
 }
@@ -152,7 +156,7 @@ async fn addresses_can_have_certificates() {
     let authority = Authority::new();
     let origin = origin(authority.server("127.0.0.1", Validity::Now, &BOTH), hello).await;
     let client = trusting(&authority, origin.address);
-    let response = client.fetch(get("https://0x7f.1/")).await.unwrap();
+    let response = client.fetch(get("https://0x7f.1/"), LOCAL).await.unwrap();
     assert_eq!(response.status(), 200);
 }
 
@@ -174,7 +178,7 @@ async fn being_asked_for_a_client_certificate_is_named() {
             let client = trusting(&authority, origin.address);
             // The second as the first: nothing of the first connection is used again.
             for _ in 0..2 {
-                let error = client.fetch(get("https://site.test/")).await.unwrap_err();
+                let error = client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err();
                 assert_eq!(
                     error,
                     FetchError::Tls(TlsDefect::ClientCertificate),
@@ -182,7 +186,7 @@ async fn being_asked_for_a_client_certificate_is_named() {
                 );
                 assert!(error.is_unsent());
             }
-            let tunnel = client.connect_tls("site.test", 443).await;
+            let tunnel = client.connect_tls("site.test", 443, LOCAL).await;
             assert_eq!(tunnel.unwrap_err(), FetchError::Tls(TlsDefect::ClientCertificate));
             assert_eq!(requests.load(SeqCst), 0, "nothing was asked of it");
         }
@@ -194,7 +198,7 @@ async fn being_asked_for_a_client_certificate_is_named() {
     )
     .await;
     let client = trusting(&authority, origin.address);
-    let error = client.fetch(get("https://site.test/")).await.unwrap_err();
+    let error = client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::Tls(TlsDefect::UnknownIssuer));
 }
 
@@ -223,7 +227,7 @@ async fn denied_keys_are_refused_anywhere_in_the_chain() {
             ..config_of(origin.address)
         })
         .unwrap();
-        let answer = client.fetch(get(&format!("https://{name}/"))).await;
+        let answer = client.fetch(get(&format!("https://{name}/")), LOCAL).await;
         assert_eq!(answer.err(), expected.map(FetchError::Tls), "{deny:?}");
     }
 }
@@ -236,7 +240,7 @@ async fn what_is_not_tls_is_named() {
     })
     .await;
     let client = OriginClient::new(config_of(origin.address)).unwrap();
-    let error = client.fetch(get("https://site.test/")).await.unwrap_err();
+    let error = client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::Tls(TlsDefect::NotTls));
 }
 
@@ -255,7 +259,7 @@ async fn a_handshake_that_hangs_or_breaks_ends() {
         ..config_of(hanging.address)
     })
     .unwrap();
-    let error = client.fetch(get("https://site.test/")).await.unwrap_err();
+    let error = client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::Tls(TlsDefect::Timeout));
     assert!(error.is_retryable());
 
@@ -265,7 +269,7 @@ async fn a_handshake_that_hangs_or_breaks_ends() {
     .await;
     let client = OriginClient::new(config_of(breaking.address)).unwrap();
     assert_eq!(
-        client.fetch(get("https://site.test/")).await.unwrap_err(),
+        client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err(),
         FetchError::Reset
     );
 }
@@ -293,7 +297,7 @@ async fn http2_headers_are_bounded() {
     };
     let error = OriginClient::new(config)
         .unwrap()
-        .fetch(get("https://site.test/"))
+        .fetch(get("https://site.test/"), LOCAL)
         .await
         .unwrap_err();
     assert_eq!(error, FetchError::HeaderTooLarge);
@@ -333,7 +337,7 @@ async fn a_lost_http2_connection_repeats_only_what_is_idempotent() {
         })
         .await;
         let client = trusting(&authority, origin.address);
-        text(client.fetch(get("https://site.test/")).await.unwrap())
+        text(client.fetch(get("https://site.test/"), LOCAL).await.unwrap())
             .await
             .unwrap();
         let request = Request::builder()
@@ -341,7 +345,7 @@ async fn a_lost_http2_connection_repeats_only_what_is_idempotent() {
             .uri("https://site.test/")
             .body(Full::<Bytes>::default())
             .unwrap();
-        match client.fetch(request).await {
+        match client.fetch(request, LOCAL).await {
             Ok(response) => {
                 assert!(is_repeated);
                 assert_eq!(text(response).await.unwrap(), "ok");

@@ -12,7 +12,7 @@ use longhaul_origin::{
     AddressClass, DnsFailure, DnsServers, Fault, FetchError, GuardRefusal, OriginClient, OriginConfig,
     ResolveMap, Timeouts,
 };
-use rig::{DnsAnswer, NameServer, Origin, get, guard, read_head, text};
+use rig::{DnsAnswer, LOCAL, NameServer, Origin, get, guard, read_head, text};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const CLOSING: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
@@ -40,7 +40,10 @@ async fn names_come_from_dns_and_are_kept() {
     let client = asking(&server, &["127.0.0.0/8"]);
     let url = format!("http://Site.TEST.:{}/", origin.address.port());
     for _ in 0..3 {
-        assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
+        assert_eq!(
+            text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+            "ok"
+        );
     }
     assert_eq!(server.questions("site.test"), 1);
     assert_eq!(client.stats().snapshot().dns_lookups, 3);
@@ -54,7 +57,10 @@ async fn a_name_that_changes_its_answer_gains_nothing() {
     // Only this one address stands for the public Internet here.
     let client = asking(&server, &["127.0.0.1/32"]);
     let url = format!("http://rebind.test:{}/", origin.address.port());
-    assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
+    assert_eq!(
+        text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+        "ok"
+    );
     for (address, class) in [
         ("127.0.0.2", AddressClass::Loopback),
         ("169.254.169.254", AddressClass::Metadata),
@@ -64,11 +70,11 @@ async fn a_name_that_changes_its_answer_gains_nothing() {
         ("fd00:ec2::254", AddressClass::Metadata),
     ] {
         server.set(DnsAnswer::of(0, &[address]));
-        let error = client.fetch(get(&url)).await.unwrap_err();
+        let error = client.fetch(get(&url), LOCAL).await.unwrap_err();
         assert_eq!(error, refused(address, class));
         assert_eq!((error.fault(), error.is_retryable()), (Fault::Policy, false));
         let error = client
-            .connect_tcp("rebind.test", origin.address.port())
+            .connect_tcp("rebind.test", origin.address.port(), LOCAL)
             .await
             .unwrap_err();
         assert_eq!(error, refused(address, class));
@@ -82,7 +88,10 @@ async fn only_the_permitted_addresses_of_a_name_are_tried() {
     let server = NameServer::start(DnsAnswer::of(60, &["10.0.0.1", "::1", "127.0.0.1"])).await;
     let client = asking(&server, &["127.0.0.1/32"]);
     let url = format!("http://mixed.test:{}/", origin.address.port());
-    assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
+    assert_eq!(
+        text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+        "ok"
+    );
 }
 
 #[tokio::test]
@@ -92,7 +101,10 @@ async fn the_next_address_is_tried_when_one_refuses() {
     let server = NameServer::start(DnsAnswer::of(60, &["127.0.0.9", "127.0.0.1"])).await;
     let client = asking(&server, &["127.0.0.0/8"]);
     let url = format!("http://two.test:{}/", origin.address.port());
-    assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
+    assert_eq!(
+        text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+        "ok"
+    );
 }
 
 #[tokio::test]
@@ -114,7 +126,10 @@ async fn the_next_address_is_tried_when_one_is_silent() {
     // The order of the records is the server's, and the resolver may turn it: silence first or not, the fetch works.
     let client = asking(&server, &["127.0.0.0/8"]);
     let url = format!("http://two.test:{}/", address.port());
-    assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
+    assert_eq!(
+        text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+        "ok"
+    );
     task.await.unwrap();
 }
 
@@ -131,19 +146,19 @@ async fn failures_of_dns_are_told_apart() {
         ..OriginConfig::default()
     };
     let client = OriginClient::new(config).unwrap();
-    let error = client.fetch(get("http://none.test/")).await.unwrap_err();
+    let error = client.fetch(get("http://none.test/"), LOCAL).await.unwrap_err();
     assert_eq!((error.fault(), error.is_retryable()), (Fault::Origin, false));
     assert_eq!(error, FetchError::DnsNotFound);
     server.set(DnsAnswer::of(60, &[]));
     assert_eq!(
-        client.fetch(get("http://empty.test/")).await.unwrap_err(),
+        client.fetch(get("http://empty.test/"), LOCAL).await.unwrap_err(),
         FetchError::DnsNotFound
     );
     server.set(DnsAnswer::Silence);
-    let error = client.fetch(get("http://silent.test/")).await.unwrap_err();
+    let error = client.fetch(get("http://silent.test/"), LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::DnsFailed(DnsFailure::Timeout));
     server.set(DnsAnswer::Code(2));
-    let error = client.fetch(get("http://broken.test/")).await.unwrap_err();
+    let error = client.fetch(get("http://broken.test/"), LOCAL).await.unwrap_err();
     assert_eq!(error, FetchError::DnsFailed(DnsFailure::Server));
     assert!(error.is_retryable());
 }
@@ -157,7 +172,7 @@ async fn a_burst_asks_for_a_name_once() {
     let fetches: Vec<_> = (0..10)
         .map(|_| {
             let (client, url) = (client.clone(), url.clone());
-            tokio::spawn(async move { text(client.fetch(get(&url)).await.unwrap()).await.unwrap() })
+            tokio::spawn(async move { text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap() })
         })
         .collect();
     for fetch in fetches {
@@ -185,14 +200,14 @@ async fn every_spelling_of_a_forbidden_address_is_refused() {
         "[fd00:ec2::254]",
     ] {
         let error = client
-            .fetch(get(&format!("http://{host}/latest/meta-data/")))
+            .fetch(get(&format!("http://{host}/latest/meta-data/")), LOCAL)
             .await
             .unwrap_err();
         let FetchError::GuardRefused(refusal) = error else {
             panic!("{host}: {error}")
         };
         assert_eq!(refusal.class, AddressClass::Metadata, "{host}");
-        let error = client.connect_tcp(host, 80).await.unwrap_err();
+        let error = client.connect_tcp(host, 80, LOCAL).await.unwrap_err();
         assert!(matches!(error, FetchError::GuardRefused(_)), "{host}: {error}");
     }
     for host in [
@@ -206,7 +221,10 @@ async fn every_spelling_of_a_forbidden_address_is_refused() {
         "0x7f000001",
         "100.64.1",
     ] {
-        let error = client.fetch(get(&format!("https://{host}/"))).await.unwrap_err();
+        let error = client
+            .fetch(get(&format!("https://{host}/")), LOCAL)
+            .await
+            .unwrap_err();
         assert!(matches!(error, FetchError::GuardRefused(_)), "{host}: {error}");
     }
     assert_eq!(server.all_questions(), 0);
@@ -218,7 +236,10 @@ async fn localhost_is_loopback_without_dns() {
     let server = NameServer::start(DnsAnswer::Code(3)).await;
     let client = asking(&server, &["127.0.0.0/8", "::1"]);
     let url = format!("http://app.localhost:{}/", origin.address.port());
-    assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
+    assert_eq!(
+        text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+        "ok"
+    );
     assert_eq!(server.all_questions(), 0);
 }
 
@@ -235,14 +256,17 @@ async fn the_operators_own_answers_pass_the_guard() {
     })
     .unwrap();
     let url = format!("http://any.test:{}/", origin.address.port());
-    assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
     assert_eq!(
-        text(client.fetch(get("http://port.test:81/")).await.unwrap())
+        text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+        "ok"
+    );
+    assert_eq!(
+        text(client.fetch(get("http://port.test:81/"), LOCAL).await.unwrap())
             .await
             .unwrap(),
         "ok"
     );
-    let error = client.fetch(get("http://127.0.0.1/")).await.unwrap_err();
+    let error = client.fetch(get("http://127.0.0.1/"), LOCAL).await.unwrap_err();
     assert_eq!(error, refused("127.0.0.1", AddressClass::Loopback));
 }
 
@@ -253,14 +277,14 @@ async fn tunnels_connect() {
     })
     .await;
     let client = rig::client_of(origin.address);
-    let mut stream = client.connect_tcp("site.test", 22).await.unwrap();
+    let mut stream = client.connect_tcp("site.test", 22, LOCAL).await.unwrap().stream;
     assert!(stream.nodelay().unwrap());
     let mut greeting = String::new();
     stream.read_to_string(&mut greeting).await.unwrap();
     assert_eq!(greeting, "hello");
     assert_eq!(client.stats().snapshot().connections, 1);
     assert!(matches!(
-        client.connect_tcp("site.test", 0).await,
+        client.connect_tcp("site.test", 0, LOCAL).await,
         Err(FetchError::BadUrl(_))
     ));
 }
@@ -282,7 +306,7 @@ async fn without_a_name_server_the_error_says_so() {
     };
     let error = OriginClient::new(config)
         .unwrap()
-        .fetch(get("http://site.test/"))
+        .fetch(get("http://site.test/"), LOCAL)
         .await
         .unwrap_err();
     assert!(matches!(error, FetchError::DnsFailed(_)), "{error}");
@@ -295,9 +319,12 @@ async fn an_abandoned_lookup_does_not_block_the_next() {
     let server = NameServer::start(DnsAnswer::Silence).await;
     let client = asking(&server, &["127.0.0.0/8"]);
     let url = format!("http://site.test:{}/", origin.address.port());
-    tokio::time::timeout(Duration::from_millis(100), client.fetch(get(&url)))
+    tokio::time::timeout(Duration::from_millis(100), client.fetch(get(&url), LOCAL))
         .await
         .unwrap_err();
     server.set(DnsAnswer::of(60, &["127.0.0.1"]));
-    assert_eq!(text(client.fetch(get(&url)).await.unwrap()).await.unwrap(), "ok");
+    assert_eq!(
+        text(client.fetch(get(&url), LOCAL).await.unwrap()).await.unwrap(),
+        "ok"
+    );
 }

@@ -19,7 +19,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty};
-use longhaul_origin::{Guard, OriginClient, OriginConfig, ResolveMap, Timeouts};
+use longhaul_origin::{ConnectionOwner, Guard, OriginClient, OriginConfig, ResolveMap, Timeouts};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UdpSocket},
@@ -27,6 +27,9 @@ use tokio::{
 };
 
 pub mod tls;
+
+/// For whom the tests fetch where it does not matter.
+pub const LOCAL: ConnectionOwner = ConnectionOwner::Local;
 
 /// An origin that runs `serve` on each connection, with the connection's number from 0.
 pub struct Origin {

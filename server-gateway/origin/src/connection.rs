@@ -1,0 +1,189 @@
+//! A connection to an origin that speaks HTTP, with what it has carried.
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use http::{HeaderValue, Request, Response, Uri, header::HOST, uri::PathAndQuery};
+use hyper::{
+    body::Incoming,
+    client::conn::{TrySendError, http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+
+use crate::{
+    classify::request_failure,
+    config::Limits,
+    error::FetchError,
+    owner::{ConnectionOwner, Ownership},
+    pool::StreamGuard,
+    shares::Place,
+    stream::OriginStream,
+    target::Target,
+    upload::Upload,
+};
+
+/// How often an HTTP/2 connection with open streams is checked for life, and how long the answer may take.
+const H2_PING_INTERVAL: Duration = Duration::from_secs(20);
+const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A connection that has just been opened.
+pub(crate) enum Opened {
+    Http1(http1::SendRequest<Upload>),
+    /// With the future that ends with the connection.
+    Http2(http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
+}
+
+/// An HTTP/1.1 connection between two requests, or with one.
+pub(crate) struct Http1 {
+    pub(crate) sender: http1::SendRequest<Upload>,
+    pub(crate) ownership: Ownership,
+    /// Who used it last.
+    pub(crate) user: ConnectionOwner,
+    /// Whether the origin has answered on it.
+    pub(crate) has_answered: bool,
+    /// Its place among all connections.
+    pub(crate) place: Arc<Place<ConnectionOwner>>,
+}
+
+/// A request's share in an HTTP/2 connection.
+pub(crate) struct Http2Stream {
+    pub(crate) sender: http2::SendRequest<Upload>,
+    pub(crate) has_answered: Arc<AtomicBool>,
+    pub(crate) guard: StreamGuard,
+}
+
+/// A request that got no response.
+pub(crate) enum SendError {
+    /// The connection was closed before it took anything of the request, which is as it was.
+    Unsent(Box<Request<Upload>>, hyper::Error),
+    Failed(hyper::Error),
+}
+
+impl From<TrySendError<Request<Upload>>> for SendError {
+    fn from(mut error: TrySendError<Request<Upload>>) -> Self {
+        match error.take_message() {
+            Some(request) => Self::Unsent(Box::new(request), error.into_error()),
+            None => Self::Failed(error.into_error()),
+        }
+    }
+}
+
+/// What carries one request.
+pub(crate) enum Connection {
+    Http1(Http1),
+    Http2(Http2Stream),
+}
+
+impl Connection {
+    pub(crate) fn is_h2(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
+    /// Whether the origin has answered on it before: only then may a failure be that of a connection that was dead already.
+    pub(crate) fn is_reused(&self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.has_answered,
+            Self::Http2(stream) => stream.has_answered.load(Relaxed),
+        }
+    }
+
+    /// Sends a request with an absolute URL.
+    pub(crate) async fn send(
+        &mut self,
+        target: &Target,
+        mut request: Request<Upload>,
+    ) -> Result<Response<Incoming>, SendError> {
+        match self {
+            Self::Http1(connection) => {
+                let uri = origin_form(&mut request, target);
+                let sent = connection.sender.try_send_request(request).await;
+                let response = sent.map_err(|error| match error.into() {
+                    SendError::Unsent(mut request, error) => {
+                        // As it came, for another connection.
+                        *request.uri_mut() = uri;
+                        request.headers_mut().remove(HOST);
+                        SendError::Unsent(request, error)
+                    }
+                    failed @ SendError::Failed(_) => failed,
+                })?;
+                connection.has_answered = true;
+                Ok(response)
+            }
+            Self::Http2(stream) => {
+                let response = stream.sender.try_send_request(request).await?;
+                stream.has_answered.store(true, Relaxed);
+                Ok(response)
+            }
+        }
+    }
+}
+
+/// Speaks HTTP over a connection.
+pub(crate) async fn greet(stream: OriginStream, limits: &Limits) -> Result<Opened, FetchError> {
+    let failed = |error: hyper::Error| request_failure(&error);
+    if stream.is_h2() {
+        let (sender, connection) = http2_builder(limits)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(failed)?;
+        let task = tokio::spawn(async move {
+            // Those whose streams it carries hear of it themselves.
+            let _ended = connection.await;
+        });
+        return Ok(Opened::Http2(sender, task));
+    }
+    let (mut sender, connection) = http1_builder(limits)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(failed)?;
+    tokio::spawn(async move {
+        let _ended = connection.await;
+    });
+    sender.ready().await.map_err(failed)?;
+    Ok(Opened::Http1(sender))
+}
+
+fn http1_builder(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        // 8 KiB is the least that the library takes.
+        .max_buf_size(limits.header_bytes.as_usize().max(8192))
+        .max_headers(limits.header_fields)
+        // RFC 9112 section 5.2: a proxy replaces the line folds of old servers by spaces.
+        .allow_obsolete_multiline_headers_in_responses(true);
+    builder
+}
+
+fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let header_bytes = limits.header_bytes.as_usize();
+    let window = u32::try_from(limits.h2_window.bytes())
+        .unwrap_or(u32::MAX)
+        .clamp(0xffff, 0x7fff_ffff);
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        // Twice ours: the library calls what exceeds its bound a protocol error, without saying what was too large.
+        .max_header_list_size(u32::try_from(header_bytes.saturating_mul(2)).unwrap_or(u32::MAX))
+        .initial_stream_window_size((window / 2).max(0xffff))
+        .initial_connection_window_size(window)
+        .keep_alive_interval(H2_PING_INTERVAL)
+        .keep_alive_timeout(H2_PING_TIMEOUT);
+    builder
+}
+
+/// RFC 9112 section 3.2.1: path and query in the request line, the host in its field. Returns the URL.
+fn origin_form(request: &mut Request<Upload>, target: &Target) -> Uri {
+    let path = request
+        .uri()
+        .path_and_query()
+        .cloned()
+        .unwrap_or_else(|| PathAndQuery::from_static("/"));
+    if let Ok(host) = HeaderValue::try_from(target.authority()) {
+        request.headers_mut().insert(HOST, host);
+    }
+    std::mem::replace(request.uri_mut(), Uri::from(path))
+}

@@ -1,0 +1,422 @@
+//! Connections between their requests, each with what it has carried: to whom it may be handed next.
+//!
+//! A connection serves one device at a time. One that has carried nothing of a device may be another's afterwards; one
+//! that has is that device's for good ([`Ownership`]). So a device's own requests, with and without credentials, find the
+//! same connections, and only what a device leaves untouched is shared.
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool},
+    time::Duration,
+};
+
+use hyper::client::conn::http2;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    connection::{Connection, Http1, Http2Stream, Opened},
+    gate::{Gates, LiveH2, Turn},
+    owner::{ConnectionOwner, Multiplexing, Ownership, Usage},
+    shares::{FairShares, Place},
+    target::Target,
+    upload::Upload,
+};
+
+/// How often unused connections are looked through, as a part of the time that they are kept.
+const SWEEPS: u32 = 4;
+/// Least time between two looks.
+const MIN_SWEEP: Duration = Duration::from_millis(100);
+
+/// Who may use what the pool holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Each connection's ownership decides.
+    ByOwnership,
+    /// All requests are those of one connection of a browser, whose login they share.
+    OneUser,
+}
+
+/// How the pool keeps connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolRules {
+    pub(crate) sharing: Sharing,
+    /// Unused HTTP/1.1 connections of one owner to one host.
+    pub(crate) idle_per_host: usize,
+    pub(crate) idle: Duration,
+    /// Requests of one device that share an HTTP/2 connection.
+    pub(crate) streams: usize,
+}
+
+/// Connections that are not in use, and HTTP/2 connections.
+pub(crate) struct Pool {
+    rules: PoolRules,
+    gates: Arc<Gates>,
+    places: Arc<FairShares<ConnectionOwner>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    hosts: HashMap<Target, HostConnections>,
+    next: u64,
+    is_swept: bool,
+}
+
+#[derive(Default)]
+struct HostConnections {
+    /// The oldest first.
+    idle: VecDeque<(Instant, Http1)>,
+    http2: Vec<Http2>,
+    /// Requests that are opening connections, and take what becomes free before.
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    usage: Usage,
+    found: oneshot::Sender<Connection>,
+}
+
+struct Http2 {
+    id: u64,
+    sender: http2::SendRequest<Upload>,
+    ownership: Ownership,
+    user: ConnectionOwner,
+    /// Tells the user's gate that its requests need no connections.
+    live: LiveH2,
+    has_answered: Arc<AtomicBool>,
+    place: Arc<Place<ConnectionOwner>>,
+    streams: usize,
+    idle_since: Instant,
+}
+
+/// A stream's place in its connection; it ends when dropped.
+pub(crate) struct StreamGuard {
+    pool: Arc<Pool>,
+    target: Target,
+    id: u64,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        rules: PoolRules,
+        gates: Arc<Gates>,
+        places: Arc<FairShares<ConnectionOwner>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            rules,
+            gates,
+            places,
+            state: Mutex::default(),
+        })
+    }
+
+    /// A connection for a request, if there is one.
+    pub(crate) fn take(self: &Arc<Self>, target: &Target, usage: &Usage) -> Option<Connection> {
+        let mut state = self.state();
+        let host = state.hosts.get_mut(target)?;
+        self.pick(host, target, usage)
+    }
+
+    /// Hears of the next connection that becomes free for a request.
+    pub(crate) fn wait(self: &Arc<Self>, target: &Target, usage: Usage) -> oneshot::Receiver<Connection> {
+        let (found, waiting) = oneshot::channel();
+        let mut state = self.state();
+        self.sweep(&mut state);
+        let host = state.hosts.entry(target.clone()).or_default();
+        host.waiting.retain(|waiting| !waiting.found.is_closed());
+        host.waiting.push(Waiting { usage, found });
+        waiting
+    }
+
+    /// Takes a connection in that was opened for a request, and hands it to that request if it is still there.
+    pub(crate) fn opened(
+        self: &Arc<Self>,
+        target: &Target,
+        opened: Opened,
+        place: Arc<Place<ConnectionOwner>>,
+        owner: ConnectionOwner,
+        usage: Option<&Usage>,
+    ) -> Option<Connection> {
+        match opened {
+            Opened::Http1(sender) => {
+                let mut connection = Http1 {
+                    sender,
+                    ownership: Ownership::Unclaimed,
+                    user: owner,
+                    has_answered: false,
+                    place,
+                };
+                let Some(usage) = usage else {
+                    self.put(target, connection);
+                    return None;
+                };
+                connection.ownership = connection.ownership.after(usage, Multiplexing::No);
+                Some(Connection::Http1(connection))
+            }
+            Opened::Http2(sender, task) => self.opened_http2(target, sender, task, place, owner, usage),
+        }
+    }
+
+    fn opened_http2(
+        self: &Arc<Self>,
+        target: &Target,
+        sender: http2::SendRequest<Upload>,
+        task: tokio::task::JoinHandle<()>,
+        place: Arc<Place<ConnectionOwner>>,
+        owner: ConnectionOwner,
+        usage: Option<&Usage>,
+    ) -> Option<Connection> {
+        let live = self.gates.h2_opened(target, owner);
+        let mut served = Vec::new();
+        let mut state = self.state();
+        self.sweep(&mut state);
+        let id = state.next;
+        state.next += 1;
+        let host = state.hosts.entry(target.clone()).or_default();
+        host.http2.push(Http2 {
+            id,
+            sender,
+            ownership: Ownership::Unclaimed,
+            user: owner,
+            live,
+            has_answered: Arc::default(),
+            place,
+            streams: 0,
+            idle_since: Instant::now(),
+        });
+        let entry = host.http2.last_mut();
+        let own = usage.and_then(|usage| entry.map(|entry| self.stream(entry, target, usage)));
+        self.serve(host, target, &mut served);
+        drop(state);
+        drop(served);
+        let (pool, target) = (Arc::downgrade(self), target.clone());
+        tokio::spawn(async move {
+            let _ended = task.await;
+            if let Some(pool) = pool.upgrade() {
+                pool.lost(&target, id);
+            }
+        });
+        own.map(Connection::Http2)
+    }
+
+    /// Takes a connection back when the origin is ready for the next request, and ends the turn of the last one then: who
+    /// gets that finds the connection.
+    pub(crate) fn give_back(self: &Arc<Self>, target: &Target, mut connection: Http1, turn: Turn) {
+        if connection.sender.is_ready() {
+            self.put(target, connection);
+            return drop(turn);
+        }
+        // Not to keep the pool: with the last client its connections close.
+        let (pool, target) = (Arc::downgrade(self), target.clone());
+        tokio::spawn(async move {
+            if connection.sender.ready().await.is_ok()
+                && let Some(pool) = Weak::upgrade(&pool)
+            {
+                pool.put(&target, connection);
+            }
+            drop(turn);
+        });
+    }
+
+    /// Closes the unused connection that has been unused for longest; of one owner's only, if that has used up its own
+    /// share.
+    pub(crate) fn make_room(&self, owner: ConnectionOwner) {
+        let only = self.places.is_full_for(owner).then_some(owner);
+        let is_meant = |user: ConnectionOwner| only.is_none_or(|only| only == user);
+        let mut state = self.state();
+        let mut oldest: Option<(Instant, &mut HostConnections)> = None;
+        for host in state.hosts.values_mut() {
+            let http1 = host.idle.iter().filter(|(_, idle)| is_meant(idle.user));
+            let http1 = http1.map(|(since, _)| *since).min();
+            let http2 = host
+                .http2
+                .iter()
+                .filter(|entry| entry.streams == 0 && is_meant(entry.user));
+            let http2 = http2.map(|entry| entry.idle_since).min();
+            let Some(since) = http1.into_iter().chain(http2).min() else {
+                continue;
+            };
+            if oldest.as_ref().is_none_or(|(found, _)| since < *found) {
+                oldest = Some((since, host));
+            }
+        }
+        if let Some((since, host)) = oldest {
+            host.idle
+                .retain(|(found, idle)| *found != since || !is_meant(idle.user));
+            host.http2
+                .retain(|entry| entry.streams > 0 || entry.idle_since != since || !is_meant(entry.user));
+        }
+    }
+
+    fn put(self: &Arc<Self>, target: &Target, connection: Http1) {
+        if connection.ownership == Ownership::Nobody && self.rules.sharing == Sharing::ByOwnership {
+            return;
+        }
+        let mut served = Vec::new();
+        let mut state = self.state();
+        self.sweep(&mut state);
+        let host = state.hosts.entry(target.clone()).or_default();
+        let (owner, user) = (connection.ownership.owner(), connection.user);
+        host.idle.push_back((Instant::now(), connection));
+        self.serve(host, target, &mut served);
+        let is_alike = |idle: &Http1| idle.ownership.owner() == owner;
+        let alike = host.idle.iter().filter(|(_, idle)| is_alike(idle)).count();
+        // Whoever waits for a place needs it more than who may come.
+        let most = if self.places.is_wanted_from(user) {
+            0
+        } else {
+            self.rules.idle_per_host
+        };
+        if alike > most
+            && let Some(oldest) = host.idle.iter().position(|(_, idle)| is_alike(idle))
+        {
+            host.idle.remove(oldest);
+        }
+        drop(state);
+        drop(served);
+    }
+
+    /// Hands what is free to those who wait for it. What nobody takes any more is to be dropped without the lock.
+    fn serve(self: &Arc<Self>, host: &mut HostConnections, target: &Target, gone: &mut Vec<Connection>) {
+        let waiting = std::mem::take(&mut host.waiting);
+        for waiting in waiting {
+            if waiting.found.is_closed() {
+                continue;
+            }
+            match self.pick(host, target, &waiting.usage) {
+                None => host.waiting.push(waiting),
+                Some(connection) => gone.extend(waiting.found.send(connection).err()),
+            }
+        }
+    }
+
+    fn pick(
+        self: &Arc<Self>,
+        host: &mut HostConnections,
+        target: &Target,
+        usage: &Usage,
+    ) -> Option<Connection> {
+        let found = host.http2.iter_mut().filter_map(|entry| {
+            let suits = self.suits(entry.ownership, usage)?;
+            let is_free =
+                entry.streams == 0 || entry.user == usage.owner && entry.streams < self.rules.streams;
+            // The user's own first: the others' users would have to open others.
+            (is_free && entry.sender.is_ready()).then_some(((entry.user == usage.owner, suits), entry))
+        });
+        if let Some((_, entry)) = found.max_by_key(|(rank, _)| *rank) {
+            return Some(Connection::Http2(self.stream(entry, target, usage)));
+        }
+        let now = Instant::now();
+        host.idle.retain(|(since, idle)| {
+            now.saturating_duration_since(*since) < self.rules.idle && idle.sender.is_ready()
+        });
+        let found = host.idle.iter().enumerate();
+        let found = found.filter_map(|(index, (_, idle))| Some((self.suits(idle.ownership, usage)?, index)));
+        let (_, index) = found.max()?;
+        let (_, mut connection) = host.idle.remove(index)?;
+        connection.ownership = connection.ownership.after(usage, Multiplexing::No);
+        connection.user = usage.owner;
+        connection.place.transfer(usage.owner);
+        Some(Connection::Http1(connection))
+    }
+
+    fn suits(&self, ownership: Ownership, usage: &Usage) -> Option<u8> {
+        match self.rules.sharing {
+            Sharing::ByOwnership => ownership.suits(usage),
+            Sharing::OneUser => Some(0),
+        }
+    }
+
+    fn stream(self: &Arc<Self>, entry: &mut Http2, target: &Target, usage: &Usage) -> Http2Stream {
+        entry.ownership = entry.ownership.after(usage, Multiplexing::Streams);
+        if entry.user != usage.owner {
+            entry.user = usage.owner;
+            entry.live = self.gates.h2_opened(target, usage.owner);
+            entry.place.transfer(usage.owner);
+        }
+        entry.streams += 1;
+        Http2Stream {
+            sender: entry.sender.clone(),
+            has_answered: Arc::clone(&entry.has_answered),
+            guard: StreamGuard {
+                pool: Arc::clone(self),
+                target: target.clone(),
+                id: entry.id,
+            },
+        }
+    }
+
+    fn stream_ended(self: &Arc<Self>, target: &Target, id: u64) {
+        let mut served = Vec::new();
+        let mut state = self.state();
+        if let Some(host) = state.hosts.get_mut(target)
+            && let Some(index) = host.http2.iter().position(|entry| entry.id == id)
+        {
+            let entry = &mut host.http2[index];
+            entry.streams = entry.streams.saturating_sub(1);
+            entry.idle_since = Instant::now();
+            if entry.streams == 0 {
+                self.serve(host, target, &mut served);
+            }
+            let entry = &host.http2[index];
+            if entry.streams == 0 && self.places.is_wanted_from(entry.user) {
+                host.http2.remove(index);
+            }
+        }
+        drop(state);
+        drop(served);
+    }
+
+    fn lost(&self, target: &Target, id: u64) {
+        if let Some(host) = self.state().hosts.get_mut(target) {
+            host.http2.retain(|entry| entry.id != id);
+        }
+    }
+
+    /// Sees to it that unused connections close in time.
+    fn sweep(self: &Arc<Self>, state: &mut State) {
+        if std::mem::replace(&mut state.is_swept, true) {
+            return;
+        }
+        let (pool, idle) = (Arc::downgrade(self), self.rules.idle);
+        tokio::spawn(async move {
+            loop {
+                sleep((idle / SWEEPS).max(MIN_SWEEP)).await;
+                let Some(pool) = pool.upgrade() else { return };
+                if pool.close_old() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Whether nothing is left.
+    fn close_old(&self) -> bool {
+        let now = Instant::now();
+        let is_young = |since: Instant| now.saturating_duration_since(since) < self.rules.idle;
+        let mut state = self.state();
+        state.hosts.retain(|_, host| {
+            host.idle
+                .retain(|(since, idle)| is_young(*since) && idle.sender.is_ready());
+            host.http2
+                .retain(|entry| entry.streams > 0 || is_young(entry.idle_since) && !entry.sender.is_closed());
+            host.waiting.retain(|waiting| !waiting.found.is_closed());
+            !(host.idle.is_empty() && host.http2.is_empty() && host.waiting.is_empty())
+        });
+        state.is_swept = !state.hosts.is_empty();
+        !state.is_swept
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What the lock guards is whole between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.pool.stream_ended(&self.target, self.id);
+    }
+}

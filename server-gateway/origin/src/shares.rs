@@ -1,0 +1,396 @@
+//! Places that several owners share fairly: who waits is served round robin by owner, and first come, first served
+//! within an owner.
+use std::{
+    collections::{BTreeMap, VecDeque},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep, sleep_until},
+};
+
+/// How many places there are, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Places of all owners together.
+    pub total: usize,
+    /// Most places of one owner.
+    pub per_owner: usize,
+    /// Places that each owner has in any case, even beyond `total`.
+    pub reserved: usize,
+    /// Most requests of one owner that wait.
+    pub waiting: usize,
+}
+
+/// Places and those who wait for them.
+#[derive(Debug)]
+pub struct FairShares<K: Ord + Copy> {
+    shares: Shares,
+    state: Mutex<State<K>>,
+}
+
+/// There is no place: too many of the owner's requests wait already, or this one waited for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no place for this")]
+pub struct Crowded;
+
+/// A place; it is free again when this is dropped.
+#[derive(Debug)]
+pub struct Place<K: Ord + Copy> {
+    shares: Arc<FairShares<K>>,
+    id: u64,
+}
+
+#[derive(Debug)]
+struct State<K: Ord + Copy> {
+    next: u64,
+    /// Counted places.
+    used: usize,
+    owners: BTreeMap<K, OwnerState<K>>,
+    /// Owners with waiting requests, in the order in which they are served.
+    turns: VecDeque<K>,
+    /// By id, which is by age.
+    taken: BTreeMap<u64, Taken<K>>,
+}
+
+#[derive(Debug)]
+struct OwnerState<K: Ord + Copy> {
+    used: usize,
+    waiting: VecDeque<Waiting<K>>,
+}
+
+#[derive(Debug)]
+struct Waiting<K: Ord + Copy> {
+    id: u64,
+    granted: oneshot::Sender<Place<K>>,
+}
+
+#[derive(Debug)]
+struct Taken<K: Ord + Copy> {
+    owner: K,
+    since: Instant,
+    /// Where it counts instead.
+    moved: Option<Place<K>>,
+}
+
+impl<K: Ord + Copy> State<K> {
+    fn owner(&mut self, owner: K) -> &mut OwnerState<K> {
+        self.owners.entry(owner).or_insert_with(|| OwnerState {
+            used: 0,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    fn has_room(&self, owner: K, shares: &Shares) -> bool {
+        let own = self.owners.get(&owner).map_or(0, |state| state.used);
+        own < shares.per_owner && (self.used < shares.total || own < shares.reserved)
+    }
+
+    fn count(&mut self, owner: K) {
+        self.used += 1;
+        self.owner(owner).used += 1;
+    }
+
+    fn uncount(&mut self, owner: K) {
+        self.used = self.used.saturating_sub(1);
+        let state = self.owner(owner);
+        state.used = state.used.saturating_sub(1);
+        if state.used == 0 && state.waiting.is_empty() {
+            self.owners.remove(&owner);
+        }
+    }
+}
+
+impl<K: Ord + Copy> FairShares<K> {
+    /// All places are free.
+    pub fn new(shares: Shares) -> Arc<Self> {
+        Arc::new(Self {
+            shares,
+            state: Mutex::new(State {
+                next: 0,
+                used: 0,
+                owners: BTreeMap::new(),
+                turns: VecDeque::new(),
+                taken: BTreeMap::new(),
+            }),
+        })
+    }
+
+    /// A place, if there is one now and nobody of this owner waits for one.
+    pub fn try_acquire(self: &Arc<Self>, owner: K) -> Option<Place<K>> {
+        let mut state = self.state();
+        let is_first = state
+            .owners
+            .get(&owner)
+            .is_none_or(|found| found.waiting.is_empty());
+        let has_room = state.has_room(owner, &self.shares);
+        (is_first && has_room).then(|| self.take(&mut state, owner))
+    }
+
+    /// Waits for a place. Dropping the future gives the turn up.
+    ///
+    /// # Errors
+    /// As many requests of this owner wait as may.
+    pub async fn acquire(self: &Arc<Self>, owner: K) -> Result<Place<K>, Crowded> {
+        if let Some(place) = self.try_acquire(owner) {
+            return Ok(place);
+        }
+        let (granted, place) = oneshot::channel();
+        let queued = self.queue(owner, granted)?;
+        // The freed place may have been freed between the two looks.
+        self.serve();
+        let place = place.await.map_err(|_| Crowded);
+        drop(queued);
+        place
+    }
+
+    /// The same, for so long at most. Meanwhile places that have been taken for longer than `lasting` says move out of
+    /// the way.
+    ///
+    /// # Errors
+    /// As many requests of this owner wait as may, or the time is over.
+    pub async fn acquire_within(
+        self: &Arc<Self>,
+        owner: K,
+        limit: Duration,
+        lasting: Option<&Lasting<K>>,
+    ) -> Result<Place<K>, Crowded> {
+        let mut place = pin!(self.acquire(owner));
+        let mut over = pin!(sleep(limit));
+        loop {
+            tokio::select! {
+                biased;
+                place = &mut place => return place,
+                () = &mut over => return Err(Crowded),
+                () = self.lasts(lasting) => self.move_lasting(lasting),
+            }
+        }
+    }
+
+    /// Whether somebody would have a place if this owner freed one of its own.
+    pub fn is_wanted_from(&self, owner: K) -> bool {
+        let state = self.state();
+        let is_full = state.used >= self.shares.total && !state.turns.is_empty();
+        is_full
+            || state
+                .owners
+                .get(&owner)
+                .is_some_and(|found| !found.waiting.is_empty())
+    }
+
+    /// Whether the owner has as many places as it may have.
+    pub fn is_full_for(&self, owner: K) -> bool {
+        let state = self.state();
+        state
+            .owners
+            .get(&owner)
+            .is_some_and(|found| found.used >= self.shares.per_owner)
+    }
+
+    fn take(self: &Arc<Self>, state: &mut State<K>, owner: K) -> Place<K> {
+        let id = state.next;
+        state.next += 1;
+        state.count(owner);
+        let taken = Taken {
+            owner,
+            since: Instant::now(),
+            moved: None,
+        };
+        state.taken.insert(id, taken);
+        Place {
+            shares: Arc::clone(self),
+            id,
+        }
+    }
+
+    fn queue(
+        self: &Arc<Self>,
+        owner: K,
+        granted: oneshot::Sender<Place<K>>,
+    ) -> Result<Queued<'_, K>, Crowded> {
+        let mut state = self.state();
+        let id = state.next;
+        state.next += 1;
+        let limit = self.shares.waiting;
+        let found = state.owner(owner);
+        if found.waiting.len() >= limit {
+            return Err(Crowded);
+        }
+        let is_first = found.waiting.is_empty();
+        found.waiting.push_back(Waiting { id, granted });
+        if is_first {
+            state.turns.push_back(owner);
+        }
+        Ok(Queued {
+            shares: self,
+            owner,
+            id,
+        })
+    }
+
+    /// Gives free places to those who wait.
+    fn serve(self: &Arc<Self>) {
+        // Sent without the lock: a place that nobody takes any more is freed at once, which takes the lock.
+        while let Some((granted, place)) = self.next() {
+            let _gone = granted.send(place);
+        }
+    }
+
+    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Place<K>>, Place<K>)> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        for _ in 0..state.turns.len() {
+            let owner = state.turns.pop_front()?;
+            if !state.has_room(owner, &self.shares) {
+                state.turns.push_back(owner);
+                continue;
+            }
+            let found = state.owner(owner);
+            let Some(waiting) = found.waiting.pop_front() else {
+                continue;
+            };
+            if !found.waiting.is_empty() {
+                state.turns.push_back(owner);
+            }
+            let place = self.take(state, owner);
+            return Some((waiting.granted, place));
+        }
+        None
+    }
+
+    /// Returns when the oldest place that counts here is old enough to move.
+    async fn lasts(&self, lasting: Option<&Lasting<K>>) {
+        let Some(lasting) = lasting else {
+            return std::future::pending().await;
+        };
+        let oldest = {
+            let state = self.state();
+            let counted = state.taken.values().filter(|taken| taken.moved.is_none());
+            counted.map(|taken| taken.since).min()
+        };
+        match oldest {
+            Some(since) => sleep_until(since + lasting.age).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Moves the places that are old enough.
+    fn move_lasting(self: &Arc<Self>, lasting: Option<&Lasting<K>>) {
+        let Some(lasting) = lasting else { return };
+        let now = Instant::now();
+        let old: Vec<u64> = {
+            let state = self.state();
+            let taken = state.taken.iter();
+            let old = taken.filter(|(_, taken)| taken.moved.is_none() && taken.since + lasting.age <= now);
+            old.map(|(id, _)| *id).collect()
+        };
+        for id in old {
+            self.move_one(id, lasting);
+        }
+        self.serve();
+    }
+
+    fn move_one(self: &Arc<Self>, id: u64, lasting: &Lasting<K>) {
+        let mut state = self.state();
+        let Some(taken) = state.taken.get_mut(&id).filter(|taken| taken.moved.is_none()) else {
+            return;
+        };
+        let owner = taken.owner;
+        match lasting.places.try_acquire(owner) {
+            Some(place) => {
+                taken.moved = Some(place);
+                state.uncount(owner);
+            }
+            // It is looked at again as if it were new.
+            None => taken.since = Instant::now(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // What the lock guards is whole between any two statements that can fail.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where places go that last.
+#[derive(Clone, Debug)]
+pub struct Lasting<K: Ord + Copy> {
+    /// From this age on.
+    pub age: Duration,
+    /// Where they count then.
+    pub places: Arc<FairShares<K>>,
+}
+
+impl<K: Ord + Copy> Place<K> {
+    /// Notes that it will last, so that it counts elsewhere at once.
+    pub fn lasts(&self, lasting: &Lasting<K>) {
+        self.shares.move_one(self.id, lasting);
+        self.shares.serve();
+    }
+
+    /// Counts it for another owner from now on.
+    pub fn transfer(&self, owner: K) {
+        let mut state = self.shares.state();
+        let Some(taken) = state.taken.get_mut(&self.id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut taken.owner, owner);
+        match &taken.moved {
+            Some(moved) => moved.transfer(owner),
+            None if before != owner => {
+                state.uncount(before);
+                state.count(owner);
+                drop(state);
+                self.shares.serve();
+            }
+            None => {}
+        }
+    }
+}
+
+impl<K: Ord + Copy> Drop for Place<K> {
+    fn drop(&mut self) {
+        let taken = {
+            let mut state = self.shares.state();
+            let taken = state.taken.remove(&self.id);
+            if let Some(taken) = taken.as_ref().filter(|taken| taken.moved.is_none()) {
+                state.uncount(taken.owner);
+            }
+            taken
+        };
+        // Frees the place where it counted, if that was elsewhere.
+        drop(taken);
+        self.shares.serve();
+    }
+}
+
+/// A request that waits; it leaves the queue when dropped.
+struct Queued<'a, K: Ord + Copy> {
+    shares: &'a FairShares<K>,
+    owner: K,
+    id: u64,
+}
+
+impl<K: Ord + Copy> Drop for Queued<'_, K> {
+    fn drop(&mut self) {
+        let mut guard = self.shares.state();
+        let state = &mut *guard;
+        let Some(found) = state.owners.get_mut(&self.owner) else {
+            return;
+        };
+        found.waiting.retain(|waiting| waiting.id != self.id);
+        if found.waiting.is_empty() {
+            if found.used == 0 {
+                state.owners.remove(&self.owner);
+            }
+            state.turns.retain(|owner| *owner != self.owner);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "shares_tests.rs"]
+mod tests;

@@ -1,0 +1,173 @@
+use std::task::Poll;
+
+use super::*;
+
+const ANNA: u8 = 1;
+const BERT: u8 = 2;
+const CARL: u8 = 3;
+const AGE: Duration = Duration::from_secs(30);
+
+fn shares(total: usize, per_owner: usize, reserved: usize) -> Arc<FairShares<u8>> {
+    FairShares::new(Shares {
+        total,
+        per_owner,
+        reserved,
+        waiting: 100,
+    })
+}
+
+/// Starts to wait; the order of calls is the order in the queue.
+fn waiting(shares: &Arc<FairShares<u8>>, owner: u8) -> tokio::task::JoinHandle<Place<u8>> {
+    let shares = Arc::clone(shares);
+    tokio::spawn(async move { shares.acquire(owner).await.unwrap() })
+}
+
+/// Lets all tasks run that can.
+async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn owners_take_turns() {
+    let shares = shares(1, 1, 0);
+    let mut held = Some(shares.try_acquire(ANNA).unwrap());
+    let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let mut tasks = Vec::new();
+    // Anna's ten were there first.
+    let queue = [ANNA; 10].into_iter().chain([BERT, BERT, CARL, CARL]);
+    for owner in queue {
+        let (shares, served) = (Arc::clone(&shares), served.clone());
+        tasks.push(tokio::spawn(async move {
+            let place = shares.acquire(owner).await.unwrap();
+            served.send((owner, place)).unwrap();
+        }));
+        settle().await;
+    }
+    let mut seen = Vec::new();
+    drop(held.take());
+    for _ in 0..14 {
+        let (owner, place) = order.recv().await.unwrap();
+        seen.push(owner);
+        drop(place);
+    }
+    assert_eq!(seen[..6], [ANNA, BERT, CARL, ANNA, BERT, CARL]);
+    assert!(seen[6..].iter().all(|owner| *owner == ANNA));
+}
+
+#[tokio::test]
+async fn each_owner_has_its_reserved_places() {
+    let shares = shares(4, 4, 2);
+    let anna: Vec<_> = (0..4).map(|_| shares.try_acquire(ANNA).unwrap()).collect();
+    assert!(shares.try_acquire(ANNA).is_none());
+    for owner in [BERT, CARL] {
+        let _both = [
+            shares.try_acquire(owner).unwrap(),
+            shares.try_acquire(owner).unwrap(),
+        ];
+        assert!(shares.try_acquire(owner).is_none(), "beyond what is reserved");
+    }
+    drop(anna);
+    let all: Vec<_> = (0..4).map(|_| shares.try_acquire(BERT).unwrap()).collect();
+    assert_eq!(all.len(), 4);
+    drop(all);
+    assert!(shares.state().owners.is_empty() && shares.state().taken.is_empty());
+}
+
+#[tokio::test]
+async fn no_owner_has_more_than_its_share() {
+    let shares = shares(10, 3, 0);
+    let _held: Vec<_> = (0..3).map(|_| shares.try_acquire(ANNA).unwrap()).collect();
+    assert!(shares.is_full_for(ANNA) && !shares.is_full_for(BERT));
+    let next = waiting(&shares, ANNA);
+    settle().await;
+    assert!(!next.is_finished());
+    assert!(shares.is_wanted_from(ANNA) && !shares.is_wanted_from(BERT));
+    assert!(
+        shares.try_acquire(BERT).is_some(),
+        "who waits for itself is in nobody's way"
+    );
+    next.abort();
+    settle().await;
+    assert!(!shares.is_wanted_from(ANNA), "who gives up leaves the queue");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_is_bounded_in_time_and_number() {
+    let shares = FairShares::new(Shares {
+        total: 1,
+        per_owner: 1,
+        reserved: 0,
+        waiting: 1,
+    });
+    let held = shares.acquire(ANNA).await.unwrap();
+    let begun = Instant::now();
+    let limit = Duration::from_secs(5);
+    let (first, second) = tokio::join!(
+        shares.acquire_within(ANNA, limit, None),
+        shares.acquire_within(ANNA, limit, None)
+    );
+    assert_eq!((first.unwrap_err(), second.unwrap_err()), (Crowded, Crowded));
+    assert_eq!(begun.elapsed(), limit);
+    drop(held);
+    let _free = shares.acquire_within(ANNA, limit, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_place_granted_to_nobody_is_free_again() {
+    let shares = shares(1, 1, 0);
+    let held = shares.try_acquire(ANNA).unwrap();
+    let mut gone = Box::pin(shares.acquire(ANNA));
+    let polled = std::future::poll_fn(|cx| Poll::Ready(gone.as_mut().poll(cx).is_pending())).await;
+    assert!(polled);
+    // Granted, and dropped before it was seen.
+    drop(held);
+    drop(gone);
+    assert!(shares.try_acquire(BERT).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lasts_moves_out_of_the_way() {
+    let shares = shares(2, 2, 0);
+    let lasting = Lasting {
+        age: AGE,
+        places: FairShares::new(Shares {
+            total: usize::MAX,
+            per_owner: 1,
+            reserved: 0,
+            waiting: 0,
+        }),
+    };
+    let limit = 10 * AGE;
+    let begun = Instant::now();
+    let first = shares.acquire(ANNA).await.unwrap();
+    let _second = shares.acquire(ANNA).await.unwrap();
+    let third = shares.acquire_within(BERT, limit, Some(&lasting)).await.unwrap();
+    assert_eq!(begun.elapsed(), AGE, "the first of them is old enough now");
+    // One of anna's has moved, and no more may: the next waits in vain until a place is free.
+    let fourth = shares.acquire_within(BERT, AGE / 2, Some(&lasting)).await;
+    assert_eq!(fourth.unwrap_err(), Crowded);
+    drop(third);
+    let events = shares.try_acquire(CARL).unwrap();
+    events.lasts(&lasting);
+    assert!(
+        shares.try_acquire(CARL).is_some(),
+        "an event stream moves at once"
+    );
+    drop((first, events));
+    assert_eq!(lasting.places.state().used, 0);
+}
+
+#[tokio::test]
+async fn a_place_can_change_its_owner() {
+    let shares = shares(2, 1, 0);
+    let place = shares.try_acquire(ANNA).unwrap();
+    let next = waiting(&shares, ANNA);
+    settle().await;
+    place.transfer(BERT);
+    assert!(shares.is_full_for(BERT));
+    let _anna = next.await.unwrap();
+    drop(place);
+    assert!(shares.try_acquire(BERT).is_some());
+}
