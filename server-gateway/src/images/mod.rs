@@ -1,8 +1,9 @@
 //! The lossy lane: pictures that a page displays, at the level that the device's user asks for.
 //!
-//! `lane` says which responses are in it, `sooner` whether a smaller picture would be, `variant` remembers what became of a picture, and [`longhaul_transcode`] makes
-//! the variants, on threads whose number is bounded.
+//! `lane` says which responses are in it, `sooner` whether a smaller picture would be, `variant` remembers what became of a picture, `originals` bounds the
+//! memory of those that wait, and `picture_workers` make the variants, in processes of their own.
 mod lane;
+mod originals;
 mod sooner;
 mod variant;
 
@@ -17,15 +18,16 @@ use longhaul_cache::{Cache, Cost};
 use longhaul_codec::{Effort as CodingEffort, Load};
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_protocol::session::{self, Preferences};
-use longhaul_transcode::{Effort, ImageLevel, Limits, Outcome, Request, Viewport, transcode_until};
-use longhaul_types::{BitRate, ByteCount, ContentHash};
-use tokio::sync::Semaphore;
+use longhaul_transcode::{Effort, Header, ImageLevel, Limits, Request, Viewport, inspect};
+use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
 use tracing::debug;
 
 pub(crate) use self::sooner::Promised;
-use self::{sooner::Pending, variant::Fate};
+use self::{originals::Originals, sooner::Pending, variant::Fate};
 use crate::{
     computing::Computing,
+    config::PicturesConfig,
+    picture_workers::{Made, Patience, PictureWorkers, Settings},
     store::{BodyReader, Content, Stored},
 };
 
@@ -33,8 +35,6 @@ use crate::{
 const MAX_PICTURE: ByteCount = ByteCount::mib(16);
 /// How long a picture's end is awaited; on a slower origin it goes as it comes.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// How long a picture may take to be made smaller.
-const MAX_WORK: Duration = Duration::from_secs(8);
 /// From this rate on it depends on the moment which pictures become smaller. One that the agent holds as it is then stays so,
 /// which costs its hash.
 const FAST: BitRate = BitRate::kbps(4_000);
@@ -57,6 +57,8 @@ pub(crate) struct Wish {
 
 /// The session that a picture is for.
 pub(crate) trait Audience {
+    /// Its device: pictures of different devices are made smaller by turns.
+    fn device(&self) -> PublicKey;
     /// What the transport has to send before anything new.
     fn queued(&self) -> Duration;
     /// Pictures that have been decided on.
@@ -70,8 +72,9 @@ pub(crate) trait Audience {
 pub(crate) struct Images {
     cache: Option<Cache>,
     computing: Arc<Computing>,
-    /// As many as there may be at work: so many as there are cores, beside the codings, which must not wait for pictures.
-    workers: Arc<Semaphore>,
+    workers: PictureWorkers,
+    limits: Limits,
+    originals: Originals,
     pending: Arc<Pending>,
 }
 
@@ -96,7 +99,7 @@ impl Wish {
     }
 
     /// What is asked for of a picture; `None`: nothing.
-    fn request(&self) -> Option<Request> {
+    fn request(&self, limits: Limits) -> Option<Request> {
         self.level.target()?;
         let effort = match (self.effort, self.link) {
             (CodingEffort::Fixed, _) => Effort::Fixed,
@@ -107,7 +110,7 @@ impl Wish {
             level: self.level,
             viewport: self.viewport,
             effort,
-            limits: Limits::default(),
+            limits,
         })
     }
 }
@@ -122,13 +125,25 @@ fn eased(request: Request, link: Option<BitRate>, load: Load) -> Option<Request>
 }
 
 impl Images {
-    pub(crate) fn new(cache: Option<Cache>, computing: Arc<Computing>) -> Self {
+    pub(crate) fn new(cache: Option<Cache>, computing: Arc<Computing>, config: &PicturesConfig) -> Self {
         Self {
             cache,
-            workers: Arc::new(Semaphore::new(computing.cores())),
+            workers: PictureWorkers::new(Settings {
+                memory: config.memory,
+                workers: config.workers,
+                program: config.program.clone(),
+                patience: Patience::default(),
+            }),
+            limits: limits(config),
+            originals: Originals::default(),
             pending: Arc::default(),
             computing,
         }
+    }
+
+    /// The text form of what is counted (Prometheus).
+    pub(crate) fn render(&self) -> String {
+        self.workers.render()
     }
 
     /// The response as it goes to the agent: another picture, if this is one and the user wants it smaller. `browser` are
@@ -141,7 +156,7 @@ impl Images {
         browser: &HeaderMap,
         stored: Stored,
     ) -> Stored {
-        let Some(request) = wish.request() else {
+        let Some(request) = wish.request(self.limits) else {
             return stored;
         };
         if !lane::is_lossy(method, browser, stored.status, &stored.headers) {
@@ -215,12 +230,22 @@ impl Images {
                 None => {}
             }
         }
+        let device = audience.device();
+        let Some(room) = self.originals.room(device, length) else {
+            return (Content::Body(body), Fate::Kept);
+        };
         let Some(picture) = whole(body, length).await else {
             return (Content::None, Fate::Kept);
         };
+        let picture = room.hold(picture);
+        let kept = |picture| (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
         let request = eased.unwrap_or(request);
-        let work = sooner::work(&picture);
-        let ready = self.pending.wait(self.computing.cores()) + work;
+        let Ok(header) = inspect(&picture) else {
+            self.remember(&original, &request, Fate::Kept).await;
+            return kept(picture);
+        };
+        let work = sooner::work(&header);
+        let ready = self.pending.wait(&device, self.computing.cores()) + work;
         if let (Effort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
             && !sooner::is_sooner(
                 audience.promised(),
@@ -230,38 +255,44 @@ impl Images {
                 Instant::now(),
             )
         {
-            return (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
+            return kept(picture);
         }
-        let _share = self.pending.add(work);
-        self.work(&request, original, picture).await
+        let _share = self.pending.add(device, work);
+        self.work(device, &request, original, (picture, header)).await
     }
 
-    async fn work(&self, request: &Request, original: ContentHash, picture: Bytes) -> (Content, Fate) {
+    async fn work(
+        &self,
+        device: PublicKey,
+        request: &Request,
+        original: ContentHash,
+        (picture, header): (Bytes, Header),
+    ) -> (Content, Fate) {
         let kept = |picture: Bytes| (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
         // Pictures that wait are load, too.
-        let job = self.computing.job();
-        let Ok(permit) = Arc::clone(&self.workers).acquire_owned().await else {
-            return kept(picture);
-        };
+        let _job = self.computing.job();
         let begun = Instant::now();
-        let (input, request) = (picture.clone(), *request);
-        let made = tokio::task::spawn_blocking(move || {
-            // Also if nobody waits for it any more: the core is taken until it ends.
-            let _until_the_end = (permit, job);
-            transcode_until(&input, &request, &|| begun.elapsed() >= MAX_WORK)
-        });
-        let fate = match made.await {
-            Ok(Ok(Outcome::Transcoded(made))) => Some(Bytes::from(made.webp)),
-            Ok(Ok(Outcome::Kept(_))) | Err(_) => None,
-            Ok(Err(error)) => {
-                // Its origin's doing: browsers may make something of it all the same.
-                debug!(%error, "a picture goes as it is");
-                None
-            }
+        let quick = Request {
+            effort: request.effort.min(Effort::Quick),
+            ..*request
         };
-        let Some(smaller) = fate else {
-            self.remember(&original, &request, Fate::Kept).await;
-            return kept(picture);
+        // Measuring a large picture takes memory, too: less effort is better than none.
+        let can = |request: &Request| self.workers.can(&picture, &header, request);
+        let affordable = if can(request) || !can(&quick) {
+            request
+        } else {
+            &quick
+        };
+        let made = self
+            .workers
+            .transcode(device, picture.clone(), &header, affordable);
+        let smaller = match made.await {
+            Made::Smaller(smaller) => smaller,
+            Made::Kept => {
+                self.remember(&original, request, Fate::Kept).await;
+                return kept(picture);
+            }
+            Made::NotNow => return kept(picture),
         };
         let variant = ContentHash::of(&smaller);
         if let Some(cache) = &self.cache {
@@ -272,7 +303,7 @@ impl Images {
                 debug!(%error, "a smaller picture is not kept");
             }
         }
-        self.remember(&original, &request, Fate::Variant(variant)).await;
+        self.remember(&original, request, Fate::Variant(variant)).await;
         (
             Content::Body(BodyReader::of_bytes(smaller, variant)),
             Fate::Variant(variant),
@@ -286,13 +317,25 @@ impl Images {
     }
 }
 
+/// What a picture may cost.
+fn limits(config: &PicturesConfig) -> Limits {
+    let pixels = config.max_megapixels as u64 * 1_000_000;
+    Limits {
+        pixels,
+        // Frames are decoded one after the other, and coded as what changes.
+        animation_pixels: pixels * 3 / 2,
+        decode_bytes: config.memory.bytes(),
+        ..Limits::default()
+    }
+}
+
 /// All of a body that is complete.
-async fn whole(mut body: BodyReader, length: u64) -> Option<Bytes> {
+async fn whole(mut body: BodyReader, length: u64) -> Option<Vec<u8>> {
     let mut whole = Vec::with_capacity(usize::try_from(length).ok()?);
     while let Some(chunk) = body.next().await {
         whole.extend_from_slice(&chunk.ok()?);
     }
-    (whole.len() as u64 == length).then(|| whole.into())
+    (whole.len() as u64 == length).then_some(whole)
 }
 
 #[cfg(test)]
@@ -308,7 +351,7 @@ mod tests {
                 link: Some(BitRate::kbps(kbps)),
                 effort,
             };
-            wish.request().map(|request| request.effort)
+            wish.request(Limits::default()).map(|request| request.effort)
         };
         assert_eq!(
             [40, 384, 12_000].map(|kbps| effort(kbps, CodingEffort::Link)),

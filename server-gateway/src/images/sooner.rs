@@ -1,14 +1,12 @@
 //! Whether a smaller picture is sooner across the hop than the picture as it is.
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use longhaul_transcode::inspect;
-use longhaul_types::{BitRate, ByteCount};
+use longhaul_transcode::Header;
+use longhaul_types::{BitRate, ByteCount, PublicKey};
 
 /// What a megapixel takes on one core at [`longhaul_transcode::Effort::Quick`] (docs/benchmarks/coding.md).
 const MEGAPIXEL: Duration = Duration::from_millis(200);
@@ -35,39 +33,61 @@ impl Promised {
     }
 }
 
-/// Computing for pictures that has been decided on and has not ended.
+/// Computing for pictures that has been decided on and has not ended, by device; those without any are not in it.
 #[derive(Debug, Default)]
-pub(super) struct Pending(AtomicU64);
+pub(super) struct Pending(Mutex<BTreeMap<PublicKey, Duration>>);
 
 /// One picture's part of it, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Share<'a>(&'a Pending, u64);
+pub(super) struct Share<'a> {
+    pending: &'a Pending,
+    device: PublicKey,
+    work: Duration,
+}
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(self.1, Relaxed);
+        let mut devices = self.pending.lock();
+        if let Some(work) = devices.get_mut(&self.device) {
+            *work = work.saturating_sub(self.work);
+            if work.is_zero() {
+                devices.remove(&self.device);
+            }
+        }
     }
 }
 
 impl Pending {
-    pub(super) fn add(&self, work: Duration) -> Share<'_> {
-        let nanos = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX >> 16);
-        self.0.fetch_add(nanos, Relaxed);
-        Share(self, nanos)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PublicKey, Duration>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a picture waits for a core.
-    pub(super) fn wait(&self, cores: usize) -> Duration {
-        Duration::from_nanos(self.0.load(Relaxed) / u64::try_from(cores.max(1)).unwrap_or(1))
+    pub(super) fn add(&self, device: PublicKey, work: Duration) -> Share<'_> {
+        let mut devices = self.lock();
+        let sum = devices.entry(device).or_default();
+        *sum = sum.saturating_add(work);
+        drop(devices);
+        Share {
+            pending: self,
+            device,
+            work,
+        }
+    }
+
+    /// How long a picture of this device waits for a core. Devices take turns: each other one has as much made meanwhile
+    /// as this one at most.
+    pub(super) fn wait(&self, device: &PublicKey, cores: usize) -> Duration {
+        let devices = self.lock();
+        let own = devices.get(device).copied().unwrap_or_default();
+        let before: Duration = devices.values().map(|work| (*work).min(own)).sum();
+        before / u32::try_from(cores.max(1)).unwrap_or(u32::MAX)
     }
 }
 
-/// What a picture takes on one core. What is no picture is noticed at once.
-pub(super) fn work(picture: &[u8]) -> Duration {
-    let pixels = inspect(picture).map_or(0, |header| {
-        let frames = header.animation.map_or(1, |animation| animation.frames);
-        u64::from(header.width) * u64::from(header.height) * u64::from(frames.max(1))
-    });
+/// What a picture takes on one core.
+pub(super) fn work(header: &Header) -> Duration {
+    let frames = header.animation.map_or(1, |animation| animation.frames);
+    let pixels = u64::from(header.width) * u64::from(header.height) * u64::from(frames.max(1));
     EACH + Duration::from_nanos(pixels.saturating_mul(nanos_a_pixel()))
 }
 
@@ -96,6 +116,8 @@ pub(super) fn is_sooner(
 
 #[cfg(test)]
 mod tests {
+    use longhaul_types::SecretKey;
+
     use super::*;
 
     const LTE: BitRate = BitRate::kbps(12_000);
@@ -144,13 +166,26 @@ mod tests {
 
     #[test]
     fn pictures_wait_for_cores() {
+        let device = SecretKey::from_bytes([1; 32]).public();
         let pending = Pending::default();
-        let first = pending.add(milliseconds(10));
-        let second = pending.add(milliseconds(30));
-        assert_eq!(pending.wait(2), milliseconds(20));
+        let first = pending.add(device, milliseconds(10));
+        let second = pending.add(device, milliseconds(30));
+        assert_eq!(pending.wait(&device, 2), milliseconds(20));
         drop(first);
-        assert_eq!(pending.wait(2), milliseconds(15));
+        assert_eq!(pending.wait(&device, 2), milliseconds(15));
         drop(second);
-        assert_eq!(pending.wait(2), Duration::ZERO);
+        assert_eq!(pending.wait(&device, 2), Duration::ZERO);
+        assert!(pending.lock().is_empty());
+    }
+
+    #[test]
+    fn another_device_does_not_wait_for_all_that_one_wants() {
+        let [greedy, other] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]).public());
+        let pending = Pending::default();
+        let _much = pending.add(greedy, milliseconds(60_000));
+        assert_eq!(pending.wait(&other, 2), Duration::ZERO);
+        let _little = pending.add(other, milliseconds(10));
+        assert_eq!(pending.wait(&other, 2), milliseconds(10));
+        assert_eq!(pending.wait(&greedy, 2), milliseconds(30_005));
     }
 }

@@ -1,6 +1,6 @@
 //! What became of a picture at a level, remembered by the picture's CHK: the next device pays nothing.
 use bytes::Bytes;
-use longhaul_cache::{Cache, RecordKind};
+use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
 use longhaul_transcode::{Effort, RECIPE_VERSION, Request};
 use longhaul_types::ContentHash;
 
@@ -38,7 +38,7 @@ fn decode(record: &[u8]) -> Option<Fate> {
 }
 
 /// All that decides what is made.
-fn key(original: &ContentHash, request: &Request) -> Vec<u8> {
+fn name(original: &ContentHash, request: &Request) -> Vec<u8> {
     let mut key = original.as_bytes().to_vec();
     key.extend_from_slice(&RECIPE_VERSION.to_le_bytes());
     key.extend_from_slice(request.level.name().as_bytes());
@@ -54,6 +54,10 @@ fn key(original: &ContentHash, request: &Request) -> Vec<u8> {
         key.extend_from_slice(&number.to_le_bytes());
     }
     key
+}
+
+fn key(original: &ContentHash, request: &Request) -> RecordKey {
+    RecordKey::new(&Partition::Shared, None, &name(original, request))
 }
 
 #[cfg(test)]
@@ -85,8 +89,8 @@ mod tests {
                 ..base
             },
         ];
-        let mut keys: Vec<_> = wishes.iter().map(|wish| key(&chk, wish)).collect();
-        keys.push(key(&ContentHash::of(b"other"), &base));
+        let mut keys: Vec<_> = wishes.iter().map(|wish| name(&chk, wish)).collect();
+        keys.push(name(&ContentHash::of(b"other"), &base));
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 5);

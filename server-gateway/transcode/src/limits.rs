@@ -60,7 +60,10 @@ impl Default for Limits {
 
 impl Limits {
     /// Whether an image with this header may be decoded.
-    pub(crate) fn check(&self, header: &Header) -> Result<(), LimitError> {
+    ///
+    /// # Errors
+    /// It exceeds a limit.
+    pub fn check(&self, header: &Header) -> Result<(), LimitError> {
         let canvas = u64::from(header.width) * u64::from(header.height);
         if canvas > self.pixels {
             return Err(LimitError::Pixels {

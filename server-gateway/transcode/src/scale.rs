@@ -7,6 +7,7 @@ use std::{collections::VecDeque, sync::LazyLock};
 
 use crate::{
     content::ContentKind,
+    inspect::Header,
     raster::{Layout, Raster, to_usize},
     request::Viewport,
 };
@@ -28,6 +29,25 @@ pub(crate) fn fitted(raster: &Raster, content: ContentKind, viewport: Viewport) 
         return Some(by_width);
     }
     Some((proportional(width, screen_height, height), screen_height))
+}
+
+/// Most pixels at which a picture with this header may be sent, whatever it shows.
+pub(crate) fn most_pixels(header: &Header, viewport: Viewport) -> u64 {
+    let (width, height) = (header.width.max(1), header.height.max(1));
+    // Turned upright, it may have its sides exchanged.
+    let upright = |width: u32, height: u32| {
+        let (screen_width, screen_height) = viewport.device_pixels();
+        if width <= screen_width || height <= screen_height {
+            return u64::from(width) * u64::from(height);
+        }
+        let by_width = (screen_width, proportional(height, screen_width, width));
+        let by_height = (proportional(width, screen_height, height), screen_height);
+        [by_width, by_height]
+            .map(|(width, height)| u64::from(width) * u64::from(height))
+            .into_iter()
+            .fold(1, u64::max)
+    };
+    upright(width, height).max(upright(height, width))
 }
 
 /// `side * numerator / denominator`, rounded, at least one.

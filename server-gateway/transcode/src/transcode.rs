@@ -96,7 +96,7 @@ const LEAST_LOSSLESS_SAVING: usize = 50;
 /// Bytes that any result must save: another variant costs entries in caches and plans.
 const LEAST_BYTES: usize = 16;
 /// Pixels up to which lossless coding is tried; it takes about a microsecond a pixel.
-const LOSSLESS_PIXELS: u64 = 3_000_000;
+pub(crate) const LOSSLESS_PIXELS: u64 = 3_000_000;
 /// Pixels up to which [`Effort::Checked`] measures its results, a large screen full: about 150 bytes of memory a pixel.
 const CHECKED_PIXELS: u64 = 2_100_000;
 /// Pixels up to which [`Effort::Standard`] does, too: what is larger has a sample that is measured instead.

@@ -42,6 +42,11 @@ impl Jpeg<'_> {
         }
     }
 
+    /// Whether its decoder holds the coefficients of the whole picture.
+    pub(crate) fn holds_coefficients(&self) -> bool {
+        self.process == Process::Progressive || self.scans > 1
+    }
+
     /// The colour profile in one piece.
     pub(crate) fn icc(&self) -> Option<Vec<u8>> {
         let mut parts = self.profile.clone();

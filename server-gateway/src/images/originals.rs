@@ -1,0 +1,114 @@
+//! The memory of pictures that are read as a whole, so as to be made smaller.
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use longhaul_types::{ByteCount, PublicKey};
+
+/// All of it: four pictures of the largest kind, or several pages full. What finds no room is sent as it comes.
+const ROOM: ByteCount = ByteCount::mib(64);
+
+/// Who has how much of the room. A device may have as much as it leaves free, so that there is always room for another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Originals(Arc<Mutex<BTreeMap<PublicKey, u64>>>);
+
+/// Room for one picture; free when this is dropped.
+#[derive(Debug)]
+pub(super) struct Room {
+    originals: Originals,
+    device: PublicKey,
+    bytes: u64,
+}
+
+/// A picture in its room.
+struct Held {
+    picture: Vec<u8>,
+    _room: Room,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.picture
+    }
+}
+
+impl Originals {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PublicKey, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for so many bytes, if this device may have it.
+    pub(super) fn room(&self, device: PublicKey, bytes: u64) -> Option<Room> {
+        let mut devices = self.lock();
+        let taken: u64 = devices.values().sum();
+        let own = devices.get(&device).copied().unwrap_or(0).saturating_add(bytes);
+        let free = ROOM.bytes().checked_sub(taken.saturating_add(bytes))?;
+        if own > free {
+            return None;
+        }
+        devices.insert(device, own);
+        drop(devices);
+        Some(Room {
+            originals: self.clone(),
+            device,
+            bytes,
+        })
+    }
+}
+
+impl Room {
+    /// The picture, whose room is free when its last copy is dropped.
+    pub(super) fn hold(self, picture: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Held { picture, _room: self })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut devices = self.originals.lock();
+        if let Some(own) = devices.get_mut(&self.device) {
+            *own = own.saturating_sub(self.bytes);
+            if *own == 0 {
+                devices.remove(&self.device);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::SecretKey;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_device_leaves_as_much_as_it_takes() {
+        let [first, second, third] = [1, 2, 3].map(|byte| SecretKey::from_bytes([byte; 32]).public());
+        let originals = Originals::default();
+        let mut rooms: Vec<_> = (0..100).map_while(|_| originals.room(first, MIB)).collect();
+        assert_eq!(rooms.len(), 32);
+        rooms.extend((0..100).map_while(|_| originals.room(second, MIB)));
+        assert_eq!(rooms.len(), 48);
+        assert!(originals.room(third, MIB).is_some());
+        assert!(originals.room(third, u64::MAX).is_none());
+        drop(rooms);
+        assert!(originals.lock().is_empty());
+    }
+
+    #[test]
+    fn room_is_taken_until_the_last_copy_is_dropped() {
+        let device = SecretKey::from_bytes([1; 32]).public();
+        let originals = Originals::default();
+        let picture = originals.room(device, 3).unwrap().hold(b"abc".to_vec());
+        let copy = picture.clone();
+        drop(picture);
+        assert_eq!(originals.lock().get(&device), Some(&3));
+        assert_eq!(copy, b"abc"[..]);
+        drop(copy);
+        assert!(originals.lock().is_empty());
+    }
+}

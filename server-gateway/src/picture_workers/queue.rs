@@ -1,0 +1,437 @@
+//! Whose picture is next: pure, without clock and without processes.
+//!
+//! Devices take turns. A device's small pictures may pass its own large ones, and part of the memory and one worker are
+//! always free of large pictures, so that those of one device, however many, never keep another's small one waiting for
+//! longer than a small picture takes.
+use std::collections::{BTreeMap, VecDeque};
+
+/// Part of the memory that large pictures never get: 1/4, two or more small pictures of the default.
+const SMALL_SHARE: u64 = 4;
+
+/// Pictures of a device that may wait. Chromium asks for at most 225 objects at a time through a proxy.
+pub(super) const MOST_WAITING: usize = 256;
+
+/// All that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Capacity {
+    /// Bytes of memory of all pictures that are worked on.
+    pub(super) memory: u64,
+    /// Pictures of one device that are worked on at a time, and large ones of all devices. One more worker is for others.
+    pub(super) workers: usize,
+}
+
+/// What a picture takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// Bytes of memory.
+    pub(super) memory: u64,
+    /// Whether it takes so much that small ones must not wait for it.
+    pub(super) is_large: bool,
+}
+
+/// A picture in the queue, or in work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket<K> {
+    number: u64,
+    device: K,
+}
+
+/// A picture that cannot even wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoRoom {
+    /// It would never fit.
+    #[error("the picture takes more memory than all pictures may")]
+    TooLarge,
+    /// The device has as many waiting as it may.
+    #[error("too many pictures of the device wait")]
+    TooMany,
+}
+
+/// A device's pictures that wait, in the order in which they came.
+#[derive(Debug, Default)]
+struct Waiting {
+    small: VecDeque<(u64, Demand)>,
+    large: VecDeque<(u64, Demand)>,
+}
+
+/// Whether a picture may begin.
+enum Room {
+    Enough,
+    /// It waits for memory.
+    NoMemory,
+    /// It waits for one of its device's pictures, or for a large one, to end.
+    NoWorker,
+}
+
+/// Pictures that wait and that are worked on, of devices `K`.
+#[derive(Debug)]
+pub(super) struct Queue<K> {
+    capacity: Capacity,
+    next: u64,
+    waiting: BTreeMap<K, Waiting>,
+    /// The devices with pictures that wait; the front's turn is next.
+    turns: VecDeque<K>,
+    working: BTreeMap<u64, (K, Demand)>,
+}
+
+impl Capacity {
+    /// Memory that large pictures may take.
+    pub(super) const fn large_memory(&self) -> u64 {
+        self.memory - self.memory / SMALL_SHARE
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+
+    fn lane(&mut self, is_large: bool) -> &mut VecDeque<(u64, Demand)> {
+        if is_large {
+            &mut self.large
+        } else {
+            &mut self.small
+        }
+    }
+
+    /// The heads of both lanes, in the order in which they came.
+    fn heads(&self) -> impl Iterator<Item = (u64, Demand)> + use<> {
+        let mut heads = [self.small.front().copied(), self.large.front().copied()];
+        heads.sort_by_key(|head| head.map_or(u64::MAX, |(number, _)| number));
+        heads.into_iter().flatten()
+    }
+}
+
+impl<K: Copy + Ord> Queue<K> {
+    pub(super) fn new(capacity: Capacity) -> Self {
+        let workers = capacity.workers.max(1);
+        Self {
+            capacity: Capacity { workers, ..capacity },
+            next: 0,
+            waiting: BTreeMap::new(),
+            turns: VecDeque::new(),
+            working: BTreeMap::new(),
+        }
+    }
+
+    /// Pictures that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.values().map(Waiting::len).sum()
+    }
+
+    /// Pictures that are worked on.
+    pub(super) fn working(&self) -> usize {
+        self.working.len()
+    }
+
+    /// Memory of the pictures that are worked on.
+    pub(super) fn memory(&self) -> u64 {
+        self.taken(|_| true)
+    }
+
+    fn taken(&self, which: impl Fn(&Demand) -> bool) -> u64 {
+        let demands = self.working.values().map(|(_, demand)| demand);
+        demands
+            .filter(|demand| which(demand))
+            .map(|demand| demand.memory)
+            .sum()
+    }
+
+    /// Whether a picture fits into what there is.
+    pub(super) fn can(&self, demand: Demand) -> bool {
+        let most = if demand.is_large {
+            self.capacity.large_memory()
+        } else {
+            self.capacity.memory
+        };
+        demand.memory <= most
+    }
+
+    /// A picture begins to wait.
+    pub(super) fn push(&mut self, device: K, demand: Demand) -> Result<Ticket<K>, NoRoom> {
+        if !self.can(demand) {
+            return Err(NoRoom::TooLarge);
+        }
+        let waiting = self.waiting.entry(device).or_default();
+        if waiting.len() >= MOST_WAITING {
+            return Err(NoRoom::TooMany);
+        }
+        if waiting.is_empty() {
+            self.turns.push_back(device);
+        }
+        let number = self.next;
+        self.next += 1;
+        waiting.lane(demand.is_large).push_back((number, demand));
+        Ok(Ticket { number, device })
+    }
+
+    /// A picture waits no more, if it still did.
+    pub(super) fn cancel(&mut self, ticket: Ticket<K>) {
+        let Some(waiting) = self.waiting.get_mut(&ticket.device) else {
+            return;
+        };
+        for is_large in [false, true] {
+            waiting
+                .lane(is_large)
+                .retain(|(number, _)| *number != ticket.number);
+        }
+        if waiting.is_empty() {
+            self.forget(ticket.device);
+        }
+    }
+
+    fn forget(&mut self, device: K) {
+        self.waiting.remove(&device);
+        self.turns.retain(|other| *other != device);
+    }
+
+    /// The picture whose turn it is, if there is room for it; it is worked on from now on.
+    pub(super) fn next(&mut self) -> Option<Ticket<K>> {
+        if self.working.len() > self.capacity.workers {
+            return None;
+        }
+        let mut large_waits = false;
+        let turns: Vec<K> = self.turns.iter().copied().collect();
+        for device in turns {
+            let heads = self.waiting.get(&device).map(Waiting::heads);
+            for (number, demand) in heads.into_iter().flatten() {
+                match self.room(device, demand, large_waits) {
+                    Room::Enough => return Some(self.begin(device, number, demand)),
+                    Room::NoMemory => large_waits |= demand.is_large,
+                    Room::NoWorker => {}
+                }
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, device: K, number: u64, demand: Demand) -> Ticket<K> {
+        self.working.insert(number, (device, demand));
+        if let Some(waiting) = self.waiting.get_mut(&device) {
+            waiting.lane(demand.is_large).pop_front();
+            let is_empty = waiting.is_empty();
+            self.turns.retain(|other| *other != device);
+            if is_empty {
+                self.waiting.remove(&device);
+            } else {
+                self.turns.push_back(device);
+            }
+        }
+        Ticket { number, device }
+    }
+
+    /// Whether there is room for a picture, and what it lacks. While a large one whose turn came before waits for memory,
+    /// small ones are to leave it what it waits for.
+    fn room(&self, device: K, demand: Demand, large_waits: bool) -> Room {
+        let Capacity { memory, workers } = self.capacity;
+        let working = self.working.values();
+        let of_device = working.clone().filter(|(other, _)| *other == device).count();
+        let large = working.filter(|(_, demand)| demand.is_large).count();
+        if of_device >= workers || (demand.is_large && large >= workers) {
+            return Room::NoWorker;
+        }
+        let alike = demand.memory + self.taken(|other| other.is_large == demand.is_large);
+        let fits = self.memory() + demand.memory <= memory
+            && if demand.is_large {
+                !large_waits && alike <= self.capacity.large_memory()
+            } else {
+                !large_waits || alike <= memory - self.capacity.large_memory()
+            };
+        if fits { Room::Enough } else { Room::NoMemory }
+    }
+
+    /// A picture is not worked on any more.
+    pub(super) fn end(&mut self, ticket: Ticket<K>) {
+        self.working.remove(&ticket.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const CAPACITY: Capacity = Capacity {
+        memory: 256 * MIB,
+        workers: 2,
+    };
+
+    fn small(mib: u64) -> Demand {
+        Demand {
+            memory: mib * MIB,
+            is_large: false,
+        }
+    }
+
+    fn large(mib: u64) -> Demand {
+        Demand {
+            memory: mib * MIB,
+            is_large: true,
+        }
+    }
+
+    /// Everything that can begin, by device.
+    fn begun(queue: &mut Queue<char>) -> Vec<Ticket<char>> {
+        std::iter::from_fn(|| queue.next()).collect()
+    }
+
+    fn devices(tickets: &[Ticket<char>]) -> String {
+        tickets.iter().map(|ticket| ticket.device).collect()
+    }
+
+    #[test]
+    fn devices_take_turns_whatever_they_ask_for() {
+        let mut queue = Queue::new(CAPACITY);
+        for _ in 0..6 {
+            queue.push('a', small(1)).unwrap();
+        }
+        queue.push('b', small(1)).unwrap();
+        queue.push('c', small(1)).unwrap();
+        let mut order = String::new();
+        let mut working = begun(&mut queue);
+        while !working.is_empty() {
+            order.push_str(&devices(&working));
+            for ticket in working {
+                queue.end(ticket);
+            }
+            working = begun(&mut queue);
+        }
+        assert_eq!(order.len(), 8);
+        assert!(order.starts_with("abc"), "{order}");
+    }
+
+    #[test]
+    fn a_device_alone_has_all_workers_but_one() {
+        let mut queue = Queue::new(CAPACITY);
+        for _ in 0..5 {
+            queue.push('a', small(1)).unwrap();
+        }
+        assert_eq!(devices(&begun(&mut queue)), "aa");
+        queue.push('b', small(1)).unwrap();
+        queue.push('c', small(1)).unwrap();
+        assert_eq!(devices(&begun(&mut queue)), "b");
+        assert_eq!((queue.working(), queue.waiting()), (3, 4));
+    }
+
+    #[test]
+    fn large_pictures_leave_room_for_small_ones() {
+        let mut queue = Queue::new(CAPACITY);
+        for device in ['a', 'b', 'c'] {
+            queue.push(device, large(90)).unwrap();
+        }
+        assert_eq!(devices(&begun(&mut queue)), "ab");
+        queue.push('d', small(20)).unwrap();
+        assert_eq!(devices(&begun(&mut queue)), "d");
+        assert_eq!(queue.memory(), 200 * MIB);
+        let mut queue = Queue::new(CAPACITY);
+        queue.push('a', large(192)).unwrap();
+        queue.push('a', large(10)).unwrap();
+        queue.push('b', large(10)).unwrap();
+        queue.push('a', small(16)).unwrap();
+        // The device's own small picture passes its large one.
+        assert_eq!(devices(&begun(&mut queue)), "aa");
+        assert_eq!(queue.memory(), 208 * MIB);
+        assert_eq!(queue.push('a', large(193)), Err(NoRoom::TooLarge));
+        assert_eq!(queue.push('a', small(257)), Err(NoRoom::TooLarge));
+    }
+
+    #[test]
+    fn small_pictures_do_not_keep_a_large_one_waiting_for_ever() {
+        let mut queue = Queue::new(Capacity {
+            memory: 256 * MIB,
+            workers: 40,
+        });
+        for _ in 0..15 {
+            queue.push('a', small(16)).unwrap();
+        }
+        let mut working = begun(&mut queue);
+        assert_eq!(working.len(), 15);
+        queue.push('b', large(190)).unwrap();
+        let mut rounds = 0;
+        while queue.waiting() > 0 && rounds < 100 {
+            rounds += 1;
+            queue.end(working.remove(0));
+            // As many as ended, and one more.
+            queue.push('a', small(16)).unwrap();
+            working.extend(begun(&mut queue));
+            if working.iter().any(|ticket| ticket.device == 'b') {
+                return;
+            }
+        }
+        panic!("the large picture never began");
+    }
+
+    #[test]
+    fn who_waits_no_more_frees_the_place() {
+        let mut queue = Queue::new(CAPACITY);
+        let tickets: Vec<_> = (0..MOST_WAITING)
+            .map(|_| queue.push('a', large(90)).unwrap())
+            .collect();
+        assert_eq!(queue.push('a', small(1)), Err(NoRoom::TooMany));
+        assert!(queue.push('b', small(1)).is_ok());
+        queue.cancel(tickets[0]);
+        queue.cancel(tickets[0]);
+        assert!(queue.push('a', small(1)).is_ok());
+        let working = begun(&mut queue);
+        assert_eq!(devices(&working).replace('b', ""), "aa");
+        // One that is worked on does not wait.
+        queue.cancel(tickets[1]);
+        assert_eq!(queue.working(), 3);
+        for ticket in &tickets {
+            queue.cancel(*ticket);
+        }
+        assert_eq!(queue.waiting(), 1, "the small one");
+        for ticket in working {
+            queue.end(ticket);
+        }
+        assert_eq!(devices(&begun(&mut queue)), "a");
+        assert!(queue.turns.is_empty() && queue.waiting.is_empty());
+    }
+
+    /// Any order of events keeps the bounds, and nothing waits while there is room for it.
+    #[test]
+    fn bounds_hold_in_any_order() {
+        for seed in 1..200_u64 {
+            let mut random = seed;
+            let mut draw = |most: u64| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) % most
+            };
+            let mut queue = Queue::new(CAPACITY);
+            let (mut waiting, mut working) = (Vec::new(), Vec::new());
+            for _ in 0..300 {
+                match draw(4) {
+                    0 | 1 => {
+                        let device = ['a', 'b', 'c'][usize::try_from(draw(3)).unwrap()];
+                        let demand = if draw(2) == 0 {
+                            large(draw(200))
+                        } else {
+                            small(draw(17))
+                        };
+                        waiting.extend(queue.push(device, demand));
+                    }
+                    2 if !working.is_empty() => {
+                        let place = usize::try_from(draw(working.len() as u64)).unwrap();
+                        queue.end(working.swap_remove(place));
+                    }
+                    3 if !waiting.is_empty() => {
+                        let place = usize::try_from(draw(waiting.len() as u64)).unwrap();
+                        queue.cancel(waiting.swap_remove(place));
+                    }
+                    _ => {}
+                }
+                working.extend(begun(&mut queue));
+                let large = queue.taken(|demand| demand.is_large);
+                assert!(queue.memory() <= CAPACITY.memory, "seed {seed}");
+                assert!(large <= CAPACITY.large_memory(), "seed {seed}");
+                assert!(queue.working() <= CAPACITY.workers + 1, "seed {seed}");
+                assert!(queue.working() > 0 || queue.waiting() == 0, "seed {seed}");
+                assert_eq!(queue.turns.len(), queue.waiting.len(), "seed {seed}");
+            }
+        }
+    }
+}

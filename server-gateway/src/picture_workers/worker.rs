@@ -1,0 +1,75 @@
+//! The worker's side: a process that does nothing but transcode pictures.
+use std::{
+    io::{self, Read as _},
+    time::{Duration, Instant},
+};
+
+use longhaul_transcode::{
+    EncodeError, Outcome, TranscodeError,
+    exchange::{ExchangeError, Job, MAX_JOB, PREFIX, Refusal, Reply, frame_length},
+    transcode_until,
+};
+
+use super::confinement::Confinement;
+
+/// A worker that cannot go on. Nobody reads it but who starts a worker by hand: the gateway sees that the process ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The gateway is gone, or the system refuses a limit.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// What came is no job.
+    #[error("standard input is not a gateway's: {0}")]
+    Exchange(#[from] ExchangeError),
+}
+
+/// Confines this process for good, then transcodes what comes from standard input until that ends. `most_memory` is the
+/// most that any job may take, in bytes.
+///
+/// # Errors
+/// The process cannot be confined, or what it reads is no job.
+pub fn work(most_memory: u64) -> Result<(), WorkerError> {
+    // Before anything is read.
+    let confinement = Confinement::enter(most_memory)?;
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    send(&mut output, &Reply::Ready)?;
+    let mut prefix = [0; PREFIX];
+    loop {
+        match input.read_exact(&mut prefix) {
+            Ok(()) => {}
+            // The gateway needs this worker no more, or has ended.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let mut frame = vec![0; frame_length(prefix, MAX_JOB)?];
+        input.read_exact(&mut frame)?;
+        let (job, picture) = Job::decode(&frame)?;
+        confinement.allow(job.memory, Duration::from_millis(job.milliseconds.into()))?;
+        send(&mut output, &reply(&job, picture))?;
+        drop(frame);
+        // The next picture may be larger than this one could be.
+        confinement.relax()?;
+    }
+}
+
+fn send(output: &mut impl io::Write, reply: &Reply) -> Result<(), WorkerError> {
+    output.write_all(&reply.encode()?)?;
+    Ok(output.flush()?)
+}
+
+fn reply(job: &Job, picture: &[u8]) -> Reply {
+    let begun = Instant::now();
+    let patience = Duration::from_millis(job.milliseconds.into());
+    match transcode_until(picture, &job.request, &|| begun.elapsed() >= patience) {
+        Ok(Outcome::Transcoded(variant)) => Reply::Transcoded(variant.webp),
+        Ok(Outcome::Kept(_)) => Reply::Kept,
+        Err(error) => Reply::Refused(match error {
+            TranscodeError::Inspect(_) => Refusal::Header,
+            TranscodeError::Limit(_) => Refusal::Limit,
+            TranscodeError::Decode(_) => Refusal::Pixels,
+            TranscodeError::Encode(EncodeError::Stopped) => Refusal::Time,
+            TranscodeError::Encode(EncodeError::Webp(_)) => Refusal::Encoder,
+        }),
+    }
+}

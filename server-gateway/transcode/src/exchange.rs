@@ -1,0 +1,415 @@
+//! The messages between a program and a process that transcodes for it.
+//!
+//! A message is a frame: its length in four bytes (little-endian, the length itself not counted), then so many bytes. The
+//! program sends [`Job`]s, one at a time, and the process answers each with one [`Reply`]; before the first job it sends
+//! [`Reply::Ready`]. Both are the same build of the same program, so the format has no version.
+//!
+//! Neither end trusts the other: a frame is bounded before memory is taken for it, and a message has exactly one encoding.
+use crate::{
+    level::ImageLevel,
+    limits::Limits,
+    request::{Effort, Request, Viewport},
+};
+
+/// Bytes of the length in front of a frame.
+pub const PREFIX: usize = 4;
+/// Bytes of a job in front of the picture: three words of the request, its limits, time and memory.
+const JOB_HEAD: usize = 2 + 3 * 4 + (8 + 8 + 4 + 8 + 8) + 4 + 8;
+/// Bytes of the largest picture of a job: that of [`Limits::default`].
+const MAX_PICTURE: usize = 32_000_000;
+/// Bytes of the largest job.
+pub const MAX_JOB: usize = JOB_HEAD + MAX_PICTURE;
+
+/// One picture's work, without the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// What is wanted of the picture.
+    pub request: Request,
+    /// Milliseconds after which the work is given up.
+    pub milliseconds: u32,
+    /// Bytes of memory that the work may take.
+    pub memory: u64,
+}
+
+/// The answer to a job, and the process's first message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The process waits for its first job.
+    Ready,
+    /// A smaller WebP.
+    Transcoded(Vec<u8>),
+    /// The original is as good as it gets.
+    Kept,
+    /// The picture cannot be transcoded.
+    Refused(Refusal),
+}
+
+/// Why a picture cannot be transcoded: the variants of [`TranscodeError`](crate::TranscodeError) without their texts, which
+/// a process that is not trusted should not write into its program's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its header cannot be read.
+    Header,
+    /// It exceeds a limit.
+    Limit,
+    /// Its pixels cannot be decoded.
+    Pixels,
+    /// No WebP came out.
+    Encoder,
+    /// The time was over.
+    Time,
+}
+
+/// A frame that is not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    /// It is longer than the receiver takes.
+    #[error("a message of {0} bytes is longer than is taken")]
+    TooLong(u64),
+    /// It ends too early, or has bytes behind its end.
+    #[error("a message has not the length that its contents need")]
+    Length,
+    /// A number that stands for nothing.
+    #[error("a message holds a number without meaning")]
+    Number,
+}
+
+/// Bytes of the frame behind this prefix.
+///
+/// # Errors
+/// They are more than `most`.
+pub fn frame_length(prefix: [u8; PREFIX], most: usize) -> Result<usize, ExchangeError> {
+    let length = u32::from_le_bytes(prefix);
+    usize::try_from(length)
+        .ok()
+        .filter(|length| *length <= most)
+        .ok_or_else(|| ExchangeError::TooLong(length.into()))
+}
+
+fn prefix(length: usize) -> Result<[u8; PREFIX], ExchangeError> {
+    let number = u32::try_from(length).map_err(|_| ExchangeError::TooLong(length as u64))?;
+    Ok(number.to_le_bytes())
+}
+
+const EFFORTS: [Effort; 4] = [Effort::Fixed, Effort::Quick, Effort::Standard, Effort::Checked];
+
+/// The place of a value in a table of all that it may be.
+fn number<T: PartialEq>(table: &[T], value: &T) -> u8 {
+    let place = table.iter().position(|one| one == value);
+    // The tables hold every variant, a handful.
+    place
+        .and_then(|place| u8::try_from(place).ok())
+        .unwrap_or(u8::MAX)
+}
+
+fn numbered<T: Copy>(table: &[T], number: u8) -> Result<T, ExchangeError> {
+    table
+        .get(usize::from(number))
+        .copied()
+        .ok_or(ExchangeError::Number)
+}
+
+impl Job {
+    /// The frame's prefix and all of it in front of the picture, which has so many bytes and follows.
+    ///
+    /// # Errors
+    /// The picture is larger than a job can hold.
+    pub fn encode(&self, picture: usize) -> Result<Vec<u8>, ExchangeError> {
+        if picture > MAX_PICTURE {
+            return Err(ExchangeError::TooLong(picture as u64));
+        }
+        let Request {
+            level,
+            viewport,
+            effort,
+            limits,
+        } = &self.request;
+        let mut wire = Vec::with_capacity(PREFIX + JOB_HEAD);
+        wire.extend(prefix(JOB_HEAD + picture)?);
+        wire.push(number(&ImageLevel::ALL, level));
+        wire.push(number(&EFFORTS, effort));
+        for side in [viewport.width, viewport.height, viewport.ratio_percent] {
+            wire.extend(side.to_le_bytes());
+        }
+        wire.extend((limits.input_bytes as u64).to_le_bytes());
+        wire.extend(limits.pixels.to_le_bytes());
+        wire.extend(limits.frames.to_le_bytes());
+        wire.extend(limits.animation_pixels.to_le_bytes());
+        wire.extend(limits.decode_bytes.to_le_bytes());
+        wire.extend(self.milliseconds.to_le_bytes());
+        wire.extend(self.memory.to_le_bytes());
+        Ok(wire)
+    }
+
+    /// The job in a frame (its prefix removed), and the picture.
+    ///
+    /// # Errors
+    /// The frame is no job.
+    pub fn decode(frame: &[u8]) -> Result<(Self, &[u8]), ExchangeError> {
+        let mut reader = Reader(frame);
+        let level = numbered(&ImageLevel::ALL, reader.byte()?)?;
+        let effort = numbered(&EFFORTS, reader.byte()?)?;
+        let viewport = Viewport {
+            width: reader.u32()?,
+            height: reader.u32()?,
+            ratio_percent: reader.u32()?,
+        };
+        let limits = Limits {
+            input_bytes: usize::try_from(reader.u64()?).map_err(|_| ExchangeError::Number)?,
+            pixels: reader.u64()?,
+            frames: reader.u32()?,
+            animation_pixels: reader.u64()?,
+            decode_bytes: reader.u64()?,
+        };
+        let job = Self {
+            request: Request {
+                level,
+                viewport,
+                effort,
+                limits,
+            },
+            milliseconds: reader.u32()?,
+            memory: reader.u64()?,
+        };
+        if reader.0.len() > MAX_PICTURE {
+            return Err(ExchangeError::TooLong(frame.len() as u64));
+        }
+        Ok((job, reader.0))
+    }
+}
+
+const READY: u8 = 0;
+const TRANSCODED: u8 = 1;
+const KEPT: u8 = 2;
+const REFUSED: u8 = 3;
+const REFUSALS: [Refusal; 5] = [
+    Refusal::Header,
+    Refusal::Limit,
+    Refusal::Pixels,
+    Refusal::Encoder,
+    Refusal::Time,
+];
+
+impl Reply {
+    /// The whole frame, prefix included.
+    ///
+    /// # Errors
+    /// The WebP is longer than four bytes can say.
+    pub fn encode(&self) -> Result<Vec<u8>, ExchangeError> {
+        let (kind, rest): (u8, &[u8]) = match self {
+            Self::Ready => (READY, &[]),
+            Self::Transcoded(webp) => (TRANSCODED, webp),
+            Self::Kept => (KEPT, &[]),
+            Self::Refused(refusal) => (REFUSED, &[number(&REFUSALS, refusal)]),
+        };
+        let mut wire = Vec::with_capacity(PREFIX + 1 + rest.len());
+        wire.extend(prefix(1 + rest.len())?);
+        wire.push(kind);
+        wire.extend_from_slice(rest);
+        Ok(wire)
+    }
+
+    /// The reply in a frame, its prefix removed.
+    ///
+    /// # Errors
+    /// The frame is no reply.
+    pub fn decode(frame: &[u8]) -> Result<Self, ExchangeError> {
+        match frame {
+            [READY] => Ok(Self::Ready),
+            [TRANSCODED, webp @ ..] if !webp.is_empty() => Ok(Self::Transcoded(webp.to_vec())),
+            [KEPT] => Ok(Self::Kept),
+            [REFUSED, refusal] => Ok(Self::Refused(numbered(&REFUSALS, *refusal)?)),
+            [] | [READY | TRANSCODED | KEPT | REFUSED, ..] => Err(ExchangeError::Length),
+            _ => Err(ExchangeError::Number),
+        }
+    }
+
+    /// Bytes of the longest reply to a job with a picture of so many bytes: what is no smaller than it is never sent.
+    pub fn longest(picture: usize) -> usize {
+        1 + picture.max(1)
+    }
+}
+
+/// The rest of a frame.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], ExchangeError> {
+        let (head, rest) = self.0.split_first_chunk().ok_or(ExchangeError::Length)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn byte(&mut self) -> Result<u8, ExchangeError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u32(&mut self) -> Result<u32, ExchangeError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, ExchangeError> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_job() -> impl Strategy<Value = Job> {
+        let request = (0..5_usize, 0..4_usize, any::<[u32; 3]>());
+        let limits = (any::<u32>(), any::<[u64; 3]>(), any::<u32>());
+        (request, limits, any::<(u32, u64)>()).prop_map(
+            |((level, effort, [width, height, ratio_percent]), limits, (milliseconds, memory))| {
+                let (input_bytes, [pixels, animation_pixels, decode_bytes], frames) = limits;
+                Job {
+                    request: Request {
+                        level: ImageLevel::ALL[level],
+                        viewport: Viewport {
+                            width,
+                            height,
+                            ratio_percent,
+                        },
+                        effort: EFFORTS[effort],
+                        limits: Limits {
+                            input_bytes: usize::try_from(input_bytes).expect("32 bits"),
+                            pixels,
+                            frames,
+                            animation_pixels,
+                            decode_bytes,
+                        },
+                    },
+                    milliseconds,
+                    memory,
+                }
+            },
+        )
+    }
+
+    fn any_reply() -> impl Strategy<Value = Reply> {
+        prop_oneof![
+            Just(Reply::Ready),
+            Just(Reply::Kept),
+            proptest::collection::vec(any::<u8>(), 1..300).prop_map(Reply::Transcoded),
+            (0..REFUSALS.len()).prop_map(|refusal| Reply::Refused(REFUSALS[refusal])),
+        ]
+    }
+
+    /// The frame of these bytes; an error if they are not exactly one.
+    fn frame(wire: &[u8], most: usize) -> Result<&[u8], ExchangeError> {
+        let (prefix, rest) = wire.split_first_chunk().ok_or(ExchangeError::Length)?;
+        let length = frame_length(*prefix, most)?;
+        (rest.len() == length)
+            .then_some(rest)
+            .ok_or(ExchangeError::Length)
+    }
+
+    fn read_job(wire: &[u8]) -> Result<(Job, &[u8]), ExchangeError> {
+        Job::decode(frame(wire, MAX_JOB)?)
+    }
+
+    fn read_reply(wire: &[u8]) -> Result<Reply, ExchangeError> {
+        Reply::decode(frame(wire, Reply::longest(1_000))?)
+    }
+
+    fn job_wire(job: &Job, picture: &[u8]) -> Vec<u8> {
+        [
+            job.encode(picture.len()).expect("a small picture"),
+            picture.to_vec(),
+        ]
+        .concat()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn jobs_survive_a_round_trip_and_no_part_of_one_is_a_job(
+            job in any_job(),
+            picture in proptest::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let wire = job_wire(&job, &picture);
+            prop_assert_eq!(read_job(&wire), Ok((job, picture.as_slice())));
+            for length in 0..wire.len() {
+                prop_assert!(read_job(&wire[..length]).is_err(), "{} bytes", length);
+            }
+        }
+
+        #[test]
+        fn replies_survive_a_round_trip_and_no_part_of_one_is_a_reply(reply in any_reply()) {
+            let wire = reply.encode().expect("a small picture");
+            prop_assert_eq!(read_reply(&wire), Ok(reply));
+            for length in 0..wire.len() {
+                prop_assert!(read_reply(&wire[..length]).is_err(), "{} bytes", length);
+            }
+        }
+
+        #[test]
+        fn what_is_changed_on_the_way_is_refused_or_another_message_in_its_only_form(
+            job in any_job(),
+            reply in any_reply(),
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+            more in proptest::collection::vec(any::<u8>(), 0..3),
+        ) {
+            let changed = |mut wire: Vec<u8>| {
+                for (place, value) in &changes {
+                    let place = place.index(wire.len());
+                    wire[place] = *value;
+                }
+                wire.extend(&more);
+                wire
+            };
+            let wire = changed(job_wire(&job, b"picture"));
+            if let Ok((job, picture)) = read_job(&wire) {
+                prop_assert_eq!(job_wire(&job, picture), wire);
+            }
+            let wire = changed(reply.encode().expect("a small picture"));
+            if let Ok(reply) = read_reply(&wire) {
+                prop_assert_eq!(reply.encode(), Ok(wire));
+            }
+        }
+    }
+
+    #[test]
+    fn every_single_changed_byte_of_a_number_that_stands_for_something_is_noticed() {
+        let job = Job {
+            request: Request::default(),
+            milliseconds: 1,
+            memory: 1,
+        };
+        let wire = job_wire(&job, b"");
+        for (place, most) in [(0, 4), (1, 3)] {
+            for value in 0..=u8::MAX {
+                let mut changed = wire.clone();
+                changed[PREFIX + place] = value;
+                assert_eq!(read_job(&changed).is_ok(), value <= most, "{place}: {value}");
+            }
+        }
+        for kind in 4..=u8::MAX {
+            assert_eq!(Reply::decode(&[kind]), Err(ExchangeError::Number));
+        }
+        assert_eq!(Reply::decode(&[REFUSED, 5]), Err(ExchangeError::Number));
+        assert_eq!(Reply::decode(&[KEPT, 0]), Err(ExchangeError::Length));
+        assert_eq!(Reply::decode(&[TRANSCODED]), Err(ExchangeError::Length));
+    }
+
+    #[test]
+    fn memory_is_taken_for_no_more_than_is_allowed() {
+        assert_eq!(frame_length([5, 0, 0, 0], 5), Ok(5));
+        assert_eq!(frame_length([6, 0, 0, 0], 5), Err(ExchangeError::TooLong(6)));
+        assert_eq!(
+            frame_length([255; 4], MAX_JOB),
+            Err(ExchangeError::TooLong(u32::MAX.into()))
+        );
+        let job = Job {
+            request: Request::default(),
+            milliseconds: 1,
+            memory: 1,
+        };
+        assert!(job.encode(MAX_PICTURE).is_ok());
+        assert!(job.encode(MAX_PICTURE + 1).is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! What transcoding takes in memory, by what the header says.
+//!
+//! The figures are bytes a pixel at the peak, measured on flat and noisy pictures of each kind, and rounded up; a still picture
+//! is decoded, scaled and encoded one after the other, so that the dearest of these counts. Where the encoder takes more than
+//! is typical, as for noise with alpha, it fails in an orderly way when its process is given no more.
+use crate::{
+    inspect::{Header, Kind, jpeg},
+    request::{Effort, Request},
+    scale,
+    transcode::LOSSLESS_PIXELS,
+};
+
+/// Whatever the picture: tables, profiles, rows.
+const BASE: u64 = 2 << 20;
+/// The file, the result, and its copy on the way out.
+const FILES: u64 = 3;
+/// An animation: its canvas several times in decoder and encoder.
+const ANIMATION: u64 = 40;
+
+/// Bytes a pixel of decoding, its conversion to sRGB included, and whether the result may have alpha.
+fn decoding(picture: &[u8], header: &Header) -> (u64, bool) {
+    match header.kind {
+        Kind::Jpeg => {
+            // Coefficients of all components are held until the last scan.
+            let progressive = jpeg::read(picture).is_ok_and(|jpeg| jpeg.holds_coefficients());
+            (if progressive { 10 } else { 7 }, false)
+        }
+        Kind::Gif => (9, true),
+        Kind::Png => {
+            // Depth and colour type of the IHDR chunk (PNG section 11.2.1).
+            let deep = picture.get(24) == Some(&16);
+            let alpha = picture.get(25).is_some_and(|colour| !matches!(colour, 0 | 2));
+            (
+                match (deep, alpha) {
+                    (false, false) => 7,
+                    (false, true) => 9,
+                    (true, false) => 16,
+                    (true, true) => 21,
+                },
+                alpha,
+            )
+        }
+        // Only the plain lossy form has never alpha.
+        Kind::Webp if picture.get(12..16) == Some(b"VP8 ") => (7, false),
+        Kind::Webp => (14, true),
+    }
+}
+
+/// Bytes a pixel of encoding, the picture included.
+fn encoding(header: &Header, request: &Request, pixels: u64, alpha: bool) -> u64 {
+    let lossy = match (request.effort, alpha) {
+        (Effort::Quick, false) => 11,
+        (Effort::Fixed, false) => 12,
+        (Effort::Fixed | Effort::Quick, true) => 24,
+        // Colour is reduced with much arithmetic, and a result may be measured.
+        (Effort::Standard | Effort::Checked, _) => 41,
+    };
+    let tries_lossless =
+        header.kind != Kind::Jpeg && request.effort != Effort::Fixed && pixels <= LOSSLESS_PIXELS;
+    if tries_lossless { lossy.max(30) } else { lossy }
+}
+
+/// Bytes of memory that transcoding a picture takes at its peak, the file included.
+pub fn estimate(picture: &[u8], header: &Header, request: &Request) -> u64 {
+    let pixels = u64::from(header.width).saturating_mul(header.height.into());
+    let fixed = BASE.saturating_add(FILES.saturating_mul(picture.len() as u64));
+    if header.animation.is_some() {
+        return fixed.saturating_add(pixels.saturating_mul(ANIMATION));
+    }
+    let (decoding, alpha) = decoding(picture, header);
+    let sent = if request.level.scales() && request.effort != Effort::Fixed {
+        scale::most_pixels(header, request.viewport)
+    } else {
+        pixels
+    };
+    let encoding = sent.saturating_mul(encoding(header, request, sent, alpha));
+    // The source and the result of scaling.
+    let scaling = pixels.saturating_mul(4).saturating_add(sent.saturating_mul(4));
+    let peak = pixels.saturating_mul(decoding).max(scaling).max(encoding);
+    fixed.saturating_add(peak)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::ImageLevel;
+
+    const MIB: u64 = 1 << 20;
+
+    fn request(level: ImageLevel, effort: Effort) -> Request {
+        Request {
+            level,
+            effort,
+            ..Request::default()
+        }
+    }
+
+    /// A lossy WebP's beginning, which is all that is looked at.
+    fn webp(width: u32, height: u32) -> (Vec<u8>, Header) {
+        let header = Header {
+            kind: Kind::Webp,
+            width,
+            height,
+            animation: None,
+        };
+        (b"RIFF\x16\0\0\0WEBPVP8 ".to_vec(), header)
+    }
+
+    #[test]
+    fn a_cameras_picture_fits_and_a_bomb_does_not() {
+        let (file, header) = webp(4000, 3000);
+        let medium = estimate(&file, &header, &request(ImageLevel::Medium, Effort::Quick));
+        assert!((70..90).contains(&(medium / MIB)), "{medium}");
+        let high = estimate(&file, &header, &request(ImageLevel::High, Effort::Quick));
+        assert!((120..140).contains(&(high / MIB)), "{high}");
+        let mut deep = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x1f\x40\0\0\x1f\x40".to_vec();
+        deep.extend([16, 6]);
+        let header = Header {
+            kind: Kind::Png,
+            width: 8000,
+            height: 8000,
+            animation: None,
+        };
+        let bomb = estimate(&deep, &header, &request(ImageLevel::Medium, Effort::Quick));
+        assert!(bomb > 1024 * MIB, "{bomb}");
+    }
+
+    #[test]
+    fn small_pictures_take_little_and_no_number_overflows() {
+        let (file, header) = webp(300, 200);
+        let small = estimate(&file, &header, &request(ImageLevel::Medium, Effort::Standard));
+        assert!(small < 6 * MIB, "{small}");
+        let (file, header) = webp(u32::MAX, u32::MAX);
+        for level in ImageLevel::ALL {
+            assert!(estimate(&file, &header, &request(level, Effort::Standard)) > 1 << 40);
+        }
+    }
+}
