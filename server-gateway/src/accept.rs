@@ -10,6 +10,7 @@ use std::{
 
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
 use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
+use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_types::ByteCount;
 use tokio::{
@@ -29,6 +30,7 @@ use crate::{
     images::Images,
     metrics::Metrics,
     metrics_server::{self, LinkLedger},
+    open_files,
     session::{self, Gateway},
     state::{StateDir, StateError},
     store::Store,
@@ -113,6 +115,7 @@ impl Server {
             warn!("no device is admitted yet: `longhaul-gateway invite` admits one");
         }
         let epoch = keys.next_epoch();
+        let credentials = CredentialsSecret::derived_from(keys.secret.as_bytes());
         let listener = listen(ListenConfig {
             listen: config.listen,
             secret: keys.secret,
@@ -127,7 +130,7 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let computing = Computing::new(cores);
         let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&computing));
-        let images = Images::new(store.cache().cloned(), Arc::clone(&computing));
+        let images = Images::new(store.cache().cloned(), Arc::clone(&computing), &config.pictures);
         let coded = Coded::new(store.cache().cloned(), Arc::clone(&computing));
         let gateway = Gateway {
             origin,
@@ -141,9 +144,11 @@ impl Server {
             own_ports,
             streams_per_session: config.limits.streams_per_session,
             streams_per_device: config.limits.streams_per_device,
+            queue_timeout: config.limits.queue_timeout,
             effort: config.coding.effort,
             computing,
             coded,
+            credentials,
             devices: Mutex::default(),
         };
         Ok(Self {
@@ -268,13 +273,14 @@ fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {
             config.guard.allow.iter().copied(),
             own_addresses(config.listen.ip()),
         ),
+        limits: open_files::limits(),
         resolve: config.fetch.resolve.clone(),
         timeouts: Timeouts {
             response_head: config.fetch.response_timeout,
             body_idle: config.fetch.idle_timeout,
+            turn: config.limits.queue_timeout,
             ..Timeouts::default()
         },
-        ..OriginConfig::default()
     })
 }
 

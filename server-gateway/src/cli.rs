@@ -79,6 +79,13 @@ pub enum Command {
         #[command(subcommand)]
         action: DeviceCommand,
     },
+    /// A process of the gateway that transcodes pictures (not for users)
+    #[command(hide = true)]
+    PictureWorker {
+        /// Bytes that a picture may take at most.
+        #[arg(long)]
+        memory: u64,
+    },
     /// Admit a new device and print the one line that its agent needs. The line holds the device's secret key
     Invite {
         /// Name of the device, as `device list` shows it

@@ -1,4 +1,5 @@
-//! The threads for computing: as many jobs at a time as there are cores, how many wait, and when there are none.
+//! The threads for computing: as many jobs at a time as there are cores, devices in turn, how many wait, and when there are
+//! none.
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
@@ -8,10 +9,9 @@ use std::{
 };
 
 use longhaul_codec::Load;
-use tokio::{
-    sync::{Semaphore, watch},
-    time::sleep,
-};
+use longhaul_origin::{FairShares, Shares};
+use longhaul_types::PublicKey;
+use tokio::{sync::watch, time::sleep};
 
 /// Over how long jobs are averaged. A page's pictures and texts come at once, and are made while the first of them cross a
 /// slow link: for their sake alone none of them should take more bytes. Who has more to do than the cores can for longer
@@ -22,7 +22,8 @@ const WINDOW: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Computing {
     cores: usize,
-    permits: Arc<Semaphore>,
+    /// Jobs of a device stand in its own queue: a hundred of one do not delay another's first. `None` is the gateway.
+    places: Arc<FairShares<Option<PublicKey>>>,
     jobs: AtomicUsize,
     lasting: Mutex<Lasting>,
     work: watch::Sender<Work>,
@@ -89,7 +90,13 @@ impl Computing {
         let cores = cores.max(1);
         Arc::new(Self {
             cores,
-            permits: Arc::new(Semaphore::new(cores)),
+            places: FairShares::new(Shares {
+                total: cores,
+                per_owner: cores,
+                reserved: 0,
+                // Streams have one job each at a time, and are bounded themselves.
+                waiting: usize::MAX,
+            }),
             jobs: AtomicUsize::new(0),
             lasting: Mutex::new(Lasting {
                 jobs: 0.0,
@@ -132,19 +139,20 @@ impl Computing {
         Duration::from_nanos(self.spent.load(Relaxed))
     }
 
-    /// Runs `work` on a thread of its own when it is its turn: as many at a time as there are cores, more would only take
-    /// turns. It learns how many there are then.
+    /// Runs `work` for a device on a thread of its own when it is its turn: as many at a time as there are cores, more would
+    /// only take turns. It learns how many there are then.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
+        device: Option<PublicKey>,
         work: impl FnOnce(Load) -> T + Send + 'static,
     ) -> Result<T, Interrupted> {
         let job = self.job();
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| Interrupted)?;
+        let place = self.places.acquire(device).await;
+        let place = place.map_err(|_| Interrupted)?;
         let this = Arc::clone(self);
         let ran = tokio::task::spawn_blocking(move || {
             // Also if nobody waits for it any more: the core is taken until it ends.
-            let _until_the_end = (permit, job);
+            let _until_the_end = (place, job);
             let begun = Instant::now();
             let outcome = work(this.load());
             let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -241,7 +249,7 @@ mod tests {
             let computing = Arc::clone(&computing);
             running.push(tokio::spawn(async move {
                 computing
-                    .run(move |load| {
+                    .run(None, move |load| {
                         let _ended = ended.blocking_recv();
                         load.permille()
                     })
@@ -266,11 +274,11 @@ mod tests {
     async fn a_job_that_nobody_waits_for_is_not_run() {
         let computing = Computing::new(1);
         let (end, ended) = oneshot::channel::<()>();
-        let mut first = Box::pin(computing.run(move |_| {
+        let mut first = Box::pin(computing.run(None, move |_| {
             let _ended = ended.blocking_recv();
         }));
         assert!((&mut first).now_or_never().is_none());
-        let mut second = Box::pin(computing.run(|_| ()));
+        let mut second = Box::pin(computing.run(None, |_| ()));
         assert!((&mut second).now_or_never().is_none());
         assert_eq!(computing.jobs(), 2);
         drop(second);
@@ -278,6 +286,35 @@ mod tests {
         drop(end);
         first.await.unwrap();
         assert_eq!(computing.jobs(), 0);
+    }
+
+    #[tokio::test]
+    async fn devices_compute_in_turn() {
+        let computing = Computing::new(1);
+        let (end, ended) = oneshot::channel::<()>();
+        let (ran, order) = std::sync::mpsc::channel();
+        let mut jobs = vec![
+            Box::pin(computing.run(Some(PublicKey::from_bytes([1; 32])), move |_| {
+                let _ended = ended.blocking_recv();
+            })) as std::pin::Pin<Box<dyn Future<Output = Result<(), Interrupted>>>>,
+        ];
+        // The first device's jobs stand in a row before the second's comes.
+        for device in [1, 1, 1, 1, 2] {
+            let ran = ran.clone();
+            let work = move |_: Load| {
+                let _heard = ran.send(device);
+            };
+            jobs.push(Box::pin(
+                computing.run(Some(PublicKey::from_bytes([device; 32])), work),
+            ));
+        }
+        for job in &mut jobs {
+            assert!(job.now_or_never().is_none());
+        }
+        drop(end);
+        futures_util::future::try_join_all(jobs).await.unwrap();
+        drop(ran);
+        assert_eq!(order.iter().collect::<Vec<_>>(), [1, 2, 1, 1, 1]);
     }
 
     #[tokio::test(start_paused = true)]

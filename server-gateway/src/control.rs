@@ -2,11 +2,15 @@
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::SendStream;
-use longhaul_protocol::session::{Hello, Message, MirrorState, VersionRange, Welcome, encode};
+use longhaul_protocol::session::{Forgotten, Hello, Message, MirrorState, VersionRange, Welcome, encode};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use crate::{incoming::Incoming, session::SessionContext};
+use crate::{
+    forget,
+    incoming::{Incoming, IncomingError},
+    session::SessionContext,
+};
 
 /// Transport errors with which a session is closed (docs/protocol/transport.md section 7.4).
 const ERROR_MALFORMED: u64 = 2;
@@ -53,8 +57,21 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
             Ok(Some(Message::Preferences(preferences))) => context.bundles.context().prefer(preferences),
             Ok(Some(Message::Dictionaries(dictionaries))) => context.bundles.dictionaries(dictionaries),
             Ok(Some(Message::AcceleratedHosts(hosts))) => context.bundles.context().accelerates(hosts),
+            Ok(Some(Message::Forget(wanted))) => {
+                forget::forget(&context, &wanted).await;
+                let mut wire = Vec::new();
+                // A number fits any envelope.
+                let _fits = encode(&Message::Forgotten(Forgotten { id: wanted.id }), &mut wire);
+                if answer.write(wire.into()).await.is_err() {
+                    break;
+                }
+            }
             Ok(Some(_)) => debug!("a message that has no place on the control stream"),
-            Ok(None) | Err(_) => break,
+            Ok(None) | Err(IncomingError::Broken(_)) => break,
+            Err(IncomingError::Malformed(error)) => {
+                // Nothing behind it can be read: cancellations and evictions would be lost without a word.
+                return context.session.close(ERROR_MALFORMED, &error.to_string());
+            }
         }
     }
     // The gateway's control stream stays open as long as the session.

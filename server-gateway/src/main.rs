@@ -9,11 +9,15 @@ use longhaul_gateway::{
     cli::{CliArgs, Command},
     commands,
     config::{Config, Environment, resolve},
+    picture_workers,
 };
 use tracing_subscriber::EnvFilter;
 
 fn main() -> anyhow::Result<()> {
     let args = CliArgs::parse();
+    if let Command::PictureWorker { memory } = args.command {
+        return Ok(picture_workers::work(memory)?);
+    }
     // Variables that are not text are none of ours.
     let environment: Environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -22,9 +26,10 @@ fn main() -> anyhow::Result<()> {
     start_log(&config)?;
     let threads = match args.command {
         Command::Run => tokio::runtime::Builder::new_multi_thread(),
-        Command::CheckConfig | Command::Device { .. } | Command::Invite { .. } => {
-            tokio::runtime::Builder::new_current_thread()
-        }
+        Command::CheckConfig
+        | Command::Device { .. }
+        | Command::Invite { .. }
+        | Command::PictureWorker { .. } => tokio::runtime::Builder::new_current_thread(),
     }
     .enable_all()
     .build()

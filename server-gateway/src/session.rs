@@ -8,12 +8,14 @@ use std::{
 
 use longhaul_codec::Effort;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
+use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
-use longhaul_protocol::session::{HeaderSets, Message};
+use longhaul_protocol::session::{FailureReason, HeaderSets, Message};
 use longhaul_types::{DeviceId, LinkProfile, PublicKey};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     task::JoinSet,
+    time::timeout,
 };
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
@@ -23,7 +25,7 @@ use crate::{
     computing::Computing,
     config::PortSet,
     control,
-    fetch::{self, PageLoads},
+    fetch::{self, Failure, PageLoads},
     images::Images,
     incoming::{Incoming, IncomingError},
     logins::Logins,
@@ -49,10 +51,14 @@ pub(crate) struct Gateway {
     pub(crate) own_ports: Vec<SocketAddr>,
     pub(crate) streams_per_session: usize,
     pub(crate) streams_per_device: usize,
+    /// Longest wait for a place within these.
+    pub(crate) queue_timeout: Duration,
     /// What decides how hard bodies are coded.
     pub(crate) effort: Effort,
     pub(crate) computing: Arc<Computing>,
     pub(crate) coded: Arc<Coded>,
+    /// What keys of requests' credentials are made with.
+    pub(crate) credentials: CredentialsSecret,
     pub(crate) images: Images,
     /// KiB that bases may take in memory.
     pub(crate) base_memory: Arc<Semaphore>,
@@ -228,7 +234,12 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
     };
     let mut control = Some(control);
     let mut tasks = JoinSet::new();
-    let limit = context.gateway.streams_per_session + 1; // the control stream
+    let places = StreamPlaces {
+        session: Arc::new(Semaphore::new(context.gateway.streams_per_session)),
+        device: device_streams,
+    };
+    // As many wait, so that they hear in time that there is no place; and the control stream.
+    let limit = 2 * context.gateway.streams_per_session + 1;
     loop {
         tokio::select! {
             stream = session.accept(), if tasks.len() < limit => match stream {
@@ -239,7 +250,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
                     }
                 }
                 Ok(stream) => {
-                    let task = serve_stream(Arc::clone(&context), stream, Arc::clone(&device_streams));
+                    let task = serve_stream(Arc::clone(&context), stream, places.clone());
                     tasks.spawn(task.in_current_span());
                 }
                 Err(_) => break,
@@ -257,7 +268,37 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
     info!(%reason, "session closed");
 }
 
-async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: Arc<Semaphore>) {
+/// The streams that a session and its device may have.
+#[derive(Clone)]
+struct StreamPlaces {
+    session: Arc<Semaphore>,
+    device: Arc<Semaphore>,
+}
+
+impl StreamPlaces {
+    /// A place in both; `None` if none is free in time.
+    async fn acquire(&self, limit: Duration) -> Option<[OwnedSemaphorePermit; 2]> {
+        let both = async {
+            let session = Arc::clone(&self.session).acquire_owned().await.ok()?;
+            let device = Arc::clone(&self.device).acquire_owned().await.ok()?;
+            Some([session, device])
+        };
+        timeout(limit, both).await.ok().flatten()
+    }
+}
+
+/// Says that a device's own requests have taken all its places.
+async fn refuse(context: &SessionContext, message: &Message) {
+    let detail = "this device has as many requests under way as one device may; none of them ended in time";
+    let failure = Failure::new(FailureReason::Overloaded, detail);
+    if let Message::Fetch(refused) = message {
+        fetch::refuse(context, refused, failure).await;
+    } else if let Message::TunnelOpen(refused) = message {
+        tunnel::fail(context, refused.id, failure).await;
+    }
+}
+
+async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, places: StreamPlaces) {
     let mut incoming = Incoming::new(stream);
     let message = match incoming.message().await {
         Ok(Some(message)) => message,
@@ -267,11 +308,9 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: 
             return incoming.refuse();
         }
     };
-    // A device's limit is above a session's, so it binds only devices with several sessions.
-    let permit: Result<OwnedSemaphorePermit, _> = device.acquire_owned().await;
-    if permit.is_err() {
-        return;
-    }
+    let Some(_places) = places.acquire(context.gateway.queue_timeout).await else {
+        return refuse(&context, &message).await;
+    };
     match message {
         Message::Fetch(fetch) => Box::pin(fetch::serve(context, fetch, incoming)).await,
         Message::TunnelOpen(open) => Box::pin(tunnel::serve(context, open, incoming)).await,
@@ -294,7 +333,9 @@ async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, device: 
         | Message::Holding(_)
         | Message::Preferences(_)
         | Message::Dictionaries(_)
-        | Message::AcceleratedHosts(_) => {
+        | Message::AcceleratedHosts(_)
+        | Message::Forget(_)
+        | Message::Forgotten(_) => {
             debug!("a stream begins with a message that does not begin one");
             incoming.refuse();
         }

@@ -110,7 +110,7 @@ impl StateDir {
             "; every agent then needs a new invite, because agents trust this gateway by that key",
         )?;
         let epoch = self.epoch()?;
-        let reset = self.key(RESET_KEY, "; agents with a lost session then notice it later")?;
+        let reset = self.reset_key(&secret)?;
         Ok(GatewayKeys { secret, epoch, reset })
     }
 
@@ -138,10 +138,32 @@ impl StateDir {
     }
 
     fn key(&self, name: &str, consequence: &'static str) -> Result<SecretKey, StateError> {
-        let text = match self.read(name)? {
+        let key = match self.read(name)? {
             Some(text) => text,
             None => self.create(name, &format!("{}\n", random_key()?.to_secret_text()))?,
         };
+        self.parsed(name, &key, consequence)
+    }
+
+    /// Follows from the static key where the file is lost or new: agents believe no other gateway's resets, and would wait for the
+    /// sessions that this one has forgotten.
+    fn reset_key(&self, secret: &SecretKey) -> Result<SecretKey, StateError> {
+        let key = match self.read(RESET_KEY)? {
+            Some(text) => text,
+            None => {
+                let derived = blake3::derive_key("longhaul 1 reset key", secret.as_bytes());
+                let derived = SecretKey::from_bytes(derived);
+                self.create(RESET_KEY, &format!("{}\n", derived.to_secret_text()))?
+            }
+        };
+        self.parsed(
+            RESET_KEY,
+            &key,
+            "; agents with a lost session then notice it later",
+        )
+    }
+
+    fn parsed(&self, name: &str, text: &str, consequence: &'static str) -> Result<SecretKey, StateError> {
         text.parse().map_err(|_| StateError::BadKey {
             path: self.file(name),
             consequence,
@@ -276,6 +298,17 @@ mod tests {
             .map(|e| e.unwrap().file_name())
             .collect();
         assert_eq!(names.len(), 3, "no temporary file is left: {names:?}");
+    }
+
+    #[test]
+    fn a_lost_reset_key_comes_back() {
+        let home = tempfile::tempdir().unwrap();
+        let state = StateDir::open(home.path()).unwrap();
+        let before = state.keys().unwrap();
+        fs::remove_file(state.file(RESET_KEY)).unwrap();
+        assert_eq!(state.keys().unwrap().reset.as_bytes(), before.reset.as_bytes());
+        let other = StateDir::open(&home.path().join("other")).unwrap();
+        assert_ne!(other.keys().unwrap().reset.as_bytes(), before.reset.as_bytes());
     }
 
     #[test]

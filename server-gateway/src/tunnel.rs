@@ -11,6 +11,7 @@ use std::{
 
 use bytes::BytesMut;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
+use longhaul_origin::{ConnectionOwner, Place};
 use longhaul_protocol::session::{
     FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, encode,
 };
@@ -60,8 +61,9 @@ pub(crate) async fn serve(context: Arc<SessionContext>, open: TunnelOpen, incomi
 
 async fn run(context: &SessionContext, open: TunnelOpen, incoming: Incoming) {
     let id = open.id;
-    let host = match connect(&context.gateway, &open, &incoming).await {
-        Ok(host) => host,
+    let owner = ConnectionOwner::Device(context.device);
+    let (host, _place) = match connect(&context.gateway, owner, &open, &incoming).await {
+        Ok(connected) => connected,
         Err(failure) => return fail(context, id, failure).await,
     };
     let mut wire = Vec::new();
@@ -134,7 +136,12 @@ impl ToHost for WriteHalf<TlsStream<TcpStream>> {
     fn break_off(&self) {}
 }
 
-async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> Result<HostStream, Failure> {
+async fn connect(
+    gateway: &Gateway,
+    owner: ConnectionOwner,
+    open: &TunnelOpen,
+    incoming: &Incoming,
+) -> Result<(HostStream, Place<ConnectionOwner>), Failure> {
     if incoming.was_early() {
         return Err(Failure::new(
             FailureReason::TooEarly,
@@ -145,12 +152,14 @@ async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> R
         let detail = format!("this gateway opens no tunnels to port {}", open.port);
         return Err(Failure::new(FailureReason::TargetRefused, detail));
     }
-    let host = match open.security {
+    let (host, place) = match open.security {
         TunnelSecurity::Untouched => {
-            HostStream::Untouched(gateway.origin.connect_tcp(&open.host, open.port).await?)
+            let tunnel = gateway.origin.connect_tcp(&open.host, open.port, owner).await?;
+            (HostStream::Untouched(tunnel.stream), tunnel.place)
         }
         TunnelSecurity::Tls => {
-            HostStream::Tls(Box::new(gateway.origin.connect_tls(&open.host, open.port).await?))
+            let tunnel = gateway.origin.connect_tls(&open.host, open.port, owner).await?;
+            (HostStream::Tls(Box::new(tunnel.stream)), tunnel.place)
         }
     };
     // Also where the operator allowed loopback addresses for origins.
@@ -166,7 +175,7 @@ async fn connect(gateway: &Gateway, open: &TunnelOpen, incoming: &Incoming) -> R
             "the address is the gateway's own",
         ));
     }
-    Ok(host)
+    Ok((host, place))
 }
 
 fn reaches(own: SocketAddr, peer: SocketAddr) -> bool {
@@ -243,7 +252,7 @@ async fn downwards(
     }
 }
 
-async fn fail(context: &SessionContext, id: u64, failure: Failure) {
+pub(crate) async fn fail(context: &SessionContext, id: u64, failure: Failure) {
     let Failure { reason, detail } = failure;
     context.gateway.metrics.failure(reason);
     let mut wire = Vec::new();

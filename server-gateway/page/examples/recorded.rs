@@ -1,5 +1,5 @@
 //! Compares discovery with recorded pages: how much of what a browser loaded it finds, and how much it finds that no browser
-//! loaded. Prints one line a page; with `--verbose` also the URLs.
+//! loaded, of what its documents let a browser load. Prints one line a page; with `--verbose` also the URLs.
 //!
 //! `cargo run -p longhaul-page --example recorded [--verbose] [FOLDER]`; without a folder that in `LONGHAUL_CORPUS` or the
 //! shared one beside the checkout. Pages change with every load: what a recording has that its own HTML does not name was
@@ -17,11 +17,11 @@ use std::{
     rc::Rc,
 };
 
-use http::{Method, header};
+use http::{HeaderMap, Method, header};
 use longhaul::warc::{Exchange, Recording};
 use longhaul_page::{
-    Certainty, Destination, Discovery, MediaType, Reference, Viewport, Vocabulary, discover_css_for,
-    discover_link_header,
+    Certainty, Destination, Discovery, Initiator, MediaType, Reference, Viewport, Vocabulary,
+    discover_css_for, discover_link_header,
 };
 use url::Url;
 
@@ -47,8 +47,18 @@ fn main() {
     }
     files.sort();
     println!(
-        "{:20} {:>8} {:>6} {:>6} {:>7} {:>8} | {:>6} {:>6} {:>8} {:>8}",
-        "page", "recorded", "found", "%", "% bytes", "unlikely", "unseen", "sure", "likely", "unlikely"
+        "{:20} {:>8} {:>6} {:>6} {:>7} {:>8} | {:>6} {:>6} {:>8} {:>8} | {:>7}",
+        "page",
+        "recorded",
+        "found",
+        "%",
+        "% bytes",
+        "unlikely",
+        "unseen",
+        "sure",
+        "likely",
+        "unlikely",
+        "refused"
     );
     for file in files {
         match Recording::open(&file) {
@@ -66,6 +76,18 @@ fn recordings(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A reference on the way through a page.
+struct Found {
+    reference: Reference,
+    depth: usize,
+    /// Redirections that lead to it.
+    redirects: usize,
+    /// Of the document around.
+    vocabulary: Rc<Vocabulary>,
+    /// The document around.
+    initiator: Initiator,
+}
+
 /// What discovery found beside what was recorded.
 #[derive(Default)]
 struct Comparison {
@@ -74,6 +96,8 @@ struct Comparison {
     found: BTreeMap<String, Certainty>,
     /// Found references that the recording has no answer to.
     unseen: Vec<Reference>,
+    /// Found references that the document does not load, or whose document's are not planned.
+    refused: Vec<Reference>,
     /// Text of the page, its frames and style sheets.
     markup: String,
 }
@@ -90,23 +114,45 @@ impl Comparison {
         let Some(page) = recording.main_page() else {
             return comparison;
         };
-        let document = Reference::new(page.clone(), Destination::Document);
-        let mut open = VecDeque::from([(document, 0, Rc::new(Vocabulary::default()))]);
+        let start = Found {
+            reference: Reference::new(page.clone(), Destination::Document),
+            depth: 0,
+            redirects: 0,
+            vocabulary: Rc::new(Vocabulary::default()),
+            initiator: Initiator::page(page, &HeaderMap::new()),
+        };
+        let mut open = VecDeque::from([start]);
         let mut seen = BTreeSet::from([page.clone()]);
-        while let Some((reference, depth, mut vocabulary)) = open.pop_front() {
-            let Some(exchange) = recording.answer(&Method::GET, &reference.url) else {
-                comparison.unseen.push(reference);
+        while let Some(mut found) = open.pop_front() {
+            let Some(exchange) = recording.answer(&Method::GET, &found.reference.url) else {
+                comparison.unseen.push(found.reference);
                 continue;
             };
             comparison
                 .found
-                .insert(exchange.url.to_string(), reference.certainty);
-            if depth >= MAX_DEPTH {
+                .insert(exchange.url.to_string(), found.reference.certainty);
+            if found.depth >= MAX_DEPTH {
                 continue;
             }
-            for next in comparison.follow(&reference, exchange, &mut vocabulary) {
-                if seen.insert(next.url.clone()) {
-                    open.push_back((next, depth + 1, Rc::clone(&vocabulary)));
+            let is_redirect = exchange.response.status.is_redirection();
+            let redirects = if is_redirect { found.redirects + 1 } else { 0 };
+            let (next, initiator) = comparison.follow(&mut found, exchange);
+            for next in next {
+                let admitted = initiator
+                    .as_ref()
+                    .and_then(|initiator| Some((initiator, initiator.admit(next.clone(), redirects)?)));
+                let Some((initiator, reference)) = admitted else {
+                    comparison.refused.push(next);
+                    continue;
+                };
+                if seen.insert(reference.url.clone()) {
+                    open.push_back(Found {
+                        reference,
+                        depth: found.depth + 1,
+                        redirects,
+                        vocabulary: Rc::clone(&found.vocabulary),
+                        initiator: initiator.clone(),
+                    });
                 }
             }
         }
@@ -115,14 +161,11 @@ impl Comparison {
         comparison
     }
 
-    /// What the answer to a reference refers to; `vocabulary` is that of the document around.
-    fn follow(
-        &mut self,
-        reference: &Reference,
-        exchange: &Exchange,
-        vocabulary: &mut Rc<Vocabulary>,
-    ) -> Vec<Reference> {
+    /// What the answer to a reference refers to, and the document that loads it, if it is planned.
+    fn follow(&mut self, found: &mut Found, exchange: &Exchange) -> (Vec<Reference>, Option<Initiator>) {
+        let reference = &found.reference;
         let headers = &exchange.response.headers;
+        let mut initiator = Some(found.initiator.clone());
         if exchange.response.status.is_redirection() {
             let target = headers
                 .get(header::LOCATION)
@@ -132,7 +175,7 @@ impl Comparison {
                 url,
                 ..reference.clone()
             });
-            return redirected.into_iter().collect();
+            return (redirected.into_iter().collect(), initiator);
         }
         let codings: Vec<&str> = headers
             .get_all(header::CONTENT_ENCODING)
@@ -140,26 +183,29 @@ impl Comparison {
             .filter_map(|coding| coding.to_str().ok())
             .collect();
         let Ok(body) = longhaul::page::decode(&codings.join(","), &exchange.response.body) else {
-            return Vec::new();
+            return (Vec::new(), None);
         };
         let MediaType { charset, .. } = MediaType::of_response(headers);
         let (url, viewport) = (&reference.url, Viewport::default());
-        let mut found = discover_link_header(headers, url, viewport);
+        let mut next = discover_link_header(headers, url, viewport);
         match reference.destination {
             Destination::Document | Destination::Frame => {
-                let mut discovery = Discovery::new(url, charset.as_deref(), viewport);
-                found.extend(discovery.write(&body));
-                *vocabulary = Rc::new(discovery.vocabulary());
-                found.extend(discovery.finish());
+                initiator = if reference.destination == Destination::Document {
+                    Some(Initiator::page(url, headers))
+                } else {
+                    found.initiator.frame(url, headers, reference.sandbox)
+                };
+                // What is not planned is found all the same, to be counted.
+                let document = initiator.clone().unwrap_or_else(|| Initiator::page(url, headers));
+                let mut discovery = Discovery::of(document, charset.as_deref(), viewport);
+                next.extend(discovery.write(&body));
+                found.vocabulary = Rc::new(discovery.vocabulary());
+                next.extend(discovery.finish());
             }
             Destination::Style => {
-                found.extend(discover_css_for(
-                    &body,
-                    url,
-                    charset.as_deref(),
-                    viewport,
-                    vocabulary,
-                ));
+                let vocabulary = &found.vocabulary;
+                let css = discover_css_for(&body, url, charset.as_deref(), viewport, vocabulary);
+                next.extend(css);
             }
             Destination::InactiveStyle
             | Destination::Script
@@ -167,10 +213,10 @@ impl Comparison {
             | Destination::Font
             | Destination::Other
             | Destination::Icon
-            | Destination::Manifest => return found,
+            | Destination::Manifest => return (next, initiator),
         }
         self.markup.push_str(&String::from_utf8_lossy(&body));
-        found
+        (next, initiator)
     }
 
     fn print(&self, file: &Path, verbose: bool) {
@@ -190,7 +236,7 @@ impl Comparison {
                 .count()
         };
         println!(
-            "{:20} {:8} {:6} {:6.1} {:7.1} {:8} | {:6} {:6} {:8} {:8}",
+            "{:20} {:8} {:6} {:6.1} {:7.1} {:8} | {:6} {:6} {:8} {:8} | {:7}",
             name.trim_end_matches(".warc.gz"),
             self.recorded.len(),
             found.len(),
@@ -204,6 +250,7 @@ impl Comparison {
             unseen(Certainty::Sure),
             unseen(Certainty::Likely),
             unseen(Certainty::Unlikely),
+            self.refused.len(),
         );
         if !verbose {
             return;
@@ -224,6 +271,9 @@ impl Comparison {
             .filter(|(_, certainty)| **certainty == Certainty::Unlikely)
         {
             println!("  recorded though unlikely {url}");
+        }
+        for reference in &self.refused {
+            println!("  refused {:?} {}", reference.destination, reference.url);
         }
         for reference in &self.unseen {
             println!(

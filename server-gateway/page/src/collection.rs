@@ -92,12 +92,21 @@ fn merge(known: &mut Reference, other: &Reference) {
     if other.importance < known.importance || applies {
         known.destination = other.destination;
         known.importance = known.importance.min(other.importance);
+        known.nonce.clone_from(&other.nonce);
+        known.integrity.clone_from(&other.integrity);
         // The mode of what comes first on the wire is the one that a prediction has to meet, unless it knows none.
         if known.cross_origin == CrossOrigin::None {
             known.cross_origin = other.cross_origin;
         }
     }
+    if known.destination == other.destination {
+        // As with a preload without nonce before the script that has one.
+        known.nonce = known.nonce.take().or_else(|| other.nonce.clone());
+        known.integrity = known.integrity.take().or_else(|| other.integrity.clone());
+    }
     known.certainty = known.certainty.min(other.certainty);
+    known.trust = known.trust.min(other.trust);
+    known.sandbox = known.sandbox.and(other.sandbox);
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Discovery in an HTML document that arrives piece by piece.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::HeaderMap;
 use lol_html::{
     AsciiCompatibleEncoding, MemorySettings, OutputSink, element, end_tag,
     html_content::TextChunk,
@@ -10,7 +11,7 @@ use lol_html::{
 use url::Url;
 
 use crate::{
-    ImageChoice, Reference, Viewport, Vocabulary,
+    ImageChoice, Initiator, Reference, Viewport, Vocabulary,
     charset::{self, Known, Transcoder},
     document::Document,
     markup::Markup,
@@ -63,12 +64,24 @@ impl Discovery {
     /// `charset` is the one of the `Content-Type` header; a byte order mark counts more, and without both the document's own
     /// declaration counts.
     pub fn new(url: &Url, charset: Option<&str>, viewport: Viewport) -> Self {
-        Self::nested(url, charset, viewport, 0)
+        Self::of(Initiator::page(url, &HeaderMap::new()), charset, viewport)
     }
 
-    fn nested(url: &Url, charset: Option<&str>, viewport: Viewport, depth: usize) -> Self {
+    /// Begins the HTML document that makes requests as `initiator`, which gets to know the policies in the markup.
+    pub fn of(initiator: Initiator, charset: Option<&str>, viewport: Viewport) -> Self {
+        let base = initiator.url().clone();
+        Self::nested(initiator, &base, charset, viewport, 0)
+    }
+
+    fn nested(
+        initiator: Initiator,
+        base: &Url,
+        charset: Option<&str>,
+        viewport: Viewport,
+        depth: usize,
+    ) -> Self {
         Self {
-            document: Arc::new(Mutex::new(Document::new(url, viewport, depth))),
+            document: Arc::new(Mutex::new(Document::new(initiator, base, viewport, depth))),
             transcoder: Transcoder::new(charset),
             parser: Parser::Waiting,
         }
@@ -183,12 +196,19 @@ pub fn discover_html(html: &[u8], url: &Url, charset: Option<&str>, viewport: Vi
     whole(Discovery::new(url, charset, viewport), html)
 }
 
-/// Those of a `srcdoc` frame's document.
-pub(crate) fn discover_nested(html: &str, base: &Url, viewport: Viewport, depth: usize) -> Vec<Reference> {
-    whole(
-        Discovery::nested(base, Some("utf-8"), viewport, depth),
-        html.as_bytes(),
-    )
+/// Those of a `srcdoc` frame's document, as far as its own policies let them through.
+pub(crate) fn discover_nested(
+    html: &str,
+    document: Initiator,
+    base: &Url,
+    viewport: Viewport,
+    depth: usize,
+) -> Vec<Reference> {
+    let discovery = Discovery::nested(document.clone(), base, Some("utf-8"), viewport, depth);
+    let found = whole(discovery, html.as_bytes()).into_iter();
+    found
+        .filter_map(|reference| document.admit(reference, 0))
+        .collect()
 }
 
 fn whole(mut discovery: Discovery, html: &[u8]) -> Vec<Reference> {

@@ -1,13 +1,16 @@
 //! What a page loads, from its markup.
+use std::collections::BTreeSet;
+
 use lol_html::send::Element;
 use url::Url;
 
 use crate::{
-    Certainty, CrossOrigin, Destination, ImageChoice, Importance, Reference, ReferrerPolicy, Viewport,
-    Vocabulary, character_reference,
+    Certainty, CrossOrigin, Destination, ImageChoice, Importance, Initiator, Reference, ReferrerPolicy,
+    Sandbox, Viewport, Vocabulary, character_reference,
     charset::{self, Known},
     collection::{Added, References},
     correction::MAX_CHOICES,
+    csp::Inline,
     css::{self, Waiting},
     discovery::{MAX_REFERENCES, discover_nested},
     link::{Link, Linked, ScriptKind, is_displayed, script_kind, with_priority},
@@ -31,6 +34,7 @@ pub(crate) enum Opened {
 
 /// What is known of a document as far as it was read.
 pub(crate) struct Document {
+    initiator: Initiator,
     base: Base,
     base_set: bool,
     /// Whether the markup may still declare the encoding.
@@ -64,9 +68,11 @@ struct Image {
 type Attribute<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Document {
-    pub(crate) fn new(url: &Url, viewport: Viewport, depth: usize) -> Self {
+    /// Relative addresses are resolved against `base` until the markup says otherwise.
+    pub(crate) fn new(initiator: Initiator, base: &Url, viewport: Viewport, depth: usize) -> Self {
         Self {
-            base: Base::new(url),
+            base: Base::new(base),
+            initiator,
             base_set: false,
             encoding_open: false,
             viewport,
@@ -108,6 +114,7 @@ impl Document {
         };
         if let Some(style) =
             attribute("style").filter(|style| style.len() <= MAX_STYLE && style.contains('('))
+            && self.initiator.allows_inline(Inline::Attribute)
         {
             self.add_declarations(&style);
         }
@@ -118,11 +125,13 @@ impl Document {
             }
             "base" => self.set_base(attribute("href").as_deref()),
             "meta" => self.meta(&attribute),
-            "link" => self.link(&attribute),
-            "script" => self.script(&attribute),
+            "link" => self.link(&attribute, nonce(element)),
+            "script" => self.script(&attribute, nonce(element)),
             "style" => {
                 self.flush_style();
-                self.style_applies = media::applies(&attribute("media").unwrap_or_default(), self.viewport);
+                let nonce = nonce(element);
+                self.style_applies = media::applies(&attribute("media").unwrap_or_default(), self.viewport)
+                    && self.initiator.allows_inline(Inline::Element(nonce.as_deref()));
             }
             "source" => self.source(&attribute),
             "img" => self.image(&attribute),
@@ -223,7 +232,9 @@ impl Document {
         if let (false, Some(href)) = (self.base_set, href) {
             self.base_set = true;
             let url = self.base.join(href.trim());
-            if let Some(url) = url.filter(|url| !matches!(url.scheme(), "data" | "javascript")) {
+            let is_base =
+                |url: &Url| !matches!(url.scheme(), "data" | "javascript") && self.initiator.allows_base(url);
+            if let Some(url) = url.filter(is_base) {
                 self.base.url = url;
             }
         }
@@ -236,6 +247,14 @@ impl Document {
         if is("name", "referrer") {
             let policy = attribute("content").and_then(|content| ReferrerPolicy::of_meta(&content));
             self.referrer_policy = policy.or(self.referrer_policy);
+            if let Some(policy) = policy {
+                self.initiator.set_referrer_policy(policy);
+            }
+        }
+        if is("http-equiv", "content-security-policy")
+            && let Some(policy) = attribute("content")
+        {
+            self.initiator.add_policy(&policy);
         }
         if !self.encoding_open {
             return;
@@ -249,7 +268,7 @@ impl Document {
         }
     }
 
-    fn link(&mut self, attribute: Attribute<'_>) {
+    fn link(&mut self, attribute: Attribute<'_>, nonce: Option<Box<str>>) {
         let onload = attribute("onload").unwrap_or_default();
         let link = Link {
             rel: attribute("rel").unwrap_or_default(),
@@ -261,6 +280,8 @@ impl Document {
             cross_origin: attribute("crossorigin"),
             referrer_policy: attribute("referrerpolicy"),
             priority: attribute("fetchpriority"),
+            nonce,
+            integrity: attribute("integrity").map(String::into_boxed_str),
             image_srcset: attribute("imagesrcset"),
             image_sizes: attribute("imagesizes"),
             disabled: attribute("disabled").is_some(),
@@ -276,7 +297,7 @@ impl Document {
         }
     }
 
-    fn script(&mut self, attribute: Attribute<'_>) {
+    fn script(&mut self, attribute: Attribute<'_>, nonce: Option<Box<str>>) {
         let kind = script_kind(&attribute("type").unwrap_or_default());
         let source = attribute("src")
             .or_else(|| attribute("href"))
@@ -297,6 +318,8 @@ impl Document {
         if waits {
             script = script.with_importance(Importance::High);
         }
+        script.nonce = nonce;
+        script.integrity = attribute("integrity").map(String::into_boxed_str);
         self.add_from(script, attribute);
     }
 
@@ -348,9 +371,17 @@ impl Document {
     }
 
     fn frame(&mut self, attribute: Attribute<'_>) {
+        let sandbox =
+            attribute("sandbox").map(|allowed| Sandbox::of_tokens(allowed.split_ascii_whitespace()));
+        let sandbox = sandbox.unwrap_or_default();
         match attribute("srcdoc") {
             Some(srcdoc) if self.depth < MAX_SRCDOC => {
-                for reference in discover_nested(&srcdoc, &self.base.url, self.viewport, self.depth + 1) {
+                let Some(document) = self.initiator.srcdoc(sandbox) else {
+                    return;
+                };
+                for reference in
+                    discover_nested(&srcdoc, document, &self.base.url, self.viewport, self.depth + 1)
+                {
                     self.add(reference);
                 }
             }
@@ -358,7 +389,11 @@ impl Document {
             None => {
                 let url = attribute("src").and_then(|source| self.base.resolve(&source));
                 if let Some(url) = url {
-                    self.add_shown(Reference::new(url, Destination::Frame), attribute);
+                    let frame = Reference {
+                        sandbox,
+                        ..Reference::new(url, Destination::Frame)
+                    };
+                    self.add_shown(frame, attribute);
                 }
             }
         }
@@ -380,7 +415,8 @@ impl Document {
             _ => return,
         };
         let url = target.and_then(|target| self.base.resolve(&target));
-        if let Some(url) = url {
+        let is_allowed = |url: &Url| destination != Destination::Other || self.initiator.allows_plugin(url);
+        if let Some(url) = url.filter(is_allowed) {
             let cross_origin = CrossOrigin::of_attribute(attribute("crossorigin").as_deref());
             self.add_from(
                 Reference::new(url, destination).with_cross_origin(cross_origin),
@@ -448,6 +484,22 @@ impl Document {
             Added::Known(_) | Added::Full => {}
         }
     }
+}
+
+/// The nonce of an element that may have one: not of a tag into which an injection drew another tag's (HTML Living Standard,
+/// "is element nonceable").
+fn nonce(element: &Element<'_, '_>) -> Option<Box<str>> {
+    let nonce = element.get_attribute("nonce").filter(|nonce| !nonce.is_empty())?;
+    let mut names = BTreeSet::new();
+    let is_plain = element.attributes().iter().all(|attribute| {
+        let (name, value) = (attribute.name(), attribute.value());
+        let holds_tag = |text: &str| {
+            let text = text.to_ascii_lowercase();
+            text.contains("<script") || text.contains("<style")
+        };
+        !holds_tag(&name) && !holds_tag(&value) && names.insert(name)
+    });
+    is_plain.then(|| character_reference::resolve(&nonce).into_boxed_str())
 }
 
 /// The address of plug-in content, unless its type is one that browsers no longer load.

@@ -76,6 +76,8 @@ pub(crate) struct Link {
     pub(crate) cross_origin: Option<String>,
     pub(crate) referrer_policy: Option<String>,
     pub(crate) priority: Option<String>,
+    pub(crate) nonce: Option<Box<str>>,
+    pub(crate) integrity: Option<Box<str>>,
     pub(crate) image_srcset: Option<String>,
     pub(crate) image_sizes: Option<String>,
     pub(crate) disabled: bool,
@@ -116,6 +118,8 @@ impl Link {
             return Linked::Nothing;
         };
         reference.referrer_policy = self.referrer_policy.as_deref().and_then(ReferrerPolicy::named);
+        reference.nonce.clone_from(&self.nonce);
+        reference.integrity.clone_from(&self.integrity);
         Linked::Resource(with_priority(reference, self.priority.as_deref()))
     }
 

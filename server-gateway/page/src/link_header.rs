@@ -68,6 +68,8 @@ fn next_link(text: &str) -> Option<(Option<Link>, &str)> {
             "crossorigin" => link.cross_origin = Some(value),
             "referrerpolicy" => link.referrer_policy = Some(value),
             "fetchpriority" => link.priority = Some(value),
+            "nonce" => link.nonce = Some(value.into_boxed_str()),
+            "integrity" => link.integrity = Some(value.into_boxed_str()),
             "imagesrcset" => link.image_srcset = Some(value),
             "imagesizes" => link.image_sizes = Some(value),
             "anchor" => anchored = true,

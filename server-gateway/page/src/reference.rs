@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use encoding_rs::Encoding;
 use url::Url;
 
-use crate::{Destination, ReferrerPolicy};
+use crate::{Destination, ReferrerPolicy, Sandbox, port};
 
 /// Longest URL that is planned for; browsers load longer ones, but these carry data, which a plan cannot foresee.
 const MAX_URL: usize = 16 * 1024;
@@ -59,6 +59,26 @@ impl CrossOrigin {
     }
 }
 
+/// What puts a sub-resource into a document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Inserter {
+    /// Markup or a style sheet names it.
+    #[default]
+    Parser,
+    /// A script made the browser load it, on an earlier visit.
+    Script,
+}
+
+/// Whether a request for a sub-resource may carry credentials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trust {
+    /// As the rules for cookies have it.
+    #[default]
+    Own,
+    /// Others than this user's browser told of it: it never carries any.
+    Others,
+}
+
 /// A sub-resource that a page, a style sheet or a response's `Link` field refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
@@ -74,6 +94,16 @@ pub struct Reference {
     pub cross_origin: CrossOrigin,
     /// The policy that element or document declare; `None`: that of the referring response, else the default.
     pub referrer_policy: Option<ReferrerPolicy>,
+    /// The element's `nonce`, which a content security policy may want.
+    pub nonce: Option<Box<str>>,
+    /// The element's `integrity`, which a content security policy may know.
+    pub integrity: Option<Box<str>>,
+    /// Of a frame: what its `sandbox` attribute takes away.
+    pub sandbox: Sandbox,
+    /// What puts it into the document.
+    pub inserter: Inserter,
+    /// Who knows of it.
+    pub trust: Trust,
 }
 
 impl Reference {
@@ -107,6 +137,11 @@ impl Reference {
             certainty,
             cross_origin,
             referrer_policy: None,
+            nonce: None,
+            integrity: None,
+            sandbox: Sandbox::default(),
+            inserter: Inserter::Parser,
+            trust: Trust::Own,
         }
     }
 
@@ -143,8 +178,12 @@ impl Base {
         }
     }
 
-    /// The absolute URL of `target`, without fragment; `None` for `data:`, fragments of the same document and the like.
+    /// The absolute URL of `target`, without fragment; `None` for `data:`, fragments of the same document and the like,
+    /// and for what browsers do not fetch: blocked ports, and dangling markup.
     pub(crate) fn resolve(&self, target: &str) -> Option<Url> {
+        if is_dangling(target) {
+            return None;
+        }
         let target = target.trim_matches(|c: char| c <= ' ');
         if target.is_empty() || target.starts_with('#') || target.len() > MAX_URL {
             return None;
@@ -154,7 +193,7 @@ impl Base {
         let http = matches!(url.scheme(), "http" | "https") && url.has_host();
         // Requests with a user in the URL are blocked for sub-resources (Fetch standard, 4.5 HTTP-network-or-cache fetch).
         let plain = url.username().is_empty() && url.password().is_none();
-        (http && plain && url.as_str().len() <= MAX_URL).then_some(url)
+        (http && plain && !port::is_blocked(&url) && url.as_str().len() <= MAX_URL).then_some(url)
     }
 
     /// As `resolve`, for any scheme.
@@ -173,9 +212,34 @@ impl Base {
     }
 }
 
+/// Whether an address may be an attribute that was left open and took in the markup behind it (Fetch standard, "potentially
+/// dangling markup"): it spans lines and holds a `<`.
+fn is_dangling(target: &str) -> bool {
+    target.contains('<') && target.contains(['\n', '\r', '\t'])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dangling_markup_and_blocked_ports_lead_nowhere() {
+        let base = Base::new(&Url::parse("http://a.test/").unwrap());
+        for target in [
+            "http://evil.test/log?\n<input value=token>",
+            "http://evil.test/log?<b>\t",
+            "/x?\r<",
+            "http://a.test:25/",
+            "//a.test:6667/x",
+            "https://a.test:22/",
+        ] {
+            assert_eq!(base.resolve(target), None, "{target:?}");
+        }
+        // Either alone is fetched, and so is what has the port of another protocol in its path.
+        for target in ["/x?<b>", "/x?\nb", "//a.test:8080/", "/:25/"] {
+            assert!(base.resolve(target).is_some(), "{target:?}");
+        }
+    }
 
     #[test]
     fn urls_are_resolved_as_browsers_do() {

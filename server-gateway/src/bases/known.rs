@@ -1,15 +1,16 @@
 //! The bodies of one origin that an agent holds, and their record.
 use bytes::Bytes;
+use longhaul_http::request_context::CredentialsKey;
 use longhaul_types::ContentHash;
 
-use super::subject::{Credentials, Kind, Subject};
+use super::subject::{Kind, Subject};
 
 /// Layout of the record; another one is not read.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bodies that are remembered of an origin: those of a few pages.
 const MAX_KNOWN: usize = 128;
 /// The bytes of one: hash, URL, template, length, credentials, kind.
-const SIZE: usize = 32 + 8 + 8 + 8 + 9 + 1;
+const SIZE: usize = 32 + 8 + 8 + 8 + 17 + 1;
 
 /// A body that the agent holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(super) struct Known {
     template: u64,
     /// Decoded bytes.
     pub(super) length: u64,
-    credentials: Credentials,
+    credentials: Option<CredentialsKey>,
     kind: Kind,
 }
 
@@ -44,12 +45,9 @@ impl Known {
         for number in [self.url, self.template, self.length] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        let (tag, credentials) = match self.credentials {
-            Credentials::None => (0, 0),
-            Credentials::Of(hash) => (1, hash),
-        };
-        out.push(tag);
-        out.extend_from_slice(&credentials.to_le_bytes());
+        out.push(self.credentials.is_some().into());
+        let credentials = self.credentials.as_ref().map(CredentialsKey::as_bytes);
+        out.extend_from_slice(credentials.unwrap_or(&[0; 16]));
         out.push(self.kind as u8);
     }
 
@@ -58,18 +56,14 @@ impl Known {
         let mut number = || take(&mut record).map(|bytes| u64::from_le_bytes(*bytes));
         let (url, template, length) = (number()?, number()?, number()?);
         let [tag] = *take(&mut record)?;
-        let credentials = u64::from_le_bytes(*take(&mut record)?);
+        let credentials = CredentialsKey::from_bytes(*take(&mut record)?);
         let [kind] = *take(&mut record)?;
         Some(Self {
             hash,
             url,
             template,
             length,
-            credentials: if tag == 0 {
-                Credentials::None
-            } else {
-                Credentials::Of(credentials)
-            },
+            credentials: (tag != 0).then_some(credentials),
             kind: Kind::of_code(kind)?,
         })
     }
@@ -137,9 +131,11 @@ fn take<'a, const N: usize>(record: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use longhaul_cache::Partition;
+
     use super::*;
 
-    fn known(n: u8, url: u64, template: u64, credentials: Credentials) -> Known {
+    fn known(n: u8, url: u64, template: u64, credentials: Option<CredentialsKey>) -> Known {
         Known {
             hash: ContentHash::of(&[n]),
             url,
@@ -154,7 +150,7 @@ mod tests {
     fn records_round_trip_and_damage_is_noticed() {
         let mut site = Site::default();
         for n in 0..5 {
-            site.add(known(n, n.into(), 1, Credentials::Of(9)));
+            site.add(known(n, n.into(), 1, Some(CredentialsKey::from_bytes([9; 16]))));
         }
         let record = site.encode();
         assert_eq!(Site::decode(&record), Some(site));
@@ -169,14 +165,15 @@ mod tests {
     fn the_likeliest_come_first_and_the_oldest_leave() {
         let mut site = Site::default();
         for (n, url, template) in [(1, 10, 5), (2, 11, 5), (3, 12, 6)] {
-            site.add(known(n, url, template, Credentials::None));
+            site.add(known(n, url, template, None));
         }
         let subject = Subject {
+            partition: Partition::Shared,
             origin: String::new(),
             url: 10,
             template: 5,
             kind: Kind::Script,
-            credentials: Credentials::None,
+            credentials: None,
         };
         let order = |site: &Site, subject: &Subject| -> Vec<u64> {
             site.likely(subject, |_| true)
@@ -185,11 +182,11 @@ mod tests {
                 .collect()
         };
         assert_eq!(order(&site, &subject), [1, 2, 3]);
-        assert!(site.add(known(4, 10, 5, Credentials::None)), "a new version");
-        assert!(!site.add(known(4, 10, 5, Credentials::None)), "nothing new");
+        assert!(site.add(known(4, 10, 5, None)), "a new version");
+        assert!(!site.add(known(4, 10, 5, None)), "nothing new");
         assert_eq!(order(&site, &subject), [4, 2, 3]);
         for n in 0..200 {
-            site.add(known(n, 100 + u64::from(n), 7, Credentials::None));
+            site.add(known(n, 100 + u64::from(n), 7, None));
         }
         assert_eq!(site.0.len(), MAX_KNOWN);
     }

@@ -1,8 +1,8 @@
 //! The bodies that a device's agent holds and that others can be coded against: the version before, pages of the same
 //! kind, files under an older name (docs/protocol/body.md section 2).
 //!
-//! A base never crosses devices, origins or users of a site, and what another site's page asked for with cookies has
-//! none. Sizes of what may be personal are hidden ([`longhaul_codec::BodyEncoder::pad`]). Dictionaries
+//! A base never crosses devices, clients, sites that ask ([`Partition`]), origins or users of a site, and what another
+//! site's page asked for with cookies, or nobody knows whose, has none. Sizes of what may be personal are hidden ([`longhaul_codec::BodyEncoder::pad`]). Dictionaries
 //! ([`longhaul_codec::dictionary`]) are nobody's: every body of an agent that has them may be coded against one.
 mod known;
 mod subject;
@@ -13,9 +13,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use longhaul_cache::{Cache, RecordKind};
+use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
 use longhaul_codec::{MAX_BASE, MixMemory};
-use longhaul_types::{BitRate, ContentHash, PublicKey};
+use longhaul_types::{BitRate, ContentHash};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::known::{Known, Site};
@@ -30,7 +30,7 @@ const SMALLEST: u64 = 300;
 const LARGEST: u64 = 2 * MAX_BASE as u64;
 /// From this rate on bytes cost less than the reading of bases.
 const FAST: BitRate = BitRate::kbps(200_000);
-/// Origins of a device that are kept in memory; the others are in the cache.
+/// Origins of a device's partitions that are kept in memory; the others are in the cache.
 const MAX_SITES: usize = 64;
 /// Memory for all bases that are in use at a time, in KiB: a few hundred pages.
 pub(crate) const MEMORY: usize = 128 * 1024;
@@ -39,10 +39,12 @@ pub(crate) const MEMORY: usize = 128 * 1024;
 #[derive(Debug)]
 pub(crate) struct Bases {
     cache: Option<Cache>,
-    device: PublicKey,
     memory: Arc<Semaphore>,
-    sites: Mutex<BTreeMap<String, Site>>,
+    sites: Mutex<BTreeMap<Place, Site>>,
 }
+
+/// A partition, and an origin there.
+type Place = (Partition, String);
 
 /// Bases for one body, the likeliest first.
 #[derive(Debug, Default)]
@@ -61,10 +63,9 @@ pub(crate) struct Offers {
 
 impl Bases {
     /// `memory` bounds, in KiB, the bases of all devices that are in use at a time.
-    pub(crate) fn new(cache: Option<Cache>, device: PublicKey, memory: Arc<Semaphore>) -> Self {
+    pub(crate) fn new(cache: Option<Cache>, memory: Arc<Semaphore>) -> Self {
         Self {
             cache,
-            device,
             memory,
             sites: Mutex::default(),
         }
@@ -82,10 +83,12 @@ impl Bases {
         let Some(cache) = self.cache.as_ref().filter(|_| worth) else {
             return Offers::default();
         };
-        self.load(cache, &subject.origin).await;
-        let likely = lock(&self.sites).get(&subject.origin).map(|site| {
+        let place = place(subject);
+        self.load(cache, &place).await;
+        let likely = lock(&self.sites).get(&place).map(|site| {
             site.likely(subject, |known| {
-                (SMALLEST..=LARGEST).contains(&known.length) && mirror.holds(&known.hash)
+                (SMALLEST..=LARGEST).contains(&known.length)
+                    && mirror.holds(Some(&subject.partition), &known.hash)
             })
         });
         let likely = likely.unwrap_or_default();
@@ -117,51 +120,59 @@ impl Bases {
     /// The agent stores this body.
     pub(crate) async fn learn(&self, subject: &Subject, hash: ContentHash, length: u64) {
         let Some(cache) = &self.cache else { return };
-        self.load(cache, &subject.origin).await;
+        let place = place(subject);
+        self.load(cache, &place).await;
         let record = {
             let mut sites = lock(&self.sites);
-            let site = sites.get_mut(&subject.origin);
+            let site = sites.get_mut(&place);
             site.and_then(|site| site.add(Known::of(subject, hash, length)).then(|| site.encode()))
         };
         if let Some(record) = record {
-            cache
-                .put_record(RecordKind::Bases, &self.key(&subject.origin), record)
-                .await;
+            cache.put_record(RecordKind::Bases, &key(&place), record).await;
         }
     }
 
+    /// Forgets what is in memory, after the cache has forgotten something of it.
+    pub(crate) fn reload(&self) {
+        lock(&self.sites).clear();
+    }
+
     /// Has what is known of an origin in memory.
-    async fn load(&self, cache: &Cache, origin: &str) {
-        if lock(&self.sites).contains_key(origin) {
+    async fn load(&self, cache: &Cache, place: &Place) {
+        if lock(&self.sites).contains_key(place) {
             return;
         }
-        let record = cache.record(RecordKind::Bases, &self.key(origin)).await;
+        let record = cache.record(RecordKind::Bases, &key(place)).await;
         let site = record
             .and_then(|record| Site::decode(&record))
             .unwrap_or_default();
         let mut sites = lock(&self.sites);
-        if sites.len() >= MAX_SITES && !sites.contains_key(origin) {
+        if sites.len() >= MAX_SITES && !sites.contains_key(place) {
             sites.pop_first();
         }
-        sites.entry(origin.to_owned()).or_insert(site);
+        sites.entry(place.clone()).or_insert(site);
     }
+}
 
-    /// A device's records are its own: they tell what its user saw.
-    fn key(&self, origin: &str) -> Vec<u8> {
-        let mut key = self.device.as_bytes().to_vec();
-        key.extend_from_slice(origin.as_bytes());
-        key
-    }
+fn place(subject: &Subject) -> Place {
+    (subject.partition.clone(), subject.origin.clone())
+}
+
+/// The records tell what a user saw.
+fn key((partition, origin): &Place) -> RecordKey {
+    RecordKey::new(partition, Some(origin), b"")
 }
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, StatusCode};
+    use http::{HeaderMap, Method, StatusCode};
     use longhaul_cache::{CacheConfig, Cost};
-    use longhaul_types::{ByteCount, SecretKey};
+    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_types::{ByteCount, ClientId, SecretKey};
     use url::Url;
 
     use super::*;
+    use crate::asker::Asker;
 
     async fn store(cache: &Cache, body: &[u8]) -> ContentHash {
         let mut writer = cache.writer(Cost::unknown());
@@ -169,13 +180,24 @@ mod tests {
         writer.commit().await.unwrap()
     }
 
-    fn subject(url: &str, cookie: Option<&str>) -> Subject {
+    fn subject_of(device: u8, referrer: &str, url: &str, cookie: Option<&str>) -> Subject {
         let mut request = HeaderMap::new();
+        request.insert("referer", referrer.parse().unwrap());
+        request.insert("sec-fetch-site", "same-site".parse().unwrap());
         if let Some(cookie) = cookie {
             request.insert("cookie", cookie.parse().unwrap());
         }
         let response = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/html".parse().unwrap())]);
-        Subject::of(&Url::parse(url).unwrap(), &request, StatusCode::OK, &response).unwrap()
+        let who = (SecretKey::from_bytes([device; 32]).public(), ClientId::OWNER);
+        let secret = CredentialsSecret::derived_from(&[7]);
+        let asker = Asker::of(who, &secret, &Method::GET, url, &request);
+        let url = Url::parse(url).unwrap();
+        Subject::of(&url, &asker, &request, StatusCode::OK, &response).unwrap()
+    }
+
+    fn subject(url: &str, cookie: Option<&str>) -> Subject {
+        let origin = Url::parse(url).unwrap().origin().ascii_serialization();
+        subject_of(1, &origin.replace("://", "://www."), url, cookie)
     }
 
     #[tokio::test]
@@ -189,10 +211,10 @@ mod tests {
         let cache = Cache::open(config, 1).unwrap().cache;
         let memory = Arc::new(Semaphore::new(MEMORY));
         let device = |n: u8| SecretKey::from_bytes([n; 32]).public();
-        let bases = |n| Bases::new(Some(cache.clone()), device(n), Arc::clone(&memory));
+        let bases = || Bases::new(Some(cache.clone()), Arc::clone(&memory));
         let mirror = Mirror::new(Some(cache.clone()), device(1));
         mirror.open(7).await;
-        let first = bases(1);
+        let first = bases();
         let (page, other) = (vec![b'x'; 900], vec![b'y'; 900]);
         let (page, other) = (store(&cache, &page).await, store(&cache, &other).await);
         first
@@ -201,7 +223,7 @@ mod tests {
         first
             .learn(&subject("http://a.test/story/2", Some("sid=1")), other, 900)
             .await;
-        let later = bases(1);
+        let later = bases();
         let found = async |bases: &Bases, url: &str, cookie| {
             let offers = bases.offers(&subject(url, cookie), None, None, &mirror).await;
             offers.hashes
@@ -210,7 +232,8 @@ mod tests {
             found(&later, "http://a.test/story/3", None).await.is_empty(),
             "the agent does not hold it"
         );
-        mirror.add(vec![page, other]).await;
+        let partition = subject("http://a.test/story/3", None).partition;
+        mirror.add(Some(&partition), vec![page, other]).await;
         assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
         assert_eq!(
             found(&later, "http://a.test/story/3", Some("sid=1")).await,
@@ -222,7 +245,13 @@ mod tests {
                 .is_empty()
         );
         assert!(found(&later, "http://b.test/story/3", None).await.is_empty());
-        assert!(found(&bases(2), "http://a.test/story/3", None).await.is_empty());
+        for (device, referrer) in [(2, "http://www.a.test/"), (1, "http://b.a.test:8/")] {
+            let subject = subject_of(device, referrer, "http://a.test/story/3", None);
+            let offers = later.offers(&subject, None, None, &mirror).await;
+            assert_eq!(offers.hashes.is_empty(), device == 2, "{referrer}");
+        }
+        later.reload();
+        assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
         let third = subject("http://a.test/story/3", None);
         let fast = later.offers(&third, None, Some(FAST), &mirror).await;
         assert!(fast.hashes.is_empty());

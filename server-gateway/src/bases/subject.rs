@@ -1,18 +1,24 @@
 //! What a response is about, as far as the choice of its base goes.
 use http::{HeaderMap, StatusCode, header};
-use longhaul_http::policy;
+use longhaul_cache::Partition;
+use longhaul_http::{policy, request_context::CredentialsKey};
 use url::Url;
+
+use crate::asker::Asker;
 
 /// A response that may be a base, and may have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
-    /// Bases stay within an origin.
+    /// Bases stay with a client and its page's site.
+    pub(super) partition: Partition,
+    /// And within an origin.
     pub(super) origin: String,
     pub(super) url: u64,
     /// The URL without what differs between pages of a kind and versions of a file.
     pub(super) template: u64,
     pub(super) kind: Kind,
-    pub(super) credentials: Credentials,
+    /// As whom it was asked for; none: as nobody.
+    pub(super) credentials: Option<CredentialsKey>,
 }
 
 /// What kind of text it is: others have little in common with it.
@@ -25,19 +31,11 @@ pub(super) enum Kind {
     Data = 4,
 }
 
-/// As whom it was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Credentials {
-    /// As nobody.
-    None,
-    /// With these cookies and this authorization, as a hash.
-    Of(u64),
-}
-
 impl Subject {
     /// Judges an exchange; `request` is what the origin got. `None`: its body neither has a base nor is one.
     pub(crate) fn of(
         url: &Url,
+        asker: &Asker,
         request: &HeaderMap,
         status: StatusCode,
         response: &HeaderMap,
@@ -46,24 +44,24 @@ impl Subject {
             return None;
         }
         let kind = Kind::of(response)?;
-        let credentials = Credentials::of(request);
         // Whoever makes a browser ask with its user's cookies for pages of another site must not choose their bases, nor
-        // what they are bases for.
-        if credentials != Credentials::None && is_from_elsewhere(url, request) {
+        // what they are bases for. Where nobody knows who asks, it may be such a one.
+        if asker.context().is_credentialed_by_stranger(request) {
             return None;
         }
         Some(Self {
+            partition: asker.partition()?,
             origin: url.origin().ascii_serialization(),
             url: hash(url.as_str().as_bytes()),
             template: hash(template(url).as_bytes()),
             kind,
-            credentials,
+            credentials: asker.context().credentials(),
         })
     }
 
     /// Whether it may tell something about a user, so that its size must not tell more.
     pub(crate) fn is_personal(&self) -> bool {
-        self.credentials != Credentials::None
+        self.credentials.is_some()
     }
 }
 
@@ -89,54 +87,6 @@ impl Kind {
             .into_iter()
             .find(|kind| *kind as u8 == code)
     }
-}
-
-impl Credentials {
-    fn of(request: &HeaderMap) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        let mut any = false;
-        for value in request.get_all(header::AUTHORIZATION) {
-            any = true;
-            hasher.update(b"a").update(value.as_bytes()).update(&[0]);
-        }
-        let cookies = request.get_all(header::COOKIE).iter();
-        let mut pairs: Vec<&[u8]> = cookies
-            .flat_map(|value| value.as_bytes().split(|byte| *byte == b';'))
-            .map(<[u8]>::trim_ascii)
-            .filter(|pair| !pair.is_empty() && !is_measurement(pair))
-            .collect();
-        pairs.sort_unstable();
-        for pair in pairs {
-            any = true;
-            hasher.update(b"c").update(pair).update(&[0]);
-        }
-        if any {
-            Self::Of(first(hasher.finalize()))
-        } else {
-            Self::None
-        }
-    }
-}
-
-/// Cookies that count visits: they change with each and say nothing about what a page shows.
-fn is_measurement(pair: &[u8]) -> bool {
-    const NAMES: [&[u8]; 10] = [
-        b"_ga", b"_gid", b"_gat", b"_gcl_", b"__utm", b"_pk_", b"_fbp", b"_hj", b"_cl", b"__gads",
-    ];
-    let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
-    NAMES.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// Whether another site's page made the browser ask. Where the browser does not say, its user did.
-fn is_from_elsewhere(url: &Url, request: &HeaderMap) -> bool {
-    let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
-    if let Some(site) = text("sec-fetch-site") {
-        return !matches!(site, "same-origin" | "none");
-    }
-    let referrer = text("origin").or_else(|| text("referer"));
-    referrer.is_some_and(|referrer| {
-        Url::parse(referrer).map_or(true, |referrer| referrer.host_str() != url.host_str())
-    })
 }
 
 /// The path and the names of the query, with numbers, hashes and titles taken out.
@@ -188,7 +138,9 @@ fn first(hash: blake3::Hash) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderName;
+    use http::{HeaderName, Method};
+    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_types::{ClientId, PublicKey};
 
     use super::*;
 
@@ -199,15 +151,35 @@ mod tests {
             .collect()
     }
 
+    fn asker(url: &str, request: &HeaderMap) -> Asker {
+        let who = (PublicKey::from_bytes([1; 32]), ClientId::OWNER);
+        Asker::of(
+            who,
+            &CredentialsSecret::derived_from(&[7]),
+            &Method::GET,
+            url,
+            request,
+        )
+    }
+
     fn subject(url: &str, request: &[(&'static str, &str)]) -> Option<Subject> {
         let response = fields(&[("content-type", "text/html; charset=utf-8")]);
+        let request = fields(request);
+        let asker = asker(url, &request);
         Subject::of(
             &Url::parse(url).unwrap(),
-            &fields(request),
+            &asker,
+            &request,
             StatusCode::OK,
             &response,
         )
     }
+
+    const TYPED: [(&str, &str); 3] = [
+        ("sec-fetch-site", "none"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ];
 
     #[test]
     fn versions_of_a_file_and_pages_of_a_kind_have_a_template_in_common() {
@@ -229,33 +201,60 @@ mod tests {
 
     #[test]
     fn users_are_kept_apart_and_visit_counters_do_not_matter() {
-        let of = |cookie: &str| {
-            subject("http://a.test/", &[("cookie", cookie)])
-                .unwrap()
-                .credentials
+        let of = |name: &'static str, value: &str| {
+            let typed = [&TYPED[..], &[(name, value)]].concat();
+            subject("http://a.test/", &typed).unwrap()
         };
-        assert_eq!(
-            subject("http://a.test/", &[]).unwrap().credentials,
-            Credentials::None
-        );
-        assert_eq!(of("_ga=1; _gid=2"), Credentials::None);
-        assert_ne!(of("sid=1"), of("sid=2"));
-        assert_eq!(of("sid=1; a=b"), of("a=b; _ga=7;sid=1"));
-        let basic = subject("http://a.test/", &[("authorization", "Basic eDp5")]).unwrap();
-        assert!(basic.is_personal());
+        assert!(!subject("http://a.test/", &TYPED).unwrap().is_personal());
+        assert!(!of("cookie", "_ga=1; _gid=2").is_personal());
+        let credentials = |cookie| of("cookie", cookie).credentials;
+        assert_ne!(credentials("sid=1"), credentials("sid=2"));
+        assert_eq!(credentials("sid=1; a=b"), credentials("a=b; _ga=7;sid=1"));
+        assert!(of("authorization", "Basic eDp5").is_personal());
     }
 
     #[test]
     fn what_other_sites_ask_for_with_cookies_is_left_alone() {
-        let from = |name: &'static str, value: &str, cookie: &str| {
-            subject("http://a.test/", &[(name, value), ("cookie", cookie)]).is_some()
+        let says_upgrade = ("upgrade-insecure-requests", "1");
+        let from = |fields: &[(&'static str, &str)], cookie: &str| {
+            let request = [fields, &[("cookie", cookie)]].concat();
+            subject("http://a.test/", &request).is_some()
         };
-        assert!(!from("referer", "http://evil.test/", "sid=1"));
-        assert!(!from("sec-fetch-site", "cross-site", "sid=1"));
-        assert!(!from("origin", "null", "sid=1"));
-        assert!(from("referer", "http://a.test/before", "sid=1"));
-        assert!(from("sec-fetch-site", "none", "sid=1"));
-        assert!(from("referer", "http://evil.test/", "_ga=1"));
+        let cross = [("sec-fetch-site", "cross-site"), TYPED[1], TYPED[2]];
+        assert!(!from(&cross, "sid=1"), "also without referrer");
+        assert!(!from(&[("referer", "http://evil.test/"), says_upgrade], "sid=1"));
+        assert!(!from(&[("origin", "null")], "sid=1"));
+        assert!(!from(&[says_upgrade], "sid=1"), "nobody knows who asks");
+        assert!(from(
+            &[("referer", "http://a.test/before"), says_upgrade],
+            "sid=1"
+        ));
+        assert!(from(&TYPED, "sid=1"));
+        // Nothing of the user's is in it.
+        assert!(subject("http://a.test/", &cross).is_some());
+        assert!(
+            subject(
+                "http://a.test/",
+                &[("referer", "http://evil.test/"), says_upgrade]
+            )
+            .is_some()
+        );
+    }
+
+    #[test]
+    fn a_base_is_of_the_same_site_that_asks() {
+        let from = |referrer: &str| {
+            subject("http://cdn.test/x.html", &[("referer", referrer)])
+                .unwrap()
+                .partition
+        };
+        assert_eq!(from("http://a.test/1"), from("http://www.a.test/2"));
+        assert_ne!(from("http://a.test/"), from("http://b.test/"));
+        assert_eq!(
+            subject("http://cdn.test/x.html", &[]),
+            None,
+            "nobody knows who asks"
+        );
     }
 
     #[test]
@@ -263,7 +262,9 @@ mod tests {
         let of = |status: u16, response: &[(&'static str, &str)]| {
             let status = StatusCode::from_u16(status).unwrap();
             let url = Url::parse("http://a.test/x").unwrap();
-            Subject::of(&url, &HeaderMap::new(), status, &fields(response)).is_some()
+            let request = fields(&TYPED);
+            let asker = asker(url.as_str(), &request);
+            Subject::of(&url, &asker, &request, status, &fields(response)).is_some()
         };
         assert!(of(200, &[("content-type", "application/javascript")]));
         assert!(of(200, &[("content-type", "Text/CSS")]));

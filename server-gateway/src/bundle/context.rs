@@ -8,11 +8,11 @@ use std::{
 };
 
 use http::HeaderMap;
-use longhaul_cache::Cache;
+use longhaul_cache::{Cache, Partition};
 use longhaul_codec::{Effort, MixMemory};
 use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
-use longhaul_page::{Destination, Viewport, predict::Templates};
+use longhaul_page::{Destination, Viewport, jar::Sightings, predict::Templates};
 use longhaul_protocol::session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
 use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
 use url::Url;
@@ -37,6 +37,7 @@ pub(crate) struct BundleContext {
     pub(crate) bases: Bases,
     profile: Option<LinkProfile>,
     templates: Mutex<Templates>,
+    sightings: Mutex<Sightings>,
     preferences: Mutex<Preferences>,
     /// The set of dictionaries that the agent has; 0 for none.
     dictionaries: AtomicU32,
@@ -56,7 +57,7 @@ impl BundleContext {
     ) -> Self {
         let cache = gateway.store.cache().cloned();
         let mirror = Mirror::new(cache.clone(), device);
-        let bases = Bases::new(cache, device, Arc::clone(&gateway.base_memory));
+        let bases = Bases::new(cache, Arc::clone(&gateway.base_memory));
         Self {
             gateway,
             session,
@@ -66,6 +67,7 @@ impl BundleContext {
             bases,
             profile,
             templates: Mutex::default(),
+            sightings: Mutex::default(),
             preferences: Mutex::default(),
             dictionaries: AtomicU32::new(0),
             accelerated: Mutex::default(),
@@ -167,13 +169,14 @@ impl BundleContext {
     /// There is no response.
     pub(crate) async fn fetch(&self, lookup: Lookup) -> Result<Stored, Failure> {
         let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
+        let audience = Displaying {
+            context: self,
+            partition: lookup.asker.partition(),
+        };
         let stored = self.gateway.store.fetch(lookup).await?;
         let wish = self.wish();
-        Ok(self
-            .gateway
-            .images
-            .at(&wish, self, &method, &browser, stored)
-            .await)
+        let images = &self.gateway.images;
+        Ok(images.at(&wish, &audience, &method, &browser, stored).await)
     }
 
     /// Learns how the browser asks for objects.
@@ -181,25 +184,40 @@ impl BundleContext {
         lock(&self.templates).observe(url, destination, request);
     }
 
+    /// Where the browser sends its cookies.
+    pub(crate) fn sightings(&self) -> MutexGuard<'_, Sightings> {
+        lock(&self.sightings)
+    }
+
     pub(crate) fn templates(&self) -> MutexGuard<'_, Templates> {
         lock(&self.templates)
     }
 }
 
-impl Audience for BundleContext {
+/// The session that a picture is for, as far as it concerns the site that displays it.
+struct Displaying<'a> {
+    context: &'a BundleContext,
+    partition: Option<Partition>,
+}
+
+impl Audience for Displaying<'_> {
+    fn device(&self) -> PublicKey {
+        self.context.device
+    }
+
     fn queued(&self) -> Duration {
-        let stats = self.session.stats();
+        let stats = self.context.session.stats();
         let queued = stats.send_buffered.saturating_sub(stats.outstanding);
-        let rate = self.link_rate().filter(|rate| rate.as_bps() > 0);
+        let rate = self.context.link_rate().filter(|rate| rate.as_bps() > 0);
         rate.map_or(Duration::ZERO, |rate| queued / rate)
     }
 
     fn promised(&self) -> &Promised {
-        &self.pictures
+        &self.context.pictures
     }
 
     fn holds(&self, hash: &ContentHash) -> bool {
-        self.mirror.holds(hash)
+        self.context.mirror.holds(self.partition.as_ref(), hash)
     }
 }
 

@@ -1,25 +1,26 @@
 //! What earlier visits of a page taught: records of the cache around [`longhaul_page::learn`].
 //!
-//! Each device has records of its own. What of a visit is [`Public`](Publicity::Public) also goes to records that all
+//! Each client has records of its own. What of a visit is [`Public`](Publicity::Public) also goes to records that all
 //! devices plan by, so that the first visit of a page on a device is planned by what others' scripts loaded. What was
 //! pushed for nothing is each device's own.
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use http::{HeaderMap, header};
-use longhaul_cache::{Cache, RecordKind};
+use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
 use longhaul_page::{
-    Destination, Importance, Reference,
+    Destination, Importance, Inserter, Reference, Trust,
     learn::{HeldFresh, Learned, RecordKeys, Unused, Visit},
 };
 use longhaul_protocol::session::Used;
-use longhaul_types::{PublicKey, UnixTime};
+use longhaul_types::UnixTime;
 use url::Url;
 
 use super::{
     plan::{BodyState, Plan},
     publicity::Publicity,
 };
+use crate::asker::Asker;
 
 /// Unplanned requests of one page load that are learned from: those of a page's scripts, not what it loads all day.
 const MAX_UNPLANNED: usize = 256;
@@ -28,7 +29,9 @@ const MAX_UNPLANNED: usize = 256;
 #[derive(Debug)]
 pub(crate) struct LearnedPlan {
     page: Url,
-    /// What the device taught.
+    /// Where what this client taught is kept.
+    partition: Option<Partition>,
+    /// What it taught.
     own: Learned,
     /// What all devices taught.
     shared: Learned,
@@ -50,8 +53,8 @@ struct Unplanned {
 
 /// What a page load taught, to be kept.
 pub(crate) struct Lesson {
-    /// The device's records of the page, encoded, under their keys.
-    own: [(Vec<u8>, Vec<u8>); 2],
+    /// The client's records of the page, encoded, under their keys.
+    own: Option<[(RecordKey, Vec<u8>); 2]>,
     shared: Option<SharedLesson>,
 }
 
@@ -64,40 +67,53 @@ struct SharedLesson {
 }
 
 impl LearnedPlan {
-    /// What is known about `page` for `device`. `publicity` says whether this visit may teach other devices.
-    pub(crate) async fn load(
-        cache: Option<&Cache>,
-        device: &PublicKey,
-        page: &Url,
-        publicity: Publicity,
-    ) -> Self {
-        let (own, shared) = match cache {
-            Some(cache) => (read(cache, device, page).await, read(cache, &NOBODY, page).await),
-            None => (Learned::new(page), Learned::new(page)),
+    /// What is known about `page` for who asks for it. `publicity` says whether this visit may teach other devices.
+    pub(crate) async fn load(cache: Option<&Cache>, asker: &Asker, page: &Url, publicity: Publicity) -> Self {
+        let partition = asker.partition();
+        let own = match (cache, &partition) {
+            (Some(cache), Some(partition)) => read(cache, partition, page).await,
+            (None, _) | (_, None) => Learned::new(page),
+        };
+        let shared = match cache {
+            Some(cache) => read(cache, &Partition::Shared, page).await,
+            None => Learned::new(page),
         };
         Self {
             page: page.clone(),
+            partition,
             own,
             shared,
-            publicity,
+            // A frame's visit tells who embeds it.
+            publicity: publicity.and(Publicity::of_visit(asker)),
             extras: BTreeSet::new(),
             unplanned: Vec::new(),
         }
     }
 
-    /// What scripts of the page loaded before, on this device or another.
+    /// What scripts of the page loaded before, on this device or another. What only others know of is fetched without
+    /// cookies: another device's user must not choose what is asked for in this one's name.
     pub(crate) fn extras(&mut self, now: UnixTime) -> Vec<Reference> {
-        let known = self.own.extras(now).into_iter().chain(self.shared.extras(now));
-        let extras: Vec<_> = known
-            .filter(|extra| !self.own.suppressed(&extra.url, now) && self.extras.insert(extra.url.clone()))
+        let own = self.own.extras(now).into_iter().map(|extra| (extra, Trust::Own));
+        let shared = self
+            .shared
+            .extras(now)
+            .into_iter()
+            .map(|extra| (extra, Trust::Others));
+        let extras: Vec<_> = own
+            .chain(shared)
+            .filter(|(extra, _)| {
+                !self.own.suppressed(&extra.url, now) && self.extras.insert(extra.url.clone())
+            })
             .collect();
         extras
             .into_iter()
-            .map(|extra| {
+            .map(|(extra, trust)| {
                 let reference = Reference::new(extra.url, extra.destination);
                 Reference {
                     // What scripts load blocks no parser.
                     importance: reference.importance.max(Importance::High),
+                    inserter: Inserter::Script,
+                    trust,
                     ..reference
                 }
             })
@@ -109,12 +125,12 @@ impl LearnedPlan {
         self.own.suppressed(url, now)
     }
 
-    /// The browser asked for what was not planned.
-    pub(crate) fn unplanned(&mut self, url: &Url, request: &HeaderMap) {
+    /// The page's own document made the browser ask for what was not planned.
+    pub(crate) fn unplanned(&mut self, url: &Url, destination: Destination) {
         if self.unplanned.len() < MAX_UNPLANNED {
             self.unplanned.push(Unplanned {
                 url: url.clone(),
-                destination: destination(url, request),
+                destination,
                 publicity: None,
             });
         }
@@ -133,7 +149,7 @@ impl LearnedPlan {
     }
 
     /// Learns from a page load that is over.
-    pub(crate) fn learn(&mut self, device: &PublicKey, plan: &Plan, used: &Used, now: UnixTime) -> Lesson {
+    pub(crate) fn learn(&mut self, plan: &Plan, used: &Used, now: UnixTime) -> Lesson {
         let is_whole = plan.is_closed()
             && !plan.has_open()
             && plan.bodies(BodyState::Waiting) == 0
@@ -163,12 +179,15 @@ impl LearnedPlan {
             pushed_unused: &unused,
             now,
         });
-        let [exact, pattern] = keys(device, &self.page);
-        Lesson {
-            own: [
+        let own = self.partition.as_ref().map(|partition| {
+            let [exact, pattern] = keys(partition, &self.page);
+            [
                 (exact, self.own.page_record()),
                 (pattern, self.own.pattern_record()),
-            ],
+            ]
+        });
+        Lesson {
+            own,
             shared: self
                 .publicity
                 .is_public()
@@ -179,7 +198,17 @@ impl LearnedPlan {
     /// What of it other devices may know. What is added must be public; that what is known already was needed again
     /// tells nothing.
     fn share(&self, plan: &Plan, taken: Vec<Url>, unused: Vec<Unused>, now: UnixTime) -> SharedLesson {
-        let is_public_url = |url: &Url| Publicity::of_url(url, now).is_public();
+        // What is told to others must not lead them where the page's own documents do not: any device can say anything of a page.
+        let documents = plan
+            .entries()
+            .map(|(_, entry)| &entry.reference.url)
+            .filter(|url| !self.extras.contains(*url))
+            .chain([&self.page]);
+        let hosts: BTreeSet<_> = documents.filter_map(Url::host_str).collect();
+        let is_public_url = |url: &Url| {
+            let is_known = url.host_str().is_some_and(|host| hosts.contains(host));
+            is_known && Publicity::of_url(url, now).is_public()
+        };
         let mut unplanned: Vec<_> = self
             .unplanned
             .iter()
@@ -220,7 +249,7 @@ impl LearnedPlan {
 
 impl Lesson {
     pub(crate) async fn store(self, cache: &Cache) {
-        for (key, record) in self.own {
+        for (key, record) in self.own.into_iter().flatten() {
             put(cache, &key, record).await;
         }
         if let Some(shared) = self.shared {
@@ -232,7 +261,7 @@ impl Lesson {
 impl SharedLesson {
     /// Reads the records again, for other devices may have taught something meanwhile.
     async fn store(self, cache: &Cache) {
-        let mut learned = read(cache, &NOBODY, &self.page).await;
+        let mut learned = read(cache, &Partition::Shared, &self.page).await;
         let before = [learned.page_record(), learned.pattern_record()];
         learned.update(&Visit {
             asked_unplanned: &self.unplanned,
@@ -242,7 +271,7 @@ impl SharedLesson {
             now: self.now,
         });
         let after = [learned.page_record(), learned.pattern_record()];
-        let keys = keys(&NOBODY, &self.page);
+        let keys = keys(&Partition::Shared, &self.page);
         for ((key, before), after) in keys.into_iter().zip(before).zip(after) {
             if after != before {
                 put(cache, &key, after).await;
@@ -252,33 +281,27 @@ impl SharedLesson {
 }
 
 /// The records of a page. A damaged one is as good as none.
-async fn read(cache: &Cache, device: &PublicKey, page: &Url) -> Learned {
-    let [exact, pattern] = keys(device, page);
+async fn read(cache: &Cache, partition: &Partition, page: &Url) -> Learned {
+    let [exact, pattern] = keys(partition, page);
     let exact = cache.record(RecordKind::Plan, &exact).await;
     let pattern = cache.record(RecordKind::Plan, &pattern).await;
     Learned::read(page, exact.as_deref(), pattern.as_deref()).unwrap_or_else(|_| Learned::new(page))
 }
 
-async fn put(cache: &Cache, key: &[u8], record: Vec<u8>) {
+async fn put(cache: &Cache, key: &RecordKey, record: Vec<u8>) {
     cache.put_record(RecordKind::Plan, key, Bytes::from(record)).await;
 }
 
-/// In the place of a device's key in the keys of shared records: a point of small order, which is no device's.
-const NOBODY: PublicKey = PublicKey::from_bytes([0; 32]);
-
-/// Of the page and of its pattern. They tell what one user's browser did, so a device's records are its own; see
+/// Of the page and of its pattern. They tell what one user's browser did, so they are in a partition of their own; see
 /// [`Publicity`] for what is shared.
-fn keys(device: &PublicKey, page: &Url) -> [Vec<u8>; 2] {
+fn keys(partition: &Partition, page: &Url) -> [RecordKey; 2] {
     let keys = RecordKeys::of(page);
-    [keys.page, keys.pattern].map(|key| {
-        let mut whole = device.as_bytes().to_vec();
-        whole.extend_from_slice(key.as_bytes());
-        whole
-    })
+    let origin = page.origin().ascii_serialization();
+    [keys.page, keys.pattern].map(|key| RecordKey::new(partition, Some(&origin), key.as_bytes()))
 }
 
 /// What a request is for, as far as it tells.
-fn destination(url: &Url, request: &HeaderMap) -> Destination {
+pub(super) fn destination(url: &Url, request: &HeaderMap) -> Destination {
     let field = |name: &str| {
         request
             .get(name)

@@ -1,5 +1,7 @@
 //! A page load: what its tasks share.
 mod drive;
+mod initiators;
+mod navigation;
 mod sheets;
 mod subresource;
 mod tap;
@@ -10,30 +12,35 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderValue, header};
+use longhaul_cache::Partition;
 use longhaul_http::policy;
-use longhaul_page::{Certainty, Reference, ReferrerPolicy, jar::Jar, predict::Predictor};
+use longhaul_page::{
+    Certainty, Destination, Initiator, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
+};
 use longhaul_protocol::session::{Record, Used, Withdrawal, keepable};
 use tokio::sync::watch;
 use url::Url;
 
-use self::sheets::Sheets;
 pub(super) use self::{drive::drive, subresource::redirection, tap::PageTap};
+use self::{initiators::Initiators, sheets::Sheets};
 use super::{
     context::{BundleContext, lock, now},
-    learned::LearnedPlan,
+    learned::{self, LearnedPlan},
     manifest::ManifestWriter,
     memory::ManifestMemory,
     mirror::short,
-    plan::{BodyState, Match, Plan, PlanLimits},
+    plan::{Arrival, BodyState, Match, Plan, PlanLimits},
     publicity::Publicity,
     push::PushBody,
 };
-use crate::{bases::Subject, coded::Audience, fetch::Promise, store::BodyReader};
+use crate::{asker::Asker, bases::Subject, coded::Audience, fetch::Promise, store::BodyReader};
 
 /// One page load.
 pub(crate) struct PageLoad {
     context: Arc<BundleContext>,
     id: u64,
+    /// Who asked for the page.
+    asker: Asker,
     plan: Mutex<Plan>,
     /// `None` when the manifest has ended, or nobody reads it.
     manifest: tokio::sync::Mutex<Option<ManifestWriter>>,
@@ -43,6 +50,8 @@ pub(crate) struct PageLoad {
     bodies: Mutex<BTreeMap<u32, PushBody>>,
     /// Entries whose bodies the agent wants and the cache has lost.
     missing: Mutex<BTreeSet<u32>>,
+    /// For which partitions the answered entries were fetched.
+    partitions: Mutex<BTreeMap<u32, Partition>>,
     /// What the answered entries are about, for the choice of their bases.
     subjects: Mutex<BTreeMap<u32, Subject>>,
     /// The answered entries that every device may get.
@@ -52,7 +61,10 @@ pub(crate) struct PageLoad {
     jar: Mutex<Jar>,
     learned: Mutex<LearnedPlan>,
     sheets: Mutex<Sheets>,
-    top: Mutex<Top>,
+    initiators: Mutex<Initiators>,
+    predictor: Predictor,
+    /// The page as the browser asked for it.
+    asked: Url,
     /// The browser's request for the page.
     request: HeaderMap,
     /// `Via` as the gateway sends it.
@@ -61,16 +73,13 @@ pub(crate) struct PageLoad {
     changed: watch::Sender<u64>,
 }
 
-/// The document that the browser displays, behind redirects.
-struct Top {
-    url: Url,
-    predictor: Predictor,
-}
-
 /// What a page load begins with.
 pub(super) struct PageStart<'a> {
     pub(super) id: u64,
     pub(super) url: Url,
+    /// The document that the response is.
+    pub(super) initiator: Initiator,
+    pub(super) asker: Asker,
     /// The browser's request.
     pub(super) browser: &'a HeaderMap,
     /// The request as the origin got it.
@@ -88,6 +97,8 @@ impl PageLoad {
         let PageStart {
             id,
             url,
+            initiator,
+            asker,
             browser,
             sent,
             response,
@@ -95,27 +106,27 @@ impl PageLoad {
             learned,
         } = start;
         let before = base.as_ref().map(|base| base.hashes.clone()).unwrap_or_default();
-        let mut jar = Jar::new(&url, browser);
-        jar.store(&url, response, &url, now());
-        let top = Top {
-            url: url.clone(),
-            predictor: Predictor::new(&url, browser, ReferrerPolicy::of_response(response)),
-        };
+        let mut jar = Jar::new(&url, browser, &context.sightings());
+        jar.store(&url, response, None, now());
         Self {
             id,
+            asker,
             manifest: tokio::sync::Mutex::new(Some(ManifestWriter::new(context.session.clone(), id, base))),
             written: OnceLock::new(),
             context,
+            initiators: Mutex::new(Initiators::new(initiator)),
+            predictor: Predictor::new(browser),
+            asked: url.clone(),
             plan: Mutex::new(Plan::new(url, PlanLimits::default(), before)),
             bodies: Mutex::default(),
             missing: Mutex::default(),
+            partitions: Mutex::default(),
             subjects: Mutex::default(),
             public: Mutex::default(),
             classes: Mutex::default(),
             jar: Mutex::new(jar),
             learned: Mutex::new(learned),
             sheets: Mutex::default(),
-            top: Mutex::new(top),
             request: browser.clone(),
             via: sent.get(header::VIA).cloned(),
             changed: watch::Sender::new(0),
@@ -124,6 +135,11 @@ impl PageLoad {
 
     pub(super) const fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Who asked for the page.
+    pub(super) const fn asker(&self) -> &Asker {
+        &self.asker
     }
 
     pub(super) fn context(&self) -> &BundleContext {
@@ -140,19 +156,46 @@ impl PageLoad {
             .send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
-    /// Plans what `referrer` (`None`: the page) refers to.
+    /// Plans what `referrer` (`None`: the page) refers to, as far as its document fetches it.
     pub(super) fn found(&self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
+        let Some(cause) = self.cause_behind(referrer, Arrival::Referenced) else {
+            return;
+        };
+        let references = references.into_iter();
+        let admitted = references.filter_map(|reference| cause.initiator.admit(reference, 0));
+        let admitted: Vec<Reference> = admitted.collect();
+        for frame in admitted
+            .iter()
+            .filter(|found| found.destination == Destination::Frame)
+        {
+            lock(&self.initiators).display(frame, &cause.initiator);
+        }
+        let wanted = self.wanted(admitted);
+        self.plan().found(wanted, referrer);
+        self.wake();
+    }
+
+    /// Plans what an entry redirects to, with this referrer policy.
+    fn redirected(&self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
+        let cause = self.cause_behind(Some(from), Arrival::Redirected(policy));
+        let admitted = cause.and_then(|cause| cause.initiator.admit(target, cause.redirects.len()));
+        for target in self.wanted(admitted) {
+            self.plan().redirected(target, from, policy);
+        }
+        self.wake();
+    }
+
+    /// What of these is worth planning.
+    fn wanted(&self, references: impl IntoIterator<Item = Reference>) -> Vec<Reference> {
         let now = now();
         let learned = lock(&self.learned);
-        let wanted = references
+        references
             .into_iter()
             .filter(|reference| reference.certainty != Certainty::Unlikely)
             .filter(|reference| self.context.takes(&reference.url))
             .filter(|reference| self.shows_pictures() || !reference.destination.is_picture())
-            .filter(|reference| !learned.is_suppressed(&reference.url, now));
-        self.plan().found(wanted, referrer);
-        drop(learned);
-        self.wake();
+            .filter(|reference| !learned.is_suppressed(&reference.url, now))
+            .collect()
     }
 
     /// Whether its user wants to see pictures: at the level of text only those of a page that was reloaded for them.
@@ -207,6 +250,9 @@ impl PageLoad {
         let (Some(bytes), Some(cache)) = (self.written.get(), self.context.cache()) else {
             return;
         };
+        let Some(partition) = self.asker.partition() else {
+            return;
+        };
         let (hashes, page) = {
             let plan = self.plan();
             (plan.hashes(), plan.page().clone())
@@ -214,7 +260,7 @@ impl PageLoad {
         // What was written here can be read.
         if let Ok(bytes) = keepable(bytes) {
             let memory = ManifestMemory { bytes, hashes };
-            memory.store(cache, &self.context.device, &page).await;
+            memory.store(cache, &partition, &page).await;
         }
     }
 
@@ -223,7 +269,10 @@ impl PageLoad {
         let mut changed = self.changed.subscribe();
         let entry = self.plan().find(url.as_str());
         let Some(entry) = entry else {
-            lock(&self.learned).unplanned(url, request);
+            let destination = learned::destination(url, request);
+            if self.is_made_by_page(url, request, destination) {
+                lock(&self.learned).unplanned(url, destination);
+            }
             return None;
         };
         if let Some(entry) = self.plan().get(entry) {
@@ -298,7 +347,7 @@ impl PageLoad {
             let mut learned = lock(&self.learned);
             let plan = self.plan();
             self.context.counters().taken(plan.taken(used));
-            learned.learn(&self.context.device, &plan, used, now())
+            learned.learn(&plan, used, now())
         };
         self.keep_manifest().await;
         if let Some(cache) = self.context.cache() {
@@ -375,7 +424,8 @@ impl PageLoad {
             })
         };
         if let Some((hash, length)) = stored {
-            self.context.mirror.add(vec![hash]).await;
+            let partition = lock(&self.partitions).get(&entry).cloned();
+            self.context.mirror.add(partition.as_ref(), vec![hash]).await;
             let subject = self.subject(entry);
             if let (Some(subject), Some(length)) = (subject, length) {
                 self.context.bases.learn(&subject, hash, length).await;

@@ -2,9 +2,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use longhaul_cache::{Cache, RecordKind};
+use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
 use longhaul_protocol::session::ManifestId;
-use longhaul_types::{ContentHash, PublicKey, varint};
+use longhaul_types::{ContentHash, varint};
 use url::Url;
 
 /// Layout of the record; another one is not read.
@@ -29,17 +29,17 @@ impl ManifestMemory {
         id
     }
 
-    /// The last manifest of `page` that was sent to `device`.
-    pub(crate) async fn load(cache: &Cache, device: &PublicKey, page: &Url) -> Option<Self> {
-        let record = cache.record(RecordKind::Manifest, &key(device, page)).await?;
+    /// The last manifest of `page` that was sent to who asks.
+    pub(crate) async fn load(cache: &Cache, partition: &Partition, page: &Url) -> Option<Self> {
+        let record = cache.record(RecordKind::Manifest, &key(partition, page)).await?;
         Self::decode(&record)
     }
 
-    pub(crate) async fn store(&self, cache: &Cache, device: &PublicKey, page: &Url) {
+    pub(crate) async fn store(&self, cache: &Cache, partition: &Partition, page: &Url) {
         if self.bytes.len() <= MAX_MANIFEST {
             let record = Bytes::from(self.encode());
             cache
-                .put_record(RecordKind::Manifest, &key(device, page), record)
+                .put_record(RecordKind::Manifest, &key(partition, page), record)
                 .await;
         }
     }
@@ -72,11 +72,9 @@ impl ManifestMemory {
     }
 }
 
-/// A device's records are its own: a manifest tells what its user saw.
-fn key(device: &PublicKey, page: &Url) -> Vec<u8> {
-    let mut key = device.as_bytes().to_vec();
-    key.extend_from_slice(page.as_str().as_bytes());
-    key
+/// A manifest tells what a user saw.
+fn key(partition: &Partition, page: &Url) -> RecordKey {
+    RecordKey::new(partition, Some(page.as_str()), b"")
 }
 
 fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

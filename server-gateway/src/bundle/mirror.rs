@@ -1,4 +1,6 @@
-//! What the gateway takes a device's agent to hold.
+//! What the gateway takes a device's agent to hold, by the partition for which it got it.
+//!
+//! A page that is told that a body is held learns that somebody loaded it: that must have been for the page's own site.
 use std::{
     collections::BTreeMap,
     sync::{
@@ -8,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_cache::{Cache, MAX_HELD};
+use longhaul_cache::{Cache, MAX_HELD, Partition, PartitionLabel};
 use longhaul_protocol::session::{MirrorState, ShortHash};
 use longhaul_types::{ContentHash, PublicKey};
 use tokio::{sync::watch, time::timeout};
@@ -31,8 +33,8 @@ pub(crate) struct Mirror {
     opened: watch::Sender<Option<MirrorState>>,
 }
 
-/// By short hash; the whole one is not known of what the agent itself named.
-type Held = BTreeMap<ShortHash, Option<ContentHash>>;
+/// By short hash and partition; the whole hash is not known of what the agent itself named.
+type Held = BTreeMap<(ShortHash, PartitionLabel), Option<ContentHash>>;
 
 impl Mirror {
     pub(crate) fn new(cache: Option<Cache>, device: PublicKey) -> Self {
@@ -60,8 +62,7 @@ impl Mirror {
         };
         let agreed = match known {
             Some(mirror) if mirror.state == state => {
-                self.lock()
-                    .extend(mirror.held.iter().map(|hash| (short(hash), Some(*hash))));
+                self.lock().extend(held(&mirror.held));
                 MirrorState::Agreed
             }
             Some(_) | None => {
@@ -86,53 +87,73 @@ impl Mirror {
         let _late = timeout(HELLO, opened.wait_for(Option::is_some)).await;
     }
 
-    /// Whether the agent holds a body.
-    pub(crate) fn holds(&self, hash: &ContentHash) -> bool {
-        let held = self.lock().get(&short(hash)).copied();
+    /// Whether the agent got a body in this partition, and holds it. Where nobody knows who asks, it does not.
+    pub(crate) fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
+        let Some(partition) = partition else { return false };
+        let held = self.lock().get(&(short(hash), partition.label())).copied();
         held.is_some_and(|known| known.is_none_or(|known| known == *hash))
     }
 
-    /// The agent stores these bodies.
-    pub(crate) async fn add(&self, hashes: Vec<ContentHash>) {
-        if self.keeps_nothing() {
+    /// The agent stores these bodies, which it got in this partition.
+    pub(crate) async fn add(&self, partition: Option<&Partition>, hashes: Vec<ContentHash>) {
+        let Some(partition) = partition.filter(|_| !self.keeps_nothing()) else {
             return;
-        }
+        };
+        let label = partition.label();
         let new: Vec<ContentHash> = {
             let mut held = self.lock();
             let new = hashes.into_iter().filter(|hash| {
-                let known = held.get(&short(hash));
+                let known = held.get(&(short(hash), label));
                 known != Some(&Some(*hash)) && (known.is_some() || held.len() < MAX_HELD)
             });
             let new: Vec<_> = new.collect();
-            held.extend(new.iter().map(|hash| (short(hash), Some(*hash))));
+            held.extend(new.iter().map(|hash| ((short(hash), label), Some(*hash))));
             new
         };
         if let Some(cache) = &self.cache
             && !new.is_empty()
         {
-            cache.mirror_add(self.device, new).await;
+            cache.mirror_add(self.device, partition, new).await;
         }
     }
 
-    /// The agent named what it holds.
-    pub(crate) fn named(&self, hashes: &[ShortHash]) {
+    /// The agent named what it holds of a page's last manifest, for the page's partition.
+    pub(crate) fn named(&self, partition: Option<&Partition>, hashes: &[ShortHash]) {
+        let Some(partition) = partition else { return };
+        let label = partition.label();
         let mut held = self.lock();
         for hash in hashes {
             if held.len() < MAX_HELD {
-                held.entry(*hash).or_insert(None);
+                held.entry((*hash, label)).or_insert(None);
             }
         }
     }
 
-    /// The agent does not hold these.
+    /// Forgets what is in memory, and takes up what the cache did not forget.
+    pub(crate) async fn reload(&self) {
+        let known = match &self.cache {
+            Some(cache) if !self.keeps_nothing() => cache.mirror(self.device).await,
+            Some(_) | None => None,
+        };
+        let known = known.unwrap_or_default();
+        *self.lock() = held(&known.held).collect();
+    }
+
+    /// The agent does not hold these, whatever it got them for.
     pub(crate) async fn remove(&self, hashes: &[ShortHash]) {
-        let gone: Vec<ContentHash> = {
+        let mut gone: Vec<ContentHash> = {
             let mut held = self.lock();
-            hashes
+            let places = |held: &Held, hash: ShortHash| {
+                let of_hash = held.range((hash, PartitionLabel::FIRST)..=(hash, PartitionLabel::LAST));
+                of_hash.map(|(place, _)| *place).collect::<Vec<_>>()
+            };
+            let places: Vec<_> = hashes.iter().flat_map(|hash| places(&held, *hash)).collect();
+            places
                 .iter()
-                .filter_map(|hash| held.remove(hash).flatten())
+                .filter_map(|place| held.remove(place).flatten())
                 .collect()
         };
+        gone.dedup();
         if let Some(cache) = &self.cache
             && !gone.is_empty()
         {
@@ -146,6 +167,14 @@ impl Mirror {
     }
 }
 
+fn held(
+    hashes: &[(ContentHash, PartitionLabel)],
+) -> impl Iterator<Item = ((ShortHash, PartitionLabel), Option<ContentHash>)> {
+    hashes
+        .iter()
+        .map(|(hash, label)| ((short(hash), *label), Some(*hash)))
+}
+
 /// A CHK's first bytes.
 pub(crate) fn short(hash: &ContentHash) -> ShortHash {
     let mut short = ShortHash::default();
@@ -155,10 +184,22 @@ pub(crate) fn short(hash: &ContentHash) -> ShortHash {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, Method};
     use longhaul_cache::CacheConfig;
-    use longhaul_types::{ByteCount, SecretKey};
+    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_types::{ByteCount, ClientId, SecretKey};
 
     use super::*;
+    use crate::asker::Asker;
+
+    fn partition(client: u64, site: &str) -> Partition {
+        let device = SecretKey::from_bytes([3; 32]).public();
+        let headers = HeaderMap::from_iter([(http::header::REFERER, site.parse().unwrap())]);
+        let secret = CredentialsSecret::derived_from(&[7]);
+        let who = (device, ClientId(client));
+        let asker = Asker::of(who, &secret, &Method::GET, "http://x.test/", &headers);
+        asker.partition().unwrap()
+    }
 
     fn mirror(cache: &Cache) -> Mirror {
         Mirror::new(Some(cache.clone()), SecretKey::from_bytes([3; 32]).public())
@@ -176,23 +217,34 @@ mod tests {
         let [a, b, c] = [b"a", b"b", b"c"].map(|body| ContentHash::of(body));
         let first = mirror(&cache);
         assert_eq!(first.open(5).await, MirrorState::Unknown);
-        first.add(vec![a, b]).await;
-        first.named(&[short(&c)]);
-        assert!(first.holds(&a) && first.holds(&b) && first.holds(&c));
+        let site = partition(0, "http://a.test/");
+        let (site, others) = (
+            Some(&site),
+            [partition(0, "http://b.test/"), partition(1, "http://a.test/")],
+        );
+        first.add(site, vec![a, b]).await;
+        first.add(Some(&others[0]), vec![b]).await;
+        first.named(site, &[short(&c)]);
+        assert!(first.holds(site, &a) && first.holds(site, &b) && first.holds(site, &c));
+        for other in others.iter().map(Some).chain([None]) {
+            assert!(!first.holds(other, &a) && !first.holds(other, &c), "{other:?}");
+        }
+        assert!(first.holds(Some(&others[0]), &b));
         first.remove(&[short(&b)]).await;
-        assert!(!first.holds(&b));
+        assert!(!first.holds(site, &b) && !first.holds(Some(&others[0]), &b));
 
         let second = mirror(&cache);
         assert_eq!(second.open(5).await, MirrorState::Agreed);
         second.ready().await;
-        assert!(second.holds(&a) && !second.holds(&b));
+        assert!(second.holds(site, &a) && !second.holds(site, &b));
+        assert!(!second.holds(Some(&others[0]), &a) && !second.holds(Some(&others[1]), &a));
 
         let reset = mirror(&cache);
         assert_eq!(reset.open(6).await, MirrorState::Unknown);
-        assert!(!reset.holds(&a));
+        assert!(!reset.holds(site, &a));
         let empty = mirror(&cache);
         assert_eq!(empty.open(0).await, MirrorState::Agreed);
-        empty.add(vec![a]).await;
-        assert!(!empty.holds(&a));
+        empty.add(site, vec![a]).await;
+        assert!(!empty.holds(site, &a));
     }
 }

@@ -4,10 +4,15 @@
 //! about its user, unless the URL itself does. That a response is storable by a shared cache would be asking too much:
 //! most of what scripts load has no lifetime at all.
 use http::{HeaderMap, StatusCode, header};
-use longhaul_http::vary::{self, Vary};
+use longhaul_http::{
+    request_context::Navigation,
+    vary::{self, Vary},
+};
 use longhaul_page::learn;
 use longhaul_types::UnixTime;
 use url::Url;
+
+use crate::asker::Asker;
 
 /// Whom an exchange may be told to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,17 @@ impl Publicity {
             !is_credential && !is_own
         });
         if is_anonymous && status == StatusCode::OK && is_impersonal(response) {
+            Self::Public
+        } else {
+            Self::Personal
+        }
+    }
+
+    /// Judges who asks for a page: a frame's document tells who embeds it, and what was asked for with credentials is
+    /// somebody's.
+    pub(crate) fn of_visit(asker: &Asker) -> Self {
+        let context = asker.context();
+        if context.navigation() == Navigation::TopLevel && context.credentials().is_none() {
             Self::Public
         } else {
             Self::Personal

@@ -231,7 +231,9 @@ impl Pushing<'_> {
         };
         let gateway = &self.load.context().gateway;
         let (coder, wire, coded, finished) = if is_heavy {
-            gateway.computing.run(work).await.map_err(|_| Broken::Source)?
+            let device = self.load.context().device;
+            let ran = gateway.computing.run(Some(device), work).await;
+            ran.map_err(|_| Broken::Source)?
         } else {
             work(gateway.computing.load())
         };

@@ -6,12 +6,15 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
+use longhaul_cache::Partition;
 use longhaul_http::policy;
-use longhaul_page::{CrossOrigin, Destination, Discovery, MediaType, Reference, discover_link_header};
+use longhaul_page::{
+    CrossOrigin, Destination, Discovery, Initiator, MediaType, Reference, discover_link_header,
+};
 use longhaul_protocol::session::{
     Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want,
 };
-use longhaul_types::ContentHash;
+use longhaul_types::{ClientId, ContentHash};
 use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 use url::Url;
@@ -91,6 +94,27 @@ impl Bundles {
         drop(ended);
     }
 
+    /// Ends the page loads of a client, or of all, that have to do with a site, or all: what they would teach is to be
+    /// forgotten.
+    pub(crate) fn end(&self, client: Option<ClientId>, domain: Option<&str>) {
+        let concerns = |running: &Running| {
+            let context = running.load.asker().context();
+            let partition = context.partition();
+            client.is_none_or(|client| client == context.client())
+                && domain.is_none_or(|domain| partition.is_none_or(|partition| partition.concerns(domain)))
+        };
+        let ended: Vec<Running> = {
+            let mut running = lock(&self.running);
+            let pages: Vec<u64> = running
+                .iter()
+                .filter(|(_, running)| concerns(running))
+                .map(|(page, _)| *page)
+                .collect();
+            pages.iter().filter_map(|page| running.remove(page)).collect()
+        };
+        drop(ended);
+    }
+
     pub(crate) async fn want(&self, want: Want) {
         if let Some(load) = self.load(want.page) {
             load.want(want.entry).await;
@@ -116,8 +140,12 @@ impl Bundles {
     }
 
     pub(crate) fn holding(&self, holding: &Holding) {
+        let Some(load) = self.load(holding.page) else {
+            return;
+        };
         let named = &holding.hashes[..holding.hashes.len().min(MAX_NAMED)];
-        self.context.mirror.named(named);
+        let partition = load.asker().partition();
+        self.context.mirror.named(partition.as_ref(), named);
     }
 
     fn load(&self, page: u64) -> Option<Arc<PageLoad>> {
@@ -135,18 +163,27 @@ impl Bundles {
         if fetch.kind != FetchKind::Page {
             return None;
         }
-        if head.status == StatusCode::NOT_MODIFIED {
-            self.revisit(fetch, outgoing, head).await;
-            return None;
+        if let Ok(url) = Url::parse(&fetch.url) {
+            self.context.sightings().observe(&url, &outgoing.browser);
         }
-        self.load_page(fetch, outgoing, head).await
+        let tap = if head.status == StatusCode::NOT_MODIFIED {
+            self.revisit(fetch, outgoing, head).await;
+            None
+        } else {
+            self.load_page(fetch, outgoing, head).await
+        };
+        // Behind the page load, whose own jar knows it.
+        if let Ok(url) = Url::parse(&fetch.url) {
+            self.context.sightings().observe_response(&url, head.headers);
+        }
+        tap
     }
 
     /// A page that the browser has and the origin confirmed: what it loads is found in the body that the store has.
     async fn revisit(&self, fetch: &Fetch, outgoing: &Outgoing, head: PageHead<'_>) {
         let context = &self.context;
         let store = &context.gateway.store;
-        let confirmed = store.confirmed(&context.device, outgoing, head.headers).await;
+        let confirmed = store.confirmed(outgoing, head.headers).await;
         let Some(Confirmed { headers, mut body }) = confirmed else {
             return;
         };
@@ -183,27 +220,32 @@ impl Bundles {
         if target.is_none() && (!media.is_html() || head.status.is_redirection()) {
             return None;
         }
+        let initiator = self.initiator(&url, &outgoing.browser, head.headers)?;
         let context = &self.context;
         context.mirror.ready().await;
-        context
-            .mirror
-            .named(&fetch.holding[..fetch.holding.len().min(MAX_NAMED)]);
-        let base = match (fetch.manifest, context.cache()) {
-            (Some(id), Some(cache)) => ManifestMemory::load(cache, &context.device, &url)
+        let partition = outgoing.asker.partition();
+        context.mirror.named(
+            partition.as_ref(),
+            &fetch.holding[..fetch.holding.len().min(MAX_NAMED)],
+        );
+        let base = match (fetch.manifest, context.cache(), &partition) {
+            (Some(id), Some(cache), Some(partition)) => ManifestMemory::load(cache, partition, &url)
                 .await
                 .filter(|memory| memory.id() == id),
-            (None, _) | (_, None) => None,
+            (None, _, _) | (_, None, _) | (_, _, None) => None,
         };
         let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers)
             .and(Publicity::of_url(&url, now()));
         let start = PageStart {
             id: fetch.id,
             url: url.clone(),
+            initiator,
+            asker: outgoing.asker.clone(),
             browser: &outgoing.browser,
             sent: &outgoing.parts.headers,
             response: head.headers,
             base,
-            learned: LearnedPlan::load(context.cache(), &context.device, &url, publicity).await,
+            learned: LearnedPlan::load(context.cache(), &outgoing.asker, &url, publicity).await,
         };
         let load = Arc::new(PageLoad::new(Arc::clone(context), start));
         self.run(&load);
@@ -222,9 +264,26 @@ impl Bundles {
         load.found(discover_link_header(head.headers, &url, viewport), None);
         load.plan_extras();
         load.flush().await;
-        let discovery = Discovery::new(&url, media.charset.as_deref(), viewport);
+        let discovery = Discovery::of(load.page(), media.charset.as_deref(), viewport);
         load.document_begins(discovery.markup());
         Some(Box::new(PageTap::new(load, discovery)))
+    }
+
+    /// The document that a page's response is. Without `Sec-Fetch-Dest`, as on plain http, a frame's is asked for like a
+    /// window's: it is one if a page load displays its URL in a frame. `None` if nothing of it is planned.
+    fn initiator(&self, url: &Url, request: &HeaderMap, response: &HeaderMap) -> Option<Initiator> {
+        let is_window = request
+            .get("sec-fetch-dest")
+            .is_some_and(|told| told == "document");
+        let running: Vec<_> = lock(&self.running)
+            .values()
+            .map(|running| Arc::clone(&running.load))
+            .collect();
+        let frame = running.iter().rev().find_map(|load| load.frame_at(url));
+        match frame.filter(|_| !is_window) {
+            Some((parent, sandbox)) => parent.frame(url, response, sandbox),
+            None => Some(Initiator::page(url, response)),
+        }
     }
 
     fn run(&self, load: &Arc<PageLoad>) {
@@ -250,6 +309,7 @@ impl PageLoads for Bundles {
         Box::pin(async move {
             let load = self.load(fetch.page)?;
             let url = Url::parse(&fetch.url).ok()?;
+            self.context.sightings().observe(&url, &outgoing.browser);
             load.promise(&url, &outgoing.browser).await
         })
     }
@@ -258,6 +318,7 @@ impl PageLoads for Bundles {
         if outgoing.parts.method == Method::GET
             && let (Some(load), Ok(url)) = (self.load(fetch.page), Url::parse(&fetch.url))
         {
+            self.context.sightings().observe_response(&url, head.headers);
             let publicity = Publicity::of(&outgoing.parts.headers, head.status, head.headers);
             load.unplanned_answered(&url, publicity);
         }
@@ -272,14 +333,20 @@ impl PageLoads for Bundles {
         Box::pin(self.begin(fetch, outgoing, head))
     }
 
-    fn holds(&self, hash: &ContentHash) -> bool {
-        self.context.mirror.holds(hash)
+    fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
+        self.context.mirror.holds(partition, hash)
     }
 
-    fn delivered(&self, hash: ContentHash, status: StatusCode, headers: &HeaderMap) {
+    fn delivered(
+        &self,
+        partition: Option<Partition>,
+        hash: ContentHash,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) {
         if policy::agent_stores(status, headers) {
             let context = Arc::clone(&self.context);
-            tokio::spawn(async move { context.mirror.add(vec![hash]).await });
+            tokio::spawn(async move { context.mirror.add(partition.as_ref(), vec![hash]).await });
         }
     }
 }

@@ -200,7 +200,7 @@ impl Coded {
         let Some(cache) = &self.cache else { return false };
         let (coder, cost) = (made.coder, made.spent);
         // Decoding takes a hundredth of what coding took, and nothing that is wrong is kept.
-        let checked = self.computing.run(move |_| made.check()).await;
+        let checked = self.computing.run(None, move |_| made.check()).await;
         let Ok(Some((body, hash))) = checked else {
             return false;
         };

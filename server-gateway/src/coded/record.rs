@@ -1,5 +1,6 @@
 //! What is remembered of a kept result.
 use bytes::Bytes;
+use longhaul_cache::{Partition, RecordKey};
 use longhaul_codec::{CodedBody, Coder, Coding};
 use longhaul_types::ContentHash;
 
@@ -78,10 +79,10 @@ const MIXED: u8 = u8::MAX;
 const SIZE: usize = 1 + 1 + 8 + 8 + 32;
 
 /// Results are found by what they decode to, and by their coding.
-pub(super) fn key(chk: &ContentHash, coding: Coding) -> Vec<u8> {
+pub(super) fn key(chk: &ContentHash, coding: Coding) -> RecordKey {
     let mut key = chk.as_bytes().to_vec();
     key.push(coding.code());
-    key
+    RecordKey::new(&Partition::Shared, None, &key)
 }
 
 impl Record {

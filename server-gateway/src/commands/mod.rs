@@ -10,6 +10,7 @@ use crate::{
     cli::Command,
     config::{Config, ResolvedSetting},
     devices::DevicesError,
+    picture_workers::{self, WorkerError},
     state::StateError,
 };
 
@@ -32,6 +33,9 @@ pub enum CommandError {
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
+    /// A picture worker.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
 }
 
 /// Carries out a command; what the user asked for goes to `out`, logs do not.
@@ -49,6 +53,7 @@ pub async fn execute(
         Command::CheckConfig => Ok(out.write_all(render_settings(settings).as_bytes())?),
         Command::Device { action } => device::execute(action, config, out),
         Command::Invite { name, address } => invite::execute(&name, &address, config, out),
+        Command::PictureWorker { memory } => Ok(picture_workers::work(memory)?),
     }
 }
 

@@ -33,10 +33,14 @@ keys! {
     CACHE_SIZE: "cache.size", "LONGHAUL_CACHE_SIZE", "--cache-size";
     CACHE_DIR: "cache.dir", "LONGHAUL_CACHE_DIR", "--cache-dir";
     CODING_EFFORT: "coding.effort", "LONGHAUL_CODING_EFFORT", "--coding-effort";
+    PICTURES_MEMORY: "pictures.memory", "LONGHAUL_PICTURES_MEMORY", "";
+    PICTURES_MAX_MEGAPIXELS: "pictures.max-megapixels", "LONGHAUL_PICTURES_MAX_MEGAPIXELS", "";
+    PICTURES_WORKERS: "pictures.workers", "LONGHAUL_PICTURES_WORKERS", "";
     TUNNEL_PORTS: "tunnel.ports", "LONGHAUL_TUNNEL_PORTS", "--tunnel-ports";
     TUNNEL_IDLE_TIMEOUT: "tunnel.idle-timeout", "LONGHAUL_TUNNEL_IDLE_TIMEOUT", "";
     METRICS_LISTEN: "metrics.listen", "LONGHAUL_METRICS_LISTEN", "--metrics";
     LIMITS_SESSIONS: "limits.sessions", "LONGHAUL_LIMITS_SESSIONS", "";
     LIMITS_STREAMS_PER_SESSION: "limits.streams-per-session", "LONGHAUL_LIMITS_STREAMS_PER_SESSION", "";
     LIMITS_STREAMS_PER_DEVICE: "limits.streams-per-device", "LONGHAUL_LIMITS_STREAMS_PER_DEVICE", "";
+    LIMITS_QUEUE_TIMEOUT: "limits.queue-timeout", "LONGHAUL_LIMITS_QUEUE_TIMEOUT", "";
 }

@@ -17,6 +17,8 @@ use longhaul_codec::Effort;
 use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
 use longhaul_types::ByteCount;
 
+use crate::picture_workers::Program;
+
 pub use self::{
     file::{ConfigFile, Raw},
     keys::Keys,
@@ -45,6 +47,8 @@ pub struct Config {
     pub cache: CacheConfig,
     /// `[coding]`.
     pub coding: CodingConfig,
+    /// `[pictures]`.
+    pub pictures: PicturesConfig,
     /// `[tunnel]`.
     pub tunnel: TunnelConfig,
     /// `[metrics]`.
@@ -101,6 +105,22 @@ pub struct CodingConfig {
     pub effort: Effort,
 }
 
+/// The processes that make pictures smaller.
+#[derive(Clone, Debug)]
+pub struct PicturesConfig {
+    /// `memory`: bytes that all pictures in work may take together, by what decoding and coding them takes at its peak.
+    /// Default 256 MiB: one picture of 16 megapixels and two small ones, on the smallest rented machines.
+    pub memory: ByteCount,
+    /// `max-megapixels`: most pixels of a picture, or of all frames of an animation but half as many more, that is made
+    /// smaller. Default 16: screens have 2 to 8, present telephones' pictures 12.
+    pub max_megapixels: usize,
+    /// `workers`: pictures in work for one device at a time. Default: as many as there are processor cores. One worker more
+    /// is for other devices.
+    pub workers: usize,
+    /// What workers run; no setting.
+    pub program: Program,
+}
+
 /// Tunnels (CONNECT).
 #[derive(Clone, Debug)]
 pub struct TunnelConfig {
@@ -131,6 +151,10 @@ pub struct LimitsConfig {
     /// `streams-per-device`: the same for all sessions of one device; further ones wait. Default 512: the old
     /// session of a device that comes back may linger beside its new one.
     pub streams_per_device: usize,
+    /// `queue-timeout`: longest wait of a request for a place within its device's limits, here and at its host; then it
+    /// fails, and says so. Default 60 s: what is under way for longer than 30 s gives its place at the host up, so only a
+    /// device that has used up all its limits waits for so long.
+    pub queue_timeout: Duration,
 }
 
 /// A setting as it takes effect, for `check-config`.

@@ -12,10 +12,10 @@ use longhaul_types::{ByteCount, ParseUnitError};
 
 use super::{
     CacheConfig, CodingConfig, Config, ConfigErrors, ConfigFile, FetchConfig, GuardConfig, LimitsConfig,
-    MetricsConfig, PortSet, Raw, ResolvedSetting, TunnelConfig, keys,
+    MetricsConfig, PicturesConfig, PortSet, Raw, ResolvedSetting, TunnelConfig, keys,
     layers::{Layers, list, quoted, text, texts},
 };
-use crate::cli::SettingArgs;
+use crate::{cli::SettingArgs, picture_workers::Program};
 
 /// The variables of the environment.
 pub type Environment = BTreeMap<String, String>;
@@ -75,6 +75,7 @@ pub fn resolve(
         },
         cache: cache(&mut layers, &state_dir),
         coding: coding(&mut layers),
+        pictures: pictures(&mut layers),
         tunnel: tunnel(&mut layers),
         metrics: MetricsConfig {
             listen: layers.take(
@@ -88,6 +89,11 @@ pub fn resolve(
             sessions: layers.count(&keys::LIMITS_SESSIONS, 1000, 1_000_000),
             streams_per_session: layers.count(&keys::LIMITS_STREAMS_PER_SESSION, 256, 4096),
             streams_per_device: layers.count(&keys::LIMITS_STREAMS_PER_DEVICE, 512, 65_536),
+            queue_timeout: layers.duration(
+                &keys::LIMITS_QUEUE_TIMEOUT,
+                Duration::from_secs(60),
+                Duration::from_secs(1)..=Duration::from_secs(3600),
+            ),
         },
         state_dir,
     };
@@ -242,6 +248,35 @@ fn coding(layers: &mut Layers<'_>) -> CodingConfig {
                 })
             },
         ),
+    }
+}
+
+/// A picture of 12 megapixels takes a third of it.
+const DEFAULT_PICTURES: ByteCount = ByteCount::mib(256);
+/// Below it hardly a screen's picture fits; above it the bound bounds nothing on any machine.
+const PICTURES: std::ops::RangeInclusive<ByteCount> = ByteCount::mib(32)..=ByteCount::mib(64 * 1024);
+
+fn pictures(layers: &mut Layers<'_>) -> PicturesConfig {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    PicturesConfig {
+        memory: layers.take(
+            &keys::PICTURES_MEMORY,
+            || DEFAULT_PICTURES,
+            |raw| {
+                let size: ByteCount = text(raw)?
+                    .parse()
+                    .map_err(|error: ParseUnitError| error.to_string())?;
+                let (least, most) = (PICTURES.start(), PICTURES.end());
+                PICTURES
+                    .contains(&size)
+                    .then_some(size)
+                    .ok_or_else(|| format!("`{size}` is not between {least} and {most}"))
+            },
+            |size| quoted(&whole_size(*size)),
+        ),
+        max_megapixels: layers.count(&keys::PICTURES_MAX_MEGAPIXELS, 16, 1000),
+        workers: layers.count(&keys::PICTURES_WORKERS, cores, 1024),
+        program: Program::Running,
     }
 }
 

@@ -50,6 +50,8 @@ fn defaults_are_the_documented_ones() {
         config.cache.dir,
         Path::new("/home/ann/.local/state/longhaul-gateway/cache")
     );
+    assert_eq!(config.pictures.memory, ByteCount::mib(256));
+    assert_eq!(config.pictures.max_megapixels, 16);
     assert_eq!(config.metrics.listen, None);
     assert_eq!(config.coding.effort, Effort::Link);
     assert_eq!(settings.len(), keys::ALL.len());

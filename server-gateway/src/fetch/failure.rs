@@ -35,7 +35,7 @@ fn reason(error: &FetchError) -> FailureReason {
         FetchError::DnsNotFound => FailureReason::DnsNotFound,
         FetchError::GuardRefused(_) => FailureReason::AddressRefused,
         FetchError::HeaderTooLarge => FailureReason::HeaderTooLarge,
-        FetchError::Overloaded | FetchError::Resources => FailureReason::Overloaded,
+        FetchError::Overloaded(_) | FetchError::Resources => FailureReason::Overloaded,
         FetchError::Protocol => FailureReason::MalformedResponse,
         FetchError::Refused => FailureReason::ConnectionRefused,
         FetchError::Reset => FailureReason::ConnectionReset,
@@ -54,7 +54,7 @@ fn reason(error: &FetchError) -> FailureReason {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_origin::{BadUrl, DnsFailure};
+    use longhaul_origin::{BadUrl, DnsFailure, Limit};
 
     use super::*;
 
@@ -80,7 +80,7 @@ mod tests {
             (FetchError::Tls(TlsDefect::DeniedKey), FailureReason::TlsDeniedKey),
             (FetchError::Tls(TlsDefect::NotTls), FailureReason::TlsOther),
             (FetchError::HeaderTooLarge, FailureReason::HeaderTooLarge),
-            (FetchError::Overloaded, FailureReason::Overloaded),
+            (FetchError::Overloaded(Limit::Host), FailureReason::Overloaded),
         ] {
             let failure = Failure::from(error.clone());
             assert_eq!(failure.reason, expected, "{error}");

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{BodyEnd, BodyTap, link_rate};
 use crate::{
+    asker::Asker,
     session::SessionContext,
     store::{BodyFault, BodyReader},
 };
@@ -58,6 +59,7 @@ pub(super) enum Shown {
 pub(super) async fn look_ahead(
     context: &SessionContext,
     fetch: &Fetch,
+    asker: &Asker,
     body: BodyReader,
     tap: Option<Box<dyn BodyTap>>,
 ) -> Ahead {
@@ -66,8 +68,13 @@ pub(super) async fn look_ahead(
     if fetch.resume.is_some() || fetch.method != Method::Get {
         return Ahead::Unknown(body);
     }
-    let held = fetch.held.map(ContentHash::from_bytes);
-    let holds = |hash: ContentHash| held == Some(hash) || context.loads.holds(&hash);
+    // Without a partition the agent looked nothing up either. What it names it got in the partition that asks now.
+    let partition = asker.partition();
+    let held = fetch
+        .held
+        .filter(|_| partition.is_some())
+        .map(ContentHash::from_bytes);
+    let holds = |hash: ContentHash| held == Some(hash) || context.loads.holds(partition.as_ref(), &hash);
     let hash = match (body.chk(), held) {
         (Some(hash), _) => Some(hash),
         (None, None) => None,

@@ -34,6 +34,7 @@ use self::{
     request::{Arrived, outgoing},
 };
 use crate::{
+    asker::Asker,
     bases::{Offers, Subject},
     body::BodyCoder,
     coded::{Audience, Wanted, WholeCoder},
@@ -68,6 +69,12 @@ pub(crate) async fn serve(context: Arc<SessionContext>, fetch: Fetch, incoming: 
         Err(Unanswered::Gone) => Outcome::Cancelled,
         Err(Unanswered::Failed(failure)) => fail(&context, id, failure).await,
     };
+}
+
+/// Answers a fetch that is not served.
+pub(crate) async fn refuse(context: &SessionContext, fetch: &Fetch, failure: Failure) {
+    let outcome = fail(context, fetch.id, failure).await;
+    context.gateway.metrics.outcome(outcome);
 }
 
 /// Counts the outcome also when the task is dropped with its session.
@@ -136,7 +143,7 @@ async fn download(
         return send_promise(context, fetch.id, promise).await;
     }
     let lookup = Lookup {
-        device: context.device,
+        asker: outgoing.asker.clone(),
         parts: outgoing.parts.clone(),
         browser: outgoing.browser.clone(),
         reload: Reload::None,
@@ -192,7 +199,7 @@ async fn upload(
     };
     let body = UploadBody::new(context.window_key, &announced, incoming);
     let cause = body.failure();
-    let stored = context.gateway.store.upload(context.device, outgoing, body);
+    let stored = context.gateway.store.upload(outgoing, body);
     stored.await.map_err(|failure| match cause.get() {
         // Only a body that broke off makes a request malformed that had been checked.
         Some(UploadError::Stream(_)) if failure.reason == FailureReason::Malformed => Unanswered::Gone,
@@ -221,10 +228,11 @@ async fn respond(
     let subject = Url::parse(&fetch.url)
         .ok()
         .filter(|_| outgoing.login.is_none() && outgoing.parts.method == Method::GET)
-        .and_then(|url| Subject::of(&url, &outgoing.parts.headers, status, &headers));
+        .and_then(|url| Subject::of(&url, &outgoing.asker, &outgoing.parts.headers, status, &headers));
     let head = ResponseHead {
         context,
         fetch,
+        asker: &outgoing.asker,
         subject,
         audience: facts.audience,
         login: outgoing.login.as_deref(),
@@ -273,6 +281,7 @@ async fn tap(
 struct ResponseHead<'a> {
     context: &'a Arc<SessionContext>,
     fetch: &'a Fetch,
+    asker: &'a Asker,
     /// For the choice of a base.
     subject: Option<Subject>,
     audience: Audience,
@@ -295,13 +304,14 @@ impl ResponseHead<'_> {
         let Self {
             context,
             fetch,
+            asker,
             ref subject,
             audience,
             login,
             status,
             headers,
         } = self;
-        let body = match look_ahead(context, fetch, body, tap).await {
+        let body = match look_ahead(context, fetch, asker, body, tap).await {
             Ahead::Held(hash) => return self.send_alone(BodyPlace::Held, Some(hash)).await,
             Ahead::Unknown(body) => body,
         };
@@ -348,10 +358,11 @@ impl ResponseHead<'_> {
         if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
             let (loads, headers) = (Arc::clone(&context.loads), headers.clone());
             let (bundles, subject) = (Arc::clone(context.bundles.context()), subject.clone());
+            let partition = asker.partition();
             // Ends with the session at the latest; the fetch itself is over.
             tokio::spawn(async move {
                 if stream.delivered().await.is_ok() {
-                    loads.delivered(hash, status, &headers);
+                    loads.delivered(partition, hash, status, &headers);
                     if let Some(subject) = subject {
                         bundles.bases.learn(&subject, hash, decoded).await;
                     }

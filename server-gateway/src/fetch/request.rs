@@ -16,7 +16,7 @@ use longhaul_protocol::session::{
 };
 
 use super::Failure;
-use crate::{logins::Login, session::SessionContext};
+use crate::{asker::Asker, logins::Login, session::SessionContext};
 
 /// The gateway's place in `Via`: one Longhaul proxy, the agent, is before it.
 const PROXIES_BEFORE: usize = 1;
@@ -37,6 +37,8 @@ pub(crate) struct Outgoing {
     pub(crate) parts: Parts,
     /// The browser's own fields.
     pub(crate) browser: HeaderMap,
+    /// Who asks.
+    pub(crate) asker: Asker,
     /// By whom it is sent where logins are bound to connections: its response then concerns nobody else.
     pub(crate) login: Option<Login>,
 }
@@ -55,10 +57,26 @@ pub(crate) fn outgoing(
         &context.gateway.origin,
         Instant::now(),
     );
+    let Prepared { parts, browser } = prepare(fetch, browser, arrived)?;
+    let who = (context.device, fetch.client);
+    let secret = &context.gateway.credentials;
+    let mut asker = Asker::of(who, secret, &parts.method, &fetch.url, &browser);
+    if fetch.unpartitioned {
+        asker = asker.without_partition();
+    }
     Ok(Outgoing {
+        parts,
+        browser,
+        asker,
         login,
-        ..prepare(fetch, browser, arrived)?
     })
+}
+
+/// A request that was checked.
+#[derive(Debug)]
+struct Prepared {
+    parts: Parts,
+    browser: HeaderMap,
 }
 
 /// Decodes URL and header set, which from now on may serve as a base.
@@ -74,7 +92,10 @@ fn decode(context: &SessionContext, fetch: &mut Fetch) -> Result<Vec<HeaderField
         Failure::new(reason, error)
     })?;
     (fetch.url_shared, fetch.url) = (0, url);
-    sets.insert_request(fetch.id, fetch.url.clone(), fields.clone());
+    // A URL that is too long is refused below; 256 of the length of a message would take 64 MiB.
+    if HeaderLimits::default().check_target(&fetch.url).is_ok() {
+        sets.insert_request(fetch.id, fetch.url.clone(), fields.clone());
+    }
     Ok(fields)
 }
 
@@ -93,7 +114,7 @@ fn header_map(fields: &[HeaderField]) -> Result<HeaderMap, Failure> {
     Ok(headers)
 }
 
-fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Outgoing, Failure> {
+fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Prepared, Failure> {
     let method = method(&fetch.method)?;
     if arrived == Arrived::Early {
         check_early(fetch, &method, &browser)?;
@@ -113,11 +134,7 @@ fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Outgoi
     parts.headers = origin_headers(fetch, &method, &browser, arrived);
     parts.method = method;
     parts.uri = uri;
-    Ok(Outgoing {
-        parts,
-        browser,
-        login: None,
-    })
+    Ok(Prepared { parts, browser })
 }
 
 /// docs/protocol/session.md section 3.
@@ -194,6 +211,8 @@ mod tests {
             holding: Vec::new(),
             delivery: Delivery::Any,
             connection: 0,
+            client: longhaul_types::ClientId::OWNER,
+            unpartitioned: false,
             seen: 0,
             resume: None,
         }

@@ -374,7 +374,7 @@ impl Coding {
         };
         let gateway = &self.context.gateway;
         let (coded, wire) = if is_heavy {
-            let ran = gateway.computing.run(work).await;
+            let ran = gateway.computing.run(Some(self.context.device), work).await;
             ran.map_err(|_| CodeError::Interrupted)?
         } else {
             work(gateway.computing.load())
@@ -401,7 +401,8 @@ impl Coding {
             return outcome;
         }
         let (mut own_input, mut own_wire) = (std::mem::take(input), std::mem::take(wire));
-        let worked = self.context.gateway.computing.run(move |load| {
+        let device = Some(self.context.device);
+        let worked = self.context.gateway.computing.run(device, move |load| {
             coder.under(load);
             let outcome = work(&mut coder, &mut own_input, &mut own_wire);
             (coder, own_input, own_wire, outcome)

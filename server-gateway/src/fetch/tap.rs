@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
+use longhaul_cache::Partition;
 use longhaul_protocol::session::Fetch;
 use longhaul_types::ContentHash;
 
@@ -26,11 +27,18 @@ pub(crate) trait PageLoads: Send + Sync {
         head: PageHead<'a>,
     ) -> BoxFuture<'a, Option<Box<dyn BodyTap>>>;
 
-    /// Whether the agent holds this body, as far as the gateway knows.
-    fn holds(&self, hash: &ContentHash) -> bool;
+    /// Whether the agent got this body in this partition, as far as the gateway knows.
+    fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool;
 
-    /// The agent has acknowledged a whole body, which came as that of a response with this status and these fields.
-    fn delivered(&self, hash: ContentHash, status: StatusCode, headers: &HeaderMap);
+    /// The agent has acknowledged a whole body, which came, for a request of this partition, as that of a response with
+    /// this status and these fields.
+    fn delivered(
+        &self,
+        partition: Option<Partition>,
+        hash: ContentHash,
+        status: StatusCode,
+        headers: &HeaderMap,
+    );
 }
 
 /// The entry that answers a fetch.

@@ -1,11 +1,7 @@
 //! The stored response that a browser's own condition is about.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::{Partition, StoredResponse};
-use longhaul_http::{
-    conditional::{etags_match, is_not_modified},
-    vary,
-};
-use longhaul_types::PublicKey;
+use longhaul_http::conditional::{etags_match, is_not_modified};
 
 use super::{BodyReader, Store, rules};
 use crate::fetch::Outgoing;
@@ -20,17 +16,11 @@ pub(crate) struct Confirmed {
 
 impl Store {
     /// The response that a browser has, if it is stored here, too: its request was answered by a 304 with these fields.
-    pub(crate) async fn confirmed(
-        &self,
-        device: &PublicKey,
-        outgoing: &Outgoing,
-        not_modified: &HeaderMap,
-    ) -> Option<Confirmed> {
+    pub(crate) async fn confirmed(&self, outgoing: &Outgoing, not_modified: &HeaderMap) -> Option<Confirmed> {
         let cache = self.cache()?;
         let url = outgoing.parts.uri.to_string();
         self.0.writes.settled(&url).await;
-        let mut found = cache.find(&Partition::Shared, &url).await;
-        found.extend(cache.find(&Partition::Device(*device.as_bytes()), &url).await);
+        let found = self.stored(cache, &outgoing.asker, &url).await;
         let same = found
             .into_iter()
             .filter_map(|stored| {
@@ -65,15 +55,17 @@ fn is_same(
     not_modified: &HeaderMap,
 ) -> bool {
     let request = &outgoing.parts.headers;
-    // A device may serve several people, whose pages may differ in spite of a common date.
-    let is_for_requester = stored.partition == Partition::Shared || rules::has_cookies_of(stored, request);
+    // A client may be several people, whose pages may differ in spite of a common date.
+    let is_for_requester =
+        stored.partition == Partition::Shared || stored.credentials == outgoing.asker.context().credentials();
     let confirmed = not_modified.get(header::ETAG);
     let has_confirmed_tag = confirmed.is_none_or(|confirmed| {
         let tag = headers.get(header::ETAG);
         tag.is_some_and(|tag| etags_match(tag.as_bytes(), confirmed.as_bytes()))
     });
     stored.status == StatusCode::OK.as_u16()
-        && stored.vary == vary::key(headers, request).unwrap_or_default()
+        && stored.vary == rules::secondary_key(&stored.partition, headers, request)
+        && rules::is_shared_with(stored, request)
         && is_for_requester
         && has_confirmed_tag
         && is_not_modified(request, StatusCode::OK, headers)

@@ -194,7 +194,12 @@ impl Feed {
             (undo, input, decoded, step)
         };
         let (undo, input, decoded, step) = if heavy {
-            let ran = self.keep.inner.computing.run(step).await;
+            let ran = self
+                .keep
+                .inner
+                .computing
+                .run(Some(*self.keep.asker.device()), step)
+                .await;
             ran.map_err(|_| BodyFault::Interrupted)?
         } else {
             step(Load::NONE)

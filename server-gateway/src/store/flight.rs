@@ -3,14 +3,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use longhaul_types::{ByteCount, ContentHash, UnixTime};
+use longhaul_types::{ByteCount, ContentHash, PublicKey, UnixTime};
 use tokio::sync::Notify;
 
 use super::{
     Source,
     reader::{BodyFault, FlightReader},
     rules::Keeping,
-    spool::{Room, Spool, SpoolBudget},
+    spool::{KEEP, Room, Spool, SpoolBudget},
     trip::interrupted,
 };
 use crate::fetch::Failure;
@@ -42,6 +42,8 @@ pub(super) enum LandedBody {
 /// What all who take part in a flight share.
 #[derive(Debug)]
 pub(crate) struct Flight {
+    /// Whose request it is.
+    device: Option<PublicKey>,
     state: Mutex<State>,
     /// Wakes those who wait for the head, for chunks or for the end.
     arrived: Notify,
@@ -65,10 +67,11 @@ struct State {
 
 impl Flight {
     /// A flight with its first reader.
-    pub(super) fn new(budget: Arc<SpoolBudget>) -> (Arc<Self>, FlightReader) {
+    pub(super) fn new(device: Option<PublicKey>, budget: Arc<SpoolBudget>) -> (Arc<Self>, FlightReader) {
         let mut spool = Spool::new(budget);
         let reader = spool.add_reader();
         let flight = Arc::new(Self {
+            device,
             state: Mutex::new(State {
                 head: None,
                 spool,
@@ -100,6 +103,28 @@ impl Flight {
             flight: Arc::clone(self),
             reader,
         })
+    }
+
+    /// Whether a device may read what is here beside its other readers. More than fits is kept back until all have taken it, and a
+    /// device that takes nothing must not hold up another.
+    pub(super) fn admits(&self, device: &PublicKey) -> bool {
+        let mut state = self.lock();
+        let has_body = match &state.head {
+            Some(Ok(landed)) => landed.body == LandedBody::Flight,
+            Some(Err(_)) | None => false,
+        };
+        if !has_body || state.end.is_some() || self.device.as_ref() == Some(device) {
+            return true;
+        }
+        match state.announced {
+            // Chunks count for more than their bytes.
+            Some(length) => length <= KEEP / 2,
+            None => {
+                // Hardly any body that does not say how long it is, is longer than can be kept.
+                state.spool.keep(u64::MAX);
+                true
+            }
+        }
     }
 
     /// The response's head, or why there is none.

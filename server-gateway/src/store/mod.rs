@@ -6,7 +6,9 @@
 //! [`BodyReader`] reads a body wherever it is.
 //!
 //! Bodies are kept decoded, under their CHK. What is shareable in the strict sense of [`longhaul_http::policy`] is in
-//! the shared partition; everything else that may be stored is in the partition of the device that asked for it.
+//! the shared partition, under the key of what was said to get it. Everything that may be stored is in the private
+//! partition of who asked ([`Asker::partition`]): what is shared, too, for a requester's own later requests may say
+//! something else.
 mod confirmed;
 mod feed;
 mod flight;
@@ -19,20 +21,20 @@ mod trip;
 mod validation;
 mod writes;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body;
 use http_body_util::BodyExt as _;
-use longhaul_cache::{Cache, Partition};
+use longhaul_cache::{Cache, Forget, Partition, StoredResponse};
 use longhaul_http::{
     conditional::{is_not_modified, not_modified_fields},
     hop,
     policy::{Reload, Reuse, only_if_cached},
 };
 use longhaul_origin::OriginClient;
-use longhaul_types::PublicKey;
+use tokio::time::timeout;
 
 pub(crate) use self::{
     confirmed::Confirmed,
@@ -47,11 +49,16 @@ use self::{
     writes::Writes,
 };
 use crate::{
+    asker::Asker,
     coded::Audience,
     computing::Computing,
     fetch::{Failure, Outgoing},
     metrics::CacheCounters,
 };
+
+/// Longest wait for the head of a response that another device has asked for. Most are there sooner; the others are asked
+/// for twice.
+const ANOTHERS_WAIT: Duration = Duration::from_millis(500);
 
 /// The cache and the client for origins. Clones share everything.
 #[derive(Clone)]
@@ -72,7 +79,7 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
     /// Whose private partition is used.
-    pub(crate) device: PublicKey,
+    pub(crate) asker: Asker,
     /// The request for the origin: `Accept-Encoding` set, hop-by-hop fields removed, the browser's conditions kept.
     pub(crate) parts: Parts,
     /// The browser's own fields: they say which codings it can decode.
@@ -115,6 +122,8 @@ pub(crate) struct Facts {
     /// The request's fields as the origin got them, without conditions of the gateway: for the keys of `Vary` and
     /// `Cookie`. Where the response was stored these are the fields of the request that it answers now.
     pub(crate) request: HeaderMap,
+    /// Whom it answers.
+    pub(crate) asker: Asker,
     pub(crate) source: Source,
     /// Who else may get it.
     pub(crate) audience: Audience,
@@ -165,6 +174,14 @@ impl Store {
         }
     }
 
+    /// Forgets what the cache keeps, and keeps nothing any more of what is under way.
+    pub(crate) async fn forget(&self, forget: Forget) {
+        let Some(cache) = &self.0.cache else { return };
+        self.0.writes.invalidate_all();
+        self.0.writes.finished().await;
+        cache.forget(forget).await;
+    }
+
     /// Answers a request without body. Dropping the future cancels the request, unless others share it.
     ///
     /// # Errors
@@ -206,19 +223,14 @@ impl Store {
     ///
     /// # Errors
     /// There is no response.
-    pub(crate) async fn upload<B>(
-        &self,
-        device: PublicKey,
-        outgoing: Outgoing,
-        body: B,
-    ) -> Result<Stored, Failure>
+    pub(crate) async fn upload<B>(&self, outgoing: Outgoing, body: B) -> Result<Stored, Failure>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let upload: Upload = body.map_err(Into::into).boxed_unsync();
         let lookup = Lookup {
-            device,
+            asker: outgoing.asker,
             parts: outgoing.parts,
             browser: outgoing.browser,
             reload: Reload::None,
@@ -240,10 +252,18 @@ impl Store {
         }
         let url = lookup.parts.uri.to_string();
         self.0.writes.settled(&url).await;
-        let mut found = cache.find(&Partition::Shared, &url).await;
-        let device = Partition::Device(*lookup.device.as_bytes());
-        found.extend(cache.find(&device, &url).await);
-        rules::select(found, &lookup.parts, &lookup.browser, wanted, now())
+        let found = self.stored(cache, &lookup.asker, &url).await;
+        let context = lookup.asker.context();
+        rules::select(found, context, &lookup.parts, &lookup.browser, wanted, now())
+    }
+
+    /// The responses to a URL that were kept for who asks, or for everybody.
+    async fn stored(&self, cache: &Cache, asker: &Asker, url: &str) -> Vec<StoredResponse> {
+        let mut found = cache.find(&Partition::Shared, url).await;
+        if let Some(own) = asker.partition() {
+            found.extend(cache.find(&own, url).await);
+        }
+        found
     }
 
     async fn fresh(&self, lookup: &Lookup, candidate: &Candidate, headers: HeaderMap) -> Option<Stored> {
@@ -269,23 +289,35 @@ impl Store {
                 .solo(&lookup, self.trip(&lookup, wanted, stale, None), None)
                 .await;
         }
-        let key = rules::flight_key(&lookup.device, &lookup.parts);
-        let (reader, joined) = match self.0.flights.board(key) {
+        let key = rules::flight_key(&lookup.asker, &lookup.parts);
+        let (reader, joined) = match self.0.flights.board(key, *lookup.asker.device()) {
             Boarding::First(reader) => {
                 let trip = self.trip(&lookup, wanted, stale, Some(key));
                 tokio::spawn(trip.run(Arc::clone(&reader.flight), None));
                 (reader, false)
             }
             Boarding::Joined(reader) => (reader, true),
+            // Which limits of its device it waits for, or fails by, is nothing to this one.
+            Boarding::JoinedAnothers(reader) => match timeout(ANOTHERS_WAIT, reader.flight.head()).await {
+                Ok(Ok(_)) => (reader, true),
+                Ok(Err(_)) | Err(_) => {
+                    drop(reader);
+                    let trip = self.trip(&lookup, wanted, stale, None);
+                    return self.solo(&lookup, trip, None).await;
+                }
+            },
         };
         let landed = reader.flight.head().await?;
-        if !joined || is_for(&lookup, &landed) {
+        if !joined || is_for(&lookup, &landed) && reader.flight.admits(lookup.asker.device()) {
             let source = if joined { Source::Joined } else { landed.source };
             if let Some(answer) = self.answer(&lookup, &landed, source, reader).await {
                 self.0.counters.answered(source);
                 return Ok(answer);
             }
             // The body left the cache after the response was found there.
+        } else {
+            // Nobody may wait for a reader that takes nothing.
+            drop(reader);
         }
         self.solo(&lookup, self.trip(&lookup, wanted, None, None), None)
             .await
@@ -306,7 +338,7 @@ impl Store {
             inner: Arc::clone(&self.0),
             client: self.0.origin.clone(),
             sharing: Sharing::Allowed,
-            device: lookup.device,
+            asker: lookup.asker.clone(),
             parts: lookup.parts.clone(),
             browser: lookup.browser.clone(),
             stale,
@@ -330,12 +362,11 @@ impl Store {
     ) -> Option<Stored> {
         let facts = Facts {
             request: lookup.parts.headers.clone(),
+            asker: lookup.asker.clone(),
             source,
             audience: match landed.keeping {
                 Keeping::In(Partition::Shared) => Audience::Everybody,
-                Keeping::In(Partition::Device(_) | Partition::Site(_)) | Keeping::Body | Keeping::No => {
-                    Audience::Asker
-                }
+                Keeping::In(Partition::Private(_)) | Keeping::Body | Keeping::No => Audience::Asker,
             },
         };
         let mut headers = landed.headers.clone();
@@ -373,7 +404,7 @@ impl Store {
 /// Whether what came for another request is right for this one, too.
 fn is_for(lookup: &Lookup, landed: &Landed) -> bool {
     rules::answers_too(
-        &lookup.device,
+        &lookup.asker,
         &lookup.parts,
         &landed.keeping,
         landed.status,
@@ -406,6 +437,7 @@ fn timeout_of_cache(lookup: &Lookup) -> Stored {
         content: Content::None,
         facts: Facts {
             request: lookup.parts.headers.clone(),
+            asker: lookup.asker.clone(),
             source: Source::Fresh,
             audience: Audience::Asker,
         },

@@ -1,14 +1,19 @@
 //! Whose cache keeps a response, and which of several kept ones answers a request: RFC 9111 as `longhaul-http` applies
-//! it, narrowed where one device serves several people.
+//! it, narrowed by who asks.
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use longhaul_cache::{Partition, StoredResponse};
 use longhaul_http::{
-    policy::{CacheKind, Freshness, Reload, Reuse, Storage, reload, storage},
+    policy::{
+        CacheKind, Freshness, Reload, Reuse, SharingKey, Storage, is_canonical, may_share, reload, storage,
+    },
+    request_context::RequestContext,
     vary,
 };
-use longhaul_types::{ContentHash, PublicKey, UnixTime};
+use longhaul_types::{ContentHash, UnixTime};
+
+use crate::asker::Asker;
 
 /// Where a response is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +35,16 @@ pub(super) struct Candidate {
     pub(super) reuse: Reuse,
 }
 
-/// Among a stored response's request fields, the key of the cookies with which it was fetched.
-const COOKIES: &str = ":cookie";
+/// Among a shared response's request fields, the key under which it is shared.
+const SHARING: &str = ":sharing";
+/// The same of a copy of a shared response in a private partition.
+const COPY: &str = ":copy";
 /// How long after its freshness a response may stand in for an origin that fails, without `stale-if-error`.
 const MAX_STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// Decides where the response to a request is kept.
 pub(super) fn keeping(
-    device: &PublicKey,
+    asker: &Asker,
     method: &Method,
     request: &HeaderMap,
     status: StatusCode,
@@ -51,13 +58,13 @@ pub(super) fn keeping(
         Storage::No => Keeping::No,
         // Without a lifetime and without a validator it answers nothing.
         Storage::Private | Storage::Shared if !is_useful(status, response) => {
-            if is_text(response) {
+            if is_text(response) && asker.context().partition().is_some() {
                 Keeping::Body
             } else {
                 Keeping::No
             }
         }
-        Storage::Private => Keeping::In(Partition::Device(*device.as_bytes())),
+        Storage::Private => asker.partition().map_or(Keeping::No, Keeping::In),
         Storage::Shared => Keeping::In(Partition::Shared),
     }
 }
@@ -104,6 +111,7 @@ fn without_date(response: &HeaderMap) -> HeaderMap {
 /// A response as the cache keeps it. `request` is what was sent to the origin.
 pub(super) fn to_store(
     partition: Partition,
+    asker: &Asker,
     parts: &Parts,
     status: StatusCode,
     response: &HeaderMap,
@@ -114,13 +122,15 @@ pub(super) fn to_store(
     // A cookie is set once, by the response that sets it.
     headers.remove(header::SET_COOKIE);
     let mut request_fields = fields(&vary::nominated(response, &parts.headers));
-    if let Some(cookies) = vary::cookie_key(&parts.headers) {
-        request_fields.push((COOKIES.to_owned(), cookies.to_vec()));
+    if partition == Partition::Shared {
+        let key = SharingKey::of(&parts.headers);
+        request_fields.push((SHARING.to_owned(), key.as_bytes().to_vec()));
     }
     StoredResponse {
+        vary: secondary_key(&partition, response, &parts.headers),
+        credentials: asker.context().credentials(),
         partition,
         url: parts.uri.to_string(),
-        vary: vary::key(response, &parts.headers).unwrap_or_default(),
         request_fields,
         status: status.as_u16(),
         fields: fields(&headers),
@@ -131,23 +141,48 @@ pub(super) fn to_store(
     }
 }
 
-/// The best of the stored responses for a request: a fresh one, else one that can be validated, the newest first.
+/// What tells responses of a URL and partition apart: what `Vary` names, and of shared ones all else that was said.
+pub(super) fn secondary_key(partition: &Partition, response: &HeaderMap, request: &HeaderMap) -> [u8; 8] {
+    let varying = vary::key(response, request).unwrap_or_default();
+    if *partition != Partition::Shared {
+        return varying;
+    }
+    let whole = [&varying[..], SharingKey::of(request).as_bytes()].concat();
+    let mut short = [0; 8];
+    short.copy_from_slice(&ContentHash::of(&whole).as_bytes()[..8]);
+    short
+}
+
+/// Whether a stored response is for requests like this one: a shared one only for those that say the same.
+pub(super) fn is_shared_with(stored: &StoredResponse, request: &HeaderMap) -> bool {
+    if stored.partition != Partition::Shared {
+        return true;
+    }
+    let key = stored.request_fields.iter().find(|(name, _)| name == SHARING);
+    key.is_some_and(|(_, key)| key == SharingKey::of(request).as_bytes())
+}
+
+/// The best of the stored responses for a request: a fresh one, else one that can be validated; first those of the same
+/// credentials, then the newest.
 pub(super) fn select(
     found: Vec<StoredResponse>,
+    context: &RequestContext,
     parts: &Parts,
     browser: &HeaderMap,
     wanted: Reload,
     now: UnixTime,
 ) -> Option<Candidate> {
     let request = asked(parts, wanted);
+    let found = without_orphans(found);
     let mut best: Option<Candidate> = None;
     for stored in found {
-        let Some(candidate) = judge(stored, &parts.method, &request, browser, now) else {
+        let Some(candidate) = judge(stored, context, &parts.method, &request, browser, now) else {
             continue;
         };
         let rank = |candidate: &Candidate| {
             let fresh = matches!(candidate.reuse, Reuse::Fresh(_));
-            (fresh, candidate.stored.received_at)
+            let is_own = candidate.stored.credentials == context.credentials();
+            (fresh, is_own, candidate.stored.received_at)
         };
         if best.as_ref().is_none_or(|best| rank(&candidate) > rank(best)) {
             best = Some(candidate);
@@ -156,8 +191,30 @@ pub(super) fn select(
     best
 }
 
+/// Without the copies of shared responses that are not shared any more: they were made invalid, or are too many.
+fn without_orphans(mut found: Vec<StoredResponse>) -> Vec<StoredResponse> {
+    let shared: Vec<Option<ContentHash>> = found
+        .iter()
+        .filter(|stored| stored.partition == Partition::Shared)
+        .map(|stored| stored.chk)
+        .collect();
+    found.retain(|stored| !is_copy(stored) || shared.contains(&stored.chk));
+    found
+}
+
+fn is_copy(stored: &StoredResponse) -> bool {
+    stored.request_fields.iter().any(|(name, _)| name == COPY)
+}
+
+/// Marks a requester's own copy of a shared response.
+pub(super) fn as_copy(mut response: StoredResponse) -> StoredResponse {
+    response.request_fields.push((COPY.to_owned(), Vec::new()));
+    response
+}
+
 fn judge(
     stored: StoredResponse,
+    context: &RequestContext,
     method: &Method,
     request: &HeaderMap,
     browser: &HeaderMap,
@@ -167,10 +224,14 @@ fn judge(
     let headers = header_map(&stored.fields);
     let kind = match stored.partition {
         Partition::Shared => CacheKind::Shared,
-        Partition::Device(_) | Partition::Site(_) => CacheKind::Private,
+        Partition::Private(_) => CacheKind::Private,
     };
     let usable = is_acceptable(&headers, browser)
-        && (kind == CacheKind::Private || !request.contains_key(header::COOKIE) || is_for_all(&headers));
+        && is_shared_with(&stored, request)
+        && match kind {
+            CacheKind::Private => context.may_reuse(stored.credentials, &headers),
+            CacheKind::Shared => !request.contains_key(header::COOKIE) || is_for_all(&headers),
+        };
     if !usable {
         return None;
     }
@@ -182,21 +243,7 @@ fn judge(
         stored.received_at,
         kind,
     );
-    let mut reuse = freshness.reuse(method, request, now);
-    if matches!(reuse, Reuse::Fresh(_))
-        && kind == CacheKind::Private
-        && !has_same_cookies(&stored, &headers, request)
-    {
-        let mut asked = request.clone();
-        asked.insert(header::CACHE_CONTROL, MAX_AGE_ZERO);
-        reuse = match freshness.reuse(method, &asked, now) {
-            Reuse::Stale(mut fields) => {
-                restore(&mut fields, request);
-                Reuse::Stale(fields)
-            }
-            Reuse::Fresh(_) | Reuse::No => Reuse::No,
-        };
-    }
+    let reuse = freshness.reuse(method, request, now);
     match reuse {
         Reuse::No => None,
         Reuse::Fresh(_) | Reuse::Stale(_) => Some(Candidate {
@@ -214,22 +261,6 @@ fn restore(fields: &mut HeaderMap, request: &HeaderMap) {
     for value in request.get_all(header::CACHE_CONTROL) {
         fields.append(header::CACHE_CONTROL, value.clone());
     }
-}
-
-/// Two people may share a device's partition. What is private, or fresh by guess only, is for the cookies with which
-/// it was fetched; for others the origin is asked.
-fn has_same_cookies(stored: &StoredResponse, response: &HeaderMap, request: &HeaderMap) -> bool {
-    let explicit = directive(response, "max-age").is_some() || response.contains_key(header::EXPIRES);
-    if explicit && directive(response, "private").is_none() {
-        return true;
-    }
-    has_cookies_of(stored, request)
-}
-
-/// Whether a stored response was fetched with the cookies of this request, or both are without.
-pub(super) fn has_cookies_of(stored: &StoredResponse, request: &HeaderMap) -> bool {
-    let fetched_with = stored.request_fields.iter().find(|(name, _)| name == COOKIES);
-    fetched_with.map(|(_, key)| key.as_slice()) == vary::cookie_key(request).as_ref().map(<[u8; 8]>::as_slice)
 }
 
 /// What went to one requester with cookies may be for all only if the origin says so.
@@ -271,9 +302,25 @@ pub(super) fn conditional(parts: &Parts, mut fields: HeaderMap) -> Parts {
     parts
 }
 
+/// The fields by which the answer to a request with conditions of the gateway's is judged: those that were sent. What is
+/// known of a shared response everybody knows who gets it: to ask about it adds nothing.
+pub(super) fn judged_by(candidate: &Candidate, sent: &HeaderMap) -> HeaderMap {
+    let mut fields = sent.clone();
+    if candidate.stored.partition == Partition::Shared {
+        fields.remove(header::IF_NONE_MATCH);
+        fields.remove(header::IF_MODIFIED_SINCE);
+    }
+    fields
+}
+
+/// Whether a shared response may be changed by the answer to a request.
+pub(super) fn may_teach(candidate: &Candidate, judged_by: &HeaderMap) -> bool {
+    candidate.stored.partition != Partition::Shared || may_share(judged_by)
+}
+
 /// Whether a response that has just come for one request answers another with the same key.
 pub(super) fn answers_too(
-    device: &PublicKey,
+    asker: &Asker,
     parts: &Parts,
     keeping: &Keeping,
     status: StatusCode,
@@ -283,8 +330,11 @@ pub(super) fn answers_too(
 ) -> bool {
     let kind = match keeping {
         Keeping::In(Partition::Shared) => CacheKind::Shared,
-        Keeping::In(Partition::Device(owner)) if owner == device.as_bytes() => CacheKind::Private,
-        Keeping::In(Partition::Device(_) | Partition::Site(_)) | Keeping::No | Keeping::Body => return false,
+        // Its cookies are the same: they are part of the flight's key.
+        Keeping::In(own @ Partition::Private(_)) if asker.partition().as_ref() == Some(own) => {
+            CacheKind::Private
+        }
+        Keeping::In(Partition::Private(_)) | Keeping::No | Keeping::Body => return false,
     };
     if response.contains_key(header::SET_COOKIE) {
         return false;
@@ -302,9 +352,6 @@ pub(super) fn may_stand_in(candidate: &Candidate, parts: &Parts, wanted: Reload,
         .any(|name| directive(response, name).is_some());
     let asked_anew = wanted != Reload::None || reload(&parts.headers) != Reload::None;
     if forbidden || asked_anew || parts.headers.contains_key(header::AUTHORIZATION) {
-        return false;
-    }
-    if !has_same_cookies(&candidate.stored, response, &parts.headers) {
         return false;
     }
     let allowed = directive(response, "stale-if-error")
@@ -337,9 +384,9 @@ fn directive(headers: &HeaderMap, name: &str) -> Option<String> {
         })
 }
 
-/// What two requests must have in common to share a flight: all that the origin sees of them. Requests with cookies
-/// share only with those of the same device.
-pub(super) fn flight_key(device: &PublicKey, parts: &Parts) -> [u8; 32] {
+/// What two requests must have in common to share a flight: all that the origin sees of them, but for the gateway's own
+/// words. Requests with credentials share only with those of the same device, client and partition.
+pub(super) fn flight_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
     let mut hash = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {
         hash.update(&(bytes.len() as u64).to_be_bytes());
@@ -351,12 +398,15 @@ pub(super) fn flight_key(device: &PublicKey, parts: &Parts) -> [u8; 32] {
         .iter()
         .any(|name| parts.headers.contains_key(name))
     {
-        field(device.as_bytes());
+        field(asker.device().as_bytes());
+        field(&asker.context().client().0.to_be_bytes());
+        let partition = asker.context().partition();
+        field(partition.map(ToString::to_string).unwrap_or_default().as_bytes());
     }
     let mut headers: Vec<(&str, &[u8])> = parts
         .headers
         .iter()
-        .filter(|(name, _)| !["via", "early-data"].contains(&name.as_str()))
+        .filter(|(name, value)| !UNHEARD.contains(name) || !is_canonical(name, value))
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
     // Stable: fields of one name keep their order.
@@ -389,10 +439,15 @@ pub(super) fn header_map(fields: &[(String, Vec<u8>)]) -> HeaderMap {
     headers
 }
 
+/// Fields that make no difference while they are canonical.
+const UNHEARD: [HeaderName; 2] = [header::VIA, longhaul_http::method::EARLY_DATA];
 const MAX_AGE_ZERO: HeaderValue = HeaderValue::from_static("max-age=0");
 
 #[cfg(test)]
 mod tests {
+    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_types::{ClientId, PublicKey};
+
     use super::*;
 
     fn parts(url: &str, fields: &[(&'static str, &str)]) -> Parts {
@@ -403,8 +458,18 @@ mod tests {
         request.body(()).unwrap().into_parts().0
     }
 
+    fn asker(device: u8, parts: &Parts) -> Asker {
+        Asker::of(
+            (PublicKey::from_bytes([device; 32]), ClientId::OWNER),
+            &CredentialsSecret::derived_from(&[7]),
+            &parts.method,
+            &parts.uri.to_string(),
+            &parts.headers,
+        )
+    }
+
     fn key(device: u8, parts: &Parts) -> [u8; 32] {
-        flight_key(&PublicKey::from_bytes([device; 32]), parts)
+        flight_key(&asker(device, parts), parts)
     }
 
     #[test]
@@ -454,16 +519,16 @@ mod tests {
 
     #[test]
     fn what_could_never_be_used_is_not_kept() {
-        let device = PublicKey::from_bytes([1; 32]);
-        let request = parts("http://a.test/", &[]);
+        let request = parts("http://a.test/", &[("referer", "http://a.test/")]);
+        let asker = asker(1, &request);
         let keeping = |fields: &[(&'static str, &'static str)]| {
             let response: HeaderMap = fields
                 .iter()
                 .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
                 .collect();
-            keeping(&device, &Method::GET, &request.headers, StatusCode::OK, &response)
+            keeping(&asker, &Method::GET, &request.headers, StatusCode::OK, &response)
         };
-        let own = Keeping::In(Partition::Device([1; 32]));
+        let own = Keeping::In(asker.partition().unwrap());
         assert_eq!(keeping(&[]), Keeping::No);
         assert_eq!(keeping(&[("content-type", "text/html")]), Keeping::Body);
         assert_eq!(keeping(&[("content-type", "application/ld+json")]), Keeping::Body);

@@ -8,14 +8,16 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Empty, combinators::UnsyncBoxBody};
-use longhaul_cache::{Cost, Partition};
+use longhaul_cache::{Cost, Forget, ForgetWhat, Partition, Whose};
 use longhaul_http::{
+    clear_site_data::clears_cache,
     conditional::{RangeAnswer, range_answer},
     policy::{Reload, invalidates},
+    request_context::origin_of,
 };
-use longhaul_origin::{FetchError, OriginBody, OriginClient};
+use longhaul_origin::{ConnectionOwner, FetchError, OriginBody, OriginClient};
 use longhaul_protocol::session::FailureReason;
-use longhaul_types::{ContentHash, PublicKey, UnixTime};
+use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
     Inner, Source,
@@ -26,7 +28,7 @@ use super::{
     validation::Validation,
     writes::{Epoch, Storing},
 };
-use crate::fetch::Failure;
+use crate::{asker::Asker, fetch::Failure};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Upload = UnsyncBoxBody<Bytes, BoxError>;
@@ -37,7 +39,8 @@ pub(super) struct Trip {
     /// Who asks the origin.
     pub(super) client: OriginClient,
     pub(super) sharing: Sharing,
-    pub(super) device: PublicKey,
+    /// Who asks for it.
+    pub(super) asker: Asker,
     /// The request as it goes to the origin, but for the conditions of `stale`.
     pub(super) parts: Parts,
     pub(super) browser: HeaderMap,
@@ -72,6 +75,8 @@ pub(super) enum StandIn {
 /// A response with times.
 pub(super) struct Received {
     pub(super) response: Response<OriginBody>,
+    /// The request's fields, as far as they decide who may get the response.
+    pub(super) judged_by: HeaderMap,
     pub(super) requested_at: UnixTime,
     pub(super) received_at: UnixTime,
 }
@@ -140,6 +145,7 @@ impl Trip {
         };
         let Received {
             response,
+            judged_by,
             requested_at,
             received_at,
         } = received;
@@ -149,7 +155,7 @@ impl Trip {
             self.invalidate(&head.headers).await;
         }
         let keeping = if may_keep {
-            self.keeping(&head)
+            self.keeping(&head, &judged_by)
         } else {
             Keeping::No
         };
@@ -194,6 +200,7 @@ impl Trip {
                 flight.land(Arc::clone(&landed), length);
                 let keep = Keep {
                     inner: Arc::clone(&self.inner),
+                    asker: self.asker.clone(),
                     parts: self.parts.clone(),
                     epoch: self.epoch,
                     landed,
@@ -213,14 +220,17 @@ impl Trip {
     /// Sends the request, and sends it again where its range was answered with what the browser cannot use.
     pub(super) async fn send(&self, parts: Parts, upload: Option<Upload>) -> Result<Received, FetchError> {
         let mut requested_at = now();
-        let origin = &self.client;
+        let (origin, owner) = (&self.client, ConnectionOwner::Device(*self.asker.device()));
         let empty = || -> Upload {
             Empty::<Bytes>::new()
                 .map_err(|never| match never {})
                 .boxed_unsync()
         };
         let body = upload.unwrap_or_else(empty);
-        let mut response = origin.fetch(Request::from_parts(parts.clone(), body)).await?;
+        let judged_by = parts.headers.clone();
+        let mut response = origin
+            .fetch(Request::from_parts(parts.clone(), body), owner)
+            .await?;
         if range_answer(&self.browser, response.status(), response.headers()) == RangeAnswer::FetchWhole {
             // The part counts coded bytes, the browser holds decoded ones: it gets the whole.
             drop(response);
@@ -229,25 +239,27 @@ impl Trip {
             parts.headers.remove(header::IF_RANGE);
             longhaul_http::coding::set_accept_encoding(&mut parts.headers);
             requested_at = now();
-            response = origin.fetch(Request::from_parts(parts, empty())).await?;
+            response = origin.fetch(Request::from_parts(parts, empty()), owner).await?;
         }
+        self.clear_site_data(response.headers()).await;
         Ok(Received {
             response,
+            judged_by,
             requested_at,
             received_at: now(),
         })
     }
 
-    fn keeping(&self, head: &OriginHead) -> Keeping {
+    fn keeping(&self, head: &OriginHead, judged_by: &HeaderMap) -> Keeping {
         if head.integrity == Integrity::Doubtful {
             return Keeping::No;
         }
-        let (method, request) = (&self.parts.method, &self.parts.headers);
-        rules::keeping(&self.device, method, request, head.status, &head.headers)
+        let method = &self.parts.method;
+        rules::keeping(&self.asker, method, judged_by, head.status, &head.headers)
     }
 
     pub(super) async fn keep(&self, landed: &Landed, body: Option<(ContentHash, u64)>) {
-        keep(&self.inner, &self.parts, self.epoch, landed, body).await;
+        keep(&self.inner, &self.asker, &self.parts, self.epoch, landed, body).await;
     }
 
     pub(super) async fn forget(&self, partition: &Partition) {
@@ -267,16 +279,34 @@ impl Trip {
         }
         for url in urls {
             self.inner.writes.invalidate(&url);
-            for partition in [Partition::Shared, Partition::Device(*self.device.as_bytes())] {
-                cache.remove(&partition, &url).await;
-            }
+            cache.remove(&Partition::Shared, &url).await;
+            cache.forget_url(self.asker.owner(), &url).await;
         }
+    }
+
+    /// An origin has its own stored responses forgotten. Its response goes to the agent only when that is done: what the
+    /// browser asks for next, it asks for as one who was logged out.
+    async fn clear_site_data(&self, response: &HeaderMap) {
+        let Some(cache) = self.inner.cache.as_ref().filter(|_| clears_cache(response)) else {
+            return;
+        };
+        let url = self.parts.uri.to_string();
+        let Some(origin) = origin_of(&url) else { return };
+        self.inner.writes.invalidate(origin);
+        // What was found to be valid just before.
+        self.inner.writes.finished().await;
+        let forget = Forget {
+            whose: Whose::Client(self.asker.owner()),
+            what: ForgetWhat::Origin(origin.to_owned()),
+        };
+        cache.forget(forget).await;
     }
 }
 
 /// What a feed needs to keep the response once its body is whole.
 pub(super) struct Keep {
     pub(super) inner: Arc<Inner>,
+    pub(super) asker: Asker,
     pub(super) parts: Parts,
     pub(super) epoch: Epoch,
     pub(super) landed: Arc<Landed>,
@@ -285,7 +315,15 @@ pub(super) struct Keep {
 impl Keep {
     pub(super) async fn keep(&self, chk: ContentHash, length: u64) {
         let body = Some((chk, length));
-        keep(&self.inner, &self.parts, self.epoch, &self.landed, body).await;
+        keep(
+            &self.inner,
+            &self.asker,
+            &self.parts,
+            self.epoch,
+            &self.landed,
+            body,
+        )
+        .await;
     }
 
     /// Announces that the response will be there in a moment.
@@ -294,22 +332,38 @@ impl Keep {
     }
 }
 
-async fn keep(inner: &Inner, parts: &Parts, epoch: Epoch, landed: &Landed, body: Option<(ContentHash, u64)>) {
+async fn keep(
+    inner: &Inner,
+    asker: &Asker,
+    parts: &Parts,
+    epoch: Epoch,
+    landed: &Landed,
+    body: Option<(ContentHash, u64)>,
+) {
     let (Some(cache), Keeping::In(partition)) = (&inner.cache, &landed.keeping) else {
         return;
     };
     if inner.writes.epoch(&parts.uri.to_string()) != epoch {
         return;
     }
-    let response = rules::to_store(
-        partition.clone(),
-        parts,
-        landed.status,
-        &landed.headers,
-        (landed.requested_at, landed.received_at),
-        body,
-    );
-    cache.put(response).await;
+    let stored = |partition| {
+        rules::to_store(
+            partition,
+            asker,
+            parts,
+            landed.status,
+            &landed.headers,
+            (landed.requested_at, landed.received_at),
+            body,
+        )
+    };
+    cache.put(stored(partition.clone())).await;
+    // Who shares it with others asks for it again from other pages, with another `Referer`.
+    if *partition == Partition::Shared
+        && let Some(own) = asker.partition()
+    {
+        cache.put(rules::as_copy(stored(own))).await;
+    }
 }
 
 /// A reference of a response as an absolute URL, if it is of the same origin as `base`. Only absolute URLs and absolute

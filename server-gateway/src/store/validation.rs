@@ -39,8 +39,12 @@ impl Trip {
         let parts = rules::conditional(&self.parts, fields.clone());
         let stands_in = self.stand_in == StandIn::Allowed
             && rules::may_stand_in(candidate, &self.parts, self.wanted, now());
+        let judged_by = rules::judged_by(candidate, &parts.headers);
         let received = match self.send(parts, None).await {
-            Ok(received) => received,
+            Ok(received) => Received {
+                judged_by,
+                ..received
+            },
             Err(error) if stands_in && error.fault() == Fault::Origin => {
                 debug!(%error, "a stored response stands in for an origin that cannot be reached");
                 return Ok(Validation::landed(stand_in(candidate)));
@@ -77,16 +81,21 @@ impl Trip {
         longhaul_http::hop::strip_response(&mut not_modified);
         let headers = freshness.after_304(&not_modified, received.received_at)?;
         let keeping = rules::keeping(
-            &self.device,
+            &self.asker,
             &self.parts.method,
-            &self.parts.headers,
+            &received.judged_by,
             candidate.status,
             &headers,
         );
+        let may_teach = rules::may_teach(candidate, &received.judged_by);
         // A response stays where it is, or goes: what was one device's does not become everybody's by a 304.
         let keeping = match keeping {
             Keeping::No | Keeping::Body => Keeping::No,
-            Keeping::In(Partition::Device(_)) if stored.partition == Partition::Shared => Keeping::No,
+            Keeping::In(Partition::Private(_)) if stored.partition == Partition::Shared && may_teach => {
+                Keeping::No
+            }
+            // What the origin told one requester about what all have.
+            Keeping::In(own @ Partition::Private(_)) if !may_teach => Keeping::In(own),
             Keeping::In(_) => Keeping::In(stored.partition.clone()),
         };
         let mut landed = Landed {
@@ -99,7 +108,11 @@ impl Trip {
             received_at: received.received_at,
         };
         match &landed.keeping {
-            Keeping::No | Keeping::Body => self.forget(&stored.partition).await,
+            Keeping::No | Keeping::Body => {
+                if may_teach {
+                    self.forget(&stored.partition).await;
+                }
+            }
             Keeping::In(_) => {
                 self.keep(&landed, stored.chk.map(|chk| (chk, stored.length)))
                     .await

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use longhaul_http::request_context::origin_of;
 use tokio::{sync::Notify, time::timeout};
 
 /// Longest wait for a response that is being stored: the origin answers in less as a rule.
@@ -32,9 +33,9 @@ pub(super) struct Storing {
     url: String,
 }
 
-/// The state of a URL when it was asked for.
+/// The state of a URL, and of its origin, when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Epoch(u64);
+pub(super) struct Epoch(u64, u64);
 
 impl Default for Writes {
     fn default() -> Self {
@@ -92,18 +93,26 @@ impl Writes {
 
     /// Whether a URL is still what it is now can be asked with this.
     pub(super) fn epoch(&self, url: &str) -> Epoch {
-        Epoch(self.bucket(url).map_or(0, |count| count.load(Relaxed)))
+        let of = |name: &str| self.bucket(name).map_or(0, |count| count.load(Relaxed));
+        Epoch(of(url), of(origin_of(url).unwrap_or_default()))
     }
 
-    /// Nothing of the URL that was asked for before now is to be stored.
-    pub(super) fn invalidate(&self, url: &str) {
-        if let Some(count) = self.bucket(url) {
+    /// Nothing of the URL, or of the origin of this name, that was asked for before now is to be stored.
+    pub(super) fn invalidate(&self, url_or_origin: &str) {
+        if let Some(count) = self.bucket(url_or_origin) {
             count.fetch_add(1, Relaxed);
         }
     }
 
-    fn bucket(&self, url: &str) -> Option<&AtomicU64> {
-        let hash = blake3::hash(url.as_bytes());
+    /// Nothing that was asked for before now is to be stored.
+    pub(super) fn invalidate_all(&self) {
+        for count in &self.invalidations {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn bucket(&self, name: &str) -> Option<&AtomicU64> {
+        let hash = blake3::hash(name.as_bytes());
         let [first, second, ..] = *hash.as_bytes();
         self.invalidations
             .get(usize::from(u16::from_be_bytes([first, second])) % BUCKETS)
@@ -140,6 +149,11 @@ mod tests {
         writes.invalidate("http://a.test/");
         assert_ne!(writes.epoch("http://a.test/"), one);
         assert_eq!(writes.epoch("http://b.test/"), other);
+        writes.invalidate("http://b.test");
+        assert_ne!(writes.epoch("http://b.test/"), other, "with its origin");
+        let all = writes.epoch("http://c.test/");
+        writes.invalidate_all();
+        assert_ne!(writes.epoch("http://c.test/"), all);
     }
 
     #[tokio::test]

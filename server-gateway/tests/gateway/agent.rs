@@ -11,8 +11,8 @@ use longhaul_driver::{
 };
 use longhaul_protocol::session::{
     Body, BodyCoding, BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField,
-    HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences, ReadEvent, VersionRange,
-    decode_header_set, encode, encode_header_set,
+    HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences, ReadEvent, SESSION_VERSION,
+    VersionRange, decode_header_set, encode, encode_header_set,
 };
 use longhaul_types::{SecretKey, UnixTime};
 
@@ -70,10 +70,30 @@ pub(crate) fn hello(cache_state: u64) -> Vec<u8> {
     wire
 }
 
+/// What a browser says that navigates to a page (a URL that ends in a slash), or that asks for an object of a page of the
+/// same origin, unless the fields say who asks.
+fn who_asks(url: &str, fields: &[(&str, &str)]) -> Option<HeaderField> {
+    let says = |name: &str| matches!(name, "referer" | "origin") || name.starts_with("sec-fetch-");
+    if fields.iter().any(|(name, _)| says(name)) {
+        return None;
+    }
+    if url.ends_with('/') {
+        return Some(("upgrade-insecure-requests".to_owned(), b"1".to_vec()));
+    }
+    let path = url
+        .find("://")
+        .and_then(|at| Some(at + 3 + url[at + 3..].find('/')?));
+    Some(("referer".to_owned(), url.as_bytes()[..=path?].to_vec()))
+}
+
+/// A browser that asks for something without a word of who asks.
+pub(crate) const NOBODY: (&str, &str) = ("sec-fetch-mode", "no-cors");
+
 pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str)]) -> Fetch {
     let fields: Vec<_> = fields
         .iter()
         .map(|(n, v)| ((*n).to_owned(), v.as_bytes().to_vec()))
+        .chain(who_asks(url, fields))
         .collect();
     Fetch {
         id,
@@ -89,6 +109,8 @@ pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str
         holding: Vec::new(),
         delivery: Delivery::Any,
         connection: 0,
+        client: longhaul_types::ClientId::OWNER,
+        unpartitioned: false,
         seen: 0,
         resume: None,
     }
@@ -196,6 +218,19 @@ impl Agent {
         cache_state: u64,
         link: &str,
     ) -> Self {
+        Self::open(gateway, device, cache_state, link).await.0
+    }
+
+    /// The same with the gateway's control stream, behind its welcome.
+    pub(crate) async fn connect_listening(
+        gateway: &Gateway,
+        device: &SecretKey,
+        cache_state: u64,
+    ) -> (Self, Answer) {
+        Self::open(gateway, device, cache_state, "lan-fast").await
+    }
+
+    async fn open(gateway: &Gateway, device: &SecretKey, cache_state: u64, link: &str) -> (Self, Answer) {
         loop {
             let (session, mut streams) = dial_over(gateway, device, None, Vec::new(), cache_state, link);
             let mut state = session.state();
@@ -210,12 +245,13 @@ impl Agent {
                     next: 1,
                     mirror: MirrorState::Unknown,
                 };
-                let Message::Welcome(welcome) = agent.answer().await.message else {
+                let control = agent.answer().await;
+                let Message::Welcome(welcome) = &control.message else {
                     panic!("no welcome")
                 };
-                assert_eq!(welcome.version, 1);
+                assert_eq!(welcome.version, SESSION_VERSION);
                 agent.mirror = welcome.mirror;
-                return agent;
+                return (agent, control);
             }
         }
     }

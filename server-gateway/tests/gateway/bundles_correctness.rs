@@ -271,7 +271,7 @@ async fn what_scripts_load_is_planned_at_the_next_visit() {
         &mut agent,
         load.page,
         &site.url("a", "/data.json"),
-        &[("accept", "*/*")],
+        &[("accept", "*/*"), ("referer", &url)],
     );
     agent.send(Message::Fetch(asked)).await;
     let response = agent.answer().await.response(&agent.session).await;

@@ -41,9 +41,11 @@ fn page() -> Resource {
 
 /// Loads the page, asks for objects that only a script names, and reports the visit as over.
 async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects: &[(&str, &[(&str, &str)])]) {
-    let load = LoadReader::whole(agent, &site.url("a", "/"), fields).await;
+    let page = site.url("a", "/");
+    let load = LoadReader::whole(agent, &page, fields).await;
     for (path, fields) in objects {
-        let asked = object(agent, load.page, &site.url("a", path), fields);
+        let fields = [*fields, &[("referer", page.as_str())]].concat();
+        let asked = object(agent, load.page, &site.url("a", path), &fields);
         agent.send(Message::Fetch(asked)).await;
         let response = agent.answer().await.response(&agent.session).await;
         assert_eq!(response.status, 200, "{path}");
@@ -99,29 +101,30 @@ async fn what_scripts_load_on_one_device_is_planned_on_another() {
     let mut third = Agent::connect(&gateway).await;
     let load = until_planned(&mut third, &site, "/data.json", COOKIE).await;
     assert_eq!(load.urls().len(), 2);
-    visit(&mut third, &site, COOKIE, &[("/more.json", PLAIN)]).await;
+    visit(&mut third, &site, COOKIE, &[("/more.json", COOKIE)]).await;
     // Visits are learned from one after the other: behind this one all of the last is known.
-    visit(&mut third, &site, COOKIE, &[("/last.json", PLAIN)]).await;
-    until_planned(&mut third, &site, "/last.json", PLAIN).await;
+    visit(&mut third, &site, COOKIE, &[("/last.json", COOKIE)]).await;
+    until_planned(&mut third, &site, "/last.json", COOKIE).await;
     let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
     assert_eq!(load.urls().len(), 2, "{:?}", load.urls());
 }
 
 #[tokio::test]
 async fn personal_pages_teach_their_own_device_only() {
-    for page in [
-        page().with("cache-control", "private, max-age=5"),
-        page().with("set-cookie", "session=1"),
-        page().with("cache-control", "no-store"),
+    let session = [("user-agent", "test"), ("cookie", "session=1")];
+    for (page, of_script) in [
+        (page().with("cache-control", "private, max-age=5"), PLAIN),
+        (page().with("set-cookie", "session=1"), &session),
+        (page().with("cache-control", "no-store"), PLAIN),
     ] {
         let gateway = Gateway::start().await;
         let mut first = Agent::connect(&gateway).await;
         let mut second = Agent::connect(&gateway).await;
         let fields = page.fields.clone();
         let site = site(page).await;
-        visit(&mut first, &site, PLAIN, &[("/data.json", PLAIN)]).await;
+        visit(&mut first, &site, PLAIN, &[("/data.json", of_script)]).await;
         // Visits are learned from one after the other: behind this one all of the last is known.
-        visit(&mut first, &site, PLAIN, &[("/last.json", PLAIN)]).await;
+        visit(&mut first, &site, PLAIN, &[("/last.json", of_script)]).await;
         until_planned(&mut first, &site, "/last.json", PLAIN).await;
         let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
         assert_eq!(load.urls(), ["/app.js"], "{fields:?}");

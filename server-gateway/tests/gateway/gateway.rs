@@ -53,6 +53,11 @@ impl Gateway {
         }
     }
 
+    /// Where all its files are.
+    pub(crate) fn folder(&self) -> std::path::PathBuf {
+        self.home.as_ref().unwrap().path().to_owned()
+    }
+
     pub(crate) fn keys(&self) -> GatewayKeys {
         self.state.keys().unwrap()
     }

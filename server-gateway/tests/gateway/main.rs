@@ -8,17 +8,21 @@
 )]
 
 mod agent;
+mod asking;
 mod bundles;
 mod bundles_correctness;
+mod bundles_initiators;
 mod bundles_learned;
 mod bundles_load;
 mod bundles_revisit;
 mod coded;
 mod dictionaries;
 mod fetches;
+mod forgetting;
 mod gateway;
 mod origin;
 mod sessions;
+mod sharing;
 mod store;
 mod store_bodies;
 mod store_files;

@@ -159,9 +159,12 @@ async fn what_is_one_persons_stays_there() {
 async fn cookies_decide_who_gets_what() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
-    // Explicitly for all, so the cookies of him who asked first do not matter.
+    // Explicitly for all: who has cookies may use it, but what was asked for with cookies goes to nobody else.
     let (url, _) = numbered(&[("cache-control", "public, max-age=600")]).await;
     assert_eq!(get(&mut ann, &url, &[("cookie", "id=ann")]).await, "answer 1");
+    assert_eq!(get(&mut bob, &url, &[("cookie", "id=bob")]).await, "answer 2");
+    let (url, _) = numbered(&[("cache-control", "public, max-age=600")]).await;
+    assert_eq!(get(&mut ann, &url, &[]).await, "answer 1");
     assert_eq!(get(&mut bob, &url, &[("cookie", "id=bob")]).await, "answer 1");
     // Not explicitly for all: what came without cookies is not given to one who has some.
     let (url, _) = numbered(&[("cache-control", "max-age=600")]).await;

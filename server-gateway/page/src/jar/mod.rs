@@ -1,10 +1,15 @@
 //! The cookies of one page load (RFC 6265), to predict the `Cookie` field of the browser's requests byte for byte.
 //!
 //! A jar lives for one page load of one device and knows two things: the cookies that came with the request for the
-//! page, and what the responses of this page load have set since. The former go to the page's host only, for nothing
-//! tells to which others the browser would send them; nothing goes to other sites.
+//! page, and what the responses of this page load have set since. Cookies go out with same-site requests only: the
+//! document that makes the request, all documents around it and all URLs on the way are of the target's site.
+//!
+//! Of a cookie that came with the page's request, domain and path are not known. It goes to the page's host only, and
+//! only where every path that it can have lets it go ([`Sightings`]). A request with a cookie of which that cannot be
+//! told carries none at all: the response is then one that anybody gets, and not one for half of a login.
 mod date;
 mod set_cookie;
+mod sightings;
 mod site;
 #[cfg(test)]
 mod tests;
@@ -12,13 +17,22 @@ mod tests;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
-use longhaul_http::cookies;
+use longhaul_http::{
+    cookies,
+    site::{is_public_suffix, registrable_domain},
+};
 use longhaul_types::UnixTime;
 use url::Url;
 
-use self::set_cookie::{Expiry, SameSite, SetCookie};
-pub use self::site::{is_same_site, is_trustworthy};
-use crate::predict::Browser;
+use self::{
+    set_cookie::{Expiry, SameSite, SetCookie},
+    sightings::Path,
+};
+pub use self::{
+    sightings::Sightings,
+    site::{is_same_site, is_trustworthy},
+};
+use crate::{Cause, predict::Browser};
 
 /// The cookies of one page load.
 #[derive(Clone, Debug)]
@@ -29,14 +43,33 @@ pub struct Jar {
     next: u64,
 }
 
+/// The cookies of a predicted request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cookies {
+    /// Its `Cookie` field, if it has one.
+    Known(Option<HeaderValue>),
+    /// The browser may send some that the request must not carry, as it is not known whether they are for its target.
+    Withheld,
+}
+
+/// How a navigation of the browser's window came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Navigation {
+    /// By its user, or by a document of the same site.
+    SameSite,
+    /// By a document of another site, or one that is not known.
+    CrossSite,
+}
+
 #[derive(Clone, Debug)]
 struct Cookie {
     name: Vec<u8>,
     value: Vec<u8>,
     domain: Domain,
-    /// Of cookies that came with the page's request it is not known and taken for `/`.
-    path: Vec<u8>,
+    path: Path,
     secure: bool,
+    /// Not for navigations that other sites begin.
+    strict: bool,
     expiry: Option<UnixTime>,
     created: u64,
 }
@@ -56,16 +89,19 @@ enum Domain {
 }
 
 impl Jar {
-    /// The jar of a page load that begins with a request for `page`, which has these header fields.
-    pub fn new(page: &Url, request: &HeaderMap) -> Self {
+    /// The jar of a page load that begins with a request for `page`, which has these header fields. `sightings` know
+    /// where else the browser sends its cookies.
+    pub fn new(page: &Url, request: &HeaderMap, sightings: &Sightings) -> Self {
+        let browser = Browser::of(request);
         let mut jar = Self {
-            browser: Browser::of(request),
+            browser,
             cookies: Vec::new(),
             next: 0,
         };
         let host = page.host_str().unwrap_or_default();
         let whole = cookies::joined(request).unwrap_or_default();
-        for (name, value) in cookies::pairs(&whole).take(MAX_PAGE_COOKIES) {
+        let pairs: Vec<_> = cookies::pairs(&whole).take(MAX_PAGE_COOKIES).collect();
+        for ((name, value), path) in pairs.iter().zip(sightings.paths(page, browser, &pairs)) {
             let domain = Domain::Page {
                 scheme: page.scheme().to_owned(),
                 host: host.to_owned(),
@@ -75,8 +111,9 @@ impl Jar {
                 name: name.to_vec(),
                 value: value.to_vec(),
                 domain,
-                path: b"/".to_vec(),
+                path,
                 secure: false,
+                strict: false,
                 expiry: None,
                 created: 0,
             });
@@ -84,10 +121,10 @@ impl Jar {
         jar
     }
 
-    /// Takes the `Set-Cookie` fields of a response to a request of this page load; `top` is the page's URL (after
-    /// redirects). Those of other sites are not taken.
-    pub fn store(&mut self, url: &Url, response: &HeaderMap, top: &Url, now: UnixTime) {
-        if !is_same_site(url, top) {
+    /// Takes the `Set-Cookie` fields of a response to a request of this page load; `cause` is why a document made the
+    /// request, none for the navigation itself. Those of other sites are not taken.
+    pub fn store(&mut self, url: &Url, response: &HeaderMap, cause: Option<&Cause>, now: UnixTime) {
+        if cause.is_some_and(|cause| !cause.is_same_site(url)) {
             return;
         }
         for field in response.get_all(header::SET_COOKIE) {
@@ -97,18 +134,37 @@ impl Jar {
         }
     }
 
-    /// The `Cookie` field that the browser sends for a sub-resource of the page `top`, or for the page itself.
-    pub fn cookie_for(&self, url: &Url, top: &Url, now: UnixTime) -> Option<HeaderValue> {
-        if !is_same_site(url, top) {
-            return None;
+    /// The `Cookie` field that the browser sends with a request of a document.
+    pub fn cookies_for(&self, url: &Url, cause: &Cause, now: UnixTime) -> Cookies {
+        if !cause.is_same_site(url) {
+            return Cookies::Known(None);
         }
-        let mut sent: Vec<&Cookie> = self
-            .cookies
-            .iter()
-            .filter(|cookie| cookie.is_for(url) && cookie.expiry.is_none_or(|expiry| expiry > now))
+        self.field(url, now, |_| true)
+    }
+
+    /// The `Cookie` field that the browser sends with a navigation of its window.
+    pub fn cookies_of_navigation(&self, url: &Url, navigation: Navigation, now: UnixTime) -> Cookies {
+        self.field(url, now, |cookie| {
+            !cookie.strict || navigation == Navigation::SameSite
+        })
+    }
+
+    fn field(&self, url: &Url, now: UnixTime, goes: impl Fn(&Cookie) -> bool) -> Cookies {
+        let live = |cookie: &&Cookie| cookie.expiry.is_none_or(|expiry| expiry > now);
+        let of_host = || {
+            self.cookies
+                .iter()
+                .filter(live)
+                .filter(|cookie| cookie.is_of(url))
+        };
+        if of_host().any(|cookie| cookie.may_be_for(url) && !cookie.is_for(url)) {
+            return Cookies::Withheld;
+        }
+        let mut sent: Vec<&Cookie> = of_host()
+            .filter(|cookie| cookie.is_for(url) && goes(cookie))
             .collect();
         // RFC 6265 section 5.4: longer paths first, then the older ones.
-        sent.sort_by_key(|cookie| (std::cmp::Reverse(cookie.path.len()), cookie.created));
+        sent.sort_by_key(|cookie| (std::cmp::Reverse(cookie.path_length()), cookie.created));
         let mut field = Vec::new();
         for cookie in sent {
             if !field.is_empty() {
@@ -121,17 +177,19 @@ impl Jar {
             field.extend_from_slice(&cookie.value);
         }
         if field.is_empty() {
-            return None;
+            return Cookies::Known(None);
         }
-        HeaderValue::from_bytes(&field).ok()
+        Cookies::Known(HeaderValue::from_bytes(&field).ok())
     }
 
     /// RFC 6265 section 5.3.
     fn set(&mut self, url: &Url, set: &SetCookie<'_>, now: UnixTime) {
         let Some(host) = url.host_str() else { return };
         let safe = is_trustworthy(url);
-        let Some(domain) = domain(url, host, set) else {
-            return;
+        let domain = match domain(url, host, set) {
+            Scope::None => return,
+            Scope::Host => Domain::Host(host.to_owned()),
+            Scope::Below(domain) => Domain::Below(domain),
         };
         let path = set.path.map_or_else(|| default_path(url.path()), <[u8]>::to_vec);
         if set.secure && !safe
@@ -157,8 +215,9 @@ impl Jar {
             name: set.name.to_vec(),
             value: set.value.to_vec(),
             domain,
-            path,
+            path: Path::Exact(path),
             secure: set.secure,
+            strict: set.same_site == SameSite::Strict,
             expiry,
             created: 0,
         };
@@ -190,7 +249,8 @@ impl Jar {
 }
 
 impl Cookie {
-    fn is_for(&self, url: &Url) -> bool {
+    /// Whether it can go to a URL's host at all.
+    fn is_of(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         let by_domain = match &self.domain {
             Domain::Page {
@@ -199,7 +259,29 @@ impl Cookie {
             Domain::Host(own) => host == own,
             Domain::Below(domain) => is_within(host, domain),
         };
-        by_domain && path_matches(url.path().as_bytes(), &self.path) && (!self.secure || is_trustworthy(url))
+        by_domain && (!self.secure || is_trustworthy(url))
+    }
+
+    /// Whether its path surely lets it go to a URL of its host.
+    fn is_for(&self, url: &Url) -> bool {
+        path_matches(url.path().as_bytes(), self.path.as_bytes())
+    }
+
+    /// Whether its path may let it go to a URL of its host.
+    fn may_be_for(&self, url: &Url) -> bool {
+        match &self.path {
+            Path::Exact(_) => self.is_for(url),
+            // Each path may in truth be `/`.
+            Path::AtMost(_) => true,
+        }
+    }
+
+    /// The length by which cookies are ordered. A path that is not known is most likely `/`.
+    fn path_length(&self) -> usize {
+        match &self.path {
+            Path::Exact(path) => path.len(),
+            Path::AtMost(_) => 1,
+        }
     }
 
     /// Whether a cookie that `host` sets takes this one's place. Domain and path of a cookie that came with the
@@ -217,7 +299,7 @@ impl Cookie {
                 };
                 reaches && path_matches(sent_to.as_bytes(), path)
             }
-            Domain::Host(_) | Domain::Below(_) => self.domain == *domain && self.path == path,
+            Domain::Host(_) | Domain::Below(_) => self.domain == *domain && self.path.as_bytes() == path,
         };
         same_place && self.name == name
     }
@@ -233,19 +315,30 @@ impl Domain {
     }
 }
 
-/// The domain of a cookie; none if the host may not set it.
-fn domain(url: &Url, host: &str, set: &SetCookie<'_>) -> Option<Domain> {
+/// Where a cookie goes that a response sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Scope {
+    /// The host may not set it.
+    None,
+    /// The host that set it.
+    Host,
+    /// This domain and all below.
+    Below(String),
+}
+
+fn domain(url: &Url, host: &str, set: &SetCookie<'_>) -> Scope {
     let Some(domain) = &set.domain else {
-        return Some(Domain::Host(host.to_owned()));
+        return Scope::Host;
     };
     let is_name = matches!(url.host(), Some(url::Host::Domain(_)));
-    if domain == host && (!is_name || site::is_public_suffix(domain)) {
-        return Some(Domain::Host(host.to_owned()));
+    if domain == host && (!is_name || is_public_suffix(domain)) {
+        return Scope::Host;
     }
-    if !is_name || site::is_public_suffix(domain) || !is_within(host, domain) {
-        return None;
+    let is_site = || registrable_domain(domain) == registrable_domain(host);
+    if !is_name || is_public_suffix(domain) || !is_within(host, domain) || !is_site() {
+        return Scope::None;
     }
-    Some(Domain::Below(domain.clone()))
+    Scope::Below(domain.clone())
 }
 
 /// The promises that names make (RFC 6265bis section 4.1.3), kept.

@@ -31,9 +31,11 @@ pub(super) enum Expiry {
 /// Which requests of other sites carry a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SameSite {
-    /// `Lax`, `Strict`, or the default: none of a page's sub-resources do.
-    Restricted,
-    /// `None`.
+    /// `Lax`, or the default: navigations of the window, but none of a page's sub-resources.
+    Lax,
+    /// `Strict`: none.
+    Strict,
+    /// `None`: all.
     None,
 }
 
@@ -59,7 +61,7 @@ pub(super) fn parse(field: &[u8]) -> Option<SetCookie<'_>> {
         path: None,
         expiry: Expiry::Session,
         secure: false,
-        same_site: SameSite::Restricted,
+        same_site: SameSite::Lax,
     };
     let mut max_age = None;
     for part in parts {
@@ -98,10 +100,10 @@ impl<'a> SetCookie<'a> {
             }
             b"secure" => self.secure = true,
             b"samesite" => {
-                self.same_site = if value.eq_ignore_ascii_case(b"none") {
-                    SameSite::None
-                } else {
-                    SameSite::Restricted
+                self.same_site = match value.to_ascii_lowercase().as_slice() {
+                    b"none" => SameSite::None,
+                    b"strict" => SameSite::Strict,
+                    _ => SameSite::Lax,
                 };
             }
             _ => {}
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!(cookie.same_site, SameSite::None);
         let cookie = parse(b"a=1; Domain=; Path=x; SameSite=odd").unwrap();
         assert_eq!((cookie.domain, cookie.path), (None, None));
-        assert_eq!(cookie.same_site, SameSite::Restricted);
+        assert_eq!(cookie.same_site, SameSite::Lax);
     }
 
     #[test]

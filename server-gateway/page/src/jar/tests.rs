@@ -1,6 +1,7 @@
 use http::HeaderName;
 
 use super::*;
+use crate::Initiator;
 
 const CHROMIUM: &str =
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36";
@@ -21,8 +22,31 @@ impl Load {
             request.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
         }
         let page: Url = page.parse().unwrap();
-        let jar = Jar::new(&page, &request);
+        let jar = Jar::new(&page, &request, &Sightings::new());
         Self { page, jar }
+    }
+
+    fn cause(&self) -> Cause {
+        Cause::document(Initiator::page(&self.page, &HeaderMap::new()))
+    }
+
+    /// Begins anew in a session in which the browser sent the same cookies to the root.
+    fn know_as_of_root(&mut self, cookie: &str) {
+        let request: HeaderMap = [
+            (header::COOKIE, HeaderValue::from_str(cookie).unwrap()),
+            (
+                header::USER_AGENT,
+                HeaderValue::from_static(match self.jar.browser {
+                    Browser::Chromium => CHROMIUM,
+                    Browser::Firefox | Browser::Safari | Browser::Other => FIREFOX,
+                }),
+            ),
+        ]
+        .into_iter()
+        .collect();
+        let mut sightings = Sightings::new();
+        sightings.observe(&self.page.join("/").unwrap(), &request);
+        self.jar = Jar::new(&self.page, &request, &sightings);
     }
 
     fn set(&mut self, url: &str, fields: &[&str]) {
@@ -31,7 +55,8 @@ impl Load {
             .map(|value| (header::SET_COOKIE, HeaderValue::from_str(value).unwrap()));
         let response: HeaderMap = fields.collect();
         let url = self.page.join(url).unwrap();
-        self.jar.store(&url, &response, &self.page, NOW);
+        let cause = self.cause();
+        self.jar.store(&url, &response, Some(&cause), NOW);
     }
 
     fn sent(&self, url: &str) -> Option<String> {
@@ -40,18 +65,16 @@ impl Load {
 
     fn sent_at(&self, url: &str, now: UnixTime) -> Option<String> {
         let url = self.page.join(url).unwrap();
-        let field = self.jar.cookie_for(&url, &self.page, now)?;
-        Some(field.to_str().unwrap().to_owned())
+        match self.jar.cookies_for(&url, &self.cause(), now) {
+            Cookies::Known(field) => Some(String::from_utf8_lossy(field?.as_bytes()).into_owned()),
+            Cookies::Withheld => Some("withheld".to_owned()),
+        }
     }
 }
 
 #[test]
 fn the_pages_cookies_go_to_its_host_in_their_order() {
-    let load = Load::new(
-        "http://www.a.test:8080/dir/p",
-        CHROMIUM,
-        "z=1; a=2; flag; q=\"x y\"",
-    );
+    let load = Load::new("http://www.a.test:8080/", CHROMIUM, "z=1; a=2; flag; q=\"x y\"");
     let same = Some("z=1; a=2; flag; q=\"x y\"".to_owned());
     assert_eq!(load.sent("/x"), same);
     assert_eq!(load.sent("http://www.a.test:9/x"), same);
@@ -70,6 +93,7 @@ fn the_pages_cookies_go_to_its_host_in_their_order() {
 #[test]
 fn cookies_as_chromium_sends_them() {
     let mut load = Load::new("http://a.test/dir/two", CHROMIUM, "a=1; b=2; c=3");
+    load.know_as_of_root("a=1; b=2; c=3");
     load.set(
         "/dir/two",
         &[
@@ -140,6 +164,7 @@ fn paths() {
 #[test]
 fn a_cookie_of_the_page_that_is_set_with_its_default_path_is_the_same_one() {
     let mut load = Load::new("http://a.test/dir/page", FIREFOX, "a=1; b=2");
+    load.know_as_of_root("a=1; b=2");
     load.set("/dir/page", &["a=9"]);
     assert_eq!(load.sent("/dir/x").unwrap(), "a=9; b=2");
     load.set("/other/x", &["b=3; Path=/other"]);
@@ -232,8 +257,119 @@ fn the_jar_is_bounded() {
         let value = HeaderValue::from_str(&format!("c{index}=1")).unwrap();
         request.append(HeaderName::from_static("cookie"), value);
     }
-    let jar = Jar::new(&load.page, &request);
+    let jar = Jar::new(&load.page, &request, &Sightings::new());
     assert_eq!(jar.cookies.len(), MAX_PAGE_COOKIES);
+}
+
+/// Of a cookie that came with the page's request only its path's upper bound is known.
+#[test]
+fn the_pages_cookies_go_where_every_path_lets_them() {
+    let load = Load::new("http://host.test/~alice/", CHROMIUM, "session=1");
+    for (target, expected) in [
+        ("/~alice/", Some("session=1")),
+        ("/~alice/pic.png", Some("session=1")),
+        ("/~alice/sub/x", Some("session=1")),
+        ("/~alice", Some("withheld")),
+        ("/~alice2/x", Some("withheld")),
+        ("/~mallory/log", Some("withheld")),
+        ("/", Some("withheld")),
+        ("http://sub.host.test/~alice/x", None),
+    ] {
+        assert_eq!(load.sent(target).as_deref(), expected, "{target}");
+    }
+    // Without a slash the page may be the cookie's path itself.
+    let load = Load::new("http://host.test/~alice", CHROMIUM, "session=1");
+    assert_eq!(load.sent("/~mallory").as_deref(), Some("withheld"));
+    assert_eq!(load.sent("/~alice/x").as_deref(), Some("session=1"));
+    // One unknown cookie is enough for none to go, for half of a login is none.
+    let mut load = Load::new("http://host.test/~alice/", FIREFOX, "session=1");
+    load.set("/", &["new=1; Path=/"]);
+    assert_eq!(load.sent("/~mallory/").as_deref(), Some("withheld"));
+    assert_eq!(load.sent("/~alice/").as_deref(), Some("session=1; new=1"));
+}
+
+/// The cookies of a page's request are known better by where else they were sent, and by what set them.
+#[test]
+fn what_was_seen_before_tells_of_paths() {
+    let request = |cookie: &str| -> HeaderMap {
+        let fields = [
+            (header::COOKIE, HeaderValue::from_str(cookie).unwrap()),
+            (header::USER_AGENT, HeaderValue::from_static(CHROMIUM)),
+        ];
+        fields.into_iter().collect()
+    };
+    let url = |path: &str| Url::parse("https://a.test").unwrap().join(path).unwrap();
+    let page = url("/news/2026/article");
+    let sent = |sightings: &Sightings, cookie: &str, path: &str| {
+        let load = Load {
+            page: page.clone(),
+            jar: Jar::new(&page, &request(cookie), sightings),
+        };
+        load.sent(path).unwrap()
+    };
+    let mut sightings = Sightings::new();
+    assert_eq!(sent(&sightings, "a=1", "/static/x.css"), "withheld");
+    sightings.observe(&url("/news/2026/other"), &request("a=1"));
+    assert_eq!(sent(&sightings, "a=1", "/static/x.css"), "withheld");
+    assert_eq!(sent(&sightings, "a=1", "/news/2026/x.css"), "a=1");
+    sightings.observe(&url("/static/y.css"), &request("a=1"));
+    assert_eq!(sent(&sightings, "a=1", "/static/x.css"), "a=1");
+    // Another value is another cookie, and so is one of another host or scheme.
+    assert_eq!(sent(&sightings, "a=2", "/static/x.css"), "withheld");
+    sightings.observe(&Url::parse("http://a.test/").unwrap(), &request("a=2"));
+    sightings.observe(&Url::parse("https://b.a.test/").unwrap(), &request("a=2"));
+    assert_eq!(sent(&sightings, "a=2", "/static/x.css"), "withheld");
+    // Behind a cookie of the root there are none but cookies of the root, as browsers order them.
+    assert_eq!(sent(&sightings, "a=1; b=1", "/static/x.css"), "a=1; b=1");
+    assert_eq!(sent(&sightings, "b=1; a=1", "/static/x.css"), "withheld");
+    assert_eq!(
+        sent(&sightings, "__Host-b=1; c=1", "/static/x.css"),
+        "__Host-b=1; c=1"
+    );
+    // What set it says it all: `/news` is not `/static`.
+    let set = |value: &str| -> HeaderMap {
+        let fields = [(header::SET_COOKIE, HeaderValue::from_str(value).unwrap())];
+        fields.into_iter().collect()
+    };
+    sightings.observe_response(&url("/login"), &set("root=1; Path=/; HttpOnly"));
+    sightings.observe_response(&url("/login"), &set("news=1; Path=/news"));
+    sightings.observe_response(&url("/login"), &set("foreign=1; Path=/; Domain=b.test"));
+    assert_eq!(sent(&sightings, "root=1", "/static/x.css"), "root=1");
+    assert_eq!(sent(&sightings, "news=1; root=1", "/static/x.css"), "root=1");
+    assert_eq!(
+        sent(&sightings, "news=1; root=1", "/news/x.css"),
+        "news=1; root=1"
+    );
+    assert_eq!(sent(&sightings, "foreign=1", "/static/x.css"), "withheld");
+}
+
+#[test]
+fn strict_cookies_are_not_for_navigations_from_elsewhere() {
+    let mut load = Load::new("https://a.test/", FIREFOX, "");
+    load.set(
+        "/",
+        &["strict=1; SameSite=Strict", "lax=1; SameSite=Lax", "default=1"],
+    );
+    let of_navigation = |navigation| match load.jar.cookies_of_navigation(&load.page, navigation, NOW) {
+        Cookies::Known(Some(field)) => field.to_str().unwrap().to_owned(),
+        Cookies::Known(None) | Cookies::Withheld => String::new(),
+    };
+    assert_eq!(of_navigation(Navigation::SameSite), "strict=1; lax=1; default=1");
+    assert_eq!(of_navigation(Navigation::CrossSite), "lax=1; default=1");
+}
+
+#[test]
+fn few_sightings_are_kept() {
+    let mut sightings = Sightings::new();
+    let page: Url = "http://a.test/".parse().unwrap();
+    for number in 0..5000 {
+        let request = [(
+            header::COOKIE,
+            HeaderValue::from_str(&format!("c{number}=1")).unwrap(),
+        )];
+        sightings.observe(&page, &request.into_iter().collect());
+    }
+    assert!(sightings.len() <= 4096);
 }
 
 mod properties {
@@ -246,7 +382,7 @@ mod properties {
         #[test]
         fn a_cookie_string_round_trips(pairs in proptest::collection::vec("[a-z]{1,3}=[!-:<-~]{0,8}", 1..30)) {
             let cookie = pairs.join("; ");
-            let load = Load::new("http://a.test/p", CHROMIUM, &cookie);
+            let load = Load::new("http://a.test/", CHROMIUM, &cookie);
             prop_assert_eq!(load.sent("/x"), Some(cookie));
         }
 
@@ -255,9 +391,9 @@ mod properties {
             let mut load = Load::new("http://a.test/p", FIREFOX, "a=1");
             if let Ok(value) = HeaderValue::from_bytes(&field) {
                 let response: HeaderMap = [(header::SET_COOKIE, value)].into_iter().collect();
-                load.jar.store(&load.page.clone(), &response, &load.page, NOW);
+                load.jar.store(&load.page.clone(), &response, None, NOW);
             }
-            prop_assert!(load.jar.cookie_for(&load.page, &load.page, NOW).is_some() || load.jar.cookies.is_empty());
+            prop_assert!(load.sent("/p").is_some() || load.jar.cookies.is_empty());
         }
     }
 }

@@ -222,7 +222,8 @@ fn encode_time(time: UnixTime, out: &mut Vec<u8>) {
     varint::encode(time.since_epoch().as_secs(), out);
 }
 
-const VERSION: u8 = 1;
+/// Version 1 did not tell the page's own requests from those of its frames.
+const VERSION: u8 = 2;
 const VOLATILE: u8 = 1;
 const OF_MORE: u8 = 2;
 /// Heavy pages load some dozens of objects from scripts.
@@ -286,8 +287,8 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(Record::decode(&bytes[..length]), Err(RecordError::Damaged));
         }
-        assert_eq!(Record::decode(&[2]), Err(RecordError::Version(2)));
-        assert_eq!(Record::decode(&[1, 0x40, 65]), Err(RecordError::TooLarge));
+        assert_eq!(Record::decode(&[1]), Err(RecordError::Version(1)));
+        assert_eq!(Record::decode(&[VERSION, 0x40, 65]), Err(RecordError::TooLarge));
         assert_eq!(
             Record::decode(&vec![1; MAX_RECORD + 1]),
             Err(RecordError::TooLarge)

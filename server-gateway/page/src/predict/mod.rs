@@ -19,81 +19,100 @@ use url::Url;
 use self::template::Kind;
 pub use self::{browser::Browser, destination::destination_of, referer::referer, template::Templates};
 use crate::{
-    CrossOrigin, Destination, Reference, ReferrerPolicy,
-    jar::{Jar, is_same_site, is_trustworthy},
+    Cause, CrossOrigin, Destination, Reference, Relation, Trust,
+    jar::{Cookies, Jar, is_trustworthy},
 };
 
-/// What is known of the page and of the browser that loads it.
+/// What is known of the browser that loads a page.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     browser: Browser,
-    /// After redirects: the document's own URL.
-    page: Url,
     request: HeaderMap,
-    policy: ReferrerPolicy,
+}
+
+/// A predicted request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prediction {
+    /// Its header section, without `Host` and fields that concern a connection.
+    pub fields: HeaderMap,
+    /// The browser may send cookies that are not in it: a response for one user alone is then not the browser's.
+    pub is_withheld: bool,
 }
 
 impl Predictor {
-    /// A page at `page`, which the browser asked for with the header section `request`. `policy` is that of the
-    /// page's response ([`ReferrerPolicy::of_response`]); references may declare others.
-    pub fn new(page: &Url, request: &HeaderMap, policy: Option<ReferrerPolicy>) -> Self {
+    /// A page that the browser asked for with the header section `request`.
+    pub fn new(request: &HeaderMap) -> Self {
         Self {
             browser: Browser::of(request),
-            page: page.clone(),
             request: request.clone(),
-            policy: policy.unwrap_or_default(),
         }
     }
 
-    /// The header section for `reference`, found in what `referrer` names: the page, a frame, or a style sheet.
-    /// `policy` is the referrer policy of that style sheet or frame, `None` for the page itself.
-    ///
-    /// It has neither `Host` nor fields that concern a connection. Cookies are those of `jar`, as the credentials mode
-    /// lets them through.
+    /// The request for `reference`, which the browser makes because of `cause`. Cookies are those of `jar`, as the
+    /// credentials mode and the initiator let them through.
     pub fn predict(
         &self,
         reference: &Reference,
-        referrer: &Url,
-        policy: Option<ReferrerPolicy>,
+        cause: &Cause,
         templates: &Templates,
         jar: &Jar,
         now: UnixTime,
-    ) -> HeaderMap {
-        let policy = reference.referrer_policy.or(policy).unwrap_or(self.policy);
+    ) -> Prediction {
+        let target = &reference.url;
+        let cookies = if sends_cookies(reference, cause) {
+            jar.cookies_for(target, cause, now)
+        } else {
+            Cookies::Known(None)
+        };
+        let (cookie, is_withheld) = match cookies {
+            Cookies::Known(None) => (None, false),
+            Cookies::Known(cookie) if reference.trust == Trust::Own => (cookie, false),
+            Cookies::Known(_) | Cookies::Withheld => (None, true),
+        };
         let request = Request {
             predictor: self,
             reference,
-            referer: referer(policy, referrer, &reference.url),
-            cookie: self
-                .sends_cookies(reference)
-                .then(|| jar.cookie_for(&reference.url, &self.page, now))
-                .flatten(),
-            origin: self.origin(reference),
+            relation: cause.relation(target),
+            referer: self.referer(reference, cause),
+            cookie,
+            origin: self.origin(reference, cause),
             storage_access: self
-                .tells_storage_access(reference)
+                .tells_storage_access(reference, cause)
                 .then(|| templates.storage_access()),
         };
-        let kind = Kind::new(&reference.url, reference.destination, request.origin.is_some());
+        let kind = Kind::new(target, reference.destination, request.origin.is_some());
         let mut fields = HeaderMap::new();
         match templates.of(kind) {
             Some(template) => request.write_learned(&template.0, &mut fields),
             None => request.write_default(&mut fields),
         }
         self.add_reload(&mut fields);
-        fields
+        Prediction { fields, is_withheld }
     }
 
-    /// Fetch standard: credentials mode `omit`, `same-origin` or `include`.
-    fn sends_cookies(&self, reference: &Reference) -> bool {
-        match reference.cross_origin {
-            CrossOrigin::None | CrossOrigin::Credentials => true,
-            CrossOrigin::Anonymous => self.is_own_origin(&reference.url),
-            CrossOrigin::Omitted => false,
-        }
+    /// By the policy of the element, the sheet or the document; that of a redirection replaces it.
+    fn referer(&self, reference: &Reference, cause: &Cause) -> Option<String> {
+        let initiator = &cause.initiator;
+        let sheet = cause.sheet.as_ref();
+        let policy = cause
+            .redirect_policy
+            .or(reference.referrer_policy)
+            .or_else(|| sheet.and_then(|(_, policy)| *policy))
+            .or_else(|| initiator.referrer_policy());
+        let referrer = match sheet {
+            Some((url, _)) => url,
+            None => initiator.referrer()?,
+        };
+        // A redirection takes away what its target may not see, and nothing gives it back.
+        let mut urls = cause.redirects.iter().chain([&reference.url]);
+        let first = referer(policy.unwrap_or_default(), referrer, urls.next()?)?;
+        urls.try_fold(first, |told, url| {
+            referer(policy.unwrap_or_default(), &Url::parse(&told).ok()?, url)
+        })
     }
 
     /// Storage Access headers: requests of other sites with credentials say whether these may go along.
-    fn tells_storage_access(&self, reference: &Reference) -> bool {
+    fn tells_storage_access(&self, reference: &Reference, cause: &Cause) -> bool {
         let target = &reference.url;
         let with_credentials = matches!(
             reference.cross_origin,
@@ -102,18 +121,14 @@ impl Predictor {
         with_credentials
             && !reference.destination.is_document()
             && is_trustworthy(target)
-            && !is_same_site(&self.page, target)
+            && cause.relation(target) == Relation::CrossSite
             && browser::chromium_version(&self.request).is_some_and(|version| version >= STORAGE_ACCESS)
-    }
-
-    fn is_own_origin(&self, url: &Url) -> bool {
-        url.origin() == self.page.origin()
     }
 
     /// Requests in CORS mode tell their origin to others; Chromium to its own as well, where markup or a font makes
     /// the request. No referrer policy hides it (Fetch standard 3.2).
-    fn origin(&self, reference: &Reference) -> Option<HeaderValue> {
-        let own = self.is_own_origin(&reference.url);
+    fn origin(&self, reference: &Reference, cause: &Cause) -> Option<HeaderValue> {
+        let own = cause.is_same_origin(&reference.url);
         let told = match reference.cross_origin {
             CrossOrigin::None => false,
             CrossOrigin::Omitted => !own,
@@ -124,7 +139,7 @@ impl Predictor {
         if !told {
             return None;
         }
-        HeaderValue::from_str(&self.page.origin().ascii_serialization()).ok()
+        HeaderValue::from_str(&cause.origin(&reference.url)).ok()
     }
 
     /// A reload without caches extends to what the page loads; the plain reload does not, in current browsers.
@@ -137,10 +152,20 @@ impl Predictor {
     }
 }
 
+/// Fetch standard: credentials mode `omit`, `same-origin` or `include`.
+fn sends_cookies(reference: &Reference, cause: &Cause) -> bool {
+    match reference.cross_origin {
+        CrossOrigin::None | CrossOrigin::Credentials => true,
+        CrossOrigin::Anonymous => cause.is_same_origin(&reference.url),
+        CrossOrigin::Omitted => false,
+    }
+}
+
 /// One request in the making.
 struct Request<'a> {
     predictor: &'a Predictor,
     reference: &'a Reference,
+    relation: Relation,
     referer: Option<String>,
     cookie: Option<HeaderValue>,
     origin: Option<HeaderValue>,
@@ -181,7 +206,7 @@ impl Request<'_> {
             self.write(name, fields);
         }
         // Client hints that the origin asked for, which only its own requests carry.
-        if self.predictor.is_own_origin(&self.reference.url) {
+        if self.relation == Relation::SameOrigin {
             for name in self.predictor.request.keys().filter(|name| is_hint(name)) {
                 if !fields.contains_key(name) {
                     copy(&self.predictor.request, name, fields);
@@ -224,14 +249,7 @@ impl Request<'_> {
     }
 
     fn site(&self) -> HeaderValue {
-        let (page, target) = (&self.predictor.page, &self.reference.url);
-        HeaderValue::from_static(if page.origin() == target.origin() {
-            "same-origin"
-        } else if is_same_site(page, target) {
-            "same-site"
-        } else {
-            "cross-site"
-        })
+        HeaderValue::from_static(self.relation.name())
     }
 
     fn mode(&self) -> HeaderValue {

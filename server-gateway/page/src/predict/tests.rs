@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::{Initiator, ReferrerPolicy, Sandbox, jar::Sightings};
 
 const CHROMIUM: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36";
 const CHROMIUM_PAGE: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/jxl,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7";
@@ -29,6 +30,7 @@ fn list(fields: &HeaderMap) -> Fields<'_> {
 
 /// A page load and what is predicted in it.
 struct Load {
+    page: Initiator,
     predictor: Predictor,
     templates: Templates,
     jar: Jar,
@@ -37,16 +39,21 @@ struct Load {
 impl Load {
     fn new(page: &str, request: &HeaderMap) -> Self {
         Self {
-            predictor: Predictor::new(&url(page), request, None),
+            page: Initiator::page(&url(page), &HeaderMap::new()),
+            predictor: Predictor::new(request),
             templates: Templates::new(),
-            jar: Jar::new(&url(page), request),
+            jar: Jar::new(&url(page), request, &Sightings::new()),
         }
     }
 
     fn predict(&self, reference: &Reference) -> HeaderMap {
-        let page = self.predictor.page.clone();
+        self.predict_for(reference, &Cause::document(self.page.clone()))
+            .fields
+    }
+
+    fn predict_for(&self, reference: &Reference, cause: &Cause) -> Prediction {
         self.predictor
-            .predict(reference, &page, None, &self.templates, &self.jar, NOW)
+            .predict(reference, cause, &self.templates, &self.jar, NOW)
     }
 }
 
@@ -217,24 +224,143 @@ fn credentials_follow_the_mode() {
 #[test]
 fn policies_of_page_sheet_and_element() {
     let request = chromium();
-    let page = url("http://a.test/dir/page");
     let sheet = url("http://a.test/css/s.css");
-    let predictor = Predictor::new(&page, &request, Some(ReferrerPolicy::Origin));
-    let (templates, jar) = (Templates::new(), Jar::new(&page, &request));
+    let load = Load::new("http://a.test/dir/page", &request);
+    let page = Initiator::page(
+        &url("http://a.test/dir/page"),
+        &map(&[("referrer-policy", "origin")]),
+    );
     let mut image = reference("http://a.test/i.png", Destination::Image);
-    let referer = |image: &Reference, from: &Url, policy| {
-        let fields = predictor.predict(image, from, policy, &templates, &jar, NOW);
+    let referer = |image: &Reference, sheet| {
+        let cause = Cause {
+            sheet,
+            ..Cause::document(page.clone())
+        };
+        let fields = load.predict_for(image, &cause).fields;
         fields
             .get(header::REFERER)
             .map(|value| value.to_str().unwrap().to_owned())
     };
-    assert_eq!(referer(&image, &page, None).unwrap(), "http://a.test/");
+    assert_eq!(referer(&image, None).unwrap(), "http://a.test/");
     assert_eq!(
-        referer(&image, &sheet, Some(ReferrerPolicy::default())).unwrap(),
+        referer(&image, Some((sheet, Some(ReferrerPolicy::default())))).unwrap(),
         "http://a.test/css/s.css"
     );
     image.referrer_policy = Some(ReferrerPolicy::NoReferrer);
-    assert_eq!(referer(&image, &page, None), None);
+    assert_eq!(referer(&image, None), None);
+}
+
+/// The document that contains a reference makes the request, and not the page around it.
+#[test]
+fn requests_are_those_of_their_documents() {
+    let mut request = chromium();
+    request.insert("sec-fetch-dest", HeaderValue::from_static("document"));
+    let load = Load::new("https://www.a.test/", &request);
+    let nothing = HeaderMap::new();
+    let frame = load
+        .page
+        .frame(&url("https://other.a.test/f"), &nothing, Sandbox::default())
+        .unwrap();
+    let opaque = Sandbox {
+        opaque: true,
+        scriptless: false,
+    };
+    let sandboxed = load
+        .page
+        .frame(&url("https://www.a.test/s"), &nothing, opaque)
+        .unwrap();
+    let own = reference("https://www.a.test/i.png", Destination::Image);
+    let font = reference("https://www.a.test/f.woff2", Destination::Font);
+    let of = |initiator: &Initiator, reference: &Reference| {
+        let fields = load
+            .predict_for(reference, &Cause::document(initiator.clone()))
+            .fields;
+        let field = |name: &str| {
+            fields
+                .get(name)
+                .map_or("-", |value| value.to_str().unwrap())
+                .to_owned()
+        };
+        ["sec-fetch-site", "cookie", "referer", "origin"].map(field)
+    };
+    assert_eq!(
+        of(&load.page, &own),
+        ["same-origin", "first=1", "https://www.a.test/", "-"]
+    );
+    assert_eq!(
+        of(&frame, &own),
+        ["same-site", "first=1", "https://other.a.test/", "-"]
+    );
+    assert_eq!(
+        of(&frame, &font),
+        ["same-site", "-", "https://other.a.test/", "https://other.a.test"]
+    );
+    assert_eq!(of(&sandboxed, &own), ["cross-site", "-", "-", "-"]);
+    assert_eq!(of(&sandboxed, &font), ["cross-site", "-", "-", "null"]);
+}
+
+/// What a URL on the way is not trusted with the target does not get either.
+#[test]
+fn redirections_tell_the_worst() {
+    let mut request = chromium();
+    request.insert("sec-fetch-dest", HeaderValue::from_static("document"));
+    let load = Load::new("https://www.a.test/dir/page", &request);
+    let of = |reference: &Reference, redirects: &[&str], redirect_policy| {
+        let cause = Cause {
+            redirects: redirects.iter().map(|from| url(from)).collect(),
+            redirect_policy,
+            ..Cause::document(load.page.clone())
+        };
+        let fields = load.predict_for(reference, &cause).fields;
+        let field = |name: &str| {
+            fields
+                .get(name)
+                .map_or("-", |value| value.to_str().unwrap())
+                .to_owned()
+        };
+        ["sec-fetch-site", "cookie", "referer", "origin"].map(field)
+    };
+    let own = reference("https://www.a.test/dir/page/x", Destination::Image);
+    let whole = "https://www.a.test/dir/page";
+    assert_eq!(
+        of(&own, &["https://www.a.test/1"], None),
+        ["same-origin", "first=1", whole, "-"]
+    );
+    assert_eq!(
+        of(&own, &["https://cdn.a.test/1"], None),
+        ["same-site", "first=1", "https://www.a.test/", "-"]
+    );
+    assert_eq!(
+        of(&own, &["https://evil.test/1"], None),
+        ["cross-site", "-", "https://www.a.test/", "-"]
+    );
+    let none = Some(ReferrerPolicy::NoReferrer);
+    assert_eq!(
+        of(&own, &["https://www.a.test/1"], none),
+        ["same-origin", "first=1", "-", "-"]
+    );
+    let font = reference("https://www.a.test/dir/page/f", Destination::Font);
+    assert_eq!(of(&font, &["https://evil.test/1"], None)[3], "null");
+    assert_eq!(
+        of(&font, &["https://www.a.test/1"], None)[3],
+        "https://www.a.test"
+    );
+}
+
+/// What others told of never carries this user's cookies.
+#[test]
+fn what_others_taught_goes_without_cookies() {
+    let load = Load::new("http://a.test:8931/", &chromium());
+    let mut extra = reference("http://a.test:8931/x", Destination::Other);
+    let cause = Cause::document(load.page.clone());
+    assert!(
+        load.predict_for(&extra, &cause)
+            .fields
+            .contains_key(header::COOKIE)
+    );
+    extra.trust = Trust::Others;
+    let prediction = load.predict_for(&extra, &cause);
+    assert!(prediction.is_withheld && !prediction.fields.contains_key(header::COOKIE));
 }
 
 #[test]

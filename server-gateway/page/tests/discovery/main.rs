@@ -9,6 +9,7 @@ mod cutting;
 mod encodings;
 mod limits;
 mod markup;
+mod policies;
 
 use longhaul_page::{Reference, Viewport, discover_html};
 use url::Url;

@@ -3,23 +3,25 @@ use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, header};
+use longhaul_cache::Partition;
 use longhaul_http::{
     coding,
     policy::{self, Reload},
+    request_context::identity_key,
     vary,
 };
 use longhaul_page::{
-    Destination, Discovery, MediaType, Reference, ReferrerPolicy, discover_css, discover_link_header,
-    predict::Predictor,
+    Cause, Destination, Discovery, MediaType, Reference, ReferrerPolicy, discover_css, discover_link_header,
 };
 use longhaul_protocol::session::{Scope, Withdrawal};
-use longhaul_types::ByteCount;
+use longhaul_types::{ByteCount, ContentHash};
 use tokio::time::timeout;
 use tracing::debug;
 use url::Url;
 
-use super::{PageLoad, Top};
+use super::{PageLoad, navigation};
 use crate::{
+    asker::Asker,
     bases::Subject,
     bundle::{
         context::{lock, now},
@@ -79,35 +81,23 @@ fn withdraw(load: &PageLoad, entry: u32, reason: Withdrawal) {
     load.wake();
 }
 
-/// The request as the browser will make it.
+/// The request as the browser will make it; `None` if it is not known with which cookies the browser asks for a document.
 fn lookup(load: &PageLoad, entry: u32) -> Option<Lookup> {
-    let (reference, referrer) = {
-        let plan = load.plan();
-        let found = plan.get(entry)?;
-        let referrer = found.referrer.and_then(|referrer| {
-            let referrer = plan.get(referrer)?;
-            let is_redirect = referrer
-                .answered()
-                .is_some_and(|answered| answered.status.is_redirection());
-            // A redirection is no referrer: what led to it is.
-            (!is_redirect).then(|| {
-                let headers = referrer.answered().map(|answered| &answered.headers);
-                let policy = headers.and_then(ReferrerPolicy::of_response);
-                (referrer.reference.url.clone(), policy)
-            })
-        });
-        (found.reference.clone(), referrer)
-    };
-    let browser = if reference.destination == Destination::Document {
-        navigation(load, &reference.url)
+    let reference = load.plan().get(entry)?.reference.clone();
+    let cause = load.cause(entry)?;
+    let prediction = if reference.destination == Destination::Document {
+        navigation::predict(load, &reference.url, &cause)
     } else {
-        let top = lock(&load.top);
-        let (referrer, policy) = referrer.unwrap_or_else(|| (top.url.clone(), None));
-        let templates = load.context.templates();
-        let jar = lock(&load.jar);
-        top.predictor
-            .predict(&reference, &referrer, policy, &templates, &jar, now())
+        let (templates, jar) = (load.context.templates(), lock(&load.jar));
+        load.predictor
+            .predict(&reference, &cause, &templates, &jar, now())
     };
+    if prediction.is_withheld && is_personal(reference.destination) {
+        return None;
+    }
+    load.plan()
+        .predicted(entry, &prediction.fields, prediction.is_withheld);
+    let browser = prediction.fields;
     let mut headers = browser.clone();
     headers.remove(header::TE);
     coding::set_accept_encoding(&mut headers);
@@ -117,8 +107,16 @@ fn lookup(load: &PageLoad, entry: u32) -> Option<Lookup> {
     let request = Request::builder().method(Method::GET).uri(reference.url.as_str());
     let (mut parts, ()) = request.body(()).ok()?.into_parts();
     parts.headers = headers;
+    let context = &load.context;
+    let who = (context.device, load.asker.context().client());
+    let secret = &context.gateway.credentials;
+    let mut asker = Asker::of(who, secret, &Method::GET, reference.url.as_str(), &browser);
+    if load.asker.partition().is_none() {
+        // The page is in a frame of another site, or nobody knows where.
+        asker = asker.without_partition();
+    }
     Some(Lookup {
-        device: load.context.device,
+        asker,
         parts,
         browser,
         reload: Reload::None,
@@ -126,47 +124,45 @@ fn lookup(load: &PageLoad, entry: u32) -> Option<Lookup> {
     })
 }
 
-/// The request that follows a redirection of the page's: the same with other cookies.
-fn navigation(load: &PageLoad, url: &Url) -> HeaderMap {
-    let mut headers = load.request.clone();
-    for name in [
-        header::COOKIE,
-        header::AUTHORIZATION,
-        header::IF_NONE_MATCH,
-        header::IF_MODIFIED_SINCE,
-        header::VIA,
-        header::HOST,
-    ] {
-        headers.remove(name);
-    }
-    if let Some(cookie) = lock(&load.jar).cookie_for(url, url, now()) {
-        headers.insert(header::COOKIE, cookie);
-    }
-    headers
+/// Whether a response most likely says something else to somebody who is logged in: it is not worth asking for without
+/// cookies.
+const fn is_personal(destination: Destination) -> bool {
+    destination.is_document() || matches!(destination, Destination::Other)
 }
 
 async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
     let Some(reference) = load.plan().get(entry).map(|entry| entry.reference.clone()) else {
         return;
     };
-    note(load, &reference, &stored);
+    let is_withheld = load.plan().get(entry).is_some_and(|entry| entry.is_withheld);
+    if !is_withheld {
+        note(load, entry, &reference, &stored);
+    }
     if let Some(target) = redirection(&reference.url, stored.status, &stored.headers) {
         let target = Reference {
             url: target,
             ..reference.clone()
         };
-        load.found([target], Some(entry));
+        load.redirected(target, entry, ReferrerPolicy::of_response(&stored.headers));
         load.flush().await;
     }
     let request = &stored.facts.request;
     let scope = policy::scope(&Method::GET, request, stored.status, &stored.headers, now());
     let scope = match scope {
         Some(policy::Scope::Reusable) => Scope::Reusable,
-        Some(policy::Scope::ThisPage) => Scope::ThisPage,
-        None => return withdraw(load, entry, Withdrawal::Private),
+        Some(policy::Scope::ThisPage) if !is_withheld => Scope::ThisPage,
+        // What came for lack of cookies is not what the browser would get.
+        Some(policy::Scope::ThisPage) | None => return withdraw(load, entry, Withdrawal::Private),
     };
+    let partition = stored.facts.asker.partition();
+    if let Some(partition) = &partition {
+        lock(&load.partitions).insert(entry, partition.clone());
+    }
     let vary = vary::key(&stored.headers, request);
-    let cookie = vary::cookie_key(request);
+    let cookie = match scope {
+        Scope::Reusable => identity_key(request),
+        Scope::ThisPage => vary::cookie_key(request),
+    };
     let Stored {
         status,
         headers,
@@ -186,7 +182,7 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
     if let Some(push) = push {
         lock(&load.bodies).insert(entry, push);
     }
-    if let Some(subject) = Subject::of(&reference.url, &facts.request, status, &headers) {
+    if let Some(subject) = Subject::of(&reference.url, &facts.asker, &facts.request, status, &headers) {
         lock(&load.subjects).insert(entry, subject);
     }
     if facts.audience == Audience::Everybody {
@@ -198,36 +194,38 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
         scope,
         vary,
         cookie,
+        shape: facts.asker.context().shape().code(),
+        partition: partition.as_ref().map(Partition::label),
         body,
     };
-    let placement = load
-        .plan()
-        .answered(entry, answer, |hash| load.context.mirror.holds(hash));
-    if placement == Placement::Nothing {
-        lock(&load.bodies).remove(&entry);
-        if body != AnswerBody::None {
+    let mirror = &load.context.mirror;
+    let holds = |hash: &ContentHash| mirror.holds(partition.as_ref(), hash);
+    let placement = load.plan().answered(entry, answer, holds);
+    match placement {
+        Placement::Push => {}
+        Placement::PushFor(later) => {
+            lock(&load.bodies).remove(&later);
             load.context.counters().held();
+        }
+        Placement::Nothing => {
+            lock(&load.bodies).remove(&entry);
+            if body != AnswerBody::None {
+                load.context.counters().held();
+            }
         }
     }
     load.wake();
 }
 
-/// What a response's head says about later requests of this page load.
-fn note(load: &PageLoad, reference: &Reference, stored: &Stored) {
-    let mut top = lock(&load.top);
-    lock(&load.jar).store(&reference.url, &stored.headers, &top.url, now());
-    if reference.destination == Destination::Document && !stored.status.is_redirection() {
-        let mut request = load.request.clone();
-        request.remove(header::COOKIE);
-        *top = Top {
-            url: reference.url.clone(),
-            predictor: Predictor::new(
-                &reference.url,
-                &request,
-                ReferrerPolicy::of_response(&stored.headers),
-            ),
-        };
-    }
+/// What a response's head says about the cookies of later requests.
+fn note(load: &PageLoad, entry: u32, reference: &Reference, stored: &Stored) {
+    let cause: Option<Cause> = if reference.destination == Destination::Document {
+        None
+    } else {
+        let Some(cause) = load.cause(entry) else { return };
+        Some(cause)
+    };
+    lock(&load.jar).store(&reference.url, &stored.headers, cause.as_ref(), now());
 }
 
 /// Where a redirection leads.
@@ -250,19 +248,26 @@ async fn place(
     reader: BodyReader,
 ) -> Option<(AnswerBody, PushBody)> {
     let media = MediaType::of_response(headers);
-    let is_document = reference.destination.is_document() && media.is_html();
+    let document = if reference.destination.is_document() && media.is_html() && !status.is_redirection() {
+        load.document(entry, reference, headers)
+    } else {
+        None
+    };
     let is_sheet = reference.destination == Destination::Style && media.is_css() && status == StatusCode::OK;
-    if is_document || is_sheet {
+    if is_sheet {
+        load.style_sheet(entry, headers);
+    }
+    if document.is_some() || is_sheet {
         let links = discover_link_header(headers, &reference.url, load.context.viewport());
         load.found(links, Some(entry));
     }
     if is_sheet {
         return search(load, entry, reader, Search::Sheet(&reference.url, media.charset)).await;
     }
-    let wait = wait(load, &reference.url, reader.length());
+    let wait = wait(load, entry, &reference.url, reader.length());
     let complete = reader.chk_when_complete(wait, MAX_AWAITED).await;
-    if is_document {
-        let discovery = Discovery::new(&reference.url, media.charset.as_deref(), load.context.viewport());
+    if let Some(document) = document {
+        let discovery = Discovery::of(document, media.charset.as_deref(), load.context.viewport());
         if complete.is_some() {
             return search(load, entry, reader, Search::Document(Box::new(discovery))).await;
         }
@@ -285,10 +290,11 @@ async fn place(
 }
 
 /// How long the CHK of a body may be awaited: half of what it saves.
-fn wait(load: &PageLoad, url: &Url, length: Option<u64>) -> Duration {
+fn wait(load: &PageLoad, entry: u32, url: &Url, length: Option<u64>) -> Duration {
     let context = &load.context;
     let before = load.plan().before(url).copied();
-    if !before.is_some_and(|hash| context.mirror.holds(&hash)) {
+    let partition = lock(&load.partitions).get(&entry).cloned();
+    if !before.is_some_and(|hash| context.mirror.holds(partition.as_ref(), &hash)) {
         return BRIEF;
     }
     let bits = length.unwrap_or(USUAL).saturating_mul(8);

@@ -1,5 +1,6 @@
 //! Responses of entries: what their heads say, and what becomes of their bodies.
 use http::{HeaderMap, StatusCode, header};
+use longhaul_cache::PartitionLabel;
 use longhaul_protocol::session::{EntryBody, EntryHead, HeaderField, Record, Scope, Withdrawal};
 use longhaul_types::ContentHash;
 
@@ -15,6 +16,10 @@ pub(crate) struct Answer {
     /// Keys of what was sent.
     pub(crate) vary: Option<[u8; 8]>,
     pub(crate) cookie: Option<[u8; 8]>,
+    /// Relation, mode and destination of what was sent.
+    pub(crate) shape: u16,
+    /// For which partition it was fetched: entries name the bodies of others of the same partition only.
+    pub(crate) partition: Option<PartitionLabel>,
     pub(crate) body: AnswerBody,
 }
 
@@ -34,6 +39,8 @@ pub(crate) enum AnswerBody {
 pub(crate) enum Placement {
     /// It is pushed when its turn comes.
     Push,
+    /// It is pushed when its turn comes, and is that of this later entry, too, which no longer needs one of its own.
+    PushFor(u32),
     /// It is not needed.
     Nothing,
 }
@@ -49,7 +56,7 @@ impl Plan {
         if !self.get(entry).is_some_and(PlanEntry::is_open) {
             return Placement::Nothing;
         }
-        let (body, state) = self.place(entry, answer.body, holds);
+        let (body, state) = self.place(entry, answer.body, answer.partition, holds);
         if let EntryBody::Pushed { length: Some(length) } = body {
             let reason = if length > self.limits.body {
                 Some(Withdrawal::TooLarge)
@@ -70,11 +77,16 @@ impl Plan {
             scope: answer.scope,
             vary: answer.vary,
             cookie: answer.cookie,
+            shape: answer.shape,
             body,
             fields: fields(&answer.headers, body),
         }));
-        if let (EntryBody::Pushed { .. }, AnswerBody::Known { hash, .. }) = (body, answer.body) {
-            self.by_hash.insert(hash, entry);
+        let mut alias = None;
+        if let (EntryBody::Pushed { .. }, AnswerBody::Known { hash, .. }, Some(partition)) =
+            (body, answer.body, answer.partition)
+        {
+            let before = self.by_hash.insert((hash, partition), entry);
+            alias = before.filter(|later| self.alias(*later, entry));
         }
         if let Some(found) = self.get_mut(entry) {
             match answer.body {
@@ -88,20 +100,42 @@ impl Plan {
                 headers: answer.headers,
                 vary: answer.vary,
                 cookie: answer.cookie,
+                partition: answer.partition,
                 body: state,
             }));
         }
         if state == BodyState::Waiting {
-            Placement::Push
+            alias.map_or(Placement::Push, Placement::PushFor)
         } else {
             Placement::Nothing
         }
+    }
+
+    /// Makes a later entry name the body of `entry`, which is the same: origins answer in any order, and only an
+    /// earlier entry can be named. Possible while the later one's head is not written yet; whether it was.
+    fn alias(&mut self, later: u32, entry: u32) -> bool {
+        let is_waiting = self.get(later).and_then(PlanEntry::body) == Some(BodyState::Waiting);
+        let head = self.records.iter_mut().find_map(|record| match record {
+            Record::Head(head) => (head.entry == later).then_some(head),
+            Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => None,
+        });
+        let Some(head) = head.filter(|_| later > entry && is_waiting) else {
+            return false;
+        };
+        head.body = EntryBody::SameAs { entry };
+        if let Some(found) = self.get_mut(later) {
+            found.set_body(BodyState::Settled);
+            let length = found.length.unwrap_or(0);
+            self.bytes = self.bytes.saturating_sub(length);
+        }
+        true
     }
 
     fn place(
         &self,
         entry: u32,
         body: AnswerBody,
+        partition: Option<PartitionLabel>,
         holds: impl Fn(&ContentHash) -> bool,
     ) -> (EntryBody, BodyState) {
         let (hash, length) = match body {
@@ -120,7 +154,8 @@ impl Plan {
             };
             return (body, BodyState::Settled);
         }
-        let same = self.by_hash.get(&hash).copied().filter(|same| {
+        let same = partition.and_then(|partition| self.by_hash.get(&(hash, partition)).copied());
+        let same = same.filter(|same| {
             let body = self.get(*same).and_then(PlanEntry::body);
             *same < entry && body.is_some_and(|body| body != BodyState::Broken && body != BodyState::Settled)
         });
@@ -135,8 +170,10 @@ impl Plan {
         let Some(found) = self.get_mut(entry) else { return };
         let was_unknown = found.hash.replace(hash).is_none();
         found.length = Some(length);
-        if was_unknown && found.body().is_some_and(|body| body != BodyState::Settled) {
-            self.by_hash.entry(hash).or_insert(entry);
+        let partition = found.answered().and_then(|answered| answered.partition);
+        let is_sent = found.body().is_some_and(|body| body != BodyState::Settled);
+        if let Some(partition) = partition.filter(|_| was_unknown && is_sent) {
+            self.by_hash.entry((hash, partition)).or_insert(entry);
         }
     }
 

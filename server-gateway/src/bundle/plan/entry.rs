@@ -1,11 +1,14 @@
 //! One entry of a plan.
 use http::{HeaderMap, StatusCode};
+use longhaul_cache::PartitionLabel;
 use longhaul_page::{
-    Destination, Reference,
+    Destination, Reference, ReferrerPolicy,
     order::{self, Position},
 };
 use longhaul_protocol::session::Scope;
 use longhaul_types::{ByteCount, ContentHash};
+
+use super::Asker;
 
 /// A page itself, behind a redirect, goes as pages do.
 const DOCUMENT_CLASS: u8 = 1;
@@ -17,6 +20,12 @@ pub(crate) struct PlanEntry {
     pub(crate) reference: Reference,
     /// The entry that refers to it; `None` for the page itself.
     pub(crate) referrer: Option<u32>,
+    /// How the one leads to the other.
+    pub(crate) arrival: Arrival,
+    /// Who makes its request.
+    pub(crate) asker: Asker,
+    /// Its request lacks cookies that the browser may send: a response for one user alone is not the browser's.
+    pub(crate) is_withheld: bool,
     /// Where the reference stands.
     pub(crate) position: Position,
     /// How many entries it added.
@@ -37,6 +46,15 @@ pub(crate) struct PlanEntry {
     pub(crate) was_searched: bool,
     /// How often the agent wanted its body (again).
     pub(crate) repeats: u8,
+}
+
+/// How an entry leads to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It refers to it.
+    Referenced,
+    /// It redirects to it, with this referrer policy.
+    Redirected(Option<ReferrerPolicy>),
 }
 
 /// How far an entry is.
@@ -61,6 +79,7 @@ pub(crate) struct Answered {
     pub(crate) headers: HeaderMap,
     pub(crate) vary: Option<[u8; 8]>,
     pub(crate) cookie: Option<[u8; 8]>,
+    pub(crate) partition: Option<PartitionLabel>,
     pub(crate) body: BodyState,
 }
 
@@ -90,10 +109,18 @@ pub(crate) struct Rank {
 }
 
 impl PlanEntry {
-    pub(crate) fn new(reference: Reference, referrer: Option<u32>, position: Position) -> Self {
+    pub(crate) fn new(
+        reference: Reference,
+        referrer: Option<u32>,
+        arrival: Arrival,
+        position: Position,
+    ) -> Self {
         Self {
             reference,
             referrer,
+            arrival,
+            asker: Asker::default(),
+            is_withheld: false,
             position,
             children: 0,
             stage: Stage::Announced,

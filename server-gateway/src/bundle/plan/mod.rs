@@ -7,8 +7,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use longhaul_cache::PartitionLabel;
 use longhaul_http::policy;
-use longhaul_page::{Reference, order::Position};
+use longhaul_page::{Reference, ReferrerPolicy, order::Position};
 use longhaul_protocol::session::{Entry, Record, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
@@ -16,8 +17,8 @@ use url::Url;
 use self::entry::Rank;
 pub(crate) use self::{
     answer::{Answer, AnswerBody, Placement},
-    entry::{Answered, BodyState, PlanEntry, Stage},
-    request::{Match, Taken},
+    entry::{Answered, Arrival, BodyState, PlanEntry, Stage},
+    request::{Asker, Match, Taken},
 };
 
 /// What a body of unknown length is taken for: the median object of the web is smaller, the mean larger.
@@ -57,7 +58,7 @@ pub(crate) struct Plan {
     limits: PlanLimits,
     entries: Vec<PlanEntry>,
     by_url: BTreeMap<String, u32>,
-    by_hash: BTreeMap<ContentHash, u32>,
+    by_hash: BTreeMap<(ContentHash, PartitionLabel), u32>,
     /// What the base manifest's entries were, by URL as it is there.
     before: BTreeMap<String, ContentHash>,
     records: Vec<Record>,
@@ -125,6 +126,20 @@ impl Plan {
 
     /// Adds what `referrer` (`None`: the page) refers to.
     pub(crate) fn found(&mut self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
+        self.add(references, referrer, Arrival::Referenced);
+    }
+
+    /// Adds what an entry redirects to, with this referrer policy.
+    pub(crate) fn redirected(&mut self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
+        self.add([target], Some(from), Arrival::Redirected(policy));
+    }
+
+    fn add(
+        &mut self,
+        references: impl IntoIterator<Item = Reference>,
+        referrer: Option<u32>,
+        arrival: Arrival,
+    ) {
         let depth = referrer.map_or(0, |entry| {
             self.get(entry).map_or(0, |entry| entry.position.depth())
         });
@@ -153,7 +168,7 @@ impl Plan {
                 destination: reference.destination.number(),
             }));
             let position = self.next_position(referrer);
-            let entry = PlanEntry::new(reference, referrer, position);
+            let entry = PlanEntry::new(reference, referrer, arrival, position);
             self.searching += usize::from(entry.is_searched());
             self.entries.push(entry);
         }
@@ -178,6 +193,9 @@ impl Plan {
             let known = &mut entry.reference;
             known.importance = known.importance.min(reference.importance);
             known.certainty = known.certainty.min(reference.certainty);
+            known.trust = known.trust.min(reference.trust);
+            // A frame's document has the lesser rights of two frames that display it.
+            known.sandbox = known.sandbox.and(reference.sandbox);
         }
     }
 

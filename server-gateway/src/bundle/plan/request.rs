@@ -1,8 +1,9 @@
 //! What the browser asks for, and what it took.
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::vary;
 use longhaul_protocol::session::{Scope, Used, Withdrawal};
 use longhaul_types::ContentHash;
+use url::Url;
 
 use super::{BodyState, Plan, Stage};
 
@@ -17,6 +18,40 @@ pub(crate) enum Match {
     No,
 }
 
+/// Who makes a request, as far as its fields tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// `Sec-Fetch-Site` and `Sec-Fetch-Mode`.
+    metadata: [Option<HeaderValue>; 2],
+    /// By `Origin` or `Referer`.
+    origin: Option<String>,
+}
+
+impl Asker {
+    pub(crate) fn of(request: &HeaderMap) -> Self {
+        let origin = request
+            .get(header::ORIGIN)
+            .or_else(|| request.get(header::REFERER));
+        let serialized = |origin: &HeaderValue| {
+            let url = Url::parse(origin.to_str().ok()?).ok()?;
+            Some(url.origin().ascii_serialization())
+        };
+        Self {
+            metadata: ["sec-fetch-site", "sec-fetch-mode"].map(|name| request.get(name).cloned()),
+            origin: origin.map(|origin| serialized(origin).unwrap_or_else(|| "null".to_owned())),
+        }
+    }
+
+    /// Whether both may be the same: nothing that both tell differs.
+    fn may_be(&self, other: &Self) -> bool {
+        let agree = |(one, other): (&Option<HeaderValue>, &Option<HeaderValue>)| {
+            one.is_none() || other.is_none() || one == other
+        };
+        self.metadata.iter().zip(&other.metadata).all(agree)
+            && (self.origin.is_none() || other.origin.is_none() || self.origin == other.origin)
+    }
+}
+
 /// How many bytes of a page load's pushes were taken, on the hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
@@ -26,6 +61,13 @@ pub(crate) struct Taken {
 }
 
 impl Plan {
+    /// The request for an entry is this one, and may lack cookies that the browser sends.
+    pub(crate) fn predicted(&mut self, entry: u32, request: &HeaderMap, is_withheld: bool) {
+        if let Some(found) = self.get_mut(entry) {
+            (found.asker, found.is_withheld) = (Asker::of(request), is_withheld);
+        }
+    }
+
     /// The browser asked for these. Those whose class rose.
     pub(crate) fn ask(&mut self, entries: &[u32]) -> Vec<(u32, u8)> {
         let mut risen = Vec::new();
@@ -75,6 +117,12 @@ impl Plan {
             Stage::Withdrawn => return Match::No,
             Stage::Answered(answered) => answered,
         };
+        // A document of another origin is not answered what was fetched for the page, or with its cookies.
+        if !found.asker.may_be(&Asker::of(request))
+            || answered.cookie.is_some() && vary::cookie_key(request) != answered.cookie
+        {
+            return Match::No;
+        }
         if answered.body == BodyState::Broken || vary::key(&answered.headers, request) != answered.vary {
             return Match::No;
         }

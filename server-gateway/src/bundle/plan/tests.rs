@@ -1,4 +1,5 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
+use longhaul_cache::PartitionLabel;
 use longhaul_http::vary;
 use longhaul_page::{Destination, Importance};
 use longhaul_protocol::session::{EntryBody, Scope, Used};
@@ -46,6 +47,8 @@ fn answer(body: AnswerBody) -> Answer {
         scope: Scope::Reusable,
         vary: None,
         cookie: None,
+        partition: Some(PartitionLabel::FIRST),
+        shape: 0,
         body,
     }
 }
@@ -214,6 +217,73 @@ fn held_bodies_and_doubles_do_not_travel() {
 }
 
 #[test]
+fn doubles_do_not_travel_in_whatever_order_origins_answer() {
+    let urls: Vec<String> = (0..3).map(|n| format!("http://a.test/{n}")).collect();
+    let references: Vec<_> = urls
+        .iter()
+        .map(|url| (url.as_str(), Destination::Image))
+        .collect();
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut plan = plan_of(&references);
+        fetch_all(&mut plan);
+        plan.take_records();
+        for entry in order {
+            plan.answered(entry, answer(known(b"same")), nothing_held);
+        }
+        let heads = bodies(&plan.take_records());
+        assert_eq!(heads[0], (0, EntryBody::Pushed { length: Some(4) }), "{order:?}");
+        for (entry, body) in &heads[1..] {
+            assert!(
+                matches!(body, EntryBody::SameAs { entry: same } if same < entry),
+                "{order:?}: {heads:?}"
+            );
+        }
+        let pushed: Vec<_> = std::iter::from_fn(|| plan.next_push()).collect();
+        assert_eq!(pushed, [0], "{order:?}");
+    }
+}
+
+#[test]
+fn what_was_fetched_for_one_site_is_no_alias_for_another() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1", Destination::Image),
+        ("http://a.test/2", Destination::Image),
+        ("http://a.test/3", Destination::Image),
+        ("http://a.test/4", Destination::Image),
+    ]);
+    fetch_all(&mut plan);
+    let partitions = [
+        Some(PartitionLabel::FIRST),
+        Some(PartitionLabel::LAST),
+        None,
+        None,
+    ];
+    for (entry, partition) in (0..).zip(partitions) {
+        let answer = Answer {
+            partition,
+            ..answer(known(b"x"))
+        };
+        let placement = plan.answered(entry, answer, nothing_held);
+        assert_eq!(placement, Placement::Push, "{entry}");
+    }
+}
+
+#[test]
+fn a_head_that_is_written_stays_as_it_is() {
+    let mut plan = plan_of(&[
+        ("http://a.test/1", Destination::Image),
+        ("http://a.test/2", Destination::Image),
+    ]);
+    fetch_all(&mut plan);
+    plan.answered(1, answer(known(b"x")), nothing_held);
+    plan.take_records();
+    assert_eq!(
+        plan.answered(0, answer(known(b"x")), nothing_held),
+        Placement::Push
+    );
+}
+
+#[test]
 fn a_body_that_broke_is_no_alias() {
     let mut plan = plan_of(&[
         ("http://a.test/1", Destination::Image),
@@ -339,6 +409,33 @@ fn requests_are_promised_what_was_fetched_for_them() {
     assert_eq!(plan.promise(1, &request), Match::No, "once");
     assert_eq!(plan.promise(2, &request), Match::No);
     assert_eq!(plan.promise(3, &request), Match::No);
+}
+
+#[test]
+fn others_are_not_promised_what_was_fetched_for_the_page() {
+    let mut plan = plan_of(&[("http://a.test/1", Destination::Image)]);
+    let asked = headers(&[
+        ("sec-fetch-site", "same-origin"),
+        ("referer", "http://a.test/page"),
+        ("cookie", "a=1"),
+    ]);
+    fetch_all(&mut plan);
+    plan.predicted(0, &asked, false);
+    let mine = Answer {
+        cookie: vary::cookie_key(&asked),
+        ..answer(known(b"1"))
+    };
+    plan.answered(0, mine, nothing_held);
+    for other in [
+        &[("sec-fetch-site", "cross-site"), ("cookie", "a=1")][..],
+        &[("referer", "http://evil.test/"), ("cookie", "a=1")],
+        &[("origin", "null"), ("cookie", "a=1")],
+        &[("sec-fetch-site", "same-origin")],
+    ] {
+        assert_eq!(plan.promise(0, &headers(other)), Match::No, "{other:?}");
+    }
+    assert_eq!(plan.promise(0, &headers(&[("cookie", "a=1")])), Match::Promised);
+    assert_eq!(plan.promise(0, &asked), Match::Promised);
 }
 
 #[test]

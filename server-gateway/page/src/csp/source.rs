@@ -1,0 +1,219 @@
+//! Source expressions, and whether they match a URL (Content Security Policy Level 3 section 6.7.2).
+use url::Url;
+
+/// What one directive lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sources {
+    list: Vec<Source>,
+    nonces: Vec<String>,
+    /// As `sha256-…` in plain Base64.
+    hashes: Vec<String>,
+    pub(super) strict_dynamic: bool,
+    unsafe_inline: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    /// `*`
+    Any,
+    /// `'self'`
+    Own,
+    /// `https:`
+    Scheme(String),
+    Host(HostSource),
+}
+
+/// `https://*.site.test:8080/path/`
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HostSource {
+    scheme: Option<String>,
+    /// In lower case; `*.` before it stands for all names below.
+    host: String,
+    port: Option<String>,
+    path: Option<String>,
+}
+
+impl Sources {
+    /// Reads the value of a directive. An expression that is not understood matches nothing, as in browsers, and so does
+    /// `'none'`.
+    pub(super) fn parse<'a>(tokens: impl Iterator<Item = &'a str>) -> Self {
+        let mut sources = Self::default();
+        for token in tokens {
+            sources.add(token);
+        }
+        sources
+    }
+
+    fn add(&mut self, token: &str) {
+        let lower = token.to_ascii_lowercase();
+        let quoted = |text: &'_ str| -> Option<String> {
+            let inner = text.strip_prefix('\'')?.strip_suffix('\'')?;
+            Some(inner.to_owned())
+        };
+        match lower.as_str() {
+            "*" => self.list.push(Source::Any),
+            "'self'" => self.list.push(Source::Own),
+            "'strict-dynamic'" => self.strict_dynamic = true,
+            "'unsafe-inline'" => self.unsafe_inline = true,
+            _ => {
+                if let Some(inner) = quoted(token) {
+                    self.add_quoted(&inner);
+                } else {
+                    self.list.extend(Source::parse(&lower, token));
+                }
+            }
+        }
+    }
+
+    fn add_quoted(&mut self, inner: &str) {
+        let (kind, value) = inner.split_once('-').unwrap_or((inner, ""));
+        match kind.to_ascii_lowercase().as_str() {
+            "nonce" if !value.is_empty() => self.nonces.push(value.to_owned()),
+            "sha256" | "sha384" | "sha512" => self.hashes.push(plain_base64(inner)),
+            _ => {}
+        }
+    }
+
+    /// Whether an expression matches a URL behind `redirects` redirections.
+    pub(super) fn match_url(&self, url: &Url, own: &Url, redirects: usize) -> bool {
+        self.list.iter().any(|source| source.matches(url, own, redirects))
+    }
+
+    pub(super) fn has_nonce(&self, nonce: Option<&str>) -> bool {
+        nonce.is_some_and(|nonce| self.nonces.iter().any(|known| known == nonce))
+    }
+
+    /// Whether all hashes of an `integrity` attribute are listed.
+    pub(super) fn has_integrity(&self, integrity: Option<&str>) -> bool {
+        let mut hashes = integrity.unwrap_or_default().split_ascii_whitespace().peekable();
+        hashes.peek().is_some()
+            && hashes.all(|hash| {
+                let hash = hash.split('?').next().unwrap_or_default();
+                self.hashes.contains(&plain_base64(hash))
+            })
+    }
+
+    /// Whether inline content without nonce is let through. A hash could let it through as well; it is not computed here.
+    pub(super) const fn allow_inline(&self) -> bool {
+        self.unsafe_inline && self.nonces.is_empty() && self.hashes.is_empty()
+    }
+}
+
+/// Hashes may be written in either alphabet of Base64.
+fn plain_base64(hash: &str) -> String {
+    let (kind, value) = hash.split_once('-').unwrap_or((hash, ""));
+    format!(
+        "{}-{}",
+        kind.to_ascii_lowercase(),
+        value.replace('-', "+").replace('_', "/")
+    )
+}
+
+impl Source {
+    /// `lower` is `token` in lower case.
+    fn parse(lower: &str, token: &str) -> Option<Self> {
+        if let Some(scheme) = lower.strip_suffix(':').filter(|scheme| is_scheme(scheme)) {
+            return Some(Self::Scheme(scheme.to_owned()));
+        }
+        let (scheme, rest) = match token.split_once("://") {
+            Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
+            None => (None, token),
+        };
+        if scheme.as_deref().is_some_and(|scheme| !is_scheme(scheme)) {
+            return None;
+        }
+        let (place, path) = match rest.find('/') {
+            Some(at) => (&rest[..at], Some(rest[at..].to_owned())),
+            None => (rest, None),
+        };
+        let (host, port) = match place.rsplit_once(':') {
+            Some((host, port)) if !place.ends_with(']') => (host, Some(port.to_owned())),
+            Some(_) | None => (place, None),
+        };
+        let is_port = |port: &String| port == "*" || port.parse::<u16>().is_ok();
+        if !is_host(host) || !port.as_ref().is_none_or(is_port) {
+            return None;
+        }
+        let path = path.map(|path| path.split(['?', '#']).next().unwrap_or_default().to_owned());
+        Some(Self::Host(HostSource {
+            scheme,
+            host: host.to_ascii_lowercase(),
+            port,
+            path: path.filter(|path| path != "/"),
+        }))
+    }
+
+    fn matches(&self, url: &Url, own: &Url, redirects: usize) -> bool {
+        match self {
+            Self::Any => matches!(url.scheme(), "http" | "https"),
+            Self::Own => is_own(url, own),
+            Self::Scheme(scheme) => matches_scheme(scheme, url.scheme()),
+            Self::Host(source) => source.matches(url, own, redirects),
+        }
+    }
+}
+
+impl HostSource {
+    fn matches(&self, url: &Url, own: &Url, redirects: usize) -> bool {
+        let scheme = self.scheme.as_deref().unwrap_or_else(|| own.scheme());
+        let host = url.host_str().unwrap_or_default();
+        let is_host = match self.host.strip_prefix('*') {
+            Some("") => !host.is_empty(),
+            // With the dot: the name itself is not below itself.
+            Some(below) => host.len() > below.len() && host.ends_with(below),
+            None => host == self.host,
+        };
+        // A redirection must not tell the path of what is behind it.
+        matches_scheme(scheme, url.scheme())
+            && is_host
+            && self.matches_port(url)
+            && (redirects > 0 || self.matches_path(url.path()))
+    }
+
+    fn matches_port(&self, url: &Url) -> bool {
+        let wanted = match self.port.as_deref() {
+            None => return url.port().is_none(),
+            Some("*") => return true,
+            Some(port) => port.parse().ok(),
+        };
+        let port = url.port_or_known_default();
+        wanted.is_some() && (wanted == port || wanted == Some(80) && port == Some(443))
+    }
+
+    fn matches_path(&self, path: &str) -> bool {
+        match self.path.as_deref() {
+            None | Some("") => true,
+            Some(folder) if folder.ends_with('/') => path.starts_with(folder),
+            Some(file) => path == file,
+        }
+    }
+}
+
+/// A scheme stands for itself and for its secure form.
+fn matches_scheme(wanted: &str, scheme: &str) -> bool {
+    wanted == scheme || wanted == "http" && scheme == "https"
+}
+
+/// The policy's own origin, or the same host by https at the default ports.
+fn is_own(url: &Url, own: &Url) -> bool {
+    url.origin() == own.origin()
+        || url.host() == own.host()
+            && url.scheme() == "https"
+            && (url.port() == own.port() || url.port().is_none() && own.port().is_none())
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
+fn is_host(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    text == "*"
+        || !name.is_empty()
+            && name.bytes().all(|byte| {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':')
+            })
+}

@@ -1,0 +1,219 @@
+//! Where this browser was seen to send its cookies: the paths that a cookie may have, of which its field tells nothing.
+//!
+//! The rule and its reasons are in docs/decisions/0019-cookies-that-a-prediction-may-send.md.
+use std::{
+    collections::{BTreeMap, VecDeque},
+    hash::{BuildHasher as _, RandomState},
+};
+
+use http::{HeaderMap, header};
+use longhaul_http::cookies;
+use url::Url;
+
+use super::{Browser, MAX_PAGE_COOKIES, Scope, default_path, domain, path_matches, set_cookie};
+
+/// What is known of the paths of a browser's cookies, by host, name and value: from the requests that it sent in one
+/// session, and from the responses that it got.
+///
+/// Names and values are kept as keyed hashes only.
+#[derive(Clone, Debug, Default)]
+pub struct Sightings {
+    hasher: RandomState,
+    known: BTreeMap<u64, Known>,
+    /// The oldest first.
+    order: VecDeque<u64>,
+}
+
+/// What is known of the cookies of one host, name and value.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// Paths that responses gave it.
+    set: Vec<Vec<u8>>,
+    /// The longest path that lets it go to all targets to which it went, as far as `set` does not explain that.
+    seen: Option<Vec<u8>>,
+}
+
+/// What is known of the path of a cookie that came with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    /// It is this one.
+    Exact(Vec<u8>),
+    /// It is this one or a shorter one: what is below this one gets the cookie, what is not may get it.
+    AtMost(Vec<u8>),
+}
+
+impl Path {
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Exact(path) | Self::AtMost(path) => path,
+        }
+    }
+}
+
+impl Sightings {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The browser itself sent this request.
+    pub fn observe(&mut self, url: &Url, request: &HeaderMap) {
+        let whole = cookies::joined(request).unwrap_or_default();
+        let path = url.path().as_bytes();
+        for (name, value) in cookies::pairs(&whole).take(MAX_PAGE_COOKIES) {
+            let known = self.known(url, name, value);
+            if known.set.iter().any(|set| path_matches(path, set)) {
+                continue;
+            }
+            known.seen = Some(match known.seen.take() {
+                Some(seen) => common(&seen, path),
+                None => path.to_vec(),
+            });
+        }
+    }
+
+    /// The browser got this response to a request of its own.
+    pub fn observe_response(&mut self, url: &Url, response: &HeaderMap) {
+        for field in response.get_all(header::SET_COOKIE).iter().take(MAX_PAGE_COOKIES) {
+            let Some(set) = set_cookie::parse(field.as_bytes()) else {
+                continue;
+            };
+            let host = url.host_str().unwrap_or_default();
+            if domain(url, host, &set) == Scope::None {
+                continue;
+            }
+            let path = set.path.map_or_else(|| default_path(url.path()), <[u8]>::to_vec);
+            let known = self.known(url, set.name, set.value);
+            known.set.retain(|other| *other != path);
+            if known.set.len() >= MAX_SET {
+                known.set.remove(0);
+            }
+            known.set.push(path);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    fn known(&mut self, url: &Url, name: &[u8], value: &[u8]) -> &mut Known {
+        let key = self.key(url, name, value);
+        if !self.known.contains_key(&key) {
+            if self.order.len() >= MAX_KNOWN
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.known.remove(&oldest);
+            }
+            self.order.push_back(key);
+        }
+        self.known.entry(key).or_default()
+    }
+
+    fn key(&self, url: &Url, name: &[u8], value: &[u8]) -> u64 {
+        let host = url.host_str().unwrap_or_default();
+        self.hasher.hash_one((url.scheme(), host, name, value))
+    }
+
+    /// The paths of the cookies that came with a request for `page`, in their order.
+    pub(super) fn paths(&self, page: &Url, browser: Browser, pairs: &[(&[u8], &[u8])]) -> Vec<Path> {
+        // Browsers send cookies with longer paths first (RFC 6265 section 5.4): a path is no longer than those before it.
+        let is_ordered = matches!(browser, Browser::Chromium | Browser::Firefox);
+        let mut longest = usize::MAX;
+        let paths = pairs.iter().map(|(name, value)| {
+            let mut path = self.path(page, name, value);
+            if let (true, Path::AtMost(most)) = (is_ordered, &mut path) {
+                shorten(most, longest);
+            }
+            longest = longest.min(path.as_bytes().len());
+            path
+        });
+        paths.collect()
+    }
+
+    fn path(&self, page: &Url, name: &[u8], value: &[u8]) -> Path {
+        if name.len() > HOST.len() && name[..HOST.len()].eq_ignore_ascii_case(HOST) {
+            return Path::Exact(b"/".to_vec());
+        }
+        let own = page.path().as_bytes();
+        let Some(known) = self.known.get(&self.key(page, name, value)) else {
+            return Path::AtMost(own.to_vec());
+        };
+        let fitting = known.set.iter().filter(|set| path_matches(own, set));
+        match (fitting.min_by_key(|set| set.len()), &known.seen) {
+            (Some(set), _) => Path::Exact(set.clone()),
+            (None, Some(seen)) => Path::AtMost(common(seen, own)),
+            (None, None) => Path::AtMost(own.to_vec()),
+        }
+    }
+}
+
+/// The longest cookie path that matches two paths, of which the first may be one that was made so.
+fn common(one: &[u8], other: &[u8]) -> Vec<u8> {
+    let equal = one
+        .iter()
+        .zip(other)
+        .take_while(|(one, other)| one == other)
+        .count();
+    let fits = |length: usize| path_matches(one, &one[..length]) && path_matches(other, &one[..length]);
+    let length = (1..=equal).rev().find(|length| fits(*length));
+    length.map_or_else(|| b"/".to_vec(), |length| one[..length].to_vec())
+}
+
+/// Cuts a path to the longest one above it that has at most `length` bytes.
+fn shorten(path: &mut Vec<u8>, length: usize) {
+    if path.len() > length {
+        let shorter = (1..=length)
+            .rev()
+            .find(|length| path_matches(path, &path[..*length]));
+        path.truncate(shorter.unwrap_or(1));
+    }
+}
+
+/// The prefix of the names of cookies that have the path `/` (RFC 6265bis section 4.1.3.2).
+const HOST: &[u8] = b"__Host-";
+/// Paths of cookies of one name and value on one host: more are none of a site's that means well.
+const MAX_SET: usize = 4;
+/// Cookies of one session's browser: those of some hundred hosts, in about 1 MiB.
+const MAX_KNOWN: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_paths() {
+        for (one, other, expected) in [
+            ("/", "/", "/"),
+            ("/~alice/", "/~mallory/", "/"),
+            ("/a/b/c", "/a/b/d", "/a/b/"),
+            ("/a/b", "/a/b/d", "/a/b"),
+            ("/a/b/", "/a/b", "/a/b"),
+            ("/ab", "/abc", "/"),
+            ("/a/b", "/a/b", "/a/b"),
+            ("/a", "*", "/"),
+        ] {
+            assert_eq!(
+                common(one.as_bytes(), other.as_bytes()),
+                expected.as_bytes(),
+                "{one} {other}"
+            );
+        }
+    }
+
+    #[test]
+    fn shorter_paths() {
+        for (path, length, expected) in [
+            ("/a/b/c", 5, "/a/b/"),
+            ("/a/b/c", 4, "/a/b"),
+            ("/a/bcd", 4, "/a/"),
+            ("/a/b/c", 1, "/"),
+            ("/a/b/c", 0, "/"),
+            ("/a/b/c", 9, "/a/b/c"),
+        ] {
+            let mut cut = path.as_bytes().to_vec();
+            shorten(&mut cut, length);
+            assert_eq!(cut, expected.as_bytes(), "{path} {length}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Ports that browsers do not connect to.
+use url::Url;
+
+/// Whether browsers refuse to fetch a URL because of its port (Fetch standard section 2.9, "port blocking").
+pub(crate) fn is_blocked(url: &Url) -> bool {
+    url.port()
+        .is_some_and(|port| BLOCKED.binary_search(&port).is_ok())
+}
+
+/// The "bad ports" of the Fetch standard: other protocols' servers, which could take a request for a message of theirs.
+const BLOCKED: [u16; 83] = [
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
+    104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514,
+    515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723,
+    2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocked_ports() {
+        assert!(BLOCKED.is_sorted());
+        let blocked = |url: &str| is_blocked(&url.parse().unwrap());
+        for url in ["http://a.test:25/", "https://a.test:6667/x", "http://a.test:0/"] {
+            assert!(blocked(url), "{url}");
+        }
+        for url in ["http://a.test/", "https://a.test:443/", "http://a.test:8080/"] {
+            assert!(!blocked(url), "{url}");
+        }
+    }
+}

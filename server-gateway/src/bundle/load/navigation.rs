@@ -1,0 +1,126 @@
+//! The request that follows a redirection of the page's: the same with other cookies, and what its target may know.
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use longhaul_page::{
+    Cause, Initiator, Relation,
+    jar::{Cookies, Navigation, is_same_site, is_trustworthy},
+    predict::{Prediction, referer},
+};
+use url::Url;
+
+use super::PageLoad;
+use crate::bundle::context::{lock, now};
+
+/// Fields that concern the redirected request alone.
+const OWN: [HeaderName; 6] = [
+    header::COOKIE,
+    header::AUTHORIZATION,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::VIA,
+    header::HOST,
+];
+/// Client hints that every origin gets; others are for the origin that asked for them.
+const COMMON_HINTS: [&str; 3] = ["sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform"];
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The request for `url`, to which the URLs of `cause` redirected.
+pub(super) fn predict(load: &PageLoad, url: &Url, cause: &Cause) -> Prediction {
+    let mut fields = load.request.clone();
+    for name in OWN {
+        fields.remove(name);
+    }
+    let way = || std::iter::once(&load.asked).chain(&cause.redirects);
+    // The worst of the browser's own relation and those of the URLs on the way.
+    let moved = Initiator::page(url, &HeaderMap::new());
+    let moved = way()
+        .map(|url| moved.relation(url))
+        .max()
+        .unwrap_or(Relation::SameOrigin);
+    if moved != Relation::SameOrigin {
+        remove(&mut fields, |name| {
+            name.starts_with("sec-ch-") && !COMMON_HINTS.contains(&name)
+        });
+    }
+    let told = fields.get(SEC_FETCH_SITE).and_then(|value| value.to_str().ok());
+    let site = told.map(|told| match (told, moved) {
+        ("none", _) => "none",
+        ("same-origin", moved) => moved.name(),
+        ("same-site", Relation::SameOrigin) => Relation::SameSite.name(),
+        ("same-site", moved) => moved.name(),
+        _ => Relation::CrossSite.name(),
+    });
+    if is_trustworthy(url) {
+        if let Some(site) = site {
+            fields.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
+        }
+    } else {
+        remove(&mut fields, |name| {
+            name.starts_with("sec-fetch-") || name.starts_with("sec-ch-")
+        });
+    }
+    set_referer(&mut fields, url, cause);
+    let navigation = navigation(load, url);
+    match lock(&load.jar).cookies_of_navigation(url, navigation, now()) {
+        Cookies::Known(cookie) => {
+            fields.extend(cookie.map(|cookie| (header::COOKIE, cookie)));
+            Prediction {
+                fields,
+                is_withheld: false,
+            }
+        }
+        Cookies::Withheld => Prediction {
+            fields,
+            is_withheld: true,
+        },
+    }
+}
+
+fn remove(fields: &mut HeaderMap, is_removed: impl Fn(&str) -> bool) {
+    let removed: Vec<_> = fields
+        .keys()
+        .filter(|name| is_removed(name.as_str()))
+        .cloned()
+        .collect();
+    for name in removed {
+        fields.remove(name);
+    }
+}
+
+/// A redirection takes away what its target may not see of the referrer.
+fn set_referer(fields: &mut HeaderMap, url: &Url, cause: &Cause) {
+    let Some(told) = fields.remove(header::REFERER) else {
+        return;
+    };
+    let Some(told) = told.to_str().ok().and_then(|told| Url::parse(told).ok()) else {
+        return;
+    };
+    // The policy of the document that began the navigation is not known; the default tells little.
+    let declared = cause
+        .redirect_policy
+        .or_else(|| cause.initiator.referrer_policy());
+    let policy = declared.unwrap_or_default();
+    let mut left = Some(told);
+    for target in cause.redirects.iter().chain([url]) {
+        left = left.and_then(|told| referer(policy, &told, target)?.parse().ok());
+    }
+    if let Some(value) = left.and_then(|told| HeaderValue::from_str(told.as_str()).ok()) {
+        fields.insert(header::REFERER, value);
+    }
+}
+
+/// Whether another site began the navigation, as far as the request tells; where it does not, one did.
+fn navigation(load: &PageLoad, url: &Url) -> Navigation {
+    let text = |name: &str| load.request.get(name).and_then(|value| value.to_str().ok());
+    let is_own = match text("sec-fetch-site") {
+        Some("none") => true,
+        Some(site) => site != "cross-site" && is_same_site(&load.asked, url),
+        None => text("referer")
+            .and_then(|referer| Url::parse(referer).ok())
+            .is_some_and(|referer| is_same_site(&referer, url)),
+    };
+    if is_own {
+        Navigation::SameSite
+    } else {
+        Navigation::CrossSite
+    }
+}

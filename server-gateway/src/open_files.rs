@@ -1,0 +1,70 @@
+//! How many files the process may have open, which bounds its connections: were it to run out, one device's connections
+//! would keep every other device from connecting.
+use longhaul_origin::Limits;
+use tracing::warn;
+
+/// Files that are not connections: the cache, sockets of sessions and metrics, standard streams, and libraries' own.
+const OTHERS: u64 = 128;
+/// Files that the gateway asks for: all its connections and the others.
+const WANTED: u64 = 2048 + OTHERS;
+
+/// Bounds of connections that fit what the system allows, which is raised as far as it lets itself be.
+pub(crate) fn limits() -> Limits {
+    let allowed = raise();
+    let fitting = usize::try_from(allowed.saturating_sub(OTHERS)).unwrap_or(usize::MAX);
+    let limits = Limits::default();
+    if fitting < limits.connections {
+        warn!(
+            allowed,
+            "this process may open few files, so that it opens fewer connections; raise its limit (LimitNOFILE, ulimit -n)"
+        );
+    }
+    let connections = limits.connections.min(fitting).max(2);
+    Limits {
+        connections,
+        // Half, so that no device has them all.
+        connections_per_device: limits.connections_per_device.min(connections / 2),
+        ..limits
+    }
+}
+
+#[cfg(unix)]
+fn raise() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let found = getrlimit(Resource::Nofile);
+    // None is no limit.
+    let (now, most) = (
+        found.current.unwrap_or(u64::MAX),
+        found.maximum.unwrap_or(u64::MAX),
+    );
+    let wanted = WANTED.min(most);
+    if now >= wanted {
+        return now;
+    }
+    let raised = Rlimit {
+        current: Some(wanted),
+        maximum: found.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => wanted,
+        Err(_) => now,
+    }
+}
+
+#[cfg(not(unix))]
+fn raise() -> u64 {
+    WANTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_device_has_all_connections() {
+        let limits = limits();
+        assert!(limits.connections_per_device <= limits.connections / 2);
+        assert!(limits.connections_per_device > 0);
+    }
+}

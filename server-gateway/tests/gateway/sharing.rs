@@ -1,0 +1,93 @@
+//! What devices share: only what everybody says who gets it (docs/decisions/0020).
+use longhaul_protocol::session::Method;
+
+use crate::{
+    agent::Agent,
+    store::{get, numbered, setup},
+};
+
+const PUBLIC: &[(&str, &str)] = &[("cache-control", "public, max-age=600")];
+const FROM: (&str, &str) = ("referer", "http://a.test/");
+
+#[tokio::test]
+async fn what_a_request_says_of_itself_goes_to_no_other_device() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    for name in [
+        "user-agent",
+        "accept",
+        "accept-language",
+        "via",
+        "dnt",
+        "sec-gpc",
+        "sec-fetch-dest",
+        "sec-ch-ua",
+        "priority",
+        "x-made-up",
+        "from",
+        "forwarded",
+        "cookie",
+        "cache-control",
+        "pragma",
+        "if-none-match",
+        "range",
+        "early-data",
+    ] {
+        let (url, log) = numbered(PUBLIC).await;
+        assert_eq!(get(&mut ann, &url, &[FROM, (name, "poison")]).await, "answer 1");
+        assert_eq!(get(&mut bob, &url, &[FROM]).await, "answer 2", "{name}");
+        assert_eq!(log.count(), 2);
+    }
+    let (url, _) = numbered(PUBLIC).await;
+    assert_eq!(
+        get(&mut ann, &url, &[("referer", "http://a.test/poison")]).await,
+        "answer 1"
+    );
+    assert_eq!(get(&mut bob, &url, &[FROM]).await, "answer 2", "referer");
+}
+
+#[tokio::test]
+async fn equal_browsers_share_and_the_own_pages_do_in_any_case() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let (url, log) = numbered(PUBLIC).await;
+    let browser = [FROM, ("user-agent", "one"), ("accept", "*/*")];
+    assert_eq!(get(&mut ann, &url, &browser).await, "answer 1");
+    assert_eq!(get(&mut bob, &url, &browser).await, "answer 1");
+    let known = [browser[0], browser[1], browser[2], ("cookie", "a=1")];
+    assert_eq!(get(&mut bob, &url, &known).await, "answer 1", "it is for all");
+    // Another page of the same site has another `Referer`.
+    let elsewhere = [("referer", "http://a.test/2"), browser[1], browser[2]];
+    assert_eq!(get(&mut ann, &url, &elsewhere).await, "answer 1");
+    assert_eq!(get(&mut bob, &url, &elsewhere).await, "answer 2");
+    assert_eq!(log.count(), 2);
+}
+
+#[tokio::test]
+async fn a_confirmation_for_one_changes_nothing_for_others() {
+    let (gateway, mut ann) = setup().await;
+    let mut bob = Agent::connect(&gateway).await;
+    let port = crate::origin::serve(|request: http::Request<hyper::body::Incoming>| async move {
+        let said = request.headers().get("x-made-up");
+        let said = said.and_then(|said| said.to_str().ok()).unwrap_or("nothing");
+        let is_known = request.headers().contains_key("if-none-match");
+        let fields = [
+            ("cache-control", "max-age=600"),
+            ("etag", "\"1\""),
+            ("x-echo", said),
+        ];
+        let body = if is_known { "" } else { "body" };
+        crate::store::reply(
+            if is_known { 304 } else { 200 },
+            &fields,
+            crate::origin::full(body),
+        )
+    })
+    .await;
+    let url = format!("http://a.test:{port}/x.js");
+    ann.get(&url, &[FROM]).await;
+    let poisoned = [FROM, ("cache-control", "max-age=0"), ("x-made-up", "poison")];
+    let answer = ann.request(Method::Get, &url, &poisoned).await;
+    assert_eq!(answer.field("x-echo"), Some("poison"), "to who said it");
+    assert_eq!(bob.get(&url, &[FROM]).await.field("x-echo"), Some("nothing"));
+}
