@@ -4,6 +4,7 @@ use std::{
     sync::Arc,
 };
 
+use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginConfigError;
 use longhaul_protocol::session::{Mixing, Preferences};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
@@ -12,15 +13,17 @@ use tracing::{info, warn};
 use crate::{
     bundle::Loads,
     config::Config,
-    control::{self, Control},
+    control::{self, Control, ControlToken, NoRandomness},
     counters::Counters,
     direct,
+    forget::Forgetting,
     https::{AuthorityError, Https},
     listener::{self, BindError},
     pictures::Pictures,
-    request::Context,
+    request::{Context, FramedSites},
     session::{Gateway, GatewayConfig},
     state_dir::{AgentFile, StateDir, StateError},
+    status,
     store::Store,
     tunnel::WorkingHosts,
 };
@@ -41,6 +44,9 @@ pub enum StartError {
     /// The authority of this device, which accelerated HTTPS needs, cannot be had.
     #[error("HTTPS cannot be accelerated: {0}")]
     Authority(#[from] AuthorityError),
+    /// The control port's token cannot be made.
+    #[error("the control port's token cannot be made: {0}")]
+    Token(#[from] NoRandomness),
 }
 
 /// A running agent. Dropped, it stops without a word to the gateway; [`Agent::stop`] says goodbye.
@@ -64,12 +70,14 @@ impl Agent {
         let control_listener = listener::bind(config.control, "the control port", "control").await?;
         let proxy = proxy_listener.local_addr().unwrap_or(config.listen);
         let control_address = control_listener.local_addr().unwrap_or(config.control);
-        if !proxy.ip().is_loopback() {
+        if !proxy.ip().to_canonical().is_loopback() {
             warn!(
-                "the proxy port can be reached from other machines: whoever can reach it can use the gateway"
+                "the proxy port can be reached from other machines: whoever is in `listen.allow` and has a password of \
+                 `listen.password-file` can use the gateway, and passwords cross that network as they are"
             );
         }
-        let direct = direct::client()?;
+        let access = Arc::new(config.access);
+        let direct = direct::client(&config.direct_allow, &[proxy, control_address])?;
         let https = Https::open(config.https, &state_dir)?;
         let store = Store::open(&config.cache).await;
         let counters = Arc::new(Counters::default());
@@ -79,6 +87,7 @@ impl Agent {
             mixing: Mixing::Accepted,
             ..Preferences::default()
         });
+        let secret = CredentialsSecret::derived_from(config.invite.device().as_bytes());
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,
@@ -88,6 +97,7 @@ impl Agent {
             store: store.clone(),
             loads: loads.clone(),
         });
+        let forgetting = Forgetting::start(store.clone(), loads.clone(), state_dir.clone(), &gateway);
         let context = Arc::new(Context {
             gateway,
             direct,
@@ -100,12 +110,19 @@ impl Agent {
             https,
             working_hosts: WorkingHosts::default(),
             proxy: reachable(proxy),
+            secret,
+            framed: FramedSites::default(),
+            forgetting,
         });
         let control = Arc::new(Control {
             context: Arc::clone(&context),
             address: control_address,
             started: Instant::now(),
+            access: Arc::clone(&access),
+            token: ControlToken::make()?,
         });
+        let token = control.token.to_hex();
+        state_dir.keep_control_token(&token)?;
         state_dir.publish(&AgentFile {
             proxy: reachable(proxy),
             control: control_address,
@@ -113,9 +130,9 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(listener::serve(proxy_listener, context));
+        tasks.spawn(listener::serve(proxy_listener, context, access));
         tasks.spawn(control::serve(control_listener, Arc::clone(&control)));
-        info!("status page: http://{control_address}/");
+        info!("status page: {}", status::page(control_address, Some(&token)));
         Ok(Self {
             proxy,
             control,

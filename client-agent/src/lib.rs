@@ -17,6 +17,7 @@ pub mod counters;
 pub mod dashboard;
 pub mod direct;
 mod fallback;
+pub mod forget;
 pub mod https;
 pub mod listener;
 pub mod pages;

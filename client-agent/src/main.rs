@@ -3,6 +3,8 @@
 
 use std::{
     io::{IsTerminal, Write},
+    net::SocketAddr,
+    path::Path,
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -11,14 +13,19 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use longhaul_agent::{
     agent::Agent,
-    config::{self, CaCommand, CliArgs, Command, ConfigFlags, Environment, StatusArgs},
+    config::{self, CaCommand, CliArgs, Command, ConfigFlags, Environment, ForgetArgs, StatusArgs},
+    forget::Site,
     https::Authority,
     state_dir::StateDir,
     status,
 };
 use longhaul_types::UnixTime;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+
+/// Files that the agent may have open: twice its connections, and room.
+const MAX_FILES: u64 = 8192;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -29,6 +36,7 @@ async fn main() -> ExitCode {
         Command::Run(flags) => run(&flags, &environment).await,
         Command::CheckConfig(flags) => check_config(&flags, &environment),
         Command::Status(flags) => show_status(&flags, &environment).await,
+        Command::Forget(flags) => forget(&flags, &environment).await,
         Command::Ca(command) => authority(&command, &environment),
     };
     match done {
@@ -51,8 +59,17 @@ fn start_logs(environment: &Environment) {
         .init();
 }
 
+/// Allows this process as many files as the system lets it: the usual soft limit of 1024 is less than the connections of
+/// some browsers and their direct ways take.
+fn raise_file_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _best_effort = setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(MAX_FILES)), hard);
+    }
+}
+
 async fn run(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
     let config = config::load(flags, environment)?;
+    raise_file_limit();
     // Before `ready` is printed: whoever reads it may send the signal at once.
     let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be handled")?;
     let mut terminate = signal(SignalKind::terminate()).context("signals cannot be handled")?;
@@ -72,20 +89,44 @@ fn check_config(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
 }
 
 async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()> {
-    let address = match &flags.control {
-        Some(address) => address
-            .parse()
-            .with_context(|| format!("--control: `{address}` is not ADDRESS:PORT"))?,
-        None => status::find(&StateDir::new(config::load_state_dir(
-            flags.state_dir.as_deref(),
-            environment,
-        )?))?,
-    };
-    let json = status::ask(address).await?;
+    let (address, token) = running(flags.control.as_deref(), flags.state_dir.as_deref(), environment)?;
+    let json = status::ask(address, token.as_deref()).await?;
     if flags.json {
         return say(&format!("{json}\n"));
     }
-    say(&status::summary(&json).with_context(|| format!("what answers on {address} is not an agent"))?)
+    say(&status::summary(&json, token.as_deref())
+        .with_context(|| format!("what answers on {address} is not an agent"))?)
+}
+
+async fn forget(flags: &ForgetArgs, environment: &Environment) -> Result<()> {
+    let site: Option<Site> = flags.site.as_deref().map(str::parse).transpose()?;
+    let (address, token) = running(flags.control.as_deref(), flags.state_dir.as_deref(), environment)?;
+    say(&status::forget(address, token.as_deref(), site.as_ref()).await?)
+}
+
+/// The control address of the agent that runs, and its token.
+fn running(
+    control: Option<&str>,
+    state_dir: Option<&Path>,
+    environment: &Environment,
+) -> Result<(SocketAddr, Option<String>)> {
+    let state_dir = config::load_state_dir(state_dir, environment).map(StateDir::new);
+    let address = match control {
+        Some(address) => address
+            .parse()
+            .with_context(|| format!("--control: `{address}` is not ADDRESS:PORT"))?,
+        None => status::find(state_dir.as_ref().map_err(Clone::clone)?)?,
+    };
+    // It is for the agent of this state directory alone.
+    let token = state_dir
+        .ok()
+        .filter(|state_dir| {
+            state_dir
+                .published()
+                .is_some_and(|agent| agent.control == address)
+        })
+        .and_then(|state_dir| state_dir.control_token());
+    Ok((address, token))
 }
 
 fn authority(command: &CaCommand, environment: &Environment) -> Result<()> {

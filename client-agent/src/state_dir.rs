@@ -1,4 +1,5 @@
-//! What the agent keeps on disk: the invite, the newest token, and while it runs where it can be reached.
+//! What the agent keeps on disk: the invite, the newest token, and while it runs where it can be reached and what its
+//! control port asks for.
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// An invite is below 600 characters; what is larger is not one.
 const MAX_FILE: u64 = 64 * 1024;
+
+/// The file with the control port's token.
+const CONTROL_TOKEN: &str = "control-token";
 
 /// The state directory. Files in it can be read by their owner only.
 #[derive(Clone, Debug)]
@@ -164,6 +168,21 @@ impl StateDir {
         serde_json::from_str(&read_small(&self.0.join("agent.json")).ok()?).ok()
     }
 
+    /// Keeps the token of the control port, for this user's own commands.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep_control_token(&self, hex: &str) -> Result<(), StateError> {
+        self.replace(CONTROL_TOKEN, format!("{hex}\n").as_bytes())
+    }
+
+    /// The token of the control port of the agent that runs; `None` if there is none, or it is another user's.
+    pub fn control_token(&self) -> Option<String> {
+        let text = read_small(&self.0.join(CONTROL_TOKEN)).ok()?;
+        let hex = text.trim();
+        blake3::Hash::from_hex(hex).ok().map(|_| hex.to_owned())
+    }
+
     /// Withdraws what [`Self::publish`] said, unless another agent has published itself since.
     pub fn withdraw(&self) {
         if self
@@ -171,7 +190,21 @@ impl StateDir {
             .is_some_and(|agent| agent.pid == std::process::id())
         {
             drop(fs::remove_file(self.0.join("agent.json")));
+            drop(fs::remove_file(self.0.join(CONTROL_TOKEN)));
         }
+    }
+
+    /// What the gateway is still to be told to forget, as [`crate::forget`] writes it.
+    pub(crate) fn forgets(&self) -> Option<String> {
+        read_small(&self.0.join(FORGETS)).ok()
+    }
+
+    /// Keeps what the gateway is still to be told to forget.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn keep_forgets(&self, text: &str) -> Result<(), StateError> {
+        self.replace(FORGETS, text.as_bytes())
     }
 
     /// Writes a file beside its place and moves it there, so that readers see the old contents or the new ones.
@@ -185,6 +218,8 @@ impl StateDir {
         })
     }
 }
+
+const FORGETS: &str = "forget.json";
 
 fn read_small(path: &Path) -> io::Result<String> {
     let mut text = String::new();
@@ -258,9 +293,12 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let (_dir, state) = state();
         state.keep_token(&invite(2), &[1; 32]).unwrap();
+        state.keep_control_token(&"0a".repeat(32)).unwrap();
+        assert_eq!(state.control_token(), Some("0a".repeat(32)));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(state.path()), 0o700);
         assert_eq!(mode(&state.path().join("token")), 0o600);
+        assert_eq!(mode(&state.path().join(CONTROL_TOKEN)), 0o600);
     }
 
     #[test]
@@ -294,6 +332,6 @@ mod tests {
         agent.pid = std::process::id();
         state.publish(&agent).unwrap();
         state.withdraw();
-        assert_eq!(state.published(), None);
+        assert_eq!((state.published(), state.control_token()), (None, None));
     }
 }

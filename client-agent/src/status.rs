@@ -2,17 +2,23 @@
 use std::{fmt::Write as _, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, header};
+use http::{Method, Request, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use longhaul_types::{BitRate, ByteCount};
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::{control::Status, state_dir::StateDir};
+use crate::{
+    control::{FORGET, Status},
+    forget::Site,
+    state_dir::StateDir,
+};
 
 /// An agent answers from memory.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// To forget takes as long as deleting from a large file, and a round trip to the gateway.
+const FORGET_TIME: Duration = Duration::from_secs(120);
 /// A status has below 4 KiB.
 const MAX_STATUS: usize = 64 * 1024;
 
@@ -46,18 +52,42 @@ pub fn find(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
         .ok_or_else(|| StatusError::NotRunning(state_dir.path().display().to_string()))
 }
 
-/// Asks for the status, as JSON text.
+/// Asks for the status, as JSON text; with the control port's token, which other users than the agent's need.
 ///
 /// # Errors
 /// No agent answers there.
-pub async fn ask(address: SocketAddr) -> Result<String, StatusError> {
-    let answer = timeout(ANSWER_TIME, fetch(address)).await;
+pub async fn ask(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
+    let answer = timeout(ANSWER_TIME, fetch(address, token, Method::GET, "/status.json")).await;
     answer
         .unwrap_or_else(|_| Err("no answer in time".to_owned()))
         .map_err(|detail| StatusError::NoAnswer { address, detail })
 }
 
-async fn fetch(address: SocketAddr) -> Result<String, String> {
+/// Has the agent and its gateway forget a site, or all; what the agent says of it.
+///
+/// # Errors
+/// No agent answers there, or it refuses.
+pub async fn forget(
+    address: SocketAddr,
+    token: Option<&str>,
+    site: Option<&Site>,
+) -> Result<String, StatusError> {
+    let path = match site {
+        Some(site) => format!("{FORGET}?site={}", site.domain()),
+        None => FORGET.to_owned(),
+    };
+    let answer = timeout(FORGET_TIME, fetch(address, token, Method::POST, &path)).await;
+    answer
+        .unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        .map_err(|detail| StatusError::NoAnswer { address, detail })
+}
+
+async fn fetch(
+    address: SocketAddr,
+    token: Option<&str>,
+    method: Method,
+    path: &str,
+) -> Result<String, String> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| error.to_string())?;
@@ -65,8 +95,15 @@ async fn fetch(address: SocketAddr) -> Result<String, String> {
         .await
         .map_err(|error| error.to_string())?;
     let driver = tokio::spawn(connection);
-    let request = Request::get("/status.json")
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
         .header(header::HOST, address.to_string())
+        .header(header::ORIGIN, format!("http://{address}"));
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
     let response = sender
@@ -76,18 +113,34 @@ async fn fetch(address: SocketAddr) -> Result<String, String> {
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_STATUS).collect().await;
     driver.abort();
-    if !status.is_success() {
-        return Err(format!("it answers with status {status}"));
-    }
     let body = body.map_err(|error| error.to_string())?.to_bytes();
-    String::from_utf8(body.to_vec()).map_err(|_| "its answer is not text".to_owned())
+    let text = String::from_utf8(body.to_vec()).map_err(|_| "its answer is not text".to_owned())?;
+    if !status.is_success() {
+        let words: String = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(300)
+            .collect();
+        return Err(format!("it answers with status {status}: {words}"));
+    }
+    Ok(text)
 }
 
-/// A summary for a person.
+/// The address of the status page; with the control port's token its buttons work.
+pub fn page(control: SocketAddr, token: Option<&str>) -> String {
+    match token {
+        Some(token) => format!("http://{control}/?token={token}"),
+        None => format!("http://{control}/"),
+    }
+}
+
+/// A summary for a person, who may see the control port's token if there is one.
 ///
 /// # Errors
 /// The text is not an agent's status.
-pub fn summary(json: &str) -> Result<String, serde_json::Error> {
+pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Error> {
     let status: Status = serde_json::from_str(json)?;
     let bytes = |amount: u64| ByteCount::new(amount).to_string();
     let mut out = format!("state     {}", status.state);
@@ -124,6 +177,10 @@ pub fn summary(json: &str) -> Result<String, serde_json::Error> {
         status.version,
         status.uptime_s,
     );
+    if token.is_some() {
+        // Beside the plain address, which scripts read.
+        let _infallible = writeln!(out, "buttons   {}", page(status.control, token));
+    }
     Ok(out)
 }
 

@@ -31,6 +31,7 @@ use crate::{
     direct,
     fallback::FallbackClock,
     https,
+    listener::ConnectionScope,
     pages::{BadRequest, Failure},
     request::{Context, ProxyBody, page_response},
     session::{Arrival, Exchange, Hop, HopError, Need, ResponseStream, Timing},
@@ -44,8 +45,12 @@ const HALF_CLOSED: Duration = Duration::from_secs(300);
 /// Bytes read at once: a TLS record.
 const BUFFER: usize = 16 * 1024;
 
-/// Answers a CONNECT request.
-pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) -> Response<ProxyBody> {
+/// Answers a CONNECT request without a body.
+pub(crate) async fn connect(
+    context: &Arc<Context>,
+    scope: &Arc<ConnectionScope>,
+    request: Request<Incoming>,
+) -> Response<ProxyBody> {
     context.counters.requests.one();
     let (host, port) = match target::authority(request.uri()) {
         Ok(host_and_port) => host_and_port,
@@ -53,7 +58,13 @@ pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) 
     };
     let browser = hyper::upgrade::on(request);
     if context.https.accelerates(&host) {
-        tokio::spawn(https::serve(Arc::clone(context), host, port, browser));
+        tokio::spawn(https::serve(
+            Arc::clone(context),
+            Arc::clone(scope),
+            host,
+            port,
+            browser,
+        ));
         return Response::new(ProxyBody::empty());
     }
     if context.working_hosts.contains(&host, port)
@@ -62,6 +73,7 @@ pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) 
         tokio::spawn(
             Optimistic {
                 context: Arc::clone(context),
+                scope: Arc::clone(scope),
                 hop,
                 host,
                 port,
@@ -74,11 +86,12 @@ pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) 
         Ok(way) => way,
         Err(failure) => return refuse(context, &failure),
     };
-    let context_of_task = Arc::clone(context);
+    let (context_of_task, scope) = (Arc::clone(context), Arc::clone(scope));
     tokio::spawn(async move {
         let Ok(browser) = browser.await else {
             return;
         };
+        scope.becomes_tunnel(false);
         let ended = match way {
             Way::Gateway(up, down) => relay(TokioIo::new(browser), up, down, &context_of_task.counters).await,
             Way::Direct(host) => relay_direct(TokioIo::new(browser), host, &context_of_task.counters).await,
@@ -89,10 +102,16 @@ pub(crate) async fn connect(context: &Arc<Context>, request: Request<Incoming>) 
 }
 
 /// Carries a connection whose browser has its 200 already, and has said `first`.
-pub(crate) async fn carry<B>(context: &Arc<Context>, host: &str, port: u16, browser: B, first: Bytes)
-where
+pub(crate) async fn carry<B>(
+    context: &Arc<Context>,
+    scope: &ConnectionScope,
+    (host, port): (&str, u16),
+    browser: B,
+    first: Bytes,
+) where
     B: AsyncRead + AsyncWrite + Unpin,
 {
+    scope.becomes_tunnel(!first.is_empty());
     context.counters.tunnels.one();
     let ended = match open(context, host, port, TunnelSecurity::Untouched).await {
         Ok(Way::Gateway(mut up, down)) => {
@@ -191,9 +210,10 @@ async fn open_direct(
     security: TunnelSecurity,
 ) -> Result<Way, longhaul_origin::FetchError> {
     debug!(host = ?Pii(host), "no gateway answers; the tunnel goes around it");
+    let owner = longhaul_origin::ConnectionOwner::Local;
     let stream: Box<dyn HostStream> = match security {
-        TunnelSecurity::Untouched => Box::new(context.direct.connect_tcp(host, port).await?),
-        TunnelSecurity::Tls => Box::new(context.direct.connect_tls(host, port).await?),
+        TunnelSecurity::Untouched => Box::new(context.direct.connect_tcp(host, port, owner).await?.stream),
+        TunnelSecurity::Tls => Box::new(context.direct.connect_tls(host, port, owner).await?.stream),
     };
     context.counters.direct_requests.one();
     Ok(Way::Direct(stream))
@@ -267,6 +287,7 @@ fn accepted(arrival: Arrival) -> Result<ResponseStream, Failure> {
 /// A tunnel whose browser has its 200 already.
 struct Optimistic {
     context: Arc<Context>,
+    scope: Arc<ConnectionScope>,
     hop: Arc<Hop>,
     host: String,
     port: u16,
@@ -282,6 +303,7 @@ impl Optimistic {
         if let Ok(Ok(0) | Err(_)) = timeout(FIRST_BYTES, browser.read_buf(&mut first)).await {
             return;
         }
+        self.scope.becomes_tunnel(!first.is_empty());
         let opened = match send_open(
             &self.hop,
             &self.host,

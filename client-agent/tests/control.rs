@@ -10,7 +10,8 @@ async fn the_status_is_found_and_has_its_keys() {
     let (_gateway, agent) = pair().await;
     assert_eq!(agent.get("http://site.test/page").await.status, 200);
     let address = status::find(&StateDir::new(agent.dir.path().join("state"))).unwrap();
-    let json = status::ask(address).await.unwrap();
+    let state_dir = StateDir::new(agent.dir.path().join("state"));
+    let json = status::ask(address, None).await.unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["state"], "open");
     assert_eq!(
@@ -27,7 +28,14 @@ async fn the_status_is_found_and_has_its_keys() {
     assert!(
         value["session"]["rtt_ms"].is_number() && value["windows_bad"] == 0 && value["direct_requests"] == 0
     );
-    assert!(status::summary(&json).unwrap().contains("state     open"));
+    let token = state_dir.control_token().unwrap();
+    assert!(!json.contains(&token));
+    let summary = status::summary(&json, Some(&token)).unwrap();
+    assert!(summary.contains("state     open"), "{summary}");
+    assert!(
+        summary.contains(&format!("http://{address}/?token={token}\n")),
+        "{summary}"
+    );
 }
 
 #[tokio::test]

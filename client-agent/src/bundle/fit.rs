@@ -2,6 +2,7 @@
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::{
     policy::Reload,
+    request_context::{RequestContext, identity_key},
     vary::{self, Vary},
 };
 use longhaul_protocol::session::{EntryHead, Scope};
@@ -11,37 +12,66 @@ use longhaul_protocol::session::{EntryHead, Scope};
 pub(crate) enum Misfit {
     /// A field that `Vary` names differs.
     Vary,
-    /// It is for this page alone, and the cookies are not those that were predicted.
-    Cookie,
+    /// Relation, mode or destination differ: the origin might have answered otherwise.
+    Shape,
+    /// It was fetched with other credentials.
+    Credentials,
     /// It is not allowed to the origin that asks.
     Origin,
     /// The browser wants it fresher than the page was asked for.
     Reload,
 }
 
-/// Judges the response `head` with its `fields`, of a page load that was asked for with `page_reload`, for `request`,
-/// whose `Host` is there.
+/// A browser's request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// Its fields, `Host` among them.
+    pub(crate) headers: &'a HeaderMap,
+    /// Who asks.
+    pub(crate) context: &'a RequestContext,
+    /// How fresh it wants the answer.
+    pub(crate) reload: Reload,
+    /// Whether a style sheet of the page asks, and not its document.
+    pub(crate) by_sheet: bool,
+}
+
+/// Judges the response `head` with its `fields`, of a page load that was asked for with `page_reload`.
 pub(crate) fn fit(
     head: &EntryHead,
     fields: &HeaderMap,
-    request: &HeaderMap,
+    asked: Asked<'_>,
     page_reload: Reload,
-    reload: Reload,
 ) -> Result<(), Misfit> {
+    let request = asked.headers;
     // A browser that loads a page anew asks for its objects as ever, and so does the gateway, unless all is to be new.
-    if reload != Reload::None && page_reload != Reload::Bypass {
+    if asked.reload != Reload::None && page_reload != Reload::Bypass {
         return Err(Misfit::Reload);
     }
     if vary::of(fields) == Vary::Any || vary::key(fields, request) != head.vary {
         return Err(Misfit::Vary);
     }
-    if head.scope == Scope::ThisPage && vary::cookie_key(request) != head.cookie {
-        return Err(Misfit::Cookie);
+    if head.shape != asked.context.shape().code() {
+        return Err(Misfit::Shape);
+    }
+    if !has_credentials_of(head, asked) {
+        return Err(Misfit::Credentials);
     }
     if !is_allowed_to(fields, request) {
         return Err(Misfit::Origin);
     }
     Ok(())
+}
+
+/// What was fetched without credentials is for whoever the page's document is; anything else for the same credentials,
+/// and where a style sheet asks, which may be part of other pages, too, for nobody.
+fn has_credentials_of(head: &EntryHead, asked: Asked<'_>) -> bool {
+    match (head.scope, head.cookie) {
+        (Scope::ThisPage, cookie) => {
+            vary::cookie_key(asked.headers) == cookie && !(asked.by_sheet && cookie.is_some())
+        }
+        (Scope::Reusable, None) => true,
+        (Scope::Reusable, cookie) => !asked.by_sheet && identity_key(asked.headers) == cookie,
+    }
 }
 
 /// A request that names its origin gets only what was allowed to that origin, to all, or comes from it: the origin of
@@ -70,8 +100,10 @@ fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderName;
+    use http::{HeaderName, Method};
+    use longhaul_http::request_context::CredentialsSecret;
     use longhaul_protocol::session::EntryBody;
+    use longhaul_types::ClientId;
 
     use super::*;
 
@@ -88,26 +120,58 @@ mod tests {
         sent: &[(&'static str, &'static str)],
         request: &[(&'static str, &'static str)],
     ) -> Result<(), Misfit> {
-        let (fields, sent) = (map(response), map(sent));
+        let (fields, sent, request) = (map(response), map(sent), map(request));
+        let context = context_of(&request);
         let head = EntryHead {
             entry: 0,
             status: 200,
             scope,
             vary: vary::key(&fields, &sent),
-            cookie: vary::cookie_key(&sent),
+            shape: 0,
+            cookie: match scope {
+                Scope::ThisPage => vary::cookie_key(&sent),
+                Scope::Reusable => identity_key(&sent),
+            },
             body: EntryBody::None,
             fields: Vec::new(),
         };
-        fit(&head, &fields, &map(request), Reload::None, Reload::None)
+        let head = EntryHead {
+            shape: context_of(&sent).shape().code(),
+            ..head
+        };
+        let asked = Asked {
+            headers: &request,
+            context: &context,
+            reload: Reload::None,
+            by_sheet: false,
+        };
+        fit(&head, &fields, asked, Reload::None)
+    }
+
+    fn context_of(request: &HeaderMap) -> RequestContext {
+        let secret = CredentialsSecret::derived_from(b"key");
+        RequestContext::of(
+            ClientId::OWNER,
+            &secret,
+            &Method::GET,
+            "http://cdn.test/x",
+            request,
+        )
     }
 
     #[test]
-    fn cookies_count_for_what_is_of_this_page_and_where_vary_names_them() {
+    fn what_was_fetched_with_credentials_is_for_the_same() {
         let (one, two) = ([("cookie", "a=1")], [("cookie", "a=2")]);
+        let misfit = Err(Misfit::Credentials);
         assert_eq!(judge(Scope::ThisPage, &[], &one, &one), Ok(()));
-        assert_eq!(judge(Scope::ThisPage, &[], &one, &two), Err(Misfit::Cookie));
-        assert_eq!(judge(Scope::ThisPage, &[], &[], &one), Err(Misfit::Cookie));
-        assert_eq!(judge(Scope::Reusable, &[], &one, &two), Ok(()));
+        assert_eq!(judge(Scope::ThisPage, &[], &one, &two), misfit);
+        assert_eq!(judge(Scope::ThisPage, &[], &[], &one), misfit);
+        assert_eq!(judge(Scope::Reusable, &[], &one, &one), Ok(()));
+        assert_eq!(judge(Scope::Reusable, &[], &one, &two), misfit);
+        assert_eq!(judge(Scope::Reusable, &[], &one, &[]), misfit);
+        assert_eq!(judge(Scope::Reusable, &[], &[], &one), Ok(()));
+        let counted = [("cookie", "a=1; _ga=GA1.1.2")];
+        assert_eq!(judge(Scope::Reusable, &[], &one, &counted), Ok(()));
         let vary = [("vary", "Cookie, Accept-Encoding")];
         assert_eq!(judge(Scope::Reusable, &vary, &one, &two), Err(Misfit::Vary));
         assert_eq!(judge(Scope::Reusable, &vary, &one, &one), Ok(()));
@@ -118,14 +182,31 @@ mod tests {
     }
 
     #[test]
+    fn a_request_of_another_shape_gets_nothing() {
+        let image = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
+        let script = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "script")];
+        assert_eq!(judge(Scope::Reusable, &[], &image, &image), Ok(()));
+        assert_eq!(judge(Scope::Reusable, &[], &image, &script), Err(Misfit::Shape));
+        let (own, other) = (
+            [("referer", "http://cdn.test/")],
+            [("referer", "http://evil.test/")],
+        );
+        assert_eq!(judge(Scope::Reusable, &[], &own, &own), Ok(()));
+        assert_eq!(judge(Scope::Reusable, &[], &own, &other), Err(Misfit::Shape));
+    }
+
+    #[test]
     fn one_origins_permission_is_not_anothers() {
         let request = [("origin", "http://site.test"), ("host", "cdn.test")];
-        assert_eq!(judge(Scope::Reusable, &[], &[], &request), Err(Misfit::Origin));
+        assert_eq!(
+            judge(Scope::Reusable, &[], &request, &request),
+            Err(Misfit::Origin)
+        );
         let allowed = |value| {
             judge(
                 Scope::Reusable,
                 &[("access-control-allow-origin", value)],
-                &[],
+                &request,
                 &request,
             )
         };
@@ -133,7 +214,7 @@ mod tests {
         assert_eq!(allowed("http://site.test"), Ok(()));
         assert_eq!(allowed("http://other.test"), Err(Misfit::Origin));
         let own = [("origin", "http://cdn.test"), ("host", "cdn.test")];
-        assert_eq!(judge(Scope::Reusable, &[], &[], &own), Ok(()));
+        assert_eq!(judge(Scope::Reusable, &[], &own, &own), Ok(()));
     }
 
     #[test]
@@ -143,11 +224,21 @@ mod tests {
             status: 200,
             scope: Scope::Reusable,
             vary: None,
+            shape: 0,
             cookie: None,
             body: EntryBody::None,
             fields: Vec::new(),
         };
-        let judge = |page, request| fit(&head, &HeaderMap::new(), &HeaderMap::new(), page, request);
+        let context = context_of(&HeaderMap::new());
+        let judge = |page, reload| {
+            let asked = Asked {
+                headers: &HeaderMap::new(),
+                context: &context,
+                reload,
+                by_sheet: false,
+            };
+            fit(&head, &HeaderMap::new(), asked, page)
+        };
         assert_eq!(judge(Reload::None, Reload::Bypass), Err(Misfit::Reload));
         assert_eq!(judge(Reload::Revalidate, Reload::Bypass), Err(Misfit::Reload));
         assert_eq!(judge(Reload::Bypass, Reload::Revalidate), Ok(()));

@@ -2,6 +2,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode, header::SET_COOKIE};
+use longhaul_cache::StoredResponse;
 use longhaul_protocol::session::EntryBody;
 use longhaul_types::ContentHash;
 use tokio::time::sleep_until;
@@ -31,7 +32,9 @@ pub(super) async fn keep(load: Arc<PageLoad>, store: Store, loads: Loads, linger
             && let Some(kept) = load.to_keep()
         {
             if store.is_on() {
-                store.keep_manifest(&load.url, kept.to_record()).await;
+                store
+                    .keep_manifest(&load.context, &load.url, kept.to_record())
+                    .await;
                 load.counters.manifests_kept.one();
             }
             manifest_kept = true;
@@ -49,7 +52,7 @@ pub(super) async fn keep(load: Arc<PageLoad>, store: Store, loads: Loads, linger
     loads.forget(&load);
 }
 
-/// Keeps the response of an entry for the page's site and the others that used it; the CHK of its body.
+/// Keeps the body of an entry, and its response for those who took it; the CHK of the body.
 async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -> Option<ContentHash> {
     let fields = header_map(&keep.head.fields)?;
     let status = StatusCode::from_u16(keep.head.status).ok()?;
@@ -83,14 +86,19 @@ async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -
     }
     let length = match (&keep.body, chk) {
         (Some(body), _) => body.length(),
-        (None, Some(chk)) => store.length(&load.site(), &keep.url, chk).await,
+        (None, Some(chk)) => store.length(chk).await,
         (None, None) => Some(0),
     };
-    let sites = keep.sites.iter().cloned().chain([load.site()]);
-    for site in sites {
-        let mut response = response_of(site, &keep.url, &HeaderMap::new(), status, &fields, chk, length?);
-        response.vary = keep.head.vary.unwrap_or_default();
-        store.put(response).await;
+    for taker in &keep.takers {
+        let response = response_of(taker, &keep.url, &HeaderMap::new(), status, &fields);
+        store
+            .put(StoredResponse {
+                vary: keep.head.vary.unwrap_or_default(),
+                chk,
+                length: length?,
+                ..response
+            })
+            .await;
     }
     chk
 }

@@ -2,18 +2,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use http::HeaderMap;
-use longhaul_http::policy::Reload;
+use http::{HeaderMap, StatusCode, header};
+use longhaul_http::{policy::Reload, request_context::RequestContext, site::SchemefulSite};
 use longhaul_protocol::session::{EntryBody, EntryHead, Record, ShortHash, Withdrawal};
 use longhaul_types::ContentHash;
 use tokio::{sync::watch, time::Instant};
+use url::Url;
 
 use super::{
     body::{Memory, PushedBody},
     kept::KeptManifest,
     slot::{Entries, MAX_ENTRIES},
 };
-use crate::{counters::Counters, session::Hop};
+use crate::{counters::Counters, session::Hop, store::Keeper};
 
 /// What a page load begins with.
 pub(crate) struct Beginning {
@@ -25,6 +26,8 @@ pub(crate) struct Beginning {
     pub(crate) url: String,
     /// Its scheme, host and port.
     pub(crate) origin: String,
+    /// Who asks for it.
+    pub(crate) context: RequestContext,
     /// How fresh the browser wants it.
     pub(crate) reload: Reload,
     /// The manifest of its last load.
@@ -40,6 +43,7 @@ pub(crate) struct PageLoad {
     pub(crate) page: u64,
     pub(crate) url: String,
     pub(crate) origin: String,
+    pub(crate) context: RequestContext,
     pub(crate) reload: Reload,
     pub(crate) base: Option<Arc<KeptManifest>>,
     pub(super) memory: Memory,
@@ -53,6 +57,10 @@ pub(super) struct State {
     pub(super) entries: Entries,
     pub(super) manifest: Progress,
     pub(super) document: Document,
+    /// The origin of the document that the browser shows; none before its response, and while it is redirected.
+    pub(super) document_origin: Option<String>,
+    /// Where the browser was sent last, and has not asked yet.
+    pub(super) redirect: Option<String>,
     pub(super) holding: Vec<ShortHash>,
     /// Requests of the browser that use it.
     pub(super) live: usize,
@@ -89,17 +97,35 @@ pub(crate) enum Progress {
 pub(crate) enum Document {
     /// There is no answer yet.
     Awaited,
-    /// Its head came then; it sends the browser elsewhere or not.
-    Answered(Instant, Direction),
+    /// Its head came then; whether it is the page, and does not send the browser elsewhere.
+    Answered(Instant, bool),
 }
 
 /// Where a page's response leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// It is the page.
     Here,
-    /// It is a redirection, whose target is the page.
-    Elsewhere,
+    /// It is a redirection; its target, without fragment, is the page, if it can be read.
+    Elsewhere(Option<String>),
+}
+
+impl Direction {
+    /// Where the response to a request for `url` leads.
+    pub(crate) fn of(url: &str, status: StatusCode, fields: &HeaderMap) -> Self {
+        let location = fields.get(header::LOCATION).filter(|_| status.is_redirection());
+        let Some(location) = location else {
+            return Self::Here;
+        };
+        let target = Url::parse(url)
+            .ok()
+            .zip(location.to_str().ok())
+            .and_then(|(base, location)| base.join(location).ok());
+        Self::Elsewhere(target.map(|mut target| {
+            target.set_fragment(None);
+            target.into()
+        }))
+    }
 }
 
 impl PageLoad {
@@ -109,6 +135,7 @@ impl PageLoad {
             page,
             url,
             origin,
+            context,
             reload,
             base,
             holding,
@@ -117,6 +144,8 @@ impl PageLoad {
             entries: Entries::default(),
             manifest: Progress::Awaited,
             document: Document::Awaited,
+            document_origin: None,
+            redirect: None,
             holding,
             live: 0,
             entered: 0,
@@ -132,6 +161,7 @@ impl PageLoad {
             page,
             url,
             origin,
+            context,
             reload,
             base,
             memory,
@@ -166,8 +196,41 @@ impl PageLoad {
 
     /// The page's head is here.
     pub(crate) fn answered(&self, direction: Direction) {
-        self.state().document = Document::Answered(Instant::now(), direction);
+        let mut state = self.state();
+        let is_page = direction == Direction::Here;
+        state.document = Document::Answered(Instant::now(), is_page);
+        match direction {
+            Direction::Here => (state.document_origin, state.redirect) = (Some(self.origin.clone()), None),
+            Direction::Elsewhere(target) => (state.document_origin, state.redirect) = (None, target),
+        }
+        drop(state);
         self.notify();
+    }
+
+    /// The browser has the response of an entry to which it was redirected.
+    fn arrive(&self, url: &str, head: &EntryHead) {
+        let direction = match (StatusCode::from_u16(head.status), header_map(&head.fields)) {
+            (Ok(status), Some(fields)) => Direction::of(url, status, &fields),
+            (Err(_), _) | (_, None) => Direction::Elsewhere(None),
+        };
+        let mut state = self.state();
+        (state.document_origin, state.redirect) = match direction {
+            Direction::Here => (super::origin_of(url).map(str::to_owned), None),
+            Direction::Elsewhere(target) => (None, target),
+        };
+    }
+
+    /// The browser takes an entry's response; it may be the document to which it was redirected.
+    pub(super) fn follow(&self, entry: u32) {
+        let taken = {
+            let state = self.state();
+            let slot = state.entries.slot(entry);
+            slot.and_then(|slot| slot.url.clone().zip(slot.head.clone()))
+                .filter(|(url, _)| state.redirect.as_deref() == Some(url))
+        };
+        if let Some((url, head)) = taken {
+            self.arrive(&url, &head);
+        }
     }
 
     pub(crate) fn document(&self) -> Document {
@@ -265,27 +328,44 @@ impl PageLoad {
         self.notify();
     }
 
-    /// The next entry whose response can be kept, and for which sites; it is given out once.
+    /// The next entry whose response can be kept, and for whom; it is given out once for each.
     pub(super) fn next_to_keep(&self) -> Option<(u32, Keep)> {
         let mut state = self.state();
         let (entry, place) = state.entries.next_to_keep()?;
-        let (url, head, sites, body) = {
+        let (url, head, takers, body) = {
             let slot = state.entries.slot(entry)?;
-            (slot.url.clone()?, slot.head.clone()?, slot.sites.clone(), place)
+            (slot.url.clone()?, slot.head.clone()?, slot.takers.clone(), place)
         };
         if let Some(slot) = state.entries.slot_mut(entry) {
             slot.kept = true;
         }
         let body = body.and_then(|at| state.entries.slot(at).and_then(|slot| slot.body.clone()));
+        let takers = if head.cookie.is_none() {
+            self.with_own(takers, state.document_origin.as_deref())
+        } else {
+            takers
+        };
         Some((
             entry,
             Keep {
                 url,
                 head,
-                sites,
+                takers,
                 body,
             },
         ))
+    }
+
+    /// What was fetched without credentials is for the page's own document as well, before that asks.
+    fn with_own(&self, mut takers: Vec<Keeper>, document_origin: Option<&str>) -> Vec<Keeper> {
+        let site = document_origin.and_then(SchemefulSite::of_url);
+        if let Some(site) = site.filter(|_| self.context.partition().is_some()) {
+            let own = Keeper::of_site(self.context.client(), site);
+            if !takers.contains(&own) {
+                takers.push(own);
+            }
+        }
+        takers
     }
 
     /// The final CHK of an entry's body.
@@ -310,8 +390,8 @@ impl PageLoad {
 pub(super) struct Keep {
     pub(super) url: Arc<str>,
     pub(super) head: Arc<EntryHead>,
-    /// Besides that of the page.
-    pub(super) sites: Vec<String>,
+    /// For whom: those who took it.
+    pub(super) takers: Vec<Keeper>,
     /// The pushed body, where it was pushed.
     pub(super) body: Option<Arc<PushedBody>>,
 }

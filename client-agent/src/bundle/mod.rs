@@ -19,12 +19,14 @@ use std::{
     time::Duration,
 };
 
+use longhaul_http::{request_context::origin_of, site::SchemefulSite};
 use longhaul_protocol::session::{Manifest, Message, Push};
+use longhaul_types::ClientId;
 use tracing::debug;
 
 pub(crate) use body::{BodyFault, BodyReader, PushedBody};
 pub(crate) use ending::Live;
-pub(crate) use fit::fit;
+pub(crate) use fit::{Asked, fit};
 pub(crate) use kept::KeptManifest;
 pub(crate) use load::{Beginning, Direction, Document, PageLoad, Progress, header_map};
 pub(crate) use outlook::{BodyOutlook, HeadOutlook, HeldBody};
@@ -87,16 +89,34 @@ impl Loads {
         load
     }
 
+    /// A client's loads, the newest first.
+    pub(crate) fn of_client(&self, client: ClientId) -> Vec<Arc<PageLoad>> {
+        let loads = self.list();
+        let of_client = loads.iter().rev().filter(|load| load.context.client() == client);
+        of_client.cloned().collect()
+    }
+
     /// The loads, the newest first.
-    pub(crate) fn newest_first(&self) -> Vec<Arc<PageLoad>> {
+    fn newest_first(&self) -> Vec<Arc<PageLoad>> {
         self.list().iter().rev().cloned().collect()
     }
 
-    /// The browser goes to another page: what it has left ends. `but` stays.
-    pub(crate) fn supersede_others(&self, but: Option<&Arc<PageLoad>>) {
-        for load in self.newest_first() {
+    /// A client's browser goes to another page: what it has left ends. `but` stays.
+    pub(crate) fn supersede_others(&self, client: ClientId, but: Option<&Arc<PageLoad>>) {
+        for load in self.of_client(client) {
             if but.is_none_or(|but| !Arc::ptr_eq(but, &load)) {
                 load.supersede();
+            }
+        }
+    }
+
+    /// Ends the loads of a client, or of all, whose pages are of a site, by its domain, or all.
+    pub(crate) fn end_for(&self, client: Option<ClientId>, domain: Option<&str>) {
+        for load in self.newest_first() {
+            let site = SchemefulSite::of_url(&load.url);
+            let is_of_site = domain.is_none_or(|domain| site.is_some_and(|site| site.domain() == domain));
+            if is_of_site && client.is_none_or(|client| load.context.client() == client) {
+                load.end(End::Cancelled);
             }
         }
     }
@@ -163,41 +183,5 @@ impl Loads {
                 load.session_lost();
             }
         }
-    }
-}
-
-/// Scheme, host and port of an absolute URL.
-pub(crate) fn origin_of(url: &str) -> Option<&str> {
-    let host = url.find("://")? + 3;
-    let length = url[host..].find(['/', '?', '#']).unwrap_or(url.len() - host);
-    Some(&url[..host + length])
-}
-
-/// The host of an origin or URL, without its port.
-pub(crate) fn host_of(url: &str) -> &str {
-    let origin = origin_of(url).unwrap_or(url);
-    let authority = origin
-        .split_once("://")
-        .map_or(origin, |(_, authority)| authority);
-    match authority.rsplit_once(':') {
-        // The last colon of an IPv6 literal is inside its brackets.
-        Some((host, port)) if !port.contains(']') => host,
-        Some(_) | None => authority,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_are_taken_apart() {
-        assert_eq!(origin_of("http://a.test/x?y"), Some("http://a.test"));
-        assert_eq!(origin_of("http://a.test:81?y"), Some("http://a.test:81"));
-        assert_eq!(origin_of("http://a.test"), Some("http://a.test"));
-        assert_eq!(origin_of("/x"), None);
-        assert_eq!(host_of("http://a.test:81/x:y"), "a.test");
-        assert_eq!(host_of("http://[::1]:81/"), "[::1]");
-        assert_eq!(host_of("http://[::1]/"), "[::1]");
     }
 }

@@ -1,6 +1,7 @@
 //! What a request can expect of an entry, and what it tells the page load.
 use std::sync::Arc;
 
+use longhaul_http::{request_context::Requester, site::SchemefulSite};
 use longhaul_protocol::session::{Ask, EntryBody, EntryHead, Message, Scope, Want, Withdrawal};
 use longhaul_types::ContentHash;
 
@@ -9,6 +10,7 @@ use super::{
     load::{PageLoad, Progress, State},
     slot::Slot,
 };
+use crate::store::Keeper;
 
 /// How often a body is asked for again by `Want`: damage that repeats is not damage on the way.
 const MAX_WANTS: u8 = 2;
@@ -79,21 +81,29 @@ impl PageLoad {
         slot.is_some_and(|slot| slot.withdrawn.is_some())
     }
 
-    /// Whether a request with this `Referer` belongs to it: browsers tell the page or style sheet, or just its origin.
-    pub(crate) fn owns(&self, referer: &str) -> bool {
+    /// Whether who asks is the document that the browser shows of it, or that of a frame of the same site.
+    pub(crate) fn is_document_of(&self, requester: &Requester) -> bool {
+        let Requester::Origin { origin, site } = requester else {
+            return false;
+        };
         let state = self.state();
-        let of_origin = |origin: &str| referer.strip_suffix('/') == Some(origin);
-        referer == self.url
-            || of_origin(&self.origin)
-            || state.entries.find(referer).is_some()
-            || state.entries.document_origins().any(of_origin)
+        let Some(document) = &state.document_origin else {
+            return false;
+        };
+        **origin == **document
+            || SchemefulSite::of_url(document).is_some_and(|document| document.is_same_site(site))
+                && state.entries.has_frame_of(origin)
     }
 
-    /// The host whose page this is, behind redirections.
-    pub(crate) fn site(&self) -> String {
+    /// Whether a style sheet of it, or the origin of one, is this referrer.
+    pub(crate) fn has_sheet(&self, referrer: &str) -> bool {
         let state = self.state();
-        let origin = state.entries.document_origins().last();
-        super::host_of(origin.unwrap_or(&self.origin)).to_owned()
+        state.document_origin.is_some() && state.entries.has_sheet(referrer)
+    }
+
+    /// Whether the browser was sent there last.
+    pub(crate) fn redirects_to(&self, url: &str) -> bool {
+        self.state().redirect.as_deref() == Some(url)
     }
 
     /// What is known of an entry's response.
@@ -195,15 +205,14 @@ impl PageLoad {
         })
     }
 
-    /// The browser is answered with an entry, whose body is that of the entry `body`. `site` is where the request's
-    /// answers are kept.
-    pub(crate) fn take(&self, entry: u32, body: Option<u32>, site: &str) {
-        let own_site = self.site();
+    /// The browser is answered with an entry, whose body is that of the entry `body`. `taker`: for whom it is kept.
+    pub(crate) fn take(&self, entry: u32, body: Option<u32>, taker: Option<Keeper>) {
+        self.follow(entry);
         let mut state = self.state();
         if let Some(slot) = state.entries.slot_mut(entry) {
             slot.taken = true;
-            if site != own_site {
-                slot.keep_for(site);
+            if let Some(taker) = taker {
+                slot.keep_for(taker);
             }
         }
         if let Some(slot) = body.and_then(|body| state.entries.slot_mut(body)) {

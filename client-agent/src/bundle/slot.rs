@@ -5,14 +5,16 @@ use longhaul_protocol::session::{EntryBody, EntryHead, Withdrawal};
 use longhaul_types::ContentHash;
 
 use super::body::{BodyFault, PushedBody};
-use crate::counters::Counters;
+use crate::{counters::Counters, store::Keeper};
 
 /// More entries than this a manifest does not have: the gateway's budget is half of it.
 pub(crate) const MAX_ENTRIES: u32 = 2048;
-/// More sites than this do not share an entry of one page.
-const MAX_SITES: usize = 4;
-/// The destination of a document (the numbers are those of the gateway's page planner).
-const DOCUMENT: u8 = 0;
+/// For more than this the response to an entry of one page is not kept.
+const MAX_TAKERS: usize = 4;
+/// The destination of a frame's document (the numbers are those of the gateway's page planner).
+const FRAME: u8 = 1;
+/// Those of style sheets.
+const SHEETS: [u8; 2] = [2, 3];
 
 /// The entries.
 #[derive(Debug, Default)]
@@ -21,8 +23,6 @@ pub(super) struct Entries {
     by_url: BTreeMap<Arc<str>, u32>,
     /// The number of the next `Entry` record.
     next: u32,
-    /// Origins of the documents among them.
-    documents: Vec<String>,
 }
 
 /// One entry. What belongs to it may come in any order.
@@ -49,8 +49,9 @@ pub(super) struct Slot {
     pub(super) wants: u8,
     /// It was handed to the cache.
     pub(super) kept: bool,
-    /// The sites that used it, besides the page's own.
-    pub(super) sites: Vec<String>,
+    /// For whom it is kept.
+    pub(super) takers: Vec<Keeper>,
+    destination: Option<u8>,
 }
 
 impl Slot {
@@ -71,10 +72,10 @@ impl Slot {
         self.body.as_ref().is_none_or(|body| body.end().is_none())
     }
 
-    /// Has its response kept for a site as well.
-    pub(super) fn keep_for(&mut self, site: &str) {
-        if self.sites.len() < MAX_SITES && !self.sites.iter().any(|known| known == site) {
-            self.sites.push(site.to_owned());
+    /// Has its response kept for whoever took it.
+    pub(super) fn keep_for(&mut self, taker: Keeper) {
+        if self.takers.len() < MAX_TAKERS && !self.takers.contains(&taker) {
+            self.takers.push(taker);
             self.kept = false;
         }
     }
@@ -104,14 +105,10 @@ impl Entries {
             return false;
         }
         self.next += 1;
-        if destination == DOCUMENT
-            && let Some(origin) = super::origin_of(&url)
-        {
-            self.documents.push(origin.to_owned());
-        }
         let url: Arc<str> = url.into();
         if let Some(slot) = self.slot_at(number) {
             slot.url = Some(Arc::clone(&url));
+            slot.destination = Some(destination);
         }
         self.by_url.insert(url, number);
         true
@@ -160,8 +157,26 @@ impl Entries {
         self.slots.get_mut(at)
     }
 
-    pub(super) fn document_origins(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.documents.iter().map(String::as_str)
+    fn taken_as(&self, destinations: &[u8]) -> impl Iterator<Item = &str> {
+        let taken = self.slots.iter().filter(move |slot| {
+            slot.taken
+                && slot
+                    .destination
+                    .is_some_and(|destination| destinations.contains(&destination))
+        });
+        taken.filter_map(|slot| slot.url.as_deref())
+    }
+
+    /// Whether the browser has the document of a frame of this origin.
+    pub(super) fn has_frame_of(&self, origin: &str) -> bool {
+        self.taken_as(&[FRAME])
+            .any(|url| super::origin_of(url) == Some(origin))
+    }
+
+    /// Whether the browser has a style sheet that is this referrer, or is of this origin.
+    pub(super) fn has_sheet(&self, referrer: &str) -> bool {
+        self.taken_as(&SHEETS)
+            .any(|url| url == referrer || super::origin_of(url) == referrer.strip_suffix('/'))
     }
 
     /// Entries that were announced.

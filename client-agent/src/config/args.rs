@@ -21,6 +21,8 @@ pub enum Command {
     CheckConfig(ConfigFlags),
     /// Show the state of the agent that runs on this machine.
     Status(StatusArgs),
+    /// Forget what was loaded from a site or for it, or everything, on this machine and at the gateway.
+    Forget(ForgetArgs),
     /// This device's certificate authority, which browsers must trust where HTTPS is accelerated.
     #[command(subcommand)]
     Ca(CaCommand),
@@ -54,6 +56,18 @@ pub struct ConfigFlags {
     /// Where browsers connect; port 0 takes a free one. Variable LONGHAUL_LISTEN. [default: 127.0.0.1:3128]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<String>,
+    /// Users of this machine who are served besides the one who runs the agent: names or numbers, with commas. Variable
+    /// LONGHAUL_LISTEN_USERS. [default: none]
+    #[arg(long, value_name = "USERS")]
+    pub listen_users: Option<String>,
+    /// Ranges of other machines that are served, with commas; needed, with a password, where --listen can be reached from
+    /// them. Variable LONGHAUL_LISTEN_ALLOW. [default: none]
+    #[arg(long, value_name = "CIDRS")]
+    pub listen_allow: Option<String>,
+    /// A file with lines of `name:password`, readable by its owner only: browsers need one of them. Variable
+    /// LONGHAUL_LISTEN_PASSWORD_FILE. [default: no password]
+    #[arg(long, value_name = "FILE")]
+    pub listen_password_file: Option<PathBuf>,
     /// Where the status page is served; a loopback address. Variable LONGHAUL_CONTROL. [default: 127.0.0.1:3129]
     #[arg(long, value_name = "ADDR:PORT")]
     pub control: Option<String>,
@@ -76,6 +90,10 @@ pub struct ConfigFlags {
     /// LONGHAUL_FALLBACK_AFTER. [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub fallback_after: Option<String>,
+    /// Ranges that may be reached without the gateway although they are private or this machine's own, with commas. Variable
+    /// LONGHAUL_DIRECT_ALLOW. [default: none]
+    #[arg(long, value_name = "CIDRS")]
+    pub direct_allow: Option<String>,
     /// How large the cache on this machine may grow (with unit: 256 MiB), or 0 for none. Variable LONGHAUL_CACHE_SIZE.
     /// [default: 256 MiB]
     #[arg(long, value_name = "SIZE")]
@@ -94,6 +112,20 @@ pub struct ConfigFlags {
     /// LONGHAUL_PUSH_ENABLED=no. [default: pages come in bundles]
     #[arg(long)]
     pub no_push: bool,
+}
+
+/// What to forget.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ForgetArgs {
+    /// The site, by a host name of it such as example.org: all of its hosts are forgotten. [default: everything]
+    #[arg(value_name = "SITE")]
+    pub site: Option<String>,
+    /// The agent's control address. [default: the one in the state directory's agent.json]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub control: Option<String>,
+    /// The agent's state directory. Variable LONGHAUL_STATE_DIR. [default: ~/.local/state/longhaul-agent]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// Which agent to ask.

@@ -1,5 +1,5 @@
 //! The configuration file.
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::Value;
 
 /// The file as written. Values are not judged yet, so that all of them can be reported at once; unknown keys are
@@ -7,8 +7,8 @@ use toml::Value;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ConfigFile {
-    /// Address and port for browsers. Default `"127.0.0.1:3128"`: this machine only.
-    pub listen: Option<Value>,
+    /// Where browsers connect, and who: the address alone, or a table.
+    pub listen: ListenSection,
     /// Address and port of the status page, loopback only. Default `"127.0.0.1:3129"`.
     pub control: Option<Value>,
     /// A directory. Default `~/.local/state/longhaul-agent` (XDG state directory).
@@ -21,12 +21,68 @@ pub struct ConfigFile {
     pub image_level: Option<Value>,
     /// When to go around the gateway.
     pub fallback: FallbackSection,
+    /// Where the way around the gateway leads.
+    pub direct: DirectSection,
     /// What the agent keeps of pages.
     pub cache: CacheSection,
     /// Whether pages come in bundles.
     pub push: PushSection,
     /// What HTTPS is accelerated.
     pub https: HttpsSection,
+}
+
+/// `listen`, or `[listen]`
+#[derive(Clone, Debug, Default)]
+pub struct ListenSection {
+    /// Address and port for browsers. Default `"127.0.0.1:3128"`: this machine only.
+    pub address: Option<Value>,
+    /// Users of this machine, by name or number. Default none but the agent's own.
+    pub users: Option<Value>,
+    /// Ranges of other machines. Default none.
+    pub allow: Option<Value>,
+    /// A file. Default none: no password.
+    pub password_file: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct ListenTable {
+    address: Option<Value>,
+    users: Option<Value>,
+    allow: Option<Value>,
+    password_file: Option<Value>,
+}
+
+impl<'de> Deserialize<'de> for ListenSection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        if !value.is_table() {
+            return Ok(Self {
+                address: Some(value),
+                ..Self::default()
+            });
+        }
+        let ListenTable {
+            address,
+            users,
+            allow,
+            password_file,
+        } = value.try_into().map_err(D::Error::custom)?;
+        Ok(Self {
+            address,
+            users,
+            allow,
+            password_file,
+        })
+    }
+}
+
+/// `[direct]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct DirectSection {
+    /// Ranges. Default none.
+    pub allow: Option<Value>,
 }
 
 /// `[cache]`

@@ -1,18 +1,22 @@
 //! Settings: raw from the command line ([`CliArgs`]), the environment and the file ([`ConfigFile`]), resolved and
 //! valid in [`Config`]. Defaults < file < environment (`LONGHAUL_*`) < flags.
+mod access;
 mod args;
 mod file;
 mod resolve;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
+use longhaul_origin::Cidr;
 use longhaul_protocol::session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
-use crate::https::HttpsSettings;
+use crate::{https::HttpsSettings, listener::Access};
 
-pub use args::{CaArgs, CaCommand, CliArgs, Command, ConfigFlags, StatusArgs};
-pub use file::{CacheSection, ConfigFile, FallbackSection, HttpsSection, PushSection};
+pub use args::{CaArgs, CaCommand, CliArgs, Command, ConfigFlags, ForgetArgs, StatusArgs};
+pub use file::{
+    CacheSection, ConfigFile, DirectSection, FallbackSection, HttpsSection, ListenSection, PushSection,
+};
 pub use resolve::{ConfigError, Environment, Problem, default_state_dir, load, load_state_dir, resolve};
 
 /// The default of [`Config::listen`]: the port that HTTP proxies (Squid) commonly have, on this machine only.
@@ -47,6 +51,11 @@ pub const DEFAULT_LEAVING: Duration = Duration::from_secs(1);
 pub struct Config {
     /// `listen`: where browsers connect. Port 0 takes a free one. Default [`DEFAULT_LISTEN`].
     pub listen: SocketAddr,
+    /// `[listen]`: who is served. Default: the user that the agent runs as, on this machine.
+    pub access: Access,
+    /// `direct.allow`: what the way around the gateway may reach besides the public Internet and what the browser names by a
+    /// private address. Default: nothing.
+    pub direct_allow: Vec<Cidr>,
     /// `control`: where the status page is served; a loopback address, since it shows what the agent does. Default
     /// [`DEFAULT_CONTROL`].
     pub control: SocketAddr,
@@ -112,6 +121,15 @@ impl Default for PushSettings {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "proxy     {}", self.listen)?;
+        let users: Vec<String> = self.access.users().map(|user| user.to_string()).collect();
+        write!(f, "serves    user {}", users.join(", "))?;
+        if !self.access.ranges().is_empty() {
+            write!(f, " and {}", list(self.access.ranges()))?;
+        }
+        if self.access.has_passwords() {
+            f.write_str(", with a password")?;
+        }
+        writeln!(f)?;
         writeln!(f, "control   {}", self.control)?;
         writeln!(f, "state     {}", self.state_dir.display())?;
         writeln!(
@@ -136,6 +154,9 @@ impl fmt::Display for Config {
             Fallback::After(time) => writeln!(f, "direct    after {} s of silence", time.as_secs_f64())?,
             Fallback::Never => writeln!(f, "direct    never")?,
         }
+        if !self.direct_allow.is_empty() {
+            writeln!(f, "          also to {}", list(&self.direct_allow))?;
+        }
         if self.cache.size.bytes() == 0 {
             writeln!(f, "cache     off")?;
         } else {
@@ -147,6 +168,11 @@ impl fmt::Display for Config {
             f.write_str("push      off")
         }
     }
+}
+
+fn list(ranges: &[Cidr]) -> String {
+    let texts: Vec<String> = ranges.iter().map(Cidr::to_string).collect();
+    texts.join(", ")
 }
 
 /// Whether and when requests go directly to the origins because no gateway answers.

@@ -13,7 +13,7 @@ use toml::Value;
 
 use super::{
     CacheSettings, Config, ConfigFile, ConfigFlags, DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK,
-    DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN, DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE, PushSettings,
+    DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN, DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE, PushSettings, access,
 };
 use crate::{
     https::{Accelerate, HttpsSettings},
@@ -149,7 +149,7 @@ pub fn resolve(
         problems,
     };
     let state_flag = flags.state_dir.as_ref().map(|path| path.display().to_string());
-    let listen = layers.pick("listen", flags.listen.as_deref(), file.listen.as_ref());
+    let listen = layers.pick("listen", flags.listen.as_deref(), access::listen_address(file));
     let control = layers.pick("control", flags.control.as_deref(), file.control.as_ref());
     let state_dir = layers.pick("state-dir", state_flag.as_deref(), file.state_dir.as_ref());
     let invite = layers.pick("invite", flags.invite.as_deref(), file.invite.as_ref());
@@ -186,7 +186,10 @@ pub fn resolve(
     );
     let except = layers.pick("https.except", flags.https_except.as_deref(), except.as_ref());
 
-    let listen = layers.parse(listen.or_default("listen", DEFAULT_LISTEN), socket_address);
+    let listen = listen.or_default("listen", DEFAULT_LISTEN);
+    let place = listen.place.clone();
+    let listen = layers.parse(listen, socket_address);
+    let access = access::resolve(&mut layers, flags, file, listen.map(|address| (address, place)));
     let control = layers.parse(control.or_default("control", DEFAULT_CONTROL), loopback_address);
     let link = link.0.map_or(Some(None), |given| {
         layers.parse(given, |text| parse_link(text).map(Some))
@@ -249,9 +252,17 @@ pub fn resolve(
         }
         _ => None,
     };
-    match (listen, control, state_dir, invite, link, fallback, pages) {
+    match (
+        listen.zip(access),
+        control,
+        state_dir,
+        invite,
+        link,
+        fallback,
+        pages,
+    ) {
         (
-            Some(listen),
+            Some((listen, (access, direct_allow))),
             Some(control),
             Some(state_dir),
             Some(invite),
@@ -260,6 +271,8 @@ pub fn resolve(
             Some((images, size, enabled, patience, https)),
         ) if layers.problems.is_empty() => Ok(Config {
             listen,
+            access,
+            direct_allow,
             control,
             invite,
             link,
@@ -283,18 +296,18 @@ pub fn resolve(
     }
 }
 
-struct Layers<'a> {
+pub(super) struct Layers<'a> {
     environment: &'a Environment,
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 /// A value and where it came from.
-struct Given {
+pub(super) struct Given {
     place: String,
     text: String,
 }
 
-struct Picked(Option<Given>);
+pub(super) struct Picked(pub(super) Option<Given>);
 
 impl Picked {
     fn or_default(self, key: &str, default: &str) -> Given {
@@ -307,7 +320,7 @@ impl Picked {
 
 impl Layers<'_> {
     /// The value of the uppermost layer that has one.
-    fn pick(&mut self, key: &str, flag: Option<&str>, file: Option<&Value>) -> Picked {
+    pub(super) fn pick(&mut self, key: &str, flag: Option<&str>, file: Option<&Value>) -> Picked {
         let name = key.replace('.', "-");
         let variable = format!("LONGHAUL_{}", name.replace('-', "_").to_ascii_uppercase());
         let in_file = file.and_then(|value| {
@@ -337,7 +350,7 @@ impl Layers<'_> {
         Picked(picked)
     }
 
-    fn parse<T>(&mut self, given: Given, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    pub(super) fn parse<T>(&mut self, given: Given, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let Given { place, text } = given;
         parse(text.trim())
             .map_err(|what| self.problems.push(Problem { place, what }))
@@ -369,7 +382,7 @@ fn loopback_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// A list of names is as good as one text with commas.
-fn joined(value: &Value) -> Value {
+pub(super) fn joined(value: &Value) -> Value {
     let names = value
         .as_array()
         .map(|names| names.iter().map(Value::as_str).collect::<Option<Vec<_>>>());

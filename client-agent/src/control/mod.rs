@@ -2,27 +2,55 @@
 //!
 //! Any web page can make the browser send requests to this port, so each request is judged: its `Host` must be this
 //! port itself (a page that rebinds its own name to 127.0.0.1 sends its own name), and what is not GET or HEAD must
-//! also come from this origin. The one thing that can be changed is the level of pictures.
+//! also come from this origin.
+//!
+//! And any user of this machine can connect to it. The user who runs the agent sees everything; others see where the proxy
+//! is, if they are served. Changes, and other users' looks, need the token of this run. What can be changed is the
+//! level of pictures; and what is kept can be forgotten.
+mod admission;
 mod status;
+mod token;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{net::TcpListener, time::Instant};
 
 use longhaul_protocol::session::ImageLevel;
 pub use status::{HttpsStatus, SessionStatus, SparedHost, Status};
+pub use token::{ControlToken, NoRandomness};
+
+use admission::{Caller, Door, Rights};
 
 use crate::{
     dashboard,
-    listener::{accept, script, serve_http},
+    forget::{NoSite, Site},
+    listener::{Accepted, Access, Denial, LastingBody, Owner, PlaceLimits, accept, script, serve_http},
     request::{Context, ProxyBody},
 };
 
 /// Where the level of pictures is changed.
 pub(crate) const PICTURES: &str = "/pictures";
+/// Where the agent and the gateway are told to forget.
+pub(crate) const FORGET: &str = "/forget";
+/// Where something is changed, by POST and with the token.
+const CHANGES: [&str; 2] = [PICTURES, FORGET];
+
+/// Connections at a time: people and scripts of a few users.
+const PLACES: PlaceLimits = PlaceLimits {
+    total: 256,
+    per_owner: 64,
+    refused: 16,
+};
+
+/// What is to be forgotten.
+enum Order {
+    All,
+    Site(Site),
+    Nonsense(NoSite),
+}
 
 /// What the control port shows.
 #[derive(Debug)]
@@ -33,30 +61,64 @@ pub struct Control {
     pub address: SocketAddr,
     /// The agent's start.
     pub started: Instant,
+    /// Who is served.
+    pub access: Arc<Access>,
+    /// What changes need.
+    pub token: ControlToken,
 }
 
 /// Serves the control port for ever.
 pub async fn serve(listener: TcpListener, control: Arc<Control>) {
-    accept(listener, |stream| {
-        let control = Arc::clone(&control);
-        async move {
-            let service = service_fn(|request: Request<Incoming>| {
-                let control = Arc::clone(&control);
-                async move {
-                    control.context.store.refresh_usage().await;
-                    Ok::<_, Infallible>(control.answer(&request))
-                }
-            });
-            serve_http(stream, service).await;
-        }
+    accept(listener, PLACES, |accepted| {
+        serve_one(accepted, Arc::clone(&control))
     })
     .await;
 }
 
+async fn serve_one(accepted: Accepted, control: Arc<Control>) {
+    let Accepted {
+        stream,
+        ours,
+        peer,
+        place,
+    } = accepted;
+    let judged = control.access.judge(ours, peer).await;
+    let caller = Caller {
+        user: match judged {
+            Ok(user) => user,
+            Err(Denial::User(user)) => Some(user),
+            Err(_) => None,
+        },
+        is_served: judged.is_ok(),
+    };
+    if !place.belongs_to(caller.user.map_or(Owner::Refused, Owner::User)) {
+        return;
+    }
+    let service = service_fn(|request: Request<Incoming>| {
+        let (control, in_use) = (Arc::clone(&control), Some(place.begin()));
+        async move {
+            control.context.store.refresh_usage().await;
+            let response = match control.forget_order(caller, &request) {
+                Some(order) => control.forget(order).await,
+                None => control.answer(caller, &request),
+            };
+            Ok::<_, Infallible>(response.map(|body| LastingBody::new(body, in_use)))
+        }
+    });
+    serve_http(stream, service).await;
+}
+
 impl Control {
-    fn answer<B>(&self, request: &Request<B>) -> Response<ProxyBody> {
-        let mut response = match admit(self.address, request) {
-            Ok(()) => self.page(request),
+    const fn door(&self) -> Door<'_> {
+        Door {
+            own: self.address,
+            token: &self.token,
+        }
+    }
+
+    fn answer<B>(&self, caller: Caller, request: &Request<B>) -> Response<ProxyBody> {
+        let mut response = match self.door().admit(caller, request) {
+            Ok(rights) => self.page(caller, rights, request),
             Err(refusal) => text(refusal.status(), refusal.to_string()),
         };
         let headers = response.headers_mut();
@@ -70,12 +132,21 @@ impl Control {
             "cross-origin-resource-policy",
             HeaderValue::from_static("same-origin"),
         );
+        // The address may hold the token.
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         response
     }
 
-    fn page<B>(&self, request: &Request<B>) -> Response<ProxyBody> {
+    fn page<B>(&self, caller: Caller, rights: Rights, request: &Request<B>) -> Response<ProxyBody> {
         let (media_type, body) = match request.uri().path() {
-            "/" => ("text/html; charset=utf-8", dashboard::html(&self.status())),
+            // Out of the address, where others may see it over the user's shoulder, in the history and in bookmarks.
+            "/" if rights == Rights::Change && admission::in_query(request).is_some() => {
+                return self.with_cookie(caller);
+            }
+            "/" => (
+                "text/html; charset=utf-8",
+                dashboard::html(&self.status(), rights == Rights::Change),
+            ),
             "/status.json" => match serde_json::to_string(&self.status()) {
                 Ok(json) => ("application/json", json),
                 Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
@@ -85,7 +156,8 @@ impl Control {
             _ => {
                 return text(
                     StatusCode::NOT_FOUND,
-                    "there are /, /status.json and /proxy.pac".to_owned(),
+                    "there are /, /status.json and /proxy.pac; POST /forget and /forget?site=NAME forget"
+                        .to_owned(),
                 );
             }
         };
@@ -97,6 +169,44 @@ impl Control {
             HeaderValue::from_static(dashboard::POLICY),
         );
         response
+    }
+
+    /// Leads to the status page with a cookie instead of the token.
+    fn with_cookie(&self, caller: Caller) -> Response<ProxyBody> {
+        let mut response = text(StatusCode::SEE_OTHER, "here it is".to_owned());
+        let headers = response.headers_mut();
+        headers.insert(header::LOCATION, HeaderValue::from_static("/"));
+        if let Ok(cookie) = HeaderValue::from_str(&self.door().set_cookie(caller.user)) {
+            headers.insert(header::SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    /// What a request orders to be forgotten; none if it orders nothing, or may not.
+    fn forget_order<B>(&self, caller: Caller, request: &Request<B>) -> Option<Order> {
+        let is_order = request.uri().path() == FORGET && request.method() == Method::POST;
+        let may_change = self.door().admit(caller, request).ok()? == Rights::Change;
+        if !is_order || !may_change {
+            return None;
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let site = query.strip_prefix("site=").filter(|site| !site.is_empty());
+        Some(match site {
+            None => Order::All,
+            Some(site) => site.parse().map_or_else(Order::Nonsense, Order::Site),
+        })
+    }
+
+    /// Forgets at both ends.
+    async fn forget(&self, order: Order) -> Response<ProxyBody> {
+        let site = match order {
+            Order::All => None,
+            Order::Site(site) => Some(site),
+            Order::Nonsense(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
+        };
+        let done = self.context.forgetting.forget(None, site.as_ref()).await;
+        let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
+        text(StatusCode::OK, format!("{what}: {done}"))
     }
 
     /// Changes the level of pictures to that of the query, and goes back to the status page.
@@ -126,59 +236,6 @@ impl Control {
     }
 }
 
-/// Why a request to the control port is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Refusal {
-    #[error("this port answers only under its own address")]
-    Host,
-    #[error("this port answers only its own pages")]
-    Origin,
-    #[error("there is nothing to change here: use GET, or POST /pictures")]
-    Method,
-}
-
-impl Refusal {
-    const fn status(self) -> StatusCode {
-        match self {
-            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-        }
-    }
-}
-
-fn admit<B>(own: SocketAddr, request: &Request<B>) -> Result<(), Refusal> {
-    let host = single(request.headers(), &header::HOST).ok_or(Refusal::Host)?;
-    // A request in absolute form would be one to a proxy, which this port is not.
-    if request.uri().authority().is_some() || !is_own_name(own, host) {
-        return Err(Refusal::Host);
-    }
-    if matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Ok(());
-    }
-    let origin = single(request.headers(), &header::ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-    if !origin.is_some_and(|origin| is_own_name(own, origin)) {
-        Err(Refusal::Origin)
-    } else if *request.method() == Method::POST && request.uri().path() == PICTURES {
-        Ok(())
-    } else {
-        Err(Refusal::Method)
-    }
-}
-
-fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?;
-    if values.next().is_some() {
-        None
-    } else {
-        value.to_str().ok()
-    }
-}
-
-fn is_own_name(own: SocketAddr, name: &str) -> bool {
-    name == own.to_string() || name.eq_ignore_ascii_case(&format!("localhost:{}", own.port()))
-}
-
 fn text(status: StatusCode, words: String) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(Bytes::from(words + "\n")));
     *response.status_mut() = status;
@@ -187,64 +244,4 @@ fn text(status: StatusCode, words: String) -> Response<ProxyBody> {
         HeaderValue::from_static("text/plain; charset=utf-8"),
     );
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn judge(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<(), Refusal> {
-        let mut request = Request::builder().method(method).uri(uri);
-        for (name, value) in fields {
-            request = request.header(*name, *value);
-        }
-        admit("127.0.0.1:3129".parse().unwrap(), &request.body(()).unwrap())
-    }
-
-    #[test]
-    fn only_its_own_names_are_answered() {
-        assert_eq!(judge("GET", "/", &[("host", "127.0.0.1:3129")]), Ok(()));
-        assert_eq!(judge("HEAD", "/", &[("host", "LocalHost:3129")]), Ok(()));
-        for host in [
-            "evil.test:3129",
-            "127.0.0.1",
-            "127.0.0.1:80",
-            "localhost",
-            "127.0.0.1:3129.evil.test",
-            "",
-        ] {
-            assert_eq!(judge("GET", "/", &[("host", host)]), Err(Refusal::Host), "{host}");
-        }
-        assert_eq!(judge("GET", "/", &[]), Err(Refusal::Host));
-        let twice = [("host", "127.0.0.1:3129"), ("host", "evil.test")];
-        assert_eq!(judge("GET", "/", &twice), Err(Refusal::Host));
-        assert_eq!(
-            judge("GET", "http://evil.test/", &[("host", "127.0.0.1:3129")]),
-            Err(Refusal::Host)
-        );
-    }
-
-    #[test]
-    fn foreign_pages_cannot_post() {
-        let host = ("host", "127.0.0.1:3129");
-        assert_eq!(judge("POST", "/", &[host]), Err(Refusal::Origin));
-        assert_eq!(
-            judge("POST", "/", &[host, ("origin", "http://evil.test")]),
-            Err(Refusal::Origin)
-        );
-        assert_eq!(
-            judge("DELETE", "/", &[host, ("origin", "null")]),
-            Err(Refusal::Origin)
-        );
-        let own = ("origin", "http://127.0.0.1:3129");
-        assert_eq!(judge("POST", "/", &[host, own]), Err(Refusal::Method));
-        let pictures = "/pictures?level=low";
-        assert_eq!(judge("POST", pictures, &[host]), Err(Refusal::Origin));
-        assert_eq!(
-            judge("POST", pictures, &[host, ("origin", "http://evil.test")]),
-            Err(Refusal::Origin)
-        );
-        assert_eq!(judge("DELETE", pictures, &[host, own]), Err(Refusal::Method));
-        assert_eq!(judge("POST", pictures, &[host, own]), Ok(()));
-    }
 }

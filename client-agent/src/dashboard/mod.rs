@@ -5,7 +5,7 @@ use longhaul_protocol::session::ImageLevel;
 use longhaul_types::{BitRate, ByteCount};
 
 use crate::{
-    control::{HttpsStatus, PICTURES, Status},
+    control::{FORGET, HttpsStatus, PICTURES, Status},
     pages::{document, escape},
 };
 
@@ -14,8 +14,8 @@ pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; 
 /// Seconds between two loads of the page by itself.
 const REFRESH: u8 = 2;
 
-/// The page.
-pub(crate) fn html(status: &Status) -> String {
+/// The page; its buttons work for whoever has shown the token.
+pub(crate) fn html(status: &Status, may_change: bool) -> String {
     let mut main = String::with_capacity(4096);
     let (class, headline) = headline(status);
     let _infallible = write!(main, "<h1 class={class}>{headline}</h1>");
@@ -25,7 +25,8 @@ pub(crate) fn html(status: &Status) -> String {
     if status.direct_in_use {
         main.push_str("<p class=wait>Pages load without the gateway, as if there were no Longhaul, until it answers again.</p>");
     }
-    pictures(&mut main, &status.image_level);
+    pictures(&mut main, &status.image_level, may_change);
+    forget(&mut main, may_change);
     table(&mut main, "Link", &link_rows(status));
     table(&mut main, "Data", &data_rows(status));
     table(&mut main, "Pages", &page_rows(status));
@@ -91,8 +92,17 @@ fn headline(status: &Status) -> (&'static str, &'static str) {
 }
 
 /// Buttons for the level of pictures, that in use pressed.
-fn pictures(main: &mut String, now: &str) {
-    main.push_str("<h2>Pictures</h2><form method=post>");
+fn pictures(main: &mut String, now: &str, may_change: bool) {
+    main.push_str("<h2>Pictures</h2>");
+    if !may_change {
+        let _infallible = write!(
+            main,
+            "<p>Level: {}. To change it, open the address that <code>longhaul-agent status</code> prints.</p>",
+            escape(now)
+        );
+        return;
+    }
+    main.push_str("<form method=post>");
     for level in ImageLevel::ALL {
         let name = level.name();
         let is_now = if name == now {
@@ -109,6 +119,19 @@ fn pictures(main: &mut String, now: &str) {
         "</form><p>The more to the right, the less they take on the link; text: none at all. Where that is sooner, as on \
          fast links, pictures come as they are. Reload a page without caches (Ctrl+Shift+R) to see its pictures as they \
          are. HTTPS pages that are not accelerated come as they are in any case.</p>",
+    );
+}
+
+/// A button to forget everything.
+fn forget(main: &mut String, may_change: bool) {
+    if !may_change {
+        return;
+    }
+    let _infallible = write!(
+        main,
+        "<h2>Privacy</h2><form method=post><button formaction=\"{FORGET}\">Forget everything</button></form>\
+         <p>Deletes what is kept of pages on this machine and, for this device, at the gateway. For one site: \
+         <code>longhaul-agent forget SITE</code>.</p>"
     );
 }
 

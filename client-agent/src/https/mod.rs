@@ -10,6 +10,7 @@ mod attempts;
 mod authority;
 mod first_bytes;
 mod hosts;
+mod http2;
 mod kept;
 mod leaves;
 mod quiet;

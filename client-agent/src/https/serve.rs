@@ -2,14 +2,11 @@
 use std::{convert::Infallible, io, io::Cursor, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version, header, uri::Scheme};
-use hyper::{
-    body::Incoming,
-    server::conn::http2,
-    service::{HttpService, service_fn},
-    upgrade::OnUpgrade,
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header, uri::Scheme,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::{body::Incoming, service::service_fn, upgrade::OnUpgrade};
+use hyper_util::rt::TokioIo;
 use longhaul_protocol::session::FailureReason;
 use longhaul_types::Pii;
 use rustls::{AlertDescription, ServerConfig};
@@ -24,11 +21,12 @@ use tracing::debug;
 use super::{
     Why,
     first_bytes::{self, FirstBytes, Kind},
+    http2::{self, Cancels},
     quiet::Quiet,
     unaccelerated, upgrade,
 };
 use crate::{
-    listener::{ConnectionScope, serve_http1},
+    listener::{ConnectionScope, LastingBody, serve_http1},
     pages::{BadRequest, Page},
     request::{self, Context, ProxyBody, page_response},
     store::now,
@@ -39,12 +37,6 @@ use crate::{
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// After so long without a request a connection is one that a browser holds for later.
 const FIRST_REQUEST: Duration = Duration::from_secs(5);
-/// Requests of a connection at a time; Chromium asks for up to 100 of servers that allow them.
-const MAX_STREAMS: u32 = 128;
-/// As for HTTP/1.1: refused in words above 64 KiB, and not read above this.
-const MAX_HEAD: u32 = 128 * 1024;
-/// How much a browser may send ahead of what is taken: an upload to a slow link must not fill the memory.
-const WINDOW: u32 = 256 * 1024;
 /// How long requests under way have when a host is left alone from now on.
 const ENDING: Duration = Duration::from_secs(5);
 
@@ -59,11 +51,23 @@ impl Host {
     fn name(&self) -> &str {
         &self.name
     }
+
+    fn address(&self) -> (&str, u16) {
+        (&self.name, self.port)
+    }
 }
 
 /// Serves a connection to a host that is to be accelerated, from the browser's first byte on.
-pub(crate) async fn serve(context: Arc<Context>, name: String, port: u16, browser: OnUpgrade) {
+pub(crate) async fn serve(
+    context: Arc<Context>,
+    outer: Arc<ConnectionScope>,
+    name: String,
+    port: u16,
+    browser: OnUpgrade,
+) {
     let Ok(browser) = browser.await else { return };
+    // Until its first request it has so long as for the head of one.
+    outer.expect();
     let mut browser = TokioIo::new(browser);
     let Ok(FirstBytes { bytes, kind }) = first_bytes::read(&mut browser).await else {
         return;
@@ -78,13 +82,13 @@ pub(crate) async fn serve(context: Arc<Context>, name: String, port: u16, browse
             Some(config) => {
                 let (reader, writer) = split(browser);
                 let browser = join(Cursor::new(bytes).chain(reader), writer);
-                accelerate(context, host, config, browser).await;
+                accelerate(context, &outer, host, config, browser).await;
             }
-            None => tunnel::carry(&context, &host.name, host.port, browser, bytes).await,
+            None => tunnel::carry(&context, &outer, host.address(), browser, bytes).await,
         },
         Kind::Hello { .. } | Kind::Other => {
             context.https.spare(&host.name, Why::NotHttp);
-            tunnel::carry(&context, &host.name, host.port, browser, bytes).await;
+            tunnel::carry(&context, &outer, host.address(), browser, bytes).await;
         }
         Kind::Slow => {
             // Its words are still those of the host's own client. Who speaks first tells what it is.
@@ -93,32 +97,45 @@ pub(crate) async fn serve(context: Arc<Context>, name: String, port: u16, browse
                 .is_empty()
                 .then_some(move || https.spare(&name, Why::NotHttp));
             let browser = Quiet::new(browser, listens);
-            tunnel::carry(&context, &host.name, host.port, browser, bytes).await;
+            tunnel::carry(&context, &outer, host.address(), browser, bytes).await;
         }
     }
 }
 
-async fn accelerate<S>(context: Arc<Context>, host: Host, config: Arc<ServerConfig>, browser: S)
-where
+async fn accelerate<S>(
+    context: Arc<Context>,
+    outer: &ConnectionScope,
+    host: Host,
+    config: Arc<ServerConfig>,
+    browser: S,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Some((stream, is_h2)) = greet(&context, &host, config, browser).await else {
+    let Some(Greeted {
+        stream,
+        is_h2,
+        has_begun,
+    }) = greet(&context, &host, config, browser).await
+    else {
         return;
     };
     context.counters.accelerated.one();
-    let scope = Arc::new(ConnectionScope::new());
+    let scope = Arc::new(outer.inner());
+    scope.expect_requests(is_h2, has_begun);
     let (context, host) = (&context, Arc::new(host));
     let spared = context.https.0.hosts.spared(&host.name, now);
     if is_h2 {
         // Set once the browser knows that this connection takes no more requests.
         let ending = watch::Sender::new(false);
+        let cancels = Cancels::new();
         let service = service_fn(|request| {
             let (context, scope, host) = (Arc::clone(context), Arc::clone(&scope), Arc::clone(&host));
-            let mut ended = ending.subscribe();
+            let (mut ended, unanswered) = (ending.subscribe(), cancels.begin());
             async move {
-                let response = answer(&context, &scope, &host, request).await;
+                let in_use = scope.begin();
+                let response = unanswered.answered(answer(&context, &scope, &host, request).await);
                 if !asks_certificate(&response) {
-                    return Ok(response);
+                    return Ok(response.map(|body| LastingBody::new(body, in_use)));
                 }
                 // Nothing has reached the host, which is what this says: the browser asks again by itself, on the connection
                 // that it opens now (RFC 9113 section 8.7).
@@ -126,56 +143,36 @@ where
                 Err(h2::Error::from(h2::Reason::REFUSED_STREAM))
             }
         });
-        serve_http2(stream, service, spared, &ending).await;
+        http2::serve(stream, service, &cancels, spared, (&ending, ENDING)).await;
     } else {
         let service = service_fn(|request| {
             let (context, scope, host) = (Arc::clone(context), Arc::clone(&scope), Arc::clone(&host));
-            async move { Ok::<_, Infallible>(answer(&context, &scope, &host, request).await) }
+            async move {
+                let in_use = scope.begin();
+                let response = answer(&context, &scope, &host, request).await;
+                Ok::<_, Infallible>(response.map(|body| LastingBody::new(body, in_use)))
+            }
         });
         serve_http1(stream, service, spared, ENDING).await;
     }
 }
 
-async fn serve_http2<I, S>(
-    stream: I,
-    service: S,
-    spared: impl Future<Output = ()>,
-    ending: &watch::Sender<bool>,
-) where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: HttpService<Incoming, ResBody = ProxyBody, Error = h2::Error>,
-    S::Future: Send + 'static,
-{
-    let connection = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(MAX_HEAD)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW * 4)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = &mut connection => ended,
-        () = spared => {
-            connection.as_mut().graceful_shutdown();
-            ending.send_replace(true);
-            match timeout(ENDING, connection).await {
-                Ok(ended) => ended,
-                Err(_) => return,
-            }
-        }
-    };
-    debug!(?ended, "an accelerated connection ended");
+/// A client that has accepted our certificate.
+struct Greeted<S> {
+    stream: S,
+    is_h2: bool,
+    /// Whether its first request has begun.
+    has_begun: bool,
 }
 
-/// TLS with a client, to its first byte of HTTP; whether that is HTTP/2. One that does not accept our certificate gets to
-/// the host by itself from its next connection on.
+/// TLS with a client, to its first byte of HTTP. One that does not accept our certificate gets to the host by itself from
+/// its next connection on.
 async fn greet<S>(
     context: &Arc<Context>,
     host: &Host,
     config: Arc<ServerConfig>,
     browser: S,
-) -> Option<(impl AsyncRead + AsyncWrite + Unpin + Send + 'static, bool)>
+) -> Option<Greeted<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -195,7 +192,11 @@ where
                     }
                     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     let (reader, writer) = split(stream);
-                    return Some((join(Cursor::new(first).chain(reader), writer), is_h2));
+                    return Some(Greeted {
+                        is_h2,
+                        has_begun: !first.is_empty(),
+                        stream: join(Cursor::new(first).chain(reader), writer),
+                    });
                 }
             }
         }
@@ -261,6 +262,10 @@ async fn answer(
     host: &Host,
     mut request: Request<Incoming>,
 ) -> Response<ProxyBody> {
+    // Tunnels begin outside.
+    if *request.method() == Method::CONNECT {
+        return page_response(&BadRequest::Malformed.page());
+    }
     match absolute(host, &request) {
         Ok(uri) => *request.uri_mut() = uri,
         Err(status) => {
@@ -277,7 +282,7 @@ async fn answer(
     }
     let is_upgrade = upgrade::is_wanted(&request);
     let mut response = if is_upgrade {
-        upgrade::answer(context, &host.name, host.port, request).await
+        upgrade::answer(context, scope, host.address(), request).await
     } else {
         request::answer(context, scope, request).await
     };

@@ -1,5 +1,9 @@
 //! Connections of accelerated hosts that become something else than HTTP, WebSockets above all (RFC 9110 section 7.8): the
 //! request and what follows go through a tunnel of their own, byte for byte; the gateway speaks TLS with the host.
+//!
+//! A request with a body is none of them. The connection could change only when all of its body has come (RFC 9110 section
+//! 7.8), and until then its bytes could be taken for something else: by us for what the new protocol says, by the host for
+//! the next request. Whoever gets such a request may ignore the field; so it is answered as one without.
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tracing::debug;
 
 use crate::{
+    listener::{ConnectionScope, InUse, has_body},
     pages::Failure,
     request::{Context, ProxyBody, page_response},
     tunnel,
@@ -19,16 +24,18 @@ use crate::{
 /// The body of a refusal to upgrade is an error page.
 const MAX_REFUSAL: usize = 256 * 1024;
 
-/// Whether a request wants its connection to become something else.
-pub(super) fn is_wanted<B>(request: &Request<B>) -> bool {
-    request.version() == Version::HTTP_11 && longhaul_http::hop::upgrade(request.headers()).is_some()
+/// Whether a request wants its connection to become something else, and may.
+pub(super) fn is_wanted(request: &Request<Incoming>) -> bool {
+    request.version() == Version::HTTP_11
+        && longhaul_http::hop::upgrade(request.headers()).is_some()
+        && !has_body(request)
 }
 
 /// Answers such a request.
 pub(super) async fn answer(
     context: &Arc<Context>,
-    name: &str,
-    port: u16,
+    scope: &ConnectionScope,
+    (name, port): (&str, u16),
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
     context.counters.requests.one();
@@ -36,7 +43,7 @@ pub(super) async fn answer(
         Ok(host) => host,
         Err(failure) => return refuse(context, &failure),
     };
-    match ask(host, request).await {
+    match ask(host, request, scope.begin()).await {
         Ok(response) => response,
         Err(error) => {
             debug!(%error, "no answer to an upgrade");
@@ -47,7 +54,11 @@ pub(super) async fn answer(
     }
 }
 
-async fn ask<S>(host: S, mut request: Request<Incoming>) -> Result<Response<ProxyBody>, hyper::Error>
+async fn ask<S>(
+    host: S,
+    mut request: Request<Incoming>,
+    in_use: Option<InUse>,
+) -> Result<Response<ProxyBody>, hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -66,11 +77,12 @@ where
         let (mut browser, mut host) = (TokioIo::new(browser), TokioIo::new(host));
         let ended = copy_bidirectional(&mut browser, &mut host).await;
         debug!(?ended, "an upgraded connection ended");
+        drop(in_use);
     });
     Ok(response.map(|_| ProxyBody::empty()))
 }
 
-/// The request as the browser sent it.
+/// The request as the browser sent it; it has no body.
 fn to_host(request: &Request<Incoming>) -> Request<Empty<Bytes>> {
     let mut copy = Request::new(Empty::new());
     *copy.method_mut() = request.method().clone();
@@ -79,6 +91,8 @@ fn to_host(request: &Request<Incoming>) -> Request<Empty<Bytes>> {
     *copy.headers_mut() = request.headers().clone();
     // Meant for proxies.
     copy.headers_mut().remove(header::PROXY_AUTHORIZATION);
+    // It says 0, if anything; who counts must not count on it.
+    copy.headers_mut().remove(header::CONTENT_LENGTH);
     copy
 }
 

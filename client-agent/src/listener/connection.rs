@@ -11,8 +11,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::explain::ExplainingIo;
-use crate::request::ProxyBody;
+use super::{LastingBody, Watched, explain::ExplainingIo};
 
 /// Largest header section that is parsed at all. It is refused above 64 KiB, in words; what is larger than this is
 /// refused without being read to its end.
@@ -31,7 +30,7 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = ()>, grace: Duration)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<ProxyBody>, Error = Infallible> + Unpin,
+    S: Service<Request<Incoming>, Response = Response<LastingBody>, Error = Infallible> + Unpin,
     S::Future: Send,
 {
     let connection = builder()
@@ -66,13 +65,13 @@ fn builder() -> http1::Builder {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve_http<S>(stream: TcpStream, service: S)
+pub(crate) async fn serve_http<S>(stream: Watched<TcpStream>, service: S)
 where
-    S: Service<Request<Incoming>, Response = Response<ProxyBody>, Error = Infallible> + Unpin,
+    S: Service<Request<Incoming>, Response = Response<LastingBody>, Error = Infallible> + Unpin,
     S::Future: Send,
 {
     // Tunnels carry interactive traffic, and hyper writes whole heads.
-    let _best_effort = stream.set_nodelay(true);
+    let _best_effort = stream.get_ref().set_nodelay(true);
     let io = ExplainingIo::new(TokioIo::new(stream));
     let mut connection = builder().serve_connection(io, service).with_upgrades();
     let ended = (&mut connection).await;
@@ -86,7 +85,7 @@ where
             debug!(%error, "connection of a browser broken");
             // A body that broke off must not look complete, not even to a client of HTTP/1.0 that reads to the end: the
             // connection is reset, not closed.
-            let _best_effort = stream.set_zero_linger();
+            let _best_effort = stream.get_ref().set_zero_linger();
         }
         Ok(()) | Err(_) => {
             let _late = timeout(LINGER_TIME, drain(stream)).await;
@@ -94,7 +93,7 @@ where
     }
 }
 
-async fn drain(mut stream: TcpStream) {
+async fn drain(mut stream: Watched<TcpStream>) {
     let mut buffer = vec![0; 16 * 1024];
     let mut left = LINGER_BYTES;
     while left > 0 {

@@ -1,33 +1,59 @@
 //! Where browsers connect: an HTTP/1.1 forward proxy.
+//!
+//! A connection takes one of [`places`], then [`peer`] finds out whose it is and [`access`] judges whether that client is
+//! served, before anything it says is read. What it asks for then carries its [`ConnectionScope`].
+mod access;
+mod client;
 mod connection;
 mod explain;
 mod local;
+mod peer;
+mod places;
 mod scope;
+mod watched;
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, header};
+use http_body::Body as _;
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    time::{MissedTickBehavior, interval},
 };
 use tracing::debug;
 
+pub(crate) use access::Denial;
+pub use access::{Access, Passwords, PasswordsError};
+pub use client::{Client, UserId};
 pub(crate) use connection::{serve_http, serve_http1};
 pub(crate) use local::script;
+pub(crate) use places::{InUse, Owner, Place, PlaceLimits, Places};
 pub use scope::ConnectionScope;
+pub(crate) use watched::{LastingBody, Watched};
 
 use crate::{
-    request::{self, Context, ProxyBody},
+    pages::BadRequest,
+    request::{self, Context, ProxyBody, page_response},
     tunnel,
 };
 
-/// Connections at a time. Chromium opens up to 225 tunnels and 99 connections; three browsers are served. One takes
-/// below 200 KiB.
-pub const MAX_CONNECTIONS: usize = 1024;
+/// Connections at a time, tunnels included. Chromium opens up to 225 tunnels and 99 connections; six browsers are served.
+/// One takes below 200 KiB.
+const PLACES: PlaceLimits = PlaceLimits {
+    total: 2048,
+    // Three browsers of one user. Two users cannot fill the house.
+    per_owner: 1000,
+    // Each is there for the time of one answer.
+    refused: 16,
+};
+/// How often connections that take too long are looked for.
+const SWEEP: Duration = Duration::from_secs(5);
 /// Pause after the system refused a connection, most often for want of file descriptors.
-const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// What a connection hears for which there is no place.
+const NO_PLACE: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// A port that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -83,23 +109,49 @@ pub async fn bind(
     })
 }
 
-/// Accepts connections for ever and gives each to `serve`; at most [`MAX_CONNECTIONS`] at a time, more wait.
-pub(crate) async fn accept<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F)
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: Watched<TcpStream>,
+    /// The address that it came to.
+    pub(crate) ours: SocketAddr,
+    /// The address that it came from.
+    pub(crate) peer: SocketAddr,
+    pub(crate) place: Arc<Place>,
+}
+
+/// Accepts connections for ever and gives each to `serve`, each with one of the places.
+pub(crate) async fn accept<F>(listener: TcpListener, limits: PlaceLimits, serve: impl Fn(Accepted) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    peer::prepare();
+    let places = Places::new(limits);
+    let mut sweeps = interval(SWEEP);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = sweeps.tick() => {
+                places.sweep();
+                continue;
+            }
         };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let connection = serve(stream);
-                tokio::spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
+        match accepted.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
+            Ok((ours, stream, peer)) => {
+                let Some(place) = places.take() else {
+                    // Whatever the socket takes at once; nobody waits for a client that keeps the house full.
+                    let _best_effort = stream.try_write(NO_PLACE);
+                    continue;
+                };
+                let place = Arc::new(place);
+                let stream = Watched::new(stream, Arc::clone(&place));
+                tokio::spawn(serve(Accepted {
+                    stream,
+                    ours,
+                    peer,
+                    place,
+                }));
             }
             Err(error) => {
                 debug!(%error, "a connection could not be accepted");
@@ -110,36 +162,127 @@ where
 }
 
 /// Serves browsers for ever.
-pub async fn serve(listener: TcpListener, context: Arc<Context>) {
-    accept(listener, |stream| {
-        let context = Arc::clone(&context);
-        let scope = Arc::new(ConnectionScope::new());
-        async move {
-            let service = service_fn(|request| {
-                let (context, scope) = (Arc::clone(&context), Arc::clone(&scope));
-                async move { Ok::<_, Infallible>(answer(&context, &scope, request).await) }
-            });
-            serve_http(stream, service).await;
-        }
+pub async fn serve(listener: TcpListener, context: Arc<Context>, access: Arc<Access>) {
+    accept(listener, PLACES, |accepted| {
+        serve_one(accepted, Arc::clone(&context), Arc::clone(&access))
     })
     .await;
 }
 
+async fn serve_one(accepted: Accepted, context: Arc<Context>, access: Arc<Access>) {
+    let Accepted {
+        stream,
+        ours,
+        peer,
+        place,
+    } = accepted;
+    let user = match access.judge(ours, peer).await {
+        Ok(user) => user,
+        Err(denial) => return deny(stream, &place, denial).await,
+    };
+    let owner = user.map_or_else(|| Owner::Machine(peer.ip().to_canonical()), Owner::User);
+    if !place.belongs_to(owner) {
+        return deny(stream, &place, Denial::Crowded).await;
+    }
+    let scope = Arc::new(ConnectionScope::with_place(user, Arc::clone(&place)));
+    drop(place);
+    let service = service_fn(|request| {
+        let (context, access, scope) = (Arc::clone(&context), Arc::clone(&access), Arc::clone(&scope));
+        async move {
+            let in_use = scope.begin();
+            let response = answer(&context, &access, &scope, request).await;
+            Ok::<_, Infallible>(response.map(|body| LastingBody::new(body, in_use)))
+        }
+    });
+    serve_http(stream, service).await;
+}
+
+/// Says to whoever is not served why, whatever the request, if there are not too many of them.
+async fn deny(stream: Watched<TcpStream>, place: &Place, denial: Denial) {
+    debug!(?denial, "a client is not served");
+    if !place.belongs_to(Owner::Refused) {
+        return;
+    }
+    let service = service_fn(|_request: Request<Incoming>| async move {
+        let in_use = Some(place.begin());
+        Ok::<_, Infallible>(denial.answer().map(|body| LastingBody::new(body, in_use)))
+    });
+    serve_http(stream, service).await;
+}
+
 async fn answer(
     context: &Arc<Context>,
+    access: &Access,
     scope: &Arc<ConnectionScope>,
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
-    if *request.method() == Method::CONNECT {
-        return tunnel::connect(context, request).await;
-    }
+    let is_connect = *request.method() == Method::CONNECT;
     // In origin form, or in absolute form with the agent's own address, it is meant for the agent itself.
-    if request
-        .uri()
-        .authority()
-        .is_none_or(|authority| local::is_own(authority, context.proxy))
+    if !is_connect
+        && request
+            .uri()
+            .authority()
+            .is_none_or(|authority| local::is_own(authority, context.proxy))
     {
         return local::answer(context, &request);
     }
-    request::answer(context, scope, request).await
+    let shown = access
+        .authenticate(request.headers())
+        .and_then(|name| match name {
+            Some(name) if !scope.shows(&name) => Err(Denial::OtherPassword),
+            Some(_) | None => Ok(()),
+        });
+    if let Err(denial) = shown {
+        return denial.answer();
+    }
+    if !is_connect {
+        // Which takes all `Proxy-*` fields off, the credential among them. Not here: the order of the others is kept.
+        return request::answer(context, scope, request).await;
+    }
+    if has_body(&request) {
+        return refuse_body();
+    }
+    tunnel::connect(context, scope, request).await
+}
+
+/// Whether a request says that it has a body, be it empty in the end.
+pub(crate) fn has_body(request: &Request<Incoming>) -> bool {
+    announces_body(request.headers()) || !request.body().is_end_stream()
+}
+
+fn announces_body(headers: &HeaderMap) -> bool {
+    let lengths = headers.get_all(header::CONTENT_LENGTH);
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || lengths
+            .iter()
+            .any(|length| length.as_bytes().trim_ascii() != b"0")
+}
+
+/// A CONNECT request has no body (RFC 9110 section 9.3.6): what one that says so sends is neither the tunnel's nor another
+/// request.
+fn refuse_body() -> Response<ProxyBody> {
+    let mut response = page_response(&BadRequest::Malformed.page());
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, http::HeaderValue::from_static("close"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_an_empty_body_is_none() {
+        let announces = |name: header::HeaderName, value: &'static str| {
+            announces_body(&HeaderMap::from_iter([(name, HeaderValue::from_static(value))]))
+        };
+        assert!(!announces_body(&HeaderMap::new()));
+        assert!(!announces(header::CONTENT_LENGTH, "0"));
+        assert!(announces(header::CONTENT_LENGTH, "5"));
+        assert!(announces(header::CONTENT_LENGTH, "0x5"));
+        assert!(announces(header::TRANSFER_ENCODING, "chunked"));
+    }
 }

@@ -1,12 +1,17 @@
 //! What belongs to one connection of a browser.
 use std::sync::{
-    OnceLock,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use http::{HeaderMap, Response};
 use longhaul_http::credentials;
 use longhaul_origin::OriginClient;
+
+use super::{
+    Client, UserId,
+    places::{InUse, Place},
+};
 
 /// The number of the next connection; 0 is none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -19,19 +24,80 @@ pub struct ConnectionScope {
     bound: AtomicBool,
     /// For the way around the gateway.
     direct: OnceLock<OriginClient>,
+    user: Option<UserId>,
+    /// Of the first request that showed one; requests that show another are refused.
+    credential: OnceLock<Arc<str>>,
+    /// `None` in tests.
+    place: Option<Arc<Place>>,
 }
 
 impl ConnectionScope {
-    /// A connection with a number that no other has.
-    #[expect(
-        clippy::new_without_default,
-        reason = "each call takes a number, which a default value should not"
-    )]
-    pub fn new() -> Self {
-        Self {
+    /// A connection of a client, with a number that no other has.
+    pub fn new(client: &Client) -> Self {
+        let scope = Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             bound: AtomicBool::new(false),
             direct: OnceLock::new(),
+            user: client.user(),
+            credential: OnceLock::new(),
+            place: None,
+        };
+        if let Some(name) = client.credential() {
+            let _new = scope.credential.set(name.into());
+        }
+        scope
+    }
+
+    /// The same, of a connection that has a place.
+    pub(crate) fn with_place(user: Option<UserId>, place: Arc<Place>) -> Self {
+        Self {
+            place: Some(place),
+            ..Self::new(&Client::new(user, None))
+        }
+    }
+
+    /// A connection inside this one, such as that of TLS in a tunnel: of the same client and in the same place, with a
+    /// number and logins of its own.
+    pub(crate) fn inner(&self) -> Self {
+        Self {
+            place: self.place.clone(),
+            ..Self::new(&self.client())
+        }
+    }
+
+    /// Whose connection it is.
+    pub fn client(&self) -> Client {
+        Client::new(self.user, self.credential.get().cloned())
+    }
+
+    /// Notes whose credential a request shows; `false` if another one showed somebody else's before.
+    pub(crate) fn shows(&self, name: &Arc<str>) -> bool {
+        self.credential.get_or_init(|| Arc::clone(name)) == name
+    }
+
+    /// The connection is in use for as long as what this gives lives.
+    pub(crate) fn begin(&self) -> Option<InUse> {
+        self.place.as_ref().map(|place| place.begin())
+    }
+
+    /// The client has to say something first that is no request, such as the begin of TLS.
+    pub(crate) fn expect(&self) {
+        if let Some(place) = &self.place {
+            place.expect();
+        }
+    }
+
+    /// Requests follow, of which the first may have `begun`.
+    pub(crate) fn expect_requests(&self, multiplexed: bool, begun: bool) {
+        if let Some(place) = &self.place {
+            place.expect_requests(multiplexed, begun);
+        }
+    }
+
+    /// It has become a tunnel, which has carried something already or not.
+    pub(crate) fn becomes_tunnel(&self, is_used: bool) {
+        if let Some(place) = &self.place {
+            place.becomes_tunnel(is_used);
         }
     }
 
@@ -73,9 +139,13 @@ mod tests {
         HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
     }
 
+    fn scope() -> ConnectionScope {
+        ConnectionScope::new(&Client::new(Some(UserId::new(7)), None))
+    }
+
     #[test]
     fn logins_bind_connections_for_good() {
-        let (one, other) = (ConnectionScope::new(), ConnectionScope::new());
+        let (one, other) = (scope(), scope());
         one.asked(&fields(header::AUTHORIZATION, "Basic eA=="));
         assert_eq!(one.bound(), None);
         one.asked(&fields(header::AUTHORIZATION, "NTLM x"));
@@ -88,5 +158,16 @@ mod tests {
         other.answered(&refused);
         let (one, other) = (one.bound().unwrap(), other.bound().unwrap());
         assert!(one > 0 && other > one);
+    }
+
+    #[test]
+    fn a_connection_has_one_client_and_so_has_what_is_inside() {
+        let scope = scope();
+        assert!(scope.shows(&"me".into()));
+        assert!(scope.shows(&"me".into()));
+        assert!(!scope.shows(&"you".into()));
+        let expected = Client::new(Some(UserId::new(7)), Some("me".into()));
+        assert_eq!(scope.client(), expected);
+        assert_eq!(scope.inner().client(), expected);
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong with a request, and the page for each.
 use http::StatusCode;
-use longhaul_origin::{FetchError, TlsDefect};
+use longhaul_origin::{AddressClass, FetchError, TlsDefect};
 use longhaul_protocol::session::FailureReason;
 
 use super::Page;
@@ -187,7 +187,7 @@ fn direct_page(error: &FetchError) -> Page {
         FetchError::ConnectTimeout => FailureReason::ConnectTimeout,
         FetchError::DnsFailed(_) => FailureReason::DnsFailed,
         FetchError::DnsNotFound => FailureReason::DnsNotFound,
-        FetchError::GuardRefused(_) => FailureReason::AddressRefused,
+        FetchError::GuardRefused(refusal) => return direct_refusal(refusal.class),
         FetchError::HeaderTooLarge => FailureReason::HeaderTooLarge,
         FetchError::Protocol => FailureReason::MalformedResponse,
         FetchError::Refused => FailureReason::ConnectionRefused,
@@ -196,7 +196,7 @@ fn direct_page(error: &FetchError) -> Page {
         FetchError::Unreachable => FailureReason::Unreachable,
         FetchError::Reset => FailureReason::ConnectionReset,
         FetchError::Upload => return BadRequest::Upload.page(),
-        FetchError::Cancelled | FetchError::Overloaded | FetchError::Resources | _ => {
+        FetchError::Cancelled | FetchError::Overloaded(_) | FetchError::Resources | _ => {
             return BadRequest::Overloaded.page();
         }
     };
@@ -204,6 +204,26 @@ fn direct_page(error: &FetchError) -> Page {
         reason,
         format!("loaded without the gateway, which does not answer: {error}"),
     )
+}
+
+fn direct_refusal(class: AddressClass) -> Page {
+    Page {
+        reason: Some(FailureReason::AddressRefused),
+        ..page(
+            StatusCode::FORBIDDEN,
+            "Nobody's: these are the settings of the agent on this computer.",
+            "This address is not allowed",
+            "The gateway does not answer, and without it the agent loads nothing from this computer itself, nor from a \
+             private network unless the address is typed in as a number.",
+            "If this is a device in your own network, open it without the proxy (the proxy script of the agent does so by \
+             itself), or name its range in `direct.allow` of the agent's settings.",
+            if class == AddressClass::Own {
+                "direct.allow: one of the agent's own ports".to_owned()
+            } else {
+                format!("direct.allow: {class}")
+            },
+        )
+    }
 }
 
 const fn tls_reason(defect: TlsDefect) -> FailureReason {
@@ -360,9 +380,10 @@ fn words(reason: FailureReason) -> Words {
         Why::Overloaded => of(
             StatusCode::SERVICE_UNAVAILABLE,
             GATEWAY,
-            "The gateway is busy",
-            "The gateway has too much to do at the moment.",
-            "Wait a moment and reload.",
+            "A limit of the gateway is reached",
+            "The gateway lets each device do only so much at a time, so that none takes it away from others. The detail below \
+             says which limit it is, and whose.",
+            "Close pages that load or stream for long, wait a moment and reload.",
         ),
         Why::TooEarly | Why::UnknownBase | Why::Malformed => of(
             BAD_GATEWAY,

@@ -8,9 +8,11 @@ use longhaul_http::{
     limits::{HeaderLimits, LimitError},
     method::{Repeatability, is_safe_bodyless, repeatability},
     policy::{Reload, reload},
+    request_context::{CredentialsSecret, Navigation, RequestContext},
     target::{self, Target},
 };
 use longhaul_protocol::session::{self, Delivery, FetchKind, HeaderField};
+use longhaul_types::ClientId;
 
 use crate::{
     pages::BadRequest,
@@ -32,6 +34,8 @@ pub(super) struct Draft {
     pub(super) headers: HeaderMap,
     /// The browser's fields with `Host`, as the rules of caches need them.
     pub(super) asked: HeaderMap,
+    /// Who asks.
+    pub(super) context: RequestContext,
     /// How fresh the browser wants the answer.
     pub(super) reload: Reload,
     /// The length of its body, where the browser says so.
@@ -42,8 +46,13 @@ pub(super) struct Draft {
 const SMALL_UPLOAD: u64 = 32 * 1024;
 
 impl Draft {
-    /// Judges a request in absolute form.
-    pub(super) fn of(parts: Parts, body: &Incoming) -> Result<Self, BadRequest> {
+    /// Judges a request in absolute form of a client; `secret` makes the keys of its credentials.
+    pub(super) fn of(
+        parts: Parts,
+        body: &Incoming,
+        client: ClientId,
+        secret: &CredentialsSecret,
+    ) -> Result<Self, BadRequest> {
         let Parts {
             method,
             uri,
@@ -69,9 +78,10 @@ impl Draft {
         headers.remove(header::EXPECT);
         headers.remove(header::HOST);
         hop::append_via(&mut headers, version);
-        let kind = kind(&method, &headers);
         let origin = origin(&target);
         let url = format!("{origin}{}", target.path);
+        let context = RequestContext::of(client, secret, &method, &url, &headers);
+        let kind = kind(&method, &headers, context.navigation());
         let mut asked = headers.clone();
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
@@ -80,6 +90,7 @@ impl Draft {
         Ok(Self {
             reload: reload(&headers),
             asked,
+            context,
             class: class(
                 kind,
                 &headers,
@@ -97,7 +108,10 @@ impl Draft {
                 fields: fields(&headers, order),
                 kind,
                 has_body,
-                context: FetchContext::default(),
+                context: FetchContext {
+                    client,
+                    ..FetchContext::default()
+                },
             },
             method,
             headers,
@@ -157,23 +171,14 @@ fn origin(target: &Target) -> String {
     }
 }
 
-/// A navigation, as far as the browser tells: `Sec-Fetch-Dest` where it sends that (not on plain http), else `Accept`.
-fn kind(method: &Method, headers: &HeaderMap) -> FetchKind {
-    let page = match headers.get("sec-fetch-dest") {
-        Some(destination) => destination == "document",
-        None => headers.get(header::ACCEPT).is_some_and(|accept| {
-            accept
-                .as_bytes()
-                .windows(9)
-                .any(|part| part.eq_ignore_ascii_case(b"text/html"))
-        }),
-    };
+/// A page is what the user navigates to.
+fn kind(method: &Method, headers: &HeaderMap, navigation: Navigation) -> FetchKind {
     // A script's request for a piece of HTML, or a guess at the next page: the user goes nowhere by it.
     let aside = headers.contains_key("x-requested-with")
         || ["purpose", "sec-purpose"]
             .iter()
             .any(|name| headers.get(*name).is_some_and(is_prefetch));
-    if page && !aside && *method == Method::GET {
+    if navigation == Navigation::TopLevel && !aside && *method == Method::GET {
         FetchKind::Page
     } else {
         FetchKind::Object
@@ -254,23 +259,24 @@ mod tests {
 
     #[test]
     fn navigations_are_told_from_objects() {
-        let page = map(&[("accept", "text/html,application/xhtml+xml,*/*;q=0.8")]);
-        assert_eq!(kind(&Method::GET, &page), FetchKind::Page);
-        assert_eq!(kind(&Method::POST, &page), FetchKind::Object);
+        let page = HeaderMap::new();
+        assert_eq!(kind(&Method::GET, &page, Navigation::TopLevel), FetchKind::Page);
+        assert_eq!(
+            kind(&Method::POST, &page, Navigation::TopLevel),
+            FetchKind::Object
+        );
+        assert_eq!(kind(&Method::GET, &page, Navigation::Frame), FetchKind::Object);
+        assert_eq!(kind(&Method::GET, &page, Navigation::None), FetchKind::Object);
         for aside in [
             ("x-requested-with", "XMLHttpRequest"),
             ("sec-purpose", "prefetch;prerender"),
         ] {
-            let fields = map(&[("accept", "text/html, */*; q=0.01"), aside]);
-            assert_eq!(kind(&Method::GET, &fields), FetchKind::Object);
+            let fields = map(&[aside]);
+            assert_eq!(
+                kind(&Method::GET, &fields, Navigation::TopLevel),
+                FetchKind::Object
+            );
         }
-        assert_eq!(kind(&Method::GET, &map(&[("accept", "*/*")])), FetchKind::Object);
-        let frame = map(&[("accept", "text/html"), ("sec-fetch-dest", "iframe")]);
-        assert_eq!(kind(&Method::GET, &frame), FetchKind::Object);
-        assert_eq!(
-            kind(&Method::GET, &map(&[("sec-fetch-dest", "document")])),
-            FetchKind::Page
-        );
     }
 
     #[test]

@@ -2,29 +2,56 @@
 use bytes::Bytes;
 use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, Coder, Coding};
 
-/// The start of a body that the browser has already.
+/// The start of a body, by its length and hash.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivered {
+    length: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Delivered {
+    /// More of it.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        self.hasher.update(bytes);
+    }
+
+    /// Its bytes so far.
+    pub(super) const fn length(&self) -> u64 {
+        self.length
+    }
+}
+
+/// The start of a body that the browser has already. It must come again; what is behind it is handed over only once all of it
+/// has, and is the same.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    bytes: Vec<u8>,
-    confirmed: usize,
+    expected: Delivered,
+    repeated: Delivered,
 }
 
 impl Known {
-    pub(super) const fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, confirmed: 0 }
+    pub(super) fn new(delivered: &Delivered) -> Self {
+        Self {
+            expected: delivered.clone(),
+            repeated: Delivered::default(),
+        }
     }
 
     /// Whether all of it came again.
     pub(super) const fn is_confirmed(&self) -> bool {
-        self.confirmed == self.bytes.len()
+        self.repeated.length == self.expected.length
     }
 
-    /// What of the next bytes is new; `None` if they differ from what is known.
+    /// What of the next bytes is new; `None` if what came again is something else.
     pub(super) fn fresh_part(&mut self, mut window: Bytes) -> Option<Bytes> {
-        let left = &self.bytes[self.confirmed..];
-        let repeated = left.len().min(window.len());
-        let same = window.split_to(repeated) == left[..repeated];
-        self.confirmed += repeated;
+        if self.is_confirmed() {
+            return Some(window);
+        }
+        let left = self.expected.length - self.repeated.length;
+        let repeated = usize::try_from(left).unwrap_or(usize::MAX).min(window.len());
+        self.repeated.add(&window.split_to(repeated));
+        let same = !self.is_confirmed() || self.repeated.hasher.finalize() == self.expected.hasher.finalize();
         same.then_some(window)
     }
 }
@@ -77,12 +104,22 @@ mod tests {
 
     #[test]
     fn a_repeated_start_is_compared() {
-        let known = || Known::new(b"abcdef".to_vec());
+        let known = || {
+            let mut delivered = Delivered::default();
+            delivered.add(b"abc");
+            delivered.add(b"def");
+            Known::new(&delivered)
+        };
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
         let mut same = known();
         assert_eq!(same.fresh_part(bytes("abcd")), Some(Bytes::new()));
+        assert!(!same.is_confirmed());
         assert_eq!(same.fresh_part(bytes("efgh")), Some(bytes("gh")));
+        assert!(same.is_confirmed());
         assert_eq!(same.fresh_part(bytes("ij")), Some(bytes("ij")));
-        assert_eq!(known().fresh_part(bytes("abX")), None);
+        let mut other = known();
+        assert_eq!(other.fresh_part(bytes("abX")), Some(Bytes::new()));
+        assert_eq!(other.fresh_part(bytes("defgh")), None);
+        assert_eq!(Known::default().fresh_part(bytes("abc")), Some(bytes("abc")));
     }
 }

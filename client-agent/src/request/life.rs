@@ -6,7 +6,7 @@ use http_body_util::Either;
 use hyper::body::Incoming;
 use longhaul_driver::CloseReason;
 use longhaul_http::method::Repeatability;
-use longhaul_origin::{FetchError, OriginBody};
+use longhaul_origin::{ConnectionOwner, FetchError, OriginBody};
 use longhaul_protocol::session::{FetchKind, ShortHash};
 use longhaul_types::{ContentHash, Pii};
 use tracing::debug;
@@ -26,7 +26,7 @@ use crate::{
     listener::ConnectionScope,
     pages::{BadRequest, Failure, Lost},
     session::{BasePolicy, HopError},
-    store::{Query, site_of},
+    store::Query,
 };
 
 /// How often a request is repeated after it was in an open session. Sessions that end so often will not carry it.
@@ -41,8 +41,6 @@ pub(super) struct Life {
     pub(super) policy: BasePolicy,
     pub(super) repeats: u8,
     pub(super) fallback: FallbackClock,
-    /// The site for which its answer is looked for and kept.
-    pub(super) site: String,
     /// The page load that it uses.
     pub(super) page: Option<PageUse>,
     /// For a document, the page that led to it, as long as that is loading.
@@ -64,11 +62,14 @@ impl Life {
         request: Request<Incoming>,
     ) -> Result<Self, BadRequest> {
         let (parts, incoming) = request.into_parts();
-        let mut draft = Draft::of(parts, &incoming)?;
+        let mut draft = Draft::of(parts, &incoming, scope.client().id(), &context.secret)?;
+        let judged = context.framed.judge(draft.context.clone(), &draft.fetch.url);
+        draft.fetch.context.unpartitioned =
+            judged.partition().is_none() && draft.context.partition().is_some();
+        draft.context = judged;
         if let Some(connection) = scope.bound() {
             draft.bind(connection);
         }
-        let site = site_of(draft.fetch.kind, &draft.fetch.url, &draft.headers);
         if !context.push.enabled || !draft.is_lookable() {
             // The gateway plans nothing for an object.
             draft.fetch.kind = FetchKind::Object;
@@ -82,7 +83,6 @@ impl Life {
             policy: BasePolicy::Best,
             repeats: 0,
             fallback: FallbackClock::start(context.gateway.clone(), context.fallback),
-            site,
             page: None,
             came_from: None,
             held: None,
@@ -139,7 +139,7 @@ impl Life {
     /// What is looked for in the cache, and kept there.
     pub(super) fn query(&self) -> Query<'_> {
         Query {
-            site: &self.site,
+            context: &self.draft.context,
             url: &self.draft.fetch.url,
             method: &self.draft.method,
             request: &self.draft.asked,
@@ -204,6 +204,7 @@ impl Life {
         debug!(url = ?Pii(&self.draft.uri), "no gateway answers; going around it");
         match self.direct_fetch().await {
             Ok(answer) => {
+                self.clear_site_data(answer.headers()).await;
                 let response = response::of_origin(answer, &self.draft.method);
                 self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)))
             }
@@ -226,7 +227,7 @@ impl Life {
         *request.uri_mut() = self.draft.uri.clone();
         *request.headers_mut() = direct_headers(&self.draft);
         let client = self.scope.direct(&self.context.direct);
-        Box::pin(async move { client.fetch(request).await })
+        Box::pin(async move { client.fetch(request, ConnectionOwner::Local).await })
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     response::{self, Source},
 };
 use crate::{
-    bundle::{Direction, Document, KeptManifest, PageLoad, Progress},
+    bundle::{Document, KeptManifest, PageLoad, Progress},
     session::{Hop, Need, short},
     store::Lookup,
 };
@@ -22,6 +22,13 @@ use crate::{
 const MANIFEST_TIME: Duration = Duration::from_millis(200);
 /// Hashes that are told of a page's last manifest: 3 KiB.
 const MAX_HOLDING: usize = 512;
+
+/// A page load in whose name a request is made.
+struct Owner {
+    load: Arc<PageLoad>,
+    /// Whether a style sheet of the page asks, and not its document.
+    by_sheet: bool,
+}
 
 impl Life {
     pub(super) async fn look(&mut self) -> Phase {
@@ -32,45 +39,35 @@ impl Life {
         if let Some(instead) = pictures.instead_of(&draft.fetch.url, &draft.headers) {
             return self.leave(PhaseExit::LookingHidden, Phase::Over(Exit::Cached(instead)));
         }
-        let loads = self.context.loads.newest_first();
-        let referer = self
-            .draft
-            .headers
-            .get(header::REFERER)
-            .and_then(|referer| referer.to_str().ok());
-        let owner = referer.and_then(|referer| loads.iter().find(|load| load.owns(referer)));
-        let url = self.draft.fetch.url.clone();
-        // The page that the request tells comes first, then the newest.
-        let found = owner
-            .into_iter()
-            .chain(&loads)
-            .find_map(|load| Some((load, load.find(&url)?)));
+        let loads = self.context.loads.of_client(self.draft.context.client());
         let is_page = self.draft.fetch.kind == FetchKind::Page;
-        if let (false, Some(load)) = (is_page, owner) {
-            self.site = load.site();
-        }
+        let owners = self.owners(&loads);
+        let found = if is_page {
+            // On plain http a frame's document looks like a page: the page that has the frame may have announced it.
+            self.redirected_promise(&loads)
+                .or_else(|| self.promise_of(&owners))
+        } else {
+            self.promise_of(&owners)
+        };
+        let owner = owners.first().map(|owner| Arc::clone(&owner.load));
         self.came_from = owner
-            .filter(|load| is_page && !load.is_over() && !load.is_complete())
-            .cloned();
+            .clone()
+            .filter(|load| is_page && !load.is_over() && !load.is_complete());
+        let url = &self.draft.fetch.url;
         let redirected = loads
             .iter()
-            .find(|load| is_page && found.is_none() && leads_elsewhere(load))
-            .cloned();
-        let found = found.map(|(load, entry)| Promise {
-            load: Arc::clone(load),
-            entry,
-        });
-        // A page that sends no referrers: what it loads is taken to belong to the newest one.
-        let owner = owner
-            .or_else(|| loads.first().filter(|_| referer.is_none()))
+            .find(|load| is_page && found.is_none() && leads_elsewhere(load) && load.redirects_to(url))
             .cloned();
         if is_page && found.is_none() && redirected.is_none() {
-            self.context.loads.supersede_others(self.came_from.as_ref());
+            let client = self.draft.context.client();
+            self.context
+                .loads
+                .supersede_others(client, self.came_from.as_ref());
         }
         if let Some(phase) = self.look_up().await {
-            if let Some(Promise { load, entry }) = &found {
+            if let Some(Promise { load, entry, .. }) = &found {
                 // What was pushed may be in the cache already; the browser takes it all the same.
-                load.take(*entry, load.body_entry(*entry), &self.site);
+                load.take(*entry, load.body_entry(*entry), None);
             }
             return phase;
         }
@@ -92,6 +89,53 @@ impl Life {
             }
             (false, _, Some(_) | None) => self.leave(PhaseExit::LookingAlone, Phase::Waiting),
         }
+    }
+
+    /// The page loads in whose name the request is made, the one of its referrer's very page first.
+    fn owners(&self, loads: &[Arc<PageLoad>]) -> Vec<Owner> {
+        let requester = self.draft.context.requester();
+        let referrer = self.draft.headers.get(header::REFERER);
+        let referrer = referrer.and_then(|referrer| referrer.to_str().ok());
+        let mut owners: Vec<Owner> = loads
+            .iter()
+            .filter_map(|load| {
+                let by_sheet = if load.is_document_of(requester) {
+                    false
+                } else if referrer.is_some_and(|referrer| load.has_sheet(referrer)) {
+                    true
+                } else {
+                    return None;
+                };
+                let load = Arc::clone(load);
+                Some(Owner { load, by_sheet })
+            })
+            .collect();
+        // Stable: the newest come first otherwise.
+        owners.sort_by_key(|owner| (owner.by_sheet, referrer != Some(owner.load.url.as_str())));
+        owners
+    }
+
+    /// What a page load of the requester promises.
+    fn promise_of(&self, owners: &[Owner]) -> Option<Promise> {
+        let url = &self.draft.fetch.url;
+        owners.iter().find_map(|owner| {
+            Some(Promise {
+                entry: owner.load.find(url)?,
+                load: Arc::clone(&owner.load),
+                by_sheet: owner.by_sheet,
+            })
+        })
+    }
+
+    /// What a page load promises that was redirected to this page.
+    fn redirected_promise(&self, loads: &[Arc<PageLoad>]) -> Option<Promise> {
+        let url = &self.draft.fetch.url;
+        let load = loads.iter().find(|load| load.redirects_to(url))?;
+        Some(Promise {
+            entry: load.find(url)?,
+            load: Arc::clone(load),
+            by_sheet: false,
+        })
     }
 
     /// Looks in the agent's own cache.
@@ -120,7 +164,7 @@ impl Life {
             return;
         }
         let store = &self.context.store;
-        let record = store.manifest(&self.draft.fetch.url).await;
+        let record = store.manifest(&self.draft.context, &self.draft.fetch.url).await;
         let kept = record.and_then(KeptManifest::from_record);
         let agreed = self
             .context
@@ -139,13 +183,17 @@ impl Life {
         let entered = Instant::now();
         let time = manifest_time(&load.hop, self.context.push.reordering);
         let mut changes = load.changes();
+        let is_page = self.draft.fetch.kind == FetchKind::Page;
         loop {
             changes.borrow_and_update();
             if let Some(entry) = load.find(&self.draft.fetch.url) {
-                return self.leave(
-                    PhaseExit::ManifestAnnounced,
-                    Phase::Promised(Promise { load, entry }),
-                );
+                let by_sheet = !is_page && !load.is_document_of(self.draft.context.requester());
+                let promise = Promise {
+                    load,
+                    entry,
+                    by_sheet,
+                };
+                return self.leave(PhaseExit::ManifestAnnounced, Phase::Promised(promise));
             }
             let mut until = entered + time;
             match load.manifest() {
@@ -174,7 +222,10 @@ impl Life {
     /// No manifest has it: it goes its own way, a page's with all that belongs to a page.
     async fn not_promised(&mut self, exit: PhaseExit) -> Phase {
         if self.draft.fetch.kind == FetchKind::Page {
-            self.context.loads.supersede_others(self.came_from.as_ref());
+            let client = self.draft.context.client();
+            self.context
+                .loads
+                .supersede_others(client, self.came_from.as_ref());
             self.prepare_page().await;
         }
         self.leave(exit, Phase::Waiting)
@@ -183,7 +234,7 @@ impl Life {
 
 /// Whether the load's page was a redirection, of whose target the manifest may still tell.
 fn leads_elsewhere(load: &PageLoad) -> bool {
-    matches!(load.document(), Document::Answered(_, Direction::Elsewhere))
+    matches!(load.document(), Document::Answered(_, false))
         && matches!(load.manifest(), Progress::Awaited | Progress::Reading)
         && !load.is_over()
 }

@@ -19,6 +19,7 @@
 //! at most once, and its failure is told.
 mod body;
 mod draft;
+mod framed;
 mod known;
 mod life;
 mod looking;
@@ -34,17 +35,20 @@ use std::{net::SocketAddr, sync::Arc};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
 use longhaul_protocol::session::FailureReason;
 use tracing::debug;
 
 pub use body::{BodyBroken, ProxyBody};
+pub use framed::FramedSites;
 pub use phase::PhaseExit;
 
 use crate::{
     bundle::Loads,
     config::{Fallback, PushSettings},
     counters::Counters,
+    forget::Forgetting,
     https::Https,
     listener::ConnectionScope,
     pages::{Failure, Page},
@@ -79,6 +83,12 @@ pub struct Context {
     pub working_hosts: WorkingHosts,
     /// Where browsers connect.
     pub proxy: SocketAddr,
+    /// What keys of credentials are made with.
+    pub secret: CredentialsSecret,
+    /// Sites that were lately loaded in frames of others.
+    pub framed: FramedSites,
+    /// Forgets at both ends.
+    pub forgetting: Forgetting,
 }
 
 /// How a request ended, as far as its head.

@@ -35,6 +35,8 @@ pub(super) enum Phase {
 pub(super) struct Promise {
     pub(super) load: Arc<PageLoad>,
     pub(super) entry: u32,
+    /// Whether a style sheet of the page asks, and not its document.
+    pub(super) by_sheet: bool,
 }
 
 /// The phase that a request left, and why.

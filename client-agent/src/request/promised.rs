@@ -18,7 +18,10 @@ use super::{
     phase::{Phase, PhaseExit, Promise},
     response::{self, Source},
 };
-use crate::bundle::{BodyOutlook, HeadOutlook, HeldBody, PageLoad, fit, header_map};
+use crate::{
+    bundle::{Asked, BodyOutlook, HeadOutlook, HeldBody, PageLoad, fit, header_map},
+    store::Keeper,
+};
 
 /// Browsers ask for many things at once; so long the first waits for the others before the gateway is told.
 const ASKS: Duration = Duration::from_millis(10);
@@ -57,8 +60,13 @@ impl Life {
         let (Some(fields), Some(status)) = (header_map(&head.fields), status) else {
             return self.own(PhaseExit::ArrivingBroken);
         };
-        let (page_reload, reload) = (promise.load.reload, self.draft.reload);
-        if let Err(misfit) = fit(&head, &fields, &self.draft.asked, page_reload, reload) {
+        let asked = Asked {
+            headers: &self.draft.asked,
+            context: &self.draft.context,
+            reload: self.draft.reload,
+            by_sheet: promise.by_sheet,
+        };
+        if let Err(misfit) = fit(&head, &fields, asked, promise.load.reload) {
             debug!(
                 ?misfit,
                 %status,
@@ -71,7 +79,7 @@ impl Life {
             return self.own(PhaseExit::PromisedUsed);
         }
         if is_not_modified(&self.draft.asked, status, &fields) {
-            promise.load.take(promise.entry, None, &self.site);
+            promise.load.take(promise.entry, None, self.taker(&head));
             let response = response::not_modified(not_modified_fields(&fields));
             return self.leave(
                 PhaseExit::PromisedNotModified,
@@ -88,18 +96,21 @@ impl Life {
             changes.borrow_and_update();
             match promise.load.body(promise.entry) {
                 BodyOutlook::None => {
-                    promise.load.take(promise.entry, None, &self.site);
-                    return self.answer(PhaseExit::ArrivingEmpty, &head, Source::Empty);
+                    promise.load.take(promise.entry, None, self.taker(&head));
+                    return self.answer(PhaseExit::ArrivingEmpty, &head, Source::Empty).await;
                 }
                 BodyOutlook::Arriving(of, body) => {
-                    promise.load.take(promise.entry, Some(of), &self.site);
-                    return self.answer(PhaseExit::ArrivingPushed, &head, Source::Pushed(body));
+                    promise.load.take(promise.entry, Some(of), self.taker(&head));
+                    return self
+                        .answer(PhaseExit::ArrivingPushed, &head, Source::Pushed(body))
+                        .await;
                 }
                 BodyOutlook::Held(of, held) => {
                     if let Some(body) = self.held_body(held).await {
                         self.context.counters.held_hits.one();
-                        promise.load.take(promise.entry, None, &self.site);
-                        return self.answer(PhaseExit::ArrivingHeld, &head, Source::Stored(Box::new(body)));
+                        promise.load.take(promise.entry, None, self.taker(&head));
+                        let source = Source::Stored(Box::new(body));
+                        return self.answer(PhaseExit::ArrivingHeld, &head, source).await;
                     }
                     if !promise.load.want(of) {
                         return self.own(PhaseExit::ArrivingBroken);
@@ -127,11 +138,22 @@ impl Life {
         }
     }
 
-    fn answer(&mut self, exit: PhaseExit, head: &EntryHead, source: Source) -> Phase {
+    /// For whom the response is kept: for this request, with its credentials if the gateway sent any.
+    fn taker(&self, head: &EntryHead) -> Option<Keeper> {
+        let keeper = Keeper::of(&self.draft.context)?;
+        Some(if head.cookie.is_some() {
+            keeper
+        } else {
+            keeper.anonymous()
+        })
+    }
+
+    async fn answer(&mut self, exit: PhaseExit, head: &EntryHead, source: Source) -> Phase {
         let status = StatusCode::from_u16(head.status).ok();
         let (Some(fields), Some(status)) = (header_map(&head.fields), status) else {
             return self.own(PhaseExit::ArrivingBroken);
         };
+        self.clear_site_data(&fields).await;
         let response = response::begin(self.outgoing(status, fields, source));
         self.leave(exit, Phase::Over(Exit::Promised(response)))
     }

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::{
     BodyBroken, Context,
-    known::{Known, decoder_behind},
+    known::{Delivered, Known, decoder_behind},
     page_use::{PageUse, Role},
     promised::Patience,
     response::Begun,
@@ -45,8 +45,12 @@ pub(super) struct Relay {
     pub(super) tee: Option<Tee>,
     /// The page load that waits for nothing worse while this goes on.
     pub(super) page: Option<PageUse>,
-    /// What the browser has already, where the body may have to begin anew.
+    /// What was handed to the browser.
+    pub(super) delivered: Delivered,
+    /// What of it must come again, where the body began anew.
     pub(super) known: Known,
+    /// The decoded length, once the gateway has told it.
+    pub(super) length: Option<u64>,
 }
 
 /// A stream with the rest of the body.
@@ -151,22 +155,19 @@ impl Relay {
             let decoder = decoder_behind(delivered).ok_or(Interruption::SessionLost)?;
             return self.relay(None, Some(decoder)).await;
         }
-        self.known = Known::new(delivered.concat());
+        self.known = Known::new(&self.delivered);
         let whole = tokio::select! {
             biased;
             () = self.browser.closed() => return Err(Interruption::BrowserGone),
             whole = self.ask_again(None) => whole?,
         };
         self.context.counters.resumed.one();
-        self.relay(Some(whole), None).await?;
-        if !self.known.is_confirmed() {
-            return Err(Interruption::Broken("the body is another one now"));
-        }
-        Ok(())
+        self.relay(Some(whole), None).await
     }
 
     async fn hand_over(&mut self, bytes: Bytes) -> Result<(), Interruption> {
         self.context.counters.body_bytes_decoded.add(bytes.len() as u64);
+        self.delivered.add(&bytes);
         if let Some(tee) = &mut self.tee {
             tee.write(bytes.clone()).await;
         }
@@ -206,9 +207,12 @@ impl Relay {
         let mut fruitless = 0;
         loop {
             if let Some(source) = &mut source {
-                let before = decoder.as_ref().map_or(0, BodyDecoder::offset);
+                let before = self.delivered.length();
                 let interruption = match self.read(source, &mut decoder).await {
                     Ok(chk) => {
+                        if !self.known.is_confirmed() {
+                            return Err(Interruption::Broken("the body is another one now"));
+                        }
                         if let Some(tee) = self.tee.take() {
                             tee.finish(chk).await;
                         }
@@ -220,29 +224,40 @@ impl Relay {
                     self.context.counters.windows_bad.one();
                     warn!("a window of a body does not match its hash; asking for the rest again");
                 }
-                let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
-                fruitless = if offset > before { 0 } else { fruitless + 1 };
-                let resumable = matches!(interruption, Interruption::BadWindow | Interruption::SessionLost)
-                    && self.is_get
-                    && fruitless < MAX_FRUITLESS;
-                if !resumable || self.validator.is_none() {
+                let progress = self.delivered.length() > before;
+                fruitless = if progress { 0 } else { fruitless + 1 };
+                if !self.may_ask_again(&interruption) || fruitless >= MAX_FRUITLESS {
                     return Err(interruption);
                 }
             }
             // The old stream must not go on beside the new one.
             drop(source.take());
-            let Some(validator) = self.validator.clone() else {
-                return Err(Interruption::SessionLost);
-            };
             self.context.counters.resumed.one();
-            let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
-            let resume = Resume { offset, validator };
+            let resume = self.validator.clone().map(|validator| Resume {
+                offset: decoder.as_ref().map_or(0, BodyDecoder::offset),
+                validator,
+            });
+            if resume.is_none() {
+                decoder = None;
+                self.known = Known::new(&self.delivered);
+            }
             source = tokio::select! {
                 biased;
                 () = self.browser.closed() => return Err(Interruption::BrowserGone),
-                source = self.ask_again(Some(resume)) => Some(source?),
+                source = self.ask_again(resume) => Some(source?),
             };
         }
+    }
+
+    /// Whether a body that broke off so may be asked for again: its rest, by a validator; else, behind a lost session, all of it,
+    /// to be compared with what the browser has. A body without a length may have no end, and never repeat itself.
+    fn may_ask_again(&self, interruption: &Interruption) -> bool {
+        self.is_get
+            && match interruption {
+                Interruption::BadWindow => self.validator.is_some(),
+                Interruption::SessionLost => self.validator.is_some() || self.length.is_some(),
+                Interruption::BrowserGone | Interruption::Broken(_) => false,
+            }
     }
 
     /// The base of a body. Without it nothing of the body can be read.
@@ -270,6 +285,10 @@ impl Relay {
         if body.offset != offset {
             return Err(Interruption::Broken("the gateway resumed at another offset"));
         }
+        if self.length.is_some() && body.length != self.length && !self.known.is_confirmed() {
+            return Err(Interruption::Broken("the body has another length now"));
+        }
+        self.length = self.length.or(body.length);
         let key = source.hop.window_key().ok_or(Interruption::SessionLost)?;
         let coding = coding_of(body.coding);
         let base = match (source.base.take(), body.base) {
@@ -342,6 +361,8 @@ impl Relay {
             context: FetchContext {
                 delivery: Delivery::Own,
                 connection: self.fetch.context.connection,
+                client: self.fetch.context.client,
+                unpartitioned: self.fetch.context.unpartitioned,
                 ..FetchContext::default()
             },
             ..self.fetch.clone()

@@ -10,7 +10,13 @@ use longhaul_origin::OriginBody;
 use longhaul_protocol::session::{Body, ShortHash, Validator};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{Context, ProxyBody, draft::Draft, known::Known, page_use::PageUse, relay::Relay};
+use super::{
+    Context, ProxyBody,
+    draft::Draft,
+    known::{Delivered, Known},
+    page_use::PageUse,
+    relay::Relay,
+};
 use crate::{
     bundle::PushedBody,
     session::{Hop, ResponseStream},
@@ -135,7 +141,9 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
         browser: sender,
         tee,
         page,
+        delivered: Delivered::default(),
         known: Known::default(),
+        length: None,
     };
     match source {
         Source::Empty => {}

@@ -1,9 +1,9 @@
 //! A request in a session: what is sent, and what becomes of the gateway's answer.
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use http::{Response, StatusCode, header};
+use http::{HeaderMap, Response, StatusCode, header};
 use longhaul_driver::CloseReason;
-use longhaul_http::policy::invalidates;
+use longhaul_http::{clear_site_data::clears_cache, policy::invalidates};
 use longhaul_origin::{FetchError, OriginBody};
 use longhaul_protocol::session::{
     BodyPlace, Delivery, Evicted, FailureReason, FetchKind, HeaderField, Message, MirrorState, ShortHash,
@@ -20,7 +20,7 @@ use super::{
     upload::{Transmission, UploadError, UploadTraits},
 };
 use crate::{
-    bundle::{Beginning, Direction, header_map, host_of},
+    bundle::{Beginning, Direction, PageLoad, header_map},
     direct,
     pages::{BadRequest, Failure, Lost},
     session::{Arrival, BasePolicy, Exchange, Hop, Need, ResponseStream, Timing, short},
@@ -61,6 +61,7 @@ impl Life {
             page: exchange.id(),
             url: self.draft.fetch.url.clone(),
             origin: self.draft.fetch.origin.clone(),
+            context: self.draft.context.clone(),
             reload: self.draft.reload,
             base: self.kept.clone(),
             holding: if told { Vec::new() } else { self.holding.clone() },
@@ -230,20 +231,16 @@ impl Life {
             ..
         }) = &self.page
         {
-            let elsewhere = status.is_redirection() && fields.contains_key(header::LOCATION);
             if let Some(before) = self.came_from.take() {
                 let time = self.context.push.leaving;
                 tokio::spawn(async move { before.supersede_if_left(time).await });
             }
-            load.answered(if elsewhere {
-                Direction::Elsewhere
-            } else {
-                Direction::Here
-            });
+            load.answered(Direction::of(&load.url, status, &fields));
         }
         if invalidates(&self.draft.method, status) {
             self.forget_stored().await;
         }
+        self.clear_site_data(&fields).await;
         let store = self.context.store.clone();
         let bound = self.draft.is_bound();
         let (exit, source) = match (body, content_hash.map(ContentHash::from_bytes)) {
@@ -297,9 +294,15 @@ impl Life {
 
     /// What was stored under the URL of an unsafe request may be wrong now.
     async fn forget_stored(&self) {
-        let url = &self.draft.fetch.url;
-        for site in [self.site.as_str(), host_of(url)] {
-            self.context.store.invalidate(site, url).await;
+        let (client, url) = (self.draft.context.client(), &self.draft.fetch.url);
+        self.context.store.invalidate(client, url).await;
+    }
+
+    /// Forgets what is stored of the response's origin if it says so, before the browser gets the response.
+    pub(super) async fn clear_site_data(&self, fields: &HeaderMap) {
+        if clears_cache(fields) {
+            let (client, url) = (self.draft.context.client(), &self.draft.fetch.url);
+            self.context.store.clear(client, url).await;
         }
     }
 
@@ -334,8 +337,15 @@ impl Life {
     /// The gateway says that a manifest promises the answer.
     fn promised_by(&mut self, page: u64, entry: u32, hop: &Hop) -> Phase {
         match self.context.loads.of_page(hop.serial(), page) {
-            Some(load) if self.draft.is_lookable() => {
-                self.leave(PhaseExit::SentPromised, Phase::Promised(Promise { load, entry }))
+            // The gateway may only name the page load that the request itself named.
+            Some(load) if self.draft.is_lookable() && self.uses(&load) => {
+                let by_sheet = !load.is_document_of(self.draft.context.requester());
+                let promise = Promise {
+                    load,
+                    entry,
+                    by_sheet,
+                };
+                self.leave(PhaseExit::SentPromised, Phase::Promised(promise))
             }
             Some(_) | None => {
                 self.draft.fetch.context.delivery = Delivery::Own;
@@ -346,6 +356,11 @@ impl Life {
                 self.leave(PhaseExit::SentPromisedUnknown, Phase::Waiting)
             }
         }
+    }
+
+    fn uses(&self, load: &Arc<PageLoad>) -> bool {
+        let page = self.page.as_ref();
+        page.is_some_and(|page| Arc::ptr_eq(&page.load, load))
     }
 
     fn outside_early_data(&mut self) -> Phase {

@@ -6,6 +6,7 @@ use longhaul_protocol::session::{
     Delivery, EnvelopeError, Fetch, FetchKind, Head, HeaderField, HeaderSetError, HeaderSets, ManifestId,
     Message, Method, Resume, ShortHash, decode_header_set, encode, encode_request,
 };
+use longhaul_types::ClientId;
 use tokio::sync::oneshot;
 
 use super::Arrival;
@@ -47,6 +48,10 @@ pub struct FetchContext {
     pub delivery: Delivery,
     /// The browser's connection, where logins are bound to connections; 0 elsewhere.
     pub connection: u64,
+    /// Whom the agent serves by it.
+    pub client: ClientId,
+    /// A frame of another site asks: the gateway must not look up or keep anything private.
+    pub unpartitioned: bool,
 }
 
 impl Default for FetchContext {
@@ -58,6 +63,8 @@ impl Default for FetchContext {
             holding: Vec::new(),
             delivery: Delivery::Any,
             connection: 0,
+            client: ClientId::OWNER,
+            unpartitioned: false,
         }
     }
 }
@@ -178,6 +185,8 @@ impl Book {
             holding: draft.context.holding.clone(),
             delivery: draft.context.delivery,
             connection: draft.context.connection,
+            client: draft.context.client,
+            unpartitioned: draft.context.unpartitioned,
             seen: self.seen,
             resume: resume.clone(),
         };

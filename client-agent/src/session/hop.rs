@@ -10,8 +10,8 @@ use std::{
 use bytes::Bytes;
 use longhaul_codec::dictionary;
 use longhaul_driver::{
-    CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, FirstStream, LinkState, OpenOptions,
-    Priority, RecvStream, SendStream, Session, StreamError, TransportConfig, dial,
+    CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, Expectation, FirstStream, LinkState,
+    OpenOptions, Priority, RecvStream, SendStream, Session, StreamError, TransportConfig, dial,
 };
 use longhaul_protocol::session::{
     AcceleratedHosts, Body, BodyCoding, BodyPlace, Cancel, Dictionaries, FailureReason, HeaderField, Hello,
@@ -46,11 +46,20 @@ pub struct Hop {
 
 /// What the session's reader shares with the requests.
 #[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<Book>);
+pub(super) struct Shared {
+    book: Mutex<Book>,
+    /// The number of the last `Forget` that the gateway has carried out.
+    forgotten: watch::Sender<u64>,
+}
 
 impl Shared {
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The gateway has carried out a `Forget`.
+    pub(super) fn forgotten(&self, id: u64) {
+        self.forgotten.send_replace(id);
     }
 }
 
@@ -136,11 +145,16 @@ pub enum Arrival {
 pub struct ResponseStream {
     reader: MessageReader,
     stream: RecvStream,
+    _expectation: Expectation,
 }
 
 impl ResponseStream {
-    pub(super) const fn new(reader: MessageReader, stream: RecvStream) -> Self {
-        Self { reader, stream }
+    pub(super) const fn new(reader: MessageReader, stream: RecvStream, expectation: Expectation) -> Self {
+        Self {
+            reader,
+            stream,
+            _expectation: expectation,
+        }
     }
 
     /// The `Body` message, once it is here. Cancel safe.
@@ -184,6 +198,7 @@ pub struct Exchange {
     id: u64,
     arrival: oneshot::Receiver<Arrival>,
     settled: bool,
+    _expectation: Expectation,
 }
 
 impl Exchange {
@@ -221,6 +236,15 @@ impl Drop for Exchange {
 }
 
 impl Hop {
+    /// Waits until the gateway has carried out the `Forget` with this number; false if the session ends before.
+    pub async fn forgotten(&self, id: u64) -> bool {
+        let mut forgotten = self.shared.forgotten.subscribe();
+        tokio::select! {
+            done = forgotten.wait_for(|done| *done == id) => done.is_ok(),
+            _ = self.closed() => false,
+        }
+    }
+
     /// Opens a session with the gateway at `remote`. Returns at once; [`Hop::link_state`] tells how it goes.
     ///
     /// # Errors
@@ -296,6 +320,7 @@ impl Hop {
                 id,
                 arrival,
                 settled: false,
+                _expectation: self.session.expect_data(),
             },
             wire,
         ))
@@ -318,6 +343,7 @@ impl Hop {
             id,
             arrival,
             settled: false,
+            _expectation: self.session.expect_data(),
         };
         let mut wire = Vec::with_capacity(300);
         encode(

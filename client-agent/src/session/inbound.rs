@@ -1,7 +1,7 @@
 //! What comes from the gateway: one task takes the streams that it opens and hands each to whoever waits for it.
 use std::{sync::Arc, time::Duration};
 
-use longhaul_driver::{RecvStream, SendStream, Session};
+use longhaul_driver::{Expectation, RecvStream, SendStream, Session};
 use longhaul_protocol::session::{
     FailureReason, Head, Message, MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
 };
@@ -33,7 +33,7 @@ pub(super) struct Inbound {
 /// Takes the gateway's streams until the session ends. The transport bounds how many there are at a time.
 pub(super) async fn read_streams(session: Session, inbound: Inbound) {
     while let Ok(stream) = session.accept().await {
-        tokio::spawn(read_stream(stream, inbound.clone()));
+        tokio::spawn(read_stream(stream, session.expect_data(), inbound.clone()));
     }
     let reason = session.closed().await;
     inbound.shared.book().end(reason);
@@ -63,7 +63,7 @@ pub(super) async fn write_control(stream: Option<SendStream>, mut to_tell: mpsc:
     }
 }
 
-async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
+async fn read_stream(mut stream: RecvStream, expectation: Expectation, inbound: Inbound) {
     let Inbound {
         serial,
         shared,
@@ -77,15 +77,17 @@ async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
     };
     match message {
         Message::Welcome(message) => {
+            // The gateway's control stream lasts as long as the session: nothing in particular is awaited of it.
+            drop(expectation);
             info!(gateway = %message.software.chars().filter(|c| c.is_ascii_graphic()).collect::<String>(), "gateway answers");
             let mirror = message.mirror;
             welcome.send_replace(Some(message));
             if mirror == MirrorState::Unknown {
                 loads.tell_holding(serial);
             }
-            read_notices(reader, stream).await;
+            read_notices(reader, stream, &shared).await;
         }
-        Message::Head(head) => deliver_head(&shared, &head, ResponseStream::new(reader, stream)),
+        Message::Head(head) => deliver_head(&shared, &head, ResponseStream::new(reader, stream, expectation)),
         Message::Failed(failed) => {
             deliver(
                 &shared,
@@ -100,7 +102,7 @@ async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
             deliver(
                 &shared,
                 accept.id,
-                Arrival::Tunnel(ResponseStream::new(reader, stream)),
+                Arrival::Tunnel(ResponseStream::new(reader, stream, expectation)),
             );
         }
         Message::TunnelFailed(failed) => {
@@ -115,12 +117,12 @@ async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
         }
         Message::Manifest(manifest) => {
             loads
-                .manifest(serial, manifest, ResponseStream::new(reader, stream))
+                .manifest(serial, manifest, ResponseStream::new(reader, stream, expectation))
                 .await;
         }
         Message::Push(push) => {
             loads
-                .push(serial, push, ResponseStream::new(reader, stream))
+                .push(serial, push, ResponseStream::new(reader, stream, expectation))
                 .await
         }
         Message::Promised(Promised { fetch, page, entry }) => {
@@ -139,7 +141,9 @@ async fn read_stream(mut stream: RecvStream, inbound: Inbound) {
         | Message::Holding(_)
         | Message::Preferences(_)
         | Message::Dictionaries(_)
-        | Message::AcceleratedHosts(_) => {
+        | Message::AcceleratedHosts(_)
+        | Message::Forget(_)
+        | Message::Forgotten(_) => {
             debug!("the gateway opened a stream with a message that does not open one")
         }
     }
@@ -158,7 +162,8 @@ async fn first_message(reader: &mut MessageReader, stream: &mut RecvStream) -> O
     }
 }
 
-async fn read_notices(mut reader: MessageReader, mut stream: RecvStream) {
+/// Reads the rest of the gateway's control stream.
+async fn read_notices(mut reader: MessageReader, mut stream: RecvStream, shared: &Shared) {
     while let Some(message) = first_message(&mut reader, &mut stream).await {
         if let Message::Notice(notice) = message {
             let text: String = notice
@@ -168,6 +173,8 @@ async fn read_notices(mut reader: MessageReader, mut stream: RecvStream) {
                 .take(500)
                 .collect();
             warn!(%text, "notice of the gateway's operator");
+        } else if let Message::Forgotten(forgotten) = message {
+            shared.forgotten(forgotten.id);
         }
     }
 }

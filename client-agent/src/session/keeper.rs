@@ -37,6 +37,9 @@ const HANDSHAKE: Duration = Duration::from_secs(15);
 const HANDSHAKE_ONE_OF_MANY: Duration = Duration::from_secs(4);
 /// A session that ends sooner than this is of no use.
 const BRIEF: Duration = Duration::from_secs(5);
+/// The same where the gateway has forgotten it: that is a restart, and the next session is as good as any, unless it restarts all
+/// the time.
+const BRIEF_RESET: Duration = Duration::from_secs(1);
 /// More addresses of one name are not tried.
 const MAX_ADDRESSES: usize = 8;
 
@@ -85,7 +88,9 @@ impl Keeper {
                 Outcome::Served(reason) => {
                     info!(?reason, "the session ended; opening another one");
                     // Sessions that end as soon as they are open are dialled ever less often, too.
-                    self.failures = if started.elapsed() < BRIEF {
+                    let is_reset = reason == CloseReason::Reset;
+                    let brief = if is_reset { BRIEF_RESET } else { BRIEF };
+                    self.failures = if started.elapsed() < brief {
                         self.failures + 1
                     } else {
                         0

@@ -1,9 +1,10 @@
 //! Looking a request up.
 use http::{HeaderMap, StatusCode};
-use longhaul_cache::{Partition, StoredBody, StoredResponse};
+use longhaul_cache::{Cache, Partition, StoredBody, StoredResponse};
 use longhaul_http::{
     conditional::{is_not_modified, not_modified_fields},
     policy::{CacheKind, Freshness, Reuse},
+    request_context::RequestContext,
     vary,
 };
 use longhaul_types::ContentHash;
@@ -14,7 +15,8 @@ use crate::bundle::header_map;
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query<'a> {
-    pub(crate) site: &'a str,
+    /// Who asks.
+    pub(crate) context: &'a RequestContext,
     pub(crate) url: &'a str,
     pub(crate) method: &'a http::Method,
     /// The browser's fields, `Host` among them.
@@ -32,15 +34,28 @@ pub(crate) enum Lookup {
     Held(Option<ContentHash>),
 }
 
+impl Query<'_> {
+    /// The stored responses that may answer whoever asks, as far as sites, clients and credentials go.
+    async fn stored(&self, cache: &Cache) -> Vec<StoredResponse> {
+        let Some(partition) = Partition::local(self.context) else {
+            return Vec::new();
+        };
+        let mut stored = cache.find(&partition, self.url).await;
+        stored.retain(|response| {
+            let fields = header_map(&response.fields);
+            fields.is_some_and(|fields| self.context.may_reuse(response.credentials, &fields))
+        });
+        stored
+    }
+}
+
 impl Store {
     /// Looks for a response that may answer (RFC 9111 section 4), or a version of the resource.
     pub(crate) async fn look_up(&self, query: Query<'_>) -> Lookup {
         let Some(cache) = self.cache() else {
             return Lookup::Held(None);
         };
-        let stored = cache
-            .find(&Partition::Site(query.site.to_owned()), query.url)
-            .await;
+        let stored = query.stored(cache).await;
         let mut held = stored.iter().find_map(|response| response.chk);
         for response in &stored {
             let Some((status, fields)) = matching(response, query.request) else {
@@ -72,10 +87,7 @@ impl Store {
         let Some(cache) = self.cache() else {
             return;
         };
-        for mut response in cache
-            .find(&Partition::Site(query.site.to_owned()), query.url)
-            .await
-        {
+        for mut response in query.stored(cache).await {
             let Some((status, fields)) = matching(&response, query.request) else {
                 continue;
             };

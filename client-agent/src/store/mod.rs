@@ -1,10 +1,9 @@
-//! The agent's cache: a private one (RFC 9111), partitioned by site, and the bodies that page loads build on.
+//! The agent's cache: a private one (RFC 9111), and the bodies that page loads build on.
 //!
-//! What is stored by URL answers only requests made for the same site, so that no page can find out by timing what
-//! other sites were visited. Bodies are shared by hash: to use one takes a gateway that names it.
+//! What is stored by URL answers only requests of the same client, site and credentials (see
+//! [`RequestContext`]), so that no page can find out what other sites were visited. Bodies are shared by hash: to use one takes a gateway that names it.
 mod lookup;
 mod open;
-mod site;
 mod tee;
 
 use std::{
@@ -14,18 +13,24 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use longhaul_cache::{BodyWriter, Cache, Cost, Partition, RecordKind, StoredBody, StoredResponse, Usage};
+use longhaul_cache::{
+    BodyWriter, Cache, Cost, Forget, ForgetWhat, Owner, Partition, RecordKey, RecordKind, StoredBody,
+    StoredResponse, Usage, Whose,
+};
 use longhaul_codec::{MAX_BASE, dictionary};
-use longhaul_http::vary;
+use longhaul_http::{
+    request_context::{CredentialsKey, RequestContext, origin_of},
+    site::SchemefulSite,
+    vary,
+};
 use longhaul_protocol::session::ShortHash;
-use longhaul_types::{ContentHash, UnixTime};
+use longhaul_types::{ClientId, ContentHash, UnixTime};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, timeout_at},
 };
 
 pub(crate) use lookup::{Lookup, Query};
-pub(crate) use site::site_of;
 pub(crate) use tee::Tee;
 
 /// Missing bodies that wait to be told to the gateway. It only saves a round trip later, so more are dropped.
@@ -188,12 +193,8 @@ impl Store {
     }
 
     /// The length of a body that is there.
-    pub(crate) async fn length(&self, site: &str, url: &str, chk: ContentHash) -> Option<u64> {
-        let known = self.cache()?.find(&Partition::Site(site.to_owned()), url).await;
-        match known.iter().find(|response| response.chk == Some(chk)) {
-            Some(response) => Some(response.length),
-            None => Some(self.cache()?.body(chk).await?.length()),
-        }
+    pub(crate) async fn length(&self, chk: ContentHash) -> Option<u64> {
+        Some(self.cache()?.body(chk).await?.length())
     }
 
     // ---- responses ----
@@ -205,25 +206,45 @@ impl Store {
         }
     }
 
-    /// Forgets the responses to a URL that an unsafe request may have changed (RFC 9111 section 4.4).
-    pub(crate) async fn invalidate(&self, site: &str, url: &str) {
+    /// Forgets a client's responses to a URL that an unsafe request may have changed (RFC 9111 section 4.4).
+    pub(crate) async fn invalidate(&self, client: ClientId, url: &str) {
         if let Some(cache) = self.cache() {
-            cache.remove(&Partition::Site(site.to_owned()), url).await;
+            cache.forget_url(Owner::local(client), url).await;
+        }
+    }
+
+    /// Forgets what a client has of an origin, which asked for it (`Clear-Site-Data`).
+    pub(crate) async fn clear(&self, client: ClientId, url: &str) {
+        if let (Some(cache), Some(origin)) = (self.cache(), origin_of(url)) {
+            let what = ForgetWhat::Origin(origin.to_owned());
+            let whose = Whose::local(client);
+            cache.forget(Forget { whose, what }).await;
+        }
+    }
+
+    /// Forgets what was fetched from a site or for it, by its registrable domain, or all. Of one client, or of all.
+    /// Nothing of it is in the file when this returns.
+    pub(crate) async fn forget(&self, client: Option<ClientId>, site: Option<&str>) {
+        if let Some(cache) = self.cache() {
+            let whose = client.map_or(Whose::Everybody, Whose::local);
+            let what = site.map_or(ForgetWhat::All, |site| ForgetWhat::Site(site.to_owned()));
+            cache.forget(Forget { whose, what }).await;
         }
     }
 
     // ---- manifests ----
 
     /// Keeps the manifest of a page.
-    pub(crate) async fn keep_manifest(&self, url: &str, record: Bytes) {
-        if let Some(cache) = self.cache() {
-            cache.put_record(KIND, url.as_bytes(), record).await;
+    pub(crate) async fn keep_manifest(&self, context: &RequestContext, url: &str, record: Bytes) {
+        if let (Some(cache), Some(key)) = (self.cache(), manifest_key(context, url)) {
+            cache.put_record(KIND, &key, record).await;
         }
     }
 
     /// The manifest that was kept of a page.
-    pub(crate) async fn manifest(&self, url: &str) -> Option<Bytes> {
-        self.cache()?.record(KIND, url.as_bytes()).await
+    pub(crate) async fn manifest(&self, context: &RequestContext, url: &str) -> Option<Bytes> {
+        let key = manifest_key(context, url)?;
+        self.cache()?.record(KIND, &key).await
     }
 
     // ---- figures and end ----
@@ -301,26 +322,66 @@ pub(crate) fn now() -> UnixTime {
     UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// A response as the cache keeps it. `request` needs only the fields that `Vary` names.
+fn manifest_key(context: &RequestContext, url: &str) -> Option<RecordKey> {
+    Some(RecordKey::new(
+        &Partition::local(context)?,
+        Some(url),
+        b"manifest",
+    ))
+}
+
+/// For whom a response is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keeper {
+    partition: Partition,
+    credentials: Option<CredentialsKey>,
+}
+
+impl Keeper {
+    /// For requests like this one, whose response was fetched with its credentials. None: nothing is kept for it.
+    pub(crate) fn of(context: &RequestContext) -> Option<Self> {
+        Some(Self {
+            partition: Partition::local(context)?,
+            credentials: context.credentials(),
+        })
+    }
+
+    /// For what a site's own documents load, fetched without credentials.
+    pub(crate) fn of_site(client: ClientId, site: SchemefulSite) -> Self {
+        Self {
+            partition: Partition::of_site(Owner::local(client), site),
+            credentials: None,
+        }
+    }
+
+    /// The same for a response that was fetched without credentials.
+    pub(crate) fn anonymous(self) -> Self {
+        Self {
+            credentials: None,
+            ..self
+        }
+    }
+}
+
+/// A response as the cache keeps it, without its body. `request` needs only the fields that `Vary` names.
 pub(crate) fn response_of(
-    site: String,
+    keeper: &Keeper,
     url: &str,
     request: &HeaderMap,
     status: StatusCode,
     fields: &HeaderMap,
-    chk: Option<ContentHash>,
-    length: u64,
 ) -> StoredResponse {
     let now = now();
     StoredResponse {
-        partition: Partition::Site(site),
+        partition: keeper.partition.clone(),
         url: url.to_owned(),
         vary: vary::key(fields, request).unwrap_or_default(),
+        credentials: keeper.credentials,
         request_fields: pairs(&vary::nominated(fields, request)),
         status: status.as_u16(),
         fields: pairs(fields),
-        chk,
-        length,
+        chk: None,
+        length: 0,
         requested_at: now,
         received_at: now,
     }

@@ -1,12 +1,12 @@
 //! A response's way into the cache while the browser gets it.
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use longhaul_cache::BodyWriter;
+use longhaul_cache::{BodyWriter, StoredResponse};
 use longhaul_http::policy::{self, Storage};
 use longhaul_types::ContentHash;
 use tracing::debug;
 
-use super::{Busy, Query, Store, response_of};
+use super::{Busy, Keeper, Query, Store, response_of};
 
 /// A body that is stored as it passes. Dropped before [`Tee::finish`], nothing of it stays.
 #[derive(Debug)]
@@ -14,11 +14,7 @@ pub(crate) struct Tee {
     store: Store,
     /// `None` if the browser wants nothing kept, while the gateway takes it to be held.
     writer: Option<BodyWriter>,
-    site: String,
-    url: String,
-    request: HeaderMap,
-    status: StatusCode,
-    fields: HeaderMap,
+    response: StoredResponse,
     /// Whether the response may be found by its URL, too.
     indexed: bool,
     _busy: Busy,
@@ -27,41 +23,29 @@ pub(crate) struct Tee {
 impl Store {
     /// A way into the cache for a response's body, if it may be stored.
     pub(crate) fn tee(&self, query: Query<'_>, status: StatusCode, fields: &HeaderMap) -> Option<Tee> {
-        let storage = policy::storage(query.method, query.request, status, fields);
-        let private = query.request.contains_key(http::header::AUTHORIZATION);
         if *query.method != http::Method::GET || !policy::agent_stores(status, fields) {
             return None;
         }
+        let keeper = Keeper::of(query.context)?;
         let writer = self.writer()?;
         Some(Tee {
             store: self.clone(),
             writer: (!forbids(query.request)).then_some(writer),
-            site: query.site.to_owned(),
-            url: query.url.to_owned(),
-            request: query.request.clone(),
-            status,
-            fields: fields.clone(),
-            indexed: storage != Storage::No && !private,
+            response: response_of(&keeper, query.url, query.request, status, fields),
+            indexed: is_indexed(query, status, fields),
             _busy: self.busy(),
         })
     }
 
     /// Keeps a response without body, such as a redirection, if it may be stored.
     pub(crate) async fn put_bodyless(&self, query: Query<'_>, status: StatusCode, fields: &HeaderMap) {
-        let private = query.request.contains_key(http::header::AUTHORIZATION);
-        let storage = policy::storage(query.method, query.request, status, fields);
-        if storage != Storage::No && !private && policy::agent_stores(status, fields) {
-            let site = query.site.to_owned();
-            self.put(response_of(
-                site,
-                query.url,
-                query.request,
-                status,
-                fields,
-                None,
-                0,
-            ))
-            .await;
+        let keeper = Keeper::of(query.context);
+        if let Some(keeper) = keeper
+            && is_indexed(query, status, fields)
+            && policy::agent_stores(status, fields)
+        {
+            self.put(response_of(&keeper, query.url, query.request, status, fields))
+                .await;
         }
     }
 
@@ -74,22 +58,25 @@ impl Store {
         chk: ContentHash,
         length: u64,
     ) {
-        let private = query.request.contains_key(http::header::AUTHORIZATION);
-        let storage = policy::storage(query.method, query.request, status, fields);
-        if storage != Storage::No && !private {
-            let site = query.site.to_owned();
-            self.put(response_of(
-                site,
-                query.url,
-                query.request,
-                status,
-                fields,
-                Some(chk),
+        let keeper = Keeper::of(query.context);
+        if let Some(keeper) = keeper
+            && is_indexed(query, status, fields)
+        {
+            let response = response_of(&keeper, query.url, query.request, status, fields);
+            self.put(StoredResponse {
+                chk: Some(chk),
                 length,
-            ))
+                ..response
+            })
             .await;
         }
     }
+}
+
+/// Whether a response may be found by its URL.
+fn is_indexed(query: Query<'_>, status: StatusCode, fields: &HeaderMap) -> bool {
+    let private = query.request.contains_key(http::header::AUTHORIZATION);
+    policy::storage(query.method, query.request, status, fields) != Storage::No && !private
 }
 
 /// The browser wants nothing of its request kept.
@@ -118,9 +105,11 @@ impl Tee {
         let length = writer.length();
         match writer.commit().await {
             Ok(chk) if self.indexed => {
-                let (request, status, fields) = (&self.request, self.status, &self.fields);
-                let site = std::mem::take(&mut self.site);
-                let response = response_of(site, &self.url, request, status, fields, Some(chk), length);
+                let response = StoredResponse {
+                    chk: Some(chk),
+                    length,
+                    ..self.response
+                };
                 self.store.put(response).await;
             }
             Ok(_) => {}
@@ -134,7 +123,9 @@ impl Tee {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_types::ByteCount;
+    use http::{HeaderValue, header};
+    use longhaul_http::request_context::{CredentialsSecret, RequestContext};
+    use longhaul_types::{ByteCount, ClientId};
 
     use super::*;
     use crate::config::CacheSettings;
@@ -149,8 +140,17 @@ mod tests {
         let store = Store::open(&settings).await;
         let (body, fields) = (Bytes::from_static(b"done"), HeaderMap::new());
         let chk = ContentHash::of(&body);
+        let asked = HeaderMap::from_iter([(header::REFERER, HeaderValue::from_static("http://site.test/"))]);
+        let secret = CredentialsSecret::derived_from(b"key");
+        let context = RequestContext::of(
+            ClientId::OWNER,
+            &secret,
+            &http::Method::GET,
+            "http://site.test/page",
+            &asked,
+        );
         let query = Query {
-            site: "site.test",
+            context: &context,
             url: "http://site.test/page",
             method: &http::Method::GET,
             request: &fields,

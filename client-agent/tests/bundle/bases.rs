@@ -36,7 +36,7 @@ fn editions() -> (Vec<u8>, Vec<u8>) {
 
 /// Has the agent hold a body.
 async fn hold(world: &mut World, body: &[u8]) {
-    let browser = world.agent.begin(OLD, &[]);
+    let browser = world.agent.begin(OLD, &[OF_PAGE]);
     world.fetch().await.answer(200, &[FRESH], body).await;
     assert!(browser.await.unwrap().body == body);
     world.agent.agent.control().context.store.settle().await;
@@ -47,7 +47,7 @@ async fn a_held_body_is_the_base_of_answers_and_pushes() {
     let mut world = World::new().await;
     let (old, new) = editions();
     hold(&mut world, &old).await;
-    let browser = world.agent.begin(OBJECT, &[]);
+    let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
     world.fetch().await.answer_based(&[], &new, &old).await;
     assert!(browser.await.unwrap().body == new);
 
@@ -125,7 +125,7 @@ async fn dictionaries_are_held_from_the_start() {
     for hash in dictionary::all() {
         let base = dictionary::find(hash.as_bytes()).unwrap();
         let body = [&base[base.len() / 2..], b"new"].concat();
-        let browser = world.agent.begin(OBJECT, &[]);
+        let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
         world.fetch().await.answer_based(&[], &body, &base).await;
         assert!(browser.await.unwrap().body == body);
         used += 1;

@@ -101,7 +101,7 @@ async fn a_page_that_the_browser_breaks_off_is_cancelled() {
     let mut client = Client::connect(world.agent.agent.proxy()).await;
     client
         .send(&format!(
-            "GET {PAGE} HTTP/1.1\r\nhost: a\r\naccept: text/html\r\n\r\n"
+            "GET {PAGE} HTTP/1.1\r\nhost: a\r\nupgrade-insecure-requests: 1\r\n\r\n"
         ))
         .await;
     let page = world.fetch().await;
@@ -110,7 +110,7 @@ async fn a_page_that_the_browser_breaks_off_is_cancelled() {
     let mut client = Client::connect(world.agent.agent.proxy()).await;
     client
         .send(&format!(
-            "GET {PAGE} HTTP/1.1\r\nhost: a\r\naccept: text/html\r\n\r\n"
+            "GET {PAGE} HTTP/1.1\r\nhost: a\r\nupgrade-insecure-requests: 1\r\n\r\n"
         ))
         .await;
     let page = world.fetch().await;

@@ -6,7 +6,10 @@ use longhaul_protocol::session::{Delivery, EntryBody, FetchKind, Message, Record
 
 use crate::support::{
     gateway::noise,
-    script::{AS_PAGE, FRESH, OF_PAGE, PAGE, World, document, entry, pushed, reusable},
+    script::{
+        AS_PAGE, FRESH, OF_NOBODY, OF_OTHER_SITE, OF_PAGE, PAGE, World, document, entry, pushed, reusable,
+        shaped,
+    },
 };
 
 const OBJECT: &str = "http://site.test/a.css";
@@ -30,14 +33,16 @@ async fn a_push_answers_the_browser() {
     );
     assert!(reply.field("via").unwrap().contains("longhaul"));
     // The other one is asked for before anything is known of it but its URL.
-    let waiting = world.agent.begin("http://cdn.test/b.png", &[]);
+    let waiting = world.agent.begin("http://cdn.test/b.png", &[OF_PAGE]);
     world
         .agent
         .until("it waits", |status| {
             status.exits.get("looking.announced") == Some(&2)
         })
         .await;
-    manifest.head(reusable(1, &[FRESH], pushed())).await;
+    manifest
+        .head(shaped(OF_OTHER_SITE, reusable(1, &[FRESH], pushed())))
+        .await;
     let image = noise(200_000);
     page.push(1, &image).await;
     assert!(waiting.await.unwrap().body == image);
@@ -132,7 +137,9 @@ async fn the_target_of_a_redirected_page_is_waited_for() {
         })
         .await;
     manifest.record(document("/next")).await;
-    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    manifest
+        .head(shaped(OF_NOBODY, reusable(0, &[FRESH], pushed())))
+        .await;
     page.push(0, b"<html>next").await;
     assert_eq!(browser.await.unwrap().text(), "<html>next");
     assert_eq!(world.agent.exits("manifest.announced"), 1);
@@ -380,7 +387,7 @@ async fn a_redirected_page_is_followed_to_its_manifest() {
         .until("the entries", |status| status.announced == 2)
         .await;
     let target = world.agent.begin("http://www.site.test/", &[AS_PAGE]);
-    manifest.head(reusable(0, &[], pushed())).await;
+    manifest.head(shaped(OF_NOBODY, reusable(0, &[], pushed()))).await;
     page.push(0, b"<html>").await;
     assert_eq!(target.await.unwrap().text(), "<html>");
     // The style sheet's Referer is just the origin of the target.

@@ -8,7 +8,7 @@ use longhaul_protocol::session::MirrorState;
 use crate::support::{
     hop::Hop,
     origin::origin,
-    script::{FRESH, OF_PAGE, World, pushed, reusable},
+    script::{FRESH, OF_OTHER_SITE, OF_PAGE, World, pushed, reusable, shaped},
 };
 
 fn around_soon(config: &mut Config) {
@@ -48,7 +48,9 @@ async fn a_promise_without_a_head_is_fetched_from_the_origin() {
 #[tokio::test]
 async fn a_promise_without_a_body_is_fetched_from_the_origin() {
     let (world, hop, mut manifest, object) = promising().await;
-    manifest.head(reusable(0, &[FRESH], pushed())).await;
+    manifest
+        .head(shaped(OF_OTHER_SITE, reusable(0, &[FRESH], pushed())))
+        .await;
     let browser = world.agent.begin(&object, &[OF_PAGE]);
     world
         .agent

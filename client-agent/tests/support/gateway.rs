@@ -247,7 +247,8 @@ impl Link {
                 | Message::Holding(_)
                 | Message::Preferences(_)
                 | Message::Dictionaries(_)
-                | Message::AcceleratedHosts(_) => {
+                | Message::AcceleratedHosts(_)
+                | Message::Forget(_) => {
                     if let Some(script) = &self.shared.script {
                         let _ended = script.controls.send(message);
                     }
@@ -265,7 +266,8 @@ impl Link {
                 | Message::Failed(_)
                 | Message::TunnelAccept(_)
                 | Message::TunnelFailed(_)
-                | Message::Notice(_) => panic!("an agent sent {message:?}"),
+                | Message::Notice(_)
+                | Message::Forgotten(_) => panic!("an agent sent {message:?}"),
             }
         }
     }

@@ -15,6 +15,7 @@ use longhaul_agent::{
     config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, Fallback, PushSettings},
     control::Status,
     https::HttpsSettings,
+    listener::Access,
     session::GatewayState,
 };
 use longhaul_types::{ByteCount, Invite, PublicKey, SecretKey, UnixTime};
@@ -170,6 +171,9 @@ pub(crate) fn config(
 ) -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
+        access: Access::default(),
+        // The origins of tests are on this machine.
+        direct_allow: vec!["127.0.0.0/8".parse().unwrap()],
         control: "127.0.0.1:0".parse().unwrap(),
         state_dir: dir.path().join("state"),
         invite: invite(address, key, device),

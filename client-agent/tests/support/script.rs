@@ -21,7 +21,7 @@ use super::{
 /// The page of most tests.
 pub(crate) const PAGE: &str = "http://site.test/page";
 /// What browsers send for pages, and for what these load.
-pub(crate) const AS_PAGE: (&str, &str) = ("accept", "text/html");
+pub(crate) const AS_PAGE: (&str, &str) = ("upgrade-insecure-requests", "1");
 pub(crate) const OF_PAGE: (&str, &str) = ("referer", PAGE);
 pub(crate) const FRESH: (&str, &str) = ("cache-control", "max-age=3600");
 
@@ -165,17 +165,30 @@ fn set(fields: &[(&str, &str)]) -> Vec<HeaderField> {
         .collect()
 }
 
-/// The response of an entry that any request may use.
+/// The shape of what a page loads from its own origin by http (`RequestShape`): the relation is known, nothing else.
+const OF_OWN_ORIGIN: u16 = 60;
+/// That of what it loads from other sites.
+pub(crate) const OF_OTHER_SITE: u16 = 180;
+/// That of a document, asked for by nobody knows whom.
+pub(crate) const OF_NOBODY: u16 = 0;
+
+/// The response of an entry that any request of the page for its own origin may use.
 pub(crate) fn reusable(entry: u32, fields: &[(&str, &str)], body: EntryBody) -> EntryHead {
     EntryHead {
         entry,
         status: 200,
         scope: Scope::Reusable,
         vary: None,
+        shape: OF_OWN_ORIGIN,
         cookie: None,
         body,
         fields: set(fields),
     }
+}
+
+/// The same for requests of another shape.
+pub(crate) fn shaped(shape: u16, head: EntryHead) -> EntryHead {
+    EntryHead { shape, ..head }
 }
 
 pub(crate) fn pushed() -> EntryBody {

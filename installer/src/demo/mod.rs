@@ -197,9 +197,13 @@ impl Demo {
         let page = self.default_page().unwrap_or_else(|_| site_url());
         let mut text = format!(
             "Longhaul runs on this machine: browser -> agent -> gateway -> web\n\n  \
-             proxy        {proxy}\n  status page  http://{}/\n  try          {page}\n",
+             proxy        {proxy}\n  status page  http://{}/\n",
             self.pair.control()
         );
+        if let Some(buttons) = self.pair.buttons() {
+            text.push_str(&format!("  with buttons {buttons}\n"));
+        }
+        text.push_str(&format!("  try          {page}\n"));
         if page.host_str() != Some(Site::HOST) {
             text.push_str(&format!("  built-in     {}\n", Site::URL));
         }

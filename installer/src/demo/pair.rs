@@ -36,6 +36,8 @@ pub(super) struct Pair {
     gateway: Service,
     proxy: SocketAddr,
     control: SocketAddr,
+    /// What the status page's buttons need, in its address; empty if the agent wrote none.
+    token: String,
     metrics: SocketAddr,
 }
 
@@ -119,11 +121,13 @@ impl Pair {
         let (agent, proxy) =
             Service::start("longhaul-agent", command, &[("LONGHAUL_INVITE", &invite)]).await?;
         let control = state_address("longhaul-agent", &agent_state.join("agent.json"), "control")?;
+        let token = fs::read_to_string(agent_state.join("control-token")).unwrap_or_default();
         Ok(Self {
             agent,
             gateway,
             proxy,
             control,
+            token: token.trim().to_owned(),
             metrics,
         })
     }
@@ -136,6 +140,11 @@ impl Pair {
     /// The agent's status page.
     pub(super) fn control(&self) -> SocketAddr {
         self.control
+    }
+
+    /// The address under which the status page's buttons work, once; scripts read the plain one.
+    pub(super) fn buttons(&self) -> Option<String> {
+        (!self.token.is_empty()).then(|| format!("http://{}/?token={}", self.control, self.token))
     }
 
     /// The gateway's counters.

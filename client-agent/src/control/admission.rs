@@ -1,0 +1,293 @@
+//! Who may see and change what at the control port.
+use std::net::SocketAddr;
+
+use http::{HeaderMap, Method, Request, StatusCode, header};
+
+use super::{CHANGES, token::ControlToken};
+use crate::listener::UserId;
+
+/// Why a request to the control port is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("this port answers only under its own address")]
+    Host,
+    #[error("this port answers only its own pages")]
+    Origin,
+    #[error("there is nothing to change here: use GET, or POST /pictures or /forget")]
+    Method,
+    #[error(
+        "this port shows its pages to the user who runs the agent; others need the token, which `longhaul-agent status` \
+         prints for that user"
+    )]
+    Stranger,
+    #[error("changes need the token: open the address that `longhaul-agent status` prints")]
+    Token,
+}
+
+impl Refusal {
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            Self::Host | Self::Origin | Self::Stranger | Self::Token => StatusCode::FORBIDDEN,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+        }
+    }
+}
+
+/// The other end of a connection to the control port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Caller {
+    /// Its user, where the system tells.
+    pub(super) user: Option<UserId>,
+    /// Whether the agent serves it at all.
+    pub(super) is_served: bool,
+}
+
+/// What an admitted request may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rights {
+    /// Only find the proxy.
+    Script,
+    /// See all.
+    See,
+    /// See and change all.
+    Change,
+}
+
+/// Where the control port is, and its secret.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Door<'a> {
+    pub(super) own: SocketAddr,
+    pub(super) token: &'a ControlToken,
+}
+
+impl Door<'_> {
+    /// Judges a request by where it comes from, and by what it shows.
+    pub(super) fn admit<B>(self, caller: Caller, request: &Request<B>) -> Result<Rights, Refusal> {
+        let host = single(request.headers(), &header::HOST).ok_or(Refusal::Host)?;
+        // A request in absolute form would be one to a proxy, which this port is not.
+        if request.uri().authority().is_some() || !self.is_own_name(host) {
+            return Err(Refusal::Host);
+        }
+        let rights = self.rights(caller, request);
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            let is_script = request.uri().path() == "/proxy.pac";
+            return match rights {
+                Some(Rights::Script) if !is_script => Err(Refusal::Stranger),
+                Some(rights) => Ok(rights),
+                None => Err(Refusal::Stranger),
+            };
+        }
+        let origin =
+            single(request.headers(), &header::ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+        if !origin.is_some_and(|origin| self.is_own_name(origin)) {
+            Err(Refusal::Origin)
+        } else if *request.method() != Method::POST || !CHANGES.contains(&request.uri().path()) {
+            Err(Refusal::Method)
+        } else if rights != Some(Rights::Change) {
+            Err(Refusal::Token)
+        } else {
+            Ok(Rights::Change)
+        }
+    }
+
+    fn rights<B>(self, caller: Caller, request: &Request<B>) -> Option<Rights> {
+        if self.is_shown(caller, request) {
+            Some(Rights::Change)
+        } else if caller.user == Some(UserId::own()) {
+            Some(Rights::See)
+        } else {
+            caller.is_served.then_some(Rights::Script)
+        }
+    }
+
+    /// Whether a request shows the token, or the cookie that this user got for it.
+    fn is_shown<B>(self, caller: Caller, request: &Request<B>) -> bool {
+        let bearer = single(request.headers(), &header::AUTHORIZATION)
+            .and_then(|field| field.strip_prefix("Bearer "))
+            .is_some_and(|text| self.token.is(text));
+        let cookie = self.token.cookie(caller.user);
+        let name = cookie_name(self.own);
+        let fields = request.headers().get_all(header::COOKIE).iter();
+        let mut cookies = fields
+            .filter_map(|field| field.to_str().ok())
+            .flat_map(|field| field.split(';'));
+        bearer
+            || in_query(request).is_some_and(|text| self.token.is(text))
+            || cookies.any(|pair| {
+                let shown = pair
+                    .trim()
+                    .strip_prefix(&name)
+                    .and_then(|rest| rest.strip_prefix('='));
+                shown.is_some_and(|text| blake3::Hash::from_hex(text).is_ok_and(|hash| hash == cookie))
+            })
+    }
+
+    fn is_own_name(self, name: &str) -> bool {
+        name == self.own.to_string() || name.eq_ignore_ascii_case(&format!("localhost:{}", self.own.port()))
+    }
+
+    /// The cookie that stands for the token.
+    pub(super) fn set_cookie(self, user: Option<UserId>) -> String {
+        format!(
+            "{}={}; Path=/; HttpOnly; SameSite=Strict",
+            cookie_name(self.own),
+            self.token.cookie(user).to_hex()
+        )
+    }
+}
+
+/// Ports of one host share their cookies, so that two agents need two names.
+fn cookie_name(own: SocketAddr) -> String {
+    format!("longhaul-control-{}", own.port())
+}
+
+/// The token in a request's address.
+pub(super) fn in_query<B>(request: &Request<B>) -> Option<&str> {
+    let mut pairs = request.uri().query()?.split('&');
+    pairs.find_map(|pair| pair.strip_prefix("token="))
+}
+
+fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        None
+    } else {
+        value.to_str().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: (&str, &str) = ("host", "127.0.0.1:3129");
+    const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:3129");
+    const PICTURE: &str = "/pictures?level=low";
+
+    fn owner() -> Caller {
+        Caller {
+            user: Some(UserId::own()),
+            is_served: true,
+        }
+    }
+
+    fn other(is_served: bool) -> Caller {
+        Caller {
+            user: Some(UserId::new(4_000_001)),
+            is_served,
+        }
+    }
+
+    fn judge_with(
+        token: &ControlToken,
+        caller: Caller,
+        (method, uri): (&str, &str),
+        fields: &[(&str, &str)],
+    ) -> Result<Rights, Refusal> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let own = "127.0.0.1:3129".parse().unwrap();
+        Door { own, token }.admit(caller, &request.body(()).unwrap())
+    }
+
+    /// The owner's request with the token.
+    fn judge(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<Rights, Refusal> {
+        let token = ControlToken::make().unwrap();
+        let bearer = format!("Bearer {}", token.to_hex());
+        let fields = [fields, &[("authorization", &*bearer)]].concat();
+        judge_with(&token, owner(), (method, uri), &fields)
+    }
+
+    #[test]
+    fn only_its_own_names_are_answered() {
+        assert_eq!(judge("GET", "/", &[HOST]), Ok(Rights::Change));
+        assert_eq!(
+            judge("HEAD", "/", &[("host", "LocalHost:3129")]),
+            Ok(Rights::Change)
+        );
+        for host in [
+            "evil.test:3129",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "localhost",
+            "127.0.0.1:3129.evil.test",
+            "",
+        ] {
+            assert_eq!(judge("GET", "/", &[("host", host)]), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(judge("GET", "/", &[]), Err(Refusal::Host));
+        let twice = [HOST, ("host", "evil.test")];
+        assert_eq!(judge("GET", "/", &twice), Err(Refusal::Host));
+        assert_eq!(judge("GET", "http://evil.test/", &[HOST]), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn foreign_pages_cannot_post() {
+        assert_eq!(judge("POST", "/", &[HOST]), Err(Refusal::Origin));
+        for origin in ["http://evil.test", "null", "http://127.0.0.1:3128"] {
+            for (method, uri) in [("POST", "/"), ("POST", PICTURE), ("DELETE", "/")] {
+                let judged = judge(method, uri, &[HOST, ("origin", origin)]);
+                assert_eq!(judged, Err(Refusal::Origin), "{method} {uri} {origin}");
+            }
+        }
+        assert_eq!(judge("POST", PICTURE, &[HOST]), Err(Refusal::Origin));
+        assert_eq!(judge("POST", "/", &[HOST, ORIGIN]), Err(Refusal::Method));
+        assert_eq!(judge("DELETE", PICTURE, &[HOST, ORIGIN]), Err(Refusal::Method));
+        assert_eq!(judge("POST", PICTURE, &[HOST, ORIGIN]), Ok(Rights::Change));
+    }
+
+    #[test]
+    fn who_sees_and_who_changes() {
+        let token = ControlToken::make().unwrap();
+        let status = ("GET", "/status.json");
+        let see = |caller, request| judge_with(&token, caller, request, &[HOST]);
+        assert_eq!(see(owner(), status), Ok(Rights::See));
+        assert_eq!(see(other(true), status), Err(Refusal::Stranger));
+        assert_eq!(see(other(false), status), Err(Refusal::Stranger));
+        assert_eq!(see(other(true), ("GET", "/proxy.pac")), Ok(Rights::Script));
+        assert_eq!(see(other(false), ("GET", "/proxy.pac")), Err(Refusal::Stranger));
+        let untold = Caller {
+            user: None,
+            is_served: true,
+        };
+        assert_eq!(see(untold, status), Err(Refusal::Stranger), "who cannot be told");
+
+        let post = |caller, fields: &[(&str, &str)]| {
+            let fields = [&[HOST, ORIGIN], fields].concat();
+            judge_with(&token, caller, ("POST", PICTURE), &fields)
+        };
+        assert_eq!(post(owner(), &[]), Err(Refusal::Token), "without the token");
+        let bearer = format!("Bearer {}", token.to_hex());
+        let shown = [("authorization", &*bearer)];
+        assert_eq!(post(owner(), &shown), Ok(Rights::Change));
+        assert_eq!(post(other(false), &shown), Ok(Rights::Change), "who has it may");
+        let query = format!("/?token={}", token.to_hex());
+        assert_eq!(see(other(false), ("GET", &query)), Ok(Rights::Change));
+        assert_eq!(see(other(false), ("GET", "/?token=00")), Err(Refusal::Stranger));
+    }
+
+    #[test]
+    fn a_cookie_is_worth_something_from_its_own_user_only() {
+        let token = ControlToken::make().unwrap();
+        let door = Door {
+            own: "127.0.0.1:3129".parse().unwrap(),
+            token: &token,
+        };
+        let set = door.set_cookie(owner().user);
+        assert!(
+            set.contains("HttpOnly") && set.contains("SameSite=Strict"),
+            "{set}"
+        );
+        let pair = set.split(';').next().unwrap();
+        assert!(!pair.contains(&token.to_hex()), "it is not the token");
+        let cookies = format!("other=1; {pair}");
+        let shown = [HOST, ORIGIN, ("cookie", &*cookies)];
+        let post = |caller| judge_with(&token, caller, ("POST", PICTURE), &shown);
+        assert_eq!(post(owner()), Ok(Rights::Change));
+        // Another user's server on this machine got it from the browser.
+        assert_eq!(post(other(true)), Err(Refusal::Token));
+    }
+}

@@ -1,0 +1,229 @@
+//! Forgetting at both ends: what was fetched from a site or for it, or all.
+//!
+//! The agent forgets at once. The gateway is told in the session; while there is none, what it is to forget is kept in
+//! the state directory until it has confirmed it.
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use longhaul_http::site::registrable_domain;
+use longhaul_protocol::session::{self, Message};
+use longhaul_types::ClientId;
+use serde::{Deserialize, Serialize};
+use tokio::{sync::watch, time::timeout};
+use tracing::warn;
+
+use crate::{
+    bundle::Loads,
+    session::{Gateway, Need},
+    state_dir::StateDir,
+    store::Store,
+};
+
+/// How long whoever asks waits for the gateway's word. A round trip takes a second or two on the slowest hops.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Orders that wait for a gateway. More are one order to forget all.
+const MOST_WAITING: usize = 256;
+/// The longest host name (RFC 1035 section 2.3.4).
+const MAX_NAME: usize = 253;
+
+/// Something that is no site.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the name of a site: give a host name such as example.org, without scheme and path")]
+pub struct NoSite(pub String);
+
+/// A site, by its registrable domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site(String);
+
+impl std::str::FromStr for Site {
+    type Err = NoSite;
+
+    fn from_str(text: &str) -> Result<Self, NoSite> {
+        let name = text.trim().trim_end_matches('.').to_ascii_lowercase();
+        let is_name = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':')
+        };
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_name) {
+            return Err(NoSite(text.to_owned()));
+        }
+        Ok(Self(registrable_domain(&name).to_owned()))
+    }
+}
+
+impl Site {
+    /// Its registrable domain.
+    pub fn domain(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How far forgetting has come. The agent has forgotten in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// The gateway has forgotten, too.
+    AtBothEnds,
+    /// The gateway could not be reached; it is told as soon as it can be.
+    GatewayLater,
+}
+
+impl std::fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::AtBothEnds => "forgotten on this machine and at the gateway",
+            Self::GatewayLater => {
+                "forgotten on this machine; the gateway does not answer, and is told as soon as it does"
+            }
+        })
+    }
+}
+
+/// What the gateway is to forget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Order {
+    id: u64,
+    client: Option<u64>,
+    site: Option<String>,
+}
+
+/// Forgets at both ends.
+#[derive(Clone, Debug)]
+pub struct Forgetting(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    loads: Loads,
+    state_dir: StateDir,
+    waiting: Mutex<Vec<Order>>,
+    changed: watch::Sender<()>,
+}
+
+impl Forgetting {
+    /// Reads what the gateway is still to be told, and tells it for as long as the agent runs.
+    pub(crate) fn start(store: Store, loads: Loads, state_dir: StateDir, gateway: &Gateway) -> Self {
+        let waiting = state_dir.forgets();
+        let waiting = waiting.and_then(|text| serde_json::from_str(&text).ok());
+        let forgetting = Self(Arc::new(Inner {
+            store,
+            loads,
+            state_dir,
+            waiting: Mutex::new(waiting.unwrap_or_default()),
+            changed: watch::Sender::new(()),
+        }));
+        tokio::spawn(tell(Arc::clone(&forgetting.0), gateway.clone()));
+        forgetting
+    }
+
+    /// Forgets what a client, or everybody, has from a site or for it, or all. Nothing of it is in the agent's files when
+    /// this returns.
+    pub async fn forget(&self, client: Option<ClientId>, site: Option<&Site>) -> Forgotten {
+        let inner = &self.0;
+        inner.loads.end_for(client, site.map(Site::domain));
+        let id = inner.order(client, site);
+        inner.store.forget(client, site.map(Site::domain)).await;
+        let mut changes = inner.changed.subscribe();
+        let told = changes.wait_for(|()| !inner.waiting().iter().any(|order| order.id == id));
+        match timeout(PATIENCE, told).await {
+            Ok(Ok(_)) => Forgotten::AtBothEnds,
+            Ok(Err(_)) | Err(_) => Forgotten::GatewayLater,
+        }
+    }
+}
+
+impl Inner {
+    fn waiting(&self) -> MutexGuard<'_, Vec<Order>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn order(&self, client: Option<ClientId>, site: Option<&Site>) -> u64 {
+        let mut waiting = self.waiting();
+        let id = waiting.last().map_or(1, |last| last.id + 1);
+        if waiting.len() >= MOST_WAITING {
+            waiting.clear();
+            waiting.push(Order {
+                id,
+                client: None,
+                site: None,
+            });
+        } else {
+            waiting.push(Order {
+                id,
+                client: client.map(|client| client.0),
+                site: site.map(|site| site.domain().to_owned()),
+            });
+        }
+        self.keep(&waiting);
+        drop(waiting);
+        self.changed.send_replace(());
+        id
+    }
+
+    fn done(&self, id: u64) {
+        let mut waiting = self.waiting();
+        waiting.retain(|order| order.id != id);
+        self.keep(&waiting);
+        drop(waiting);
+        self.changed.send_replace(());
+    }
+
+    fn keep(&self, waiting: &[Order]) {
+        let text = serde_json::to_string(waiting).unwrap_or_default();
+        if let Err(error) = self.state_dir.keep_forgets(&text) {
+            warn!(%error, "what the gateway is to forget is lost if the agent ends now");
+        }
+    }
+}
+
+/// Tells the gateway what it is to forget, one order after the other.
+async fn tell(inner: Arc<Inner>, gateway: Gateway) {
+    let mut changes = inner.changed.subscribe();
+    loop {
+        changes.borrow_and_update();
+        let next = inner.waiting().first().cloned();
+        let Some(order) = next else {
+            if changes.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        let (hop, _) = gateway.usable(Need::Open).await;
+        let id = order.id;
+        hop.tell(Message::Forget(session::Forget {
+            id,
+            client: order.client,
+            site: order.site,
+        }));
+        if hop.forgotten(id).await {
+            inner.done(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_are_named_by_hosts() {
+        for (text, domain) in [
+            ("example.org", "example.org"),
+            (" WWW.Example.ORG. ", "example.org"),
+            ("a.b.example.co.uk", "example.co.uk"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("localhost", "localhost"),
+        ] {
+            assert_eq!(text.parse::<Site>().unwrap().domain(), domain);
+        }
+        for text in [
+            "",
+            "https://example.org/",
+            "a b",
+            "example.org/x",
+            &"x".repeat(300),
+        ] {
+            assert!(text.parse::<Site>().is_err(), "{text}");
+        }
+    }
+}

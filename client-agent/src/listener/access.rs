@@ -1,0 +1,386 @@
+//! Who is served: users of this machine, ranges of addresses, and holders of a password.
+use std::{
+    collections::BTreeSet,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use longhaul_origin::Cidr;
+
+use super::{
+    UserId,
+    peer::{self, Peer},
+};
+use crate::{
+    pages::Page,
+    request::{ProxyBody, page_response},
+};
+
+/// What a proxy says when it wants a password (RFC 7617).
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Longhaul agent\", charset=\"UTF-8\"");
+
+/// Who is served.
+#[derive(Clone, Debug)]
+pub struct Access {
+    users: BTreeSet<UserId>,
+    ranges: Vec<Cidr>,
+    passwords: Passwords,
+}
+
+impl Default for Access {
+    /// The user that the agent runs as, on this machine, without a password.
+    fn default() -> Self {
+        Self::new([], [], Passwords::default())
+    }
+}
+
+/// Who is not served, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// A user who is not served.
+    User(UserId),
+    /// A peer on this machine whose user cannot be found out.
+    Nobody,
+    /// An address beyond the ranges.
+    Range(IpAddr),
+    /// No password, or a wrong one.
+    Password,
+    /// A password of somebody else than the connection's first.
+    OtherPassword,
+    /// The client has as many connections as it may, and uses them all.
+    Crowded,
+}
+
+impl Access {
+    /// Serves the agent's own user, `users`, and peers on other machines in `ranges`; all of them only with one of
+    /// `passwords`, if there are any.
+    pub fn new(
+        users: impl IntoIterator<Item = UserId>,
+        ranges: impl IntoIterator<Item = Cidr>,
+        passwords: Passwords,
+    ) -> Self {
+        Self {
+            users: users.into_iter().chain([UserId::own()]).collect(),
+            ranges: ranges.into_iter().collect(),
+            passwords,
+        }
+    }
+
+    /// The users who are served.
+    pub fn users(&self) -> impl Iterator<Item = UserId> {
+        self.users.iter().copied()
+    }
+
+    /// The ranges of other machines that are served.
+    pub fn ranges(&self) -> &[Cidr] {
+        &self.ranges
+    }
+
+    /// Whether a password is needed.
+    pub fn has_passwords(&self) -> bool {
+        !self.passwords.entries.is_empty()
+    }
+
+    /// Judges the other end of a connection that was accepted at `ours`: its user, where the system tells one.
+    pub(crate) async fn judge(&self, ours: SocketAddr, peer: SocketAddr) -> Result<Option<UserId>, Denial> {
+        self.judge_peer(peer::find(ours, peer).await, peer.ip().to_canonical())
+    }
+
+    fn judge_peer(&self, found: Peer, ip: IpAddr) -> Result<Option<UserId>, Denial> {
+        // Which address of this machine its own programs come from says nothing; the user does.
+        match found {
+            Peer::User(user) if self.users.contains(&user) => Ok(Some(user)),
+            Peer::User(user) => Err(Denial::User(user)),
+            Peer::Gone => Err(Denial::Nobody),
+            Peer::Untold => Ok(None),
+            // Without a password no other machine is served, whatever the ranges: the settings are refused then, but this
+            // is the last door.
+            Peer::Elsewhere if self.has_passwords() && self.ranges.iter().any(|range| range.contains(ip)) => {
+                Ok(None)
+            }
+            Peer::Elsewhere => Err(Denial::Range(ip)),
+        }
+    }
+
+    /// Judges the credential of a request: whose it is, if any is needed.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Option<Arc<str>>, Denial> {
+        if !self.has_passwords() {
+            return Ok(None);
+        }
+        let mut fields = headers.get_all(header::PROXY_AUTHORIZATION).iter();
+        let shown = fields.next().filter(|_| fields.next().is_none());
+        let shown = shown.and_then(|field| basic(field.as_bytes()));
+        shown
+            .and_then(|pair| self.passwords.holder(&pair))
+            .map(Some)
+            .ok_or(Denial::Password)
+    }
+}
+
+/// The `name:password` of a Basic credential (RFC 7617 section 2).
+fn basic(field: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, rest) = field.split_at_checked(6)?;
+    scheme
+        .eq_ignore_ascii_case(b"basic ")
+        .then(|| STANDARD.decode(rest.trim_ascii()).ok())
+        .flatten()
+}
+
+/// Names with passwords. What is kept tells nothing of them.
+#[derive(Clone, Default)]
+pub struct Passwords {
+    key: [u8; 32],
+    entries: Vec<(Arc<str>, blake3::Hash)>,
+}
+
+/// Why a text holds no passwords.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PasswordsError {
+    /// There is none in it.
+    #[error("it holds no password; write a line `name:password`")]
+    None,
+    /// A line without a name or a password.
+    #[error("line {0} is not `name:password`")]
+    Line(usize),
+    /// A password that can be guessed.
+    #[error("the password in line {line} is shorter than {least} characters: whoever reaches the port may guess", least = Passwords::MIN_LENGTH)]
+    Short {
+        /// The line.
+        line: usize,
+    },
+    /// Two lines with one name.
+    #[error("line {0} has a name that another line has, too")]
+    Twice(usize),
+    /// The system has no randomness.
+    #[error("the system has no randomness")]
+    Randomness,
+}
+
+impl Passwords {
+    /// The shortest password: guessing twelve random characters over a network takes ages, and nobody types it often.
+    pub const MIN_LENGTH: usize = 12;
+
+    /// Reads lines of `name:password`. Empty lines and those that begin with `#` are skipped.
+    ///
+    /// # Errors
+    /// [`PasswordsError`] says what is wrong with which line.
+    pub fn parse(text: &str) -> Result<Self, PasswordsError> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|_| PasswordsError::Randomness)?;
+        let mut entries: Vec<(Arc<str>, blake3::Hash)> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let (line, number) = (line.trim(), index + 1);
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (name, password) = line.split_once(':').ok_or(PasswordsError::Line(number))?;
+            if name.is_empty() {
+                return Err(PasswordsError::Line(number));
+            }
+            if password.chars().count() < Self::MIN_LENGTH {
+                return Err(PasswordsError::Short { line: number });
+            }
+            if entries.iter().any(|(other, _)| **other == *name) {
+                return Err(PasswordsError::Twice(number));
+            }
+            entries.push((name.into(), blake3::keyed_hash(&key, line.as_bytes())));
+        }
+        if entries.is_empty() {
+            return Err(PasswordsError::None);
+        }
+        Ok(Self { key, entries })
+    }
+
+    /// Whose `name:password` this is. Takes the same time for every text of a length: hashes are compared, all of them.
+    fn holder(&self, pair: &[u8]) -> Option<Arc<str>> {
+        let shown = blake3::keyed_hash(&self.key, pair);
+        let mut holder = None;
+        for (name, hash) in &self.entries {
+            // blake3 compares hashes in constant time.
+            if *hash == shown {
+                holder = Some(Arc::clone(name));
+            }
+        }
+        holder
+    }
+}
+
+impl fmt::Debug for Passwords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.entries.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+impl Denial {
+    /// The answer to whoever is not served. The connection ends with it, but for the question for a password, which is
+    /// answered on the same connection.
+    pub(crate) fn answer(self) -> Response<ProxyBody> {
+        let page = self.page();
+        let mut response = page_response(&page);
+        let headers = response.headers_mut();
+        if matches!(self, Self::Password | Self::OtherPassword) {
+            headers.insert(header::PROXY_AUTHENTICATE, CHALLENGE);
+        }
+        if self != Self::Password {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    fn page(self) -> Page {
+        let (status, what, advice) = match self {
+            Self::User(user) => (
+                StatusCode::FORBIDDEN,
+                "The agent on this computer belongs to another user, and serves its own user only: what it loads, and \
+                 what it keeps, is that user's.",
+                format!(
+                    "Run an agent of your own, or have the one who runs this agent add you to `listen.users` (you are \
+                     user {user}) and start it again."
+                ),
+            ),
+            Self::Nobody => (
+                StatusCode::FORBIDDEN,
+                "The agent serves users of this computer that it can tell from each other, and the program that sent \
+                 this could not be found.",
+                "Try again. If it happens each time, tell the one who runs the agent; `listen.users` says whom it \
+                 serves."
+                    .to_owned(),
+            ),
+            Self::Range(ip) => (
+                StatusCode::FORBIDDEN,
+                "The agent does not serve this computer.",
+                format!("Have the one who runs the agent add {ip} to `listen.allow` and start it again."),
+            ),
+            Self::Password | Self::OtherPassword => (
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+                "The agent asks for a name and a password.",
+                "Enter a name and its password from the agent's `listen.password-file`.".to_owned(),
+            ),
+            Self::Crowded => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "The agent is at its limit of connections, and all of them are in use.",
+                "Wait a moment and reload.".to_owned(),
+            ),
+        };
+        Page {
+            status,
+            title: match self {
+                Self::Crowded => "Too much at once".to_owned(),
+                Self::User(_) | Self::Nobody | Self::Range(_) | Self::Password | Self::OtherPassword => {
+                    "This agent does not serve you".to_owned()
+                }
+            },
+            what: what.to_owned(),
+            whose: "Nobody's: these are the settings of the agent.",
+            advice,
+            detail: match self {
+                Self::User(_) | Self::Nobody => "listen.users",
+                Self::Range(_) => "listen.allow",
+                Self::Password | Self::OtherPassword => "listen.password-file",
+                Self::Crowded => "connections",
+            }
+            .to_owned(),
+            reason: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(passwords: &str) -> Access {
+        Access::new(
+            [UserId::new(4_000_001)],
+            ["192.0.2.0/24".parse().unwrap()],
+            Passwords::parse(passwords).unwrap_or_default(),
+        )
+    }
+
+    fn shows(field: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::PROXY_AUTHORIZATION, HeaderValue::from_static(field))])
+    }
+
+    #[test]
+    fn users_ranges_and_passwords_are_doors_one_behind_the_other() {
+        let (own, other, stranger) = (UserId::own(), UserId::new(4_000_001), UserId::new(4_000_002));
+        let (here, there) = ("127.0.0.1".parse().unwrap(), "192.0.2.7".parse().unwrap());
+        let closed = access("");
+        assert_eq!(closed.judge_peer(Peer::User(own), here), Ok(Some(own)));
+        assert_eq!(closed.judge_peer(Peer::User(other), here), Ok(Some(other)));
+        assert_eq!(
+            closed.judge_peer(Peer::User(stranger), here),
+            Err(Denial::User(stranger))
+        );
+        assert_eq!(closed.judge_peer(Peer::Gone, here), Err(Denial::Nobody));
+        assert_eq!(
+            closed.judge_peer(Peer::Elsewhere, there),
+            Err(Denial::Range(there)),
+            "no password, no other machine"
+        );
+        let open = access("me:a long password");
+        assert_eq!(open.judge_peer(Peer::Elsewhere, there), Ok(None));
+        let beyond = "192.0.3.7".parse().unwrap();
+        assert_eq!(
+            open.judge_peer(Peer::Elsewhere, beyond),
+            Err(Denial::Range(beyond))
+        );
+        assert!(
+            open.judge_peer(Peer::User(stranger), there).is_err(),
+            "in range, but here"
+        );
+    }
+
+    #[test]
+    fn passwords_are_asked_for_and_compared() {
+        assert_eq!(access("").authenticate(&HeaderMap::new()), Ok(None));
+        let access = access("# people\nme:a long password\n\nyou:b long:password\n");
+        // "me:a long password", "you:b long:password", "me:b long:password".
+        let (me, you, wrong) = (
+            "Basic bWU6YSBsb25nIHBhc3N3b3Jk",
+            "bASIC  eW91OmIgbG9uZzpwYXNzd29yZA==",
+            "Basic bWU6YiBsb25nOnBhc3N3b3Jk",
+        );
+        let name = |field| {
+            access
+                .authenticate(&shows(field))
+                .map(|name| name.unwrap().to_string())
+        };
+        assert_eq!(name(me), Ok("me".to_owned()));
+        assert_eq!(name(you), Ok("you".to_owned()));
+        for refused in [
+            wrong,
+            "Basic",
+            "Basic ",
+            "Bearer bWU6YSBsb25nIHBhc3N3b3Jk",
+            "Basic bWU=",
+            "Basic \u{7f}",
+        ] {
+            assert_eq!(name(refused), Err(Denial::Password), "{refused}");
+        }
+        assert_eq!(access.authenticate(&HeaderMap::new()), Err(Denial::Password));
+        let mut twice = shows(me);
+        twice.append(header::PROXY_AUTHORIZATION, HeaderValue::from_static(me));
+        assert_eq!(access.authenticate(&twice), Err(Denial::Password), "two of them");
+        assert!(!format!("{access:?}").contains("long"), "{access:?}");
+    }
+
+    #[test]
+    fn what_holds_no_passwords_is_explained() {
+        let problem = |text| Passwords::parse(text).unwrap_err();
+        assert_eq!(problem("\n# none\n"), PasswordsError::None);
+        assert_eq!(problem("\nmine"), PasswordsError::Line(2));
+        assert_eq!(problem(":a long password"), PasswordsError::Line(1));
+        assert_eq!(problem("me:short"), PasswordsError::Short { line: 1 });
+        assert_eq!(
+            problem("me:a long password\nme:b long password"),
+            PasswordsError::Twice(2)
+        );
+    }
+}
