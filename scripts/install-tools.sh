@@ -18,6 +18,8 @@ test)
     need ip iproute2
     need unshare util-linux
     PATH="$PATH:/usr/sbin:/sbin" need squid squid
+    # Clocks that jump.
+    need faketime faketime
     # The other side of VCDIFF.
     need xdelta3 xdelta3
     ;;

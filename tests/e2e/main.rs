@@ -15,6 +15,7 @@ mod engine;
 mod hostile;
 mod http;
 mod https;
+mod isolation;
 mod mistakes;
 mod outage;
 mod pair;

@@ -511,7 +511,12 @@ async fn without_a_gateway_there_is_a_page_then_the_direct_way_then_the_gateway_
     let never = folder.path().join("never");
     std::fs::create_dir(&never)?;
     let strict = start_agent(&never, &line, &["--fallback-after".into(), "never".into()]).await?;
-    let lenient = start_agent(folder.path(), &line, &["--fallback-after".into(), "1s".into()]).await?;
+    let lenient = start_agent(
+        folder.path(),
+        &line,
+        &["--fallback-after", "1s", "--direct-allow", "127.0.0.1"].map(String::from),
+    )
+    .await?;
     let direct_url = format!("http://{}/", origin.address());
     let (page, direct) = tokio::try_join!(
         ask(strict.address(), get("http://site.test/", &[])),

@@ -139,6 +139,11 @@ impl Pair {
         start_agent(&folder, &self.spare, &arguments).await
     }
 
+    /// The invite of the second device.
+    pub(crate) fn spare(&self) -> &str {
+        &self.spare
+    }
+
     /// The gateway.
     pub(crate) fn gateway(&self) -> &Running {
         self.gateway.as_ref().expect("not killed")
@@ -172,6 +177,14 @@ impl Pair {
     /// Kills the gateway as `kill -9` does.
     pub(crate) async fn kill_gateway(&mut self) -> Result<()> {
         self.gateway.take().context("a running gateway")?.kill().await
+    }
+
+    /// Ends the gateway with a signal, in order.
+    pub(crate) async fn end_gateway(&mut self, signal: &str) -> Result<()> {
+        let gateway = self.gateway.take().context("a running gateway")?;
+        let status = gateway.end(signal, LIMIT).await?;
+        ensure!(status.success(), "{status}");
+        Ok(())
     }
 
     /// Starts the gateway again, with the same port and state.

@@ -30,6 +30,7 @@ mod profiles;
 mod random;
 mod rekey;
 mod report;
+mod restart;
 mod seeds;
 mod sharing;
 mod side;

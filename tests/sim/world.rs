@@ -9,7 +9,7 @@ use longhaul_protocol::{
     crypto::{EpochKeys, ResetKey},
     endpoint::{AgentEndpointConfig, ConnectTo, DeviceStatus, Endpoint, GatewayEndpointConfig},
 };
-use longhaul_types::{LinkProfile, SecretKey, Timestamp, UnixTime};
+use longhaul_types::{LinkProfile, PublicKey, SecretKey, Timestamp, UnixTime};
 
 pub(crate) use traffic::client_socket;
 
@@ -98,6 +98,10 @@ pub(crate) struct World {
     pub(crate) attacker: Option<Box<dyn Attacker>>,
     /// Datagrams that the attacker sent.
     pub(crate) injected: u64,
+    /// Until then nothing reaches the gateway: it is away.
+    gateway_back: Timestamp,
+    /// What the gateway keeps on disk, and the device that it knows.
+    gateway_state: (GatewayEndpointConfig, PublicKey),
     /// Of the agent, of the gateway.
     bounds: [Bounds; 2],
     gateway_address: SocketAddr,
@@ -157,9 +161,8 @@ impl World {
             transport: gateway_transport,
             max_sessions: 4,
         };
-        let mut gateway = Endpoint::gateway(gateway_config, UNIX_AT_ZERO, keys.key());
-        let devices = [(device.public(), DeviceStatus::Admitted)].into();
-        gateway.set_devices(Timestamp::ZERO, devices);
+        let gateway_state = (gateway_config, device.public());
+        let gateway = started(Timestamp::ZERO, &gateway_state, keys.key());
         let gateway_address = SocketAddr::from(Self::GATEWAY);
         let to = ConnectTo {
             gateway: gateway_secret.public(),
@@ -184,6 +187,8 @@ impl World {
             censor: None,
             attacker: None,
             injected: 0,
+            gateway_back: Timestamp::ZERO,
+            gateway_state,
             bounds,
             gateway_address,
             address: ClientAddress::default(),
@@ -195,6 +200,14 @@ impl World {
         world.agent.use_connection(Timestamp::ZERO, &mut world.hash);
         world.agent.endpoint.start(handle);
         world
+    }
+
+    /// The gateway is killed and started again after a while with the same state; what it knew of its sessions is gone.
+    pub(crate) fn restart_gateway(&mut self, away: Duration) {
+        self.gateway_back = self.now + away;
+        let endpoint = started(self.now, &self.gateway_state, [77; 32]);
+        let nothing: Rc<[Exchange]> = Rc::new([]);
+        self.gateway = Side::new(endpoint, Application::new(User::Gateway, nothing, 0));
     }
 
     /// Runs until `until` holds or there is nothing left to happen before `limit`; says whether it held.
@@ -365,4 +378,11 @@ impl World {
             crate::report::trace(self.now, what, datagram);
         }
     }
+}
+
+/// A gateway's endpoint at its start.
+fn started(now: Timestamp, state: &(GatewayEndpointConfig, PublicKey), seed: [u8; 32]) -> Endpoint {
+    let mut gateway = Endpoint::gateway(state.0.clone(), UNIX_AT_ZERO, seed);
+    gateway.set_devices(now, [(state.1, DeviceStatus::Admitted)].into());
+    gateway
 }

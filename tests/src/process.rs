@@ -143,8 +143,21 @@ impl Running {
     /// # Errors
     /// It cannot be started, ends, or does not become ready; its log is in the error.
     pub async fn start<A: AsRef<OsStr>>(name: &str, arguments: &[A]) -> Result<Self> {
+        Self::start_with(name, arguments, &[]).await
+    }
+
+    /// The same with variables of the environment.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub async fn start_with<A: AsRef<OsStr>>(
+        name: &str,
+        arguments: &[A],
+        variables: &[(&str, &OsStr)],
+    ) -> Result<Self> {
         let mut child = command(name)?
             .args(arguments)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -200,7 +200,7 @@ async fn what_broke_off_is_not_kept() -> Result<()> {
 }
 
 async fn navigate(pair: &Pair, url: &str) -> Result<Option<Vec<u8>>> {
-    whole(pair, get(url, &[("Accept", "text/html,*/*;q=0.8")])).await
+    whole(pair, get(url, &[("Upgrade-Insecure-Requests", "1")])).await
 }
 
 async fn ask_for(pair: &Pair, page: &str, name: &str) -> Result<Option<Vec<u8>>> {

@@ -213,7 +213,7 @@ fn ntlm() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
 }
 
 async fn log_in(client: &mut RawClient, url: &str, user: &str) -> Result<u16> {
-    let accept = ("Accept", "text/html,*/*;q=0.8");
+    let accept = ("Upgrade-Insecure-Requests", "1");
     client.send(get(url, &[accept])).await?;
     let first = client.response().await?;
     assert_eq!(first.status, 401, "{}", first.text());
@@ -289,7 +289,8 @@ async fn a_connection_bound_login_succeeds() -> Result<()> {
         let mut anna = RawClient::connect(pair.proxy()).await?;
         assert_eq!(log_in(&mut anna, PAGE, "anna").await?, 200, "attempt {attempt}");
         // From now on the connection is anna's.
-        anna.send(get(PAGE, &[("Accept", "text/html")])).await?;
+        anna.send(get(PAGE, &[("Upgrade-Insecure-Requests", "1")]))
+            .await?;
         assert_eq!(anna.response().await?.text(), "files of anna");
     }
     Ok(())

@@ -154,9 +154,11 @@ async fn each_device_has_its_level_and_the_work_is_done_once() -> Result<()> {
 /// Presses a button of the status page.
 async fn choose(pair: &Pair, level: &str) -> Result<()> {
     let control = pair.control()?;
+    let token = std::fs::read_to_string(pair.folder().join("agent/control-token"))?;
     let pressed = format!(
         "POST /pictures?level={level} HTTP/1.1\r\nHost: {control}\r\nOrigin: http://{control}\r\nContent-Length: 0\r\n\
-         Connection: close\r\n\r\n"
+         Authorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        token.trim()
     );
     let response = ask(control, pressed).await?;
     assert_eq!((response.status, field(&response, "location")), (303, "/"));

@@ -170,7 +170,10 @@ async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
     for round in 0..3 {
         let mut client = RawClient::connect(pair.proxy()).await?;
         client
-            .send(get("http://site.test/endless", &[("Accept", "text/html")]))
+            .send(get(
+                "http://site.test/endless",
+                &[("Upgrade-Insecure-Requests", "1")],
+            ))
             .await?;
         let head = client.head().await?;
         assert_eq!(head.status, 200);
@@ -252,7 +255,9 @@ async fn readers_that_leave_disturb_nobody() -> Result<()> {
     for round in 0..6_usize {
         let page_url = format!("http://site.test/page/{round}");
         let mut leaving = RawClient::connect(pair.proxy()).await?;
-        leaving.send(get(&page_url, &[("Accept", "text/html")])).await?;
+        leaving
+            .send(get(&page_url, &[("Upgrade-Insecure-Requests", "1")]))
+            .await?;
         leaving.head().await?;
         let mut half = Vec::new();
         for name in names.iter().take(round) {

@@ -133,6 +133,9 @@ impl Visitor {
             ("Accept-Encoding", "gzip, deflate"),
             ("Proxy-Connection", "keep-alive"),
         ];
+        if accept == PAGE {
+            fields.push(("Upgrade-Insecure-Requests", "1"));
+        }
         if !cookie.is_empty() {
             fields.push(("Cookie", &cookie));
         }

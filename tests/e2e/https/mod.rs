@@ -35,12 +35,12 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::pair::{COMMAND, Pair, Setup};
 
 /// Longest time that a page may take.
-const LOAD: Duration = Duration::from_secs(60);
+pub(crate) const LOAD: Duration = Duration::from_secs(60);
 
 /// A pair that accelerates HTTPS.
 #[derive(Debug)]
-struct Accelerated {
-    pair: Pair,
+pub(crate) struct Accelerated {
+    pub(crate) pair: Pair,
     /// The authority that the gateway trusts; it reads the file whenever it starts.
     _trusted: NamedTempFile,
 }
@@ -48,7 +48,11 @@ struct Accelerated {
 impl Accelerated {
     /// A pair whose gateway trusts this authority, finds these hosts at port 443 there, and whose agent accelerates what
     /// `hosts` says.
-    async fn start(names: &[(&str, SocketAddr)], trusted: &TestAuthority, hosts: &str) -> Result<Self> {
+    pub(crate) async fn start(
+        names: &[(&str, SocketAddr)],
+        trusted: &TestAuthority,
+        hosts: &str,
+    ) -> Result<Self> {
         Self::start_with(names, trusted, hosts, |_| {}).await
     }
 
@@ -77,18 +81,18 @@ impl Accelerated {
     }
 
     /// The hash of the key of the agent's authority.
-    fn pin(&self) -> Result<String> {
+    pub(crate) fn pin(&self) -> Result<String> {
         let key = std::fs::read_to_string(self.pair.folder().join("agent/ca.key"))?;
         Ok(authority::pin(&KeyPair::from_pem(&key)?))
     }
 
     /// The certificate of the agent's authority, as its command prints it.
-    async fn exported(&self) -> Result<String> {
+    pub(crate) async fn exported(&self) -> Result<String> {
         exported(&self.pair.folder().join("agent")).await
     }
 
     /// A browser that trusts the agent's authority, and those whose keys have these hashes.
-    async fn browser(&self, pins: &[&str]) -> Result<Browser> {
+    pub(crate) async fn browser(&self, pins: &[&str]) -> Result<Browser> {
         let mut options = BrowserOptions::behind(self.pair.proxy());
         options.trust_spki = vec![self.pin()?];
         options
@@ -112,7 +116,12 @@ impl Accelerated {
     }
 
     /// A TLS connection to a host through the agent's proxy, by a client that trusts this authority alone.
-    async fn connect(&self, host: &str, trusted: &str, alpn: &[&[u8]]) -> Result<TlsStream<TcpStream>> {
+    pub(crate) async fn connect(
+        &self,
+        host: &str,
+        trusted: &str,
+        alpn: &[&[u8]],
+    ) -> Result<TlsStream<TcpStream>> {
         let mut config = client_config(trusted)?;
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         self.connect_as(host, config).await
@@ -131,7 +140,7 @@ impl Accelerated {
     }
 
     /// What a host answers to a GET over HTTP/1.1, head and body, for a client that trusts the agent's authority.
-    async fn get(&self, host: &str, path: &str, fields: &str) -> Result<String> {
+    pub(crate) async fn get(&self, host: &str, path: &str, fields: &str) -> Result<String> {
         let stream = self
             .connect(host, &self.exported().await?, &[b"http/1.1"])
             .await?;
@@ -186,7 +195,7 @@ fn trusting(trusted: &str) -> Result<rustls::ConfigBuilder<ClientConfig, rustls:
 }
 
 /// Says something on a connection, and reads what is answered until its end.
-async fn said(mut stream: TlsStream<TcpStream>, text: &str) -> Result<String> {
+pub(crate) async fn said(mut stream: TlsStream<TcpStream>, text: &str) -> Result<String> {
     stream.write_all(text.as_bytes()).await?;
     let mut answer = Vec::new();
     let _no_close_notify = stream.read_to_end(&mut answer).await;
@@ -203,7 +212,7 @@ fn spared(status: &Value) -> Result<Vec<(String, String)>> {
 }
 
 /// A page that must load.
-async fn load(browser: &mut Browser, url: &str) -> Result<Loaded> {
+pub(crate) async fn load(browser: &mut Browser, url: &str) -> Result<Loaded> {
     Ok(browser.load(url, &LoadOptions::within(LOAD)).await?)
 }
 

@@ -3,7 +3,11 @@ use std::io::Cursor;
 
 use image::{Delay, DynamicImage, Frame, ImageFormat, RgbImage, codecs::gif::GifEncoder};
 use jpeg_encoder::{ColorType, Encoder};
-use longhaul_transcode::{Effort, ImageLevel, Limits, Outcome, Request, inspect, transcode};
+use longhaul_transcode::{
+    Effort, ImageLevel, Limits, Outcome, Request,
+    exchange::{ExchangeError, Job, MAX_JOB, PREFIX, Refusal, Reply, frame_length},
+    inspect, transcode,
+};
 
 /// So large that an input of a few kilobytes may decode, so small that a round takes milliseconds.
 const PIXELS: u64 = 20_000;
@@ -87,5 +91,48 @@ pub(crate) fn image_seeds() -> Vec<Vec<u8>> {
         }
     }
     seeds.push(animation);
+    seeds
+}
+
+/// The bytes between picture workers and their gateway: what either end reads of them is a message in its only form, or an
+/// error.
+pub(crate) fn picture_messages(bytes: &[u8]) {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else {
+        return;
+    };
+    let framed = |most| -> Result<&[u8], ExchangeError> {
+        let length = frame_length(*prefix, most)?;
+        assert!(length <= most, "more memory than is allowed");
+        rest.get(..length).ok_or(ExchangeError::Length)
+    };
+    if let Ok(frame) = framed(MAX_JOB)
+        && let Ok((job, picture)) = Job::decode(frame)
+    {
+        let head = job.encode(picture.len()).expect("what was decoded fits");
+        assert_eq!([&head, picture].concat(), bytes[..PREFIX + frame.len()]);
+    }
+    if let Ok(frame) = framed(Reply::longest(1_000))
+        && let Ok(reply) = Reply::decode(frame)
+    {
+        let again = reply.encode().expect("what was decoded fits");
+        assert_eq!(again, bytes[..PREFIX + frame.len()]);
+    }
+}
+
+pub(crate) fn picture_message_seeds() -> Vec<Vec<u8>> {
+    let job = Job {
+        request: Request::default(),
+        milliseconds: 8_000,
+        memory: 1 << 24,
+    };
+    let head = job.encode(7).expect("a small picture");
+    let replies = [
+        Reply::Ready,
+        Reply::Kept,
+        Reply::Refused(Refusal::Time),
+        Reply::Transcoded(b"RIFF".to_vec()),
+    ];
+    let mut seeds = vec![[&head[..], b"picture"].concat()];
+    seeds.extend(replies.map(|reply| reply.encode().expect("a small picture")));
     seeds
 }

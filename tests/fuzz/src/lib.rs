@@ -111,6 +111,11 @@ pub const HARNESSES: &[Harness] = &[
         seeds: pages::html_seeds,
     },
     Harness {
+        name: "picture_messages",
+        run: images::picture_messages,
+        seeds: images::picture_message_seeds,
+    },
+    Harness {
         name: "proxy_target",
         run: input::proxy_target,
         seeds: input::target_seeds,

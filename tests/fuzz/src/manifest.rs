@@ -37,6 +37,7 @@ fn head(entry: u32, status: u16, scope: Scope, body: EntryBody) -> Record {
         status,
         scope,
         vary: (entry > 0).then_some([entry.to_le_bytes()[0]; 8]),
+        shape: 0,
         cookie: None,
         body,
         fields: vec![("content-type".to_owned(), b"text/css".to_vec())],

@@ -1,9 +1,9 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
 use longhaul_protocol::session::{
     AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, Evicted, Failed,
-    FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello, Holding, Manifest, Message,
-    MessageReader, Method, Notice, Preferences, Promised, Push, ReadEvent, TunnelOpen, TunnelSecurity, Used,
-    VersionRange, Want, decode_header_set, decode_url, encode, encode_header_set,
+    FailureReason, Fetch, FetchKind, Forget, Forgotten, Head, HeaderField, HeaderSets, Hello, Holding,
+    Manifest, Message, MessageReader, Method, Notice, Preferences, Promised, Push, ReadEvent, TunnelOpen,
+    TunnelSecurity, Used, VersionRange, Want, decode_header_set, decode_url, encode, encode_header_set,
 };
 
 /// A stream of messages reads or fails, alike however it is cut; what decoded survives a round trip.
@@ -65,6 +65,8 @@ fn messages() -> Vec<Message> {
             holding: Vec::new(),
             delivery: Delivery::Any,
             connection: 0,
+            client: longhaul_types::ClientId::OWNER,
+            unpartitioned: false,
             seen: 0,
             resume: None,
         }),
@@ -120,6 +122,12 @@ fn messages() -> Vec<Message> {
             hashes: vec![[7; 6]],
         }),
         Message::Dictionaries(Dictionaries { set: 1 }),
+        Message::Forget(Forget {
+            id: 1,
+            client: None,
+            site: Some("site.test".to_owned()),
+        }),
+        Message::Forgotten(Forgotten { id: 1 }),
         Message::AcceleratedHosts(AcceleratedHosts::Only(vec!["site.test".to_owned()])),
     ]
 }
@@ -167,7 +175,9 @@ pub(crate) fn header_set(bytes: &[u8]) {
             | Message::Holding(_)
             | Message::Preferences(_)
             | Message::Dictionaries(_)
-            | Message::AcceleratedHosts(_) => continue,
+            | Message::AcceleratedHosts(_)
+            | Message::Forget(_)
+            | Message::Forgotten(_) => continue,
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {

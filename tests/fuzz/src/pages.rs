@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_page::{
-    Destination, Discovery, Reference, Viewport, discover_css, discover_link_header,
-    jar::Jar,
+    Cause, Destination, Discovery, Initiator, Reference, Viewport, discover_css, discover_link_header,
+    jar::{Jar, Sightings},
     learn::{HeldFresh, Learned, Unused, Visit},
 };
 use longhaul_types::UnixTime;
@@ -124,11 +124,14 @@ pub(crate) fn set_cookie(bytes: &[u8]) {
     let request = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static("own=1; two=2"))]);
     let response = HeaderMap::from_iter([(header::SET_COOKIE, value)]);
     let other: Url = "https://www.other.test/x".parse().expect("a URL");
-    let mut jar = Jar::new(&page(), &request);
+    let mut sightings = Sightings::new();
+    sightings.observe_response(&page(), &response);
+    let mut jar = Jar::new(&page(), &request, &sightings);
+    let cause = Cause::document(Initiator::page(&page(), &HeaderMap::new()));
     for url in [&page(), &other] {
-        jar.store(url, &response, &page(), NOW);
+        jar.store(url, &response, Some(&cause), NOW);
         for asked in [&page(), &other] {
-            let _cookie = jar.cookie_for(asked, &page(), NOW);
+            let _cookie = jar.cookies_for(asked, &cause, NOW);
         }
     }
 }

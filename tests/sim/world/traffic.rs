@@ -38,7 +38,7 @@ impl World {
         }
         while let Some(mut arrival) = self.hop.poll_gateway(now) {
             self.note("delivers to gateway", &arrival.delivery.packet.payload);
-            if arrival.delivery.packet.fate == Fate::Arrives {
+            if arrival.delivery.packet.fate == Fate::Arrives && now >= self.gateway_back {
                 self.amplification
                     .received(arrival.from, arrival.delivery.packet.payload.len() as u64);
                 let from = client_socket(arrival.from);

@@ -1,0 +1,130 @@
+//! Requests as browsers make them, by hand: for a page, and for what a page of some site loads.
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result};
+use longhaul_tests::{
+    authority::TestAuthority,
+    client::{ask, get},
+    origin::Origin,
+};
+
+use crate::{
+    https::Accelerated,
+    pair::{Pair, Setup},
+};
+
+/// Who makes a browser ask.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By<'a> {
+    /// The user, who goes to a page.
+    User,
+    /// A link on a page of this host.
+    Link(&'a str),
+    /// A page of this host that loads a script.
+    Page(&'a str),
+    /// A script of a page of this host, by `fetch()`, which also says that it would like HTML.
+    Fetch(&'a str),
+    /// A page that sends no referrer.
+    Nobody,
+}
+
+/// A pair with an origin for all hosts, over http, or over https that is accelerated.
+pub(super) enum World {
+    Http(Pair),
+    Https(Accelerated),
+}
+
+impl World {
+    /// Both, with the origin that `origin` starts.
+    pub(super) async fn http(hosts: &[&str], origin: &Origin) -> Result<Self> {
+        let names: Vec<String> = hosts.iter().map(|host| format!("{host}:80")).collect();
+        let addresses: Vec<(&str, SocketAddr)> = names
+            .iter()
+            .map(|name| (name.as_str(), origin.address()))
+            .collect();
+        Ok(Self::Http(Pair::start(Setup::resolving(&addresses)).await?))
+    }
+
+    pub(super) async fn https(hosts: &[&str], origin: &Origin, authority: &TestAuthority) -> Result<Self> {
+        let names: Vec<_> = hosts.iter().map(|host| (*host, origin.address())).collect();
+        Ok(Self::Https(Accelerated::start(&names, authority, "all").await?))
+    }
+
+    fn scheme(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Https(_) => "https",
+        }
+    }
+
+    /// The pair.
+    pub(super) fn pair(&self) -> &Pair {
+        match self {
+            Self::Http(pair) => pair,
+            Self::Https(site) => &site.pair,
+        }
+    }
+
+    fn fields(&self, host: &str, by: By<'_>, cookie: &str) -> Vec<(&'static str, String)> {
+        let relation = |from: &str| if from == host { "same-origin" } else { "cross-site" };
+        let origin = |from: &str| format!("{}://{from}", self.scheme());
+        let mut fields = Vec::new();
+        let (site, mode, destination) = match by {
+            By::User => ("none", "navigate", "document"),
+            By::Link(from) => (relation(from), "navigate", "document"),
+            By::Page(from) => (relation(from), "no-cors", "script"),
+            By::Fetch(from) => (relation(from), "cors", "empty"),
+            By::Nobody => ("cross-site", "no-cors", "script"),
+        };
+        if let By::Link(from) | By::Page(from) | By::Fetch(from) = by {
+            fields.push(("Referer", format!("{}/", origin(from))));
+        }
+        if let By::Fetch(from) = by {
+            fields.push(("Accept", "text/html".to_owned()));
+            if from != host {
+                fields.push(("Origin", origin(from)));
+            }
+        }
+        if matches!(by, By::User | By::Link(_)) {
+            fields.push(("Upgrade-Insecure-Requests", "1".to_owned()));
+        }
+        if matches!(self, Self::Https(_)) {
+            fields.push(("Sec-Fetch-Site", site.to_owned()));
+            fields.push(("Sec-Fetch-Mode", mode.to_owned()));
+            fields.push(("Sec-Fetch-Dest", destination.to_owned()));
+        }
+        if !cookie.is_empty() {
+            fields.push(("Cookie", cookie.to_owned()));
+        }
+        fields
+    }
+
+    /// The body of what is answered.
+    pub(super) async fn ask(&self, host: &str, path: &str, by: By<'_>, cookie: &str) -> Result<String> {
+        let fields = self.fields(host, by, cookie);
+        match self {
+            Self::Http(pair) => {
+                let fields: Vec<(&str, &str)> = fields
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_str()))
+                    .collect();
+                let answer = ask(pair.proxy(), get(&format!("http://{host}{path}"), &fields)).await?;
+                Ok(answer.text())
+            }
+            Self::Https(site) => {
+                let fields: String = fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {value}\r\n"))
+                    .collect();
+                let answer = site.get(host, path, &fields).await?;
+                let (_, body) = answer.split_once("\r\n\r\n").context("a head")?;
+                Ok(body.to_owned())
+            }
+        }
+    }
+}
+
+/// How often an origin was asked for a path.
+pub(super) fn times(origin: &Origin, path: &str) -> usize {
+    origin.seen().iter().filter(|seen| seen.path == path).count()
+}

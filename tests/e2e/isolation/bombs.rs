@@ -1,0 +1,229 @@
+//! Compressed bodies of live origins that decode to far more than they are long.
+use std::{io::Write as _, sync::Arc};
+
+use anyhow::{Context, Result};
+use flate2::{
+    Compression,
+    write::{GzEncoder, ZlibEncoder},
+};
+use longhaul_tests::{
+    client::{Ending, RawClient, get},
+    raw_origin::RawOrigin,
+};
+
+use crate::{
+    content::prose,
+    engine::peak_memory,
+    pair::{Pair, Setup},
+};
+
+/// What a bomb decodes to.
+const DECODED: usize = 256 << 20;
+/// What the programs may hold on top of what they hold without a bomb: 16 MiB are decoded whatever the ratio, in two copies of
+/// which one is compressed again, and a document is parsed.
+const MOST: u64 = 160 << 20;
+/// The longest window of RFC 8878 that the encoder offers to everybody, 128 MiB; RFC 9659 allows 8 MiB.
+const LONG_WINDOW: u32 = 27;
+
+const KINDS: [&str; 8] = [
+    "br",
+    "zstd",
+    "gzip",
+    "deflate",
+    "gzip, br",
+    "br, br, zstd",
+    "zstd-window",
+    "br-window",
+];
+
+fn zeros(mut into: impl std::io::Write) -> std::io::Result<()> {
+    let piece = vec![0; 1 << 20];
+    for _ in 0..DECODED >> 20 {
+        into.write_all(&piece)?;
+    }
+    Ok(())
+}
+
+fn brotli(body: &[u8]) -> Vec<u8> {
+    let config = mbrotli::EncoderConfig::default().with_quality(mbrotli::Quality::Q2);
+    let mut coder = mbrotli::Compressor::new(config).expect("a quality");
+    coder.compress(body).expect("into memory")
+}
+
+fn zstd(window: u32, fill: impl FnOnce(&mut zstd::stream::write::Encoder<'_, Vec<u8>>)) -> Vec<u8> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("a level");
+    encoder.window_log(window).expect("a window");
+    fill(&mut encoder);
+    encoder.finish().expect("into memory")
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(1));
+    encoder.write_all(body).expect("into memory");
+    encoder.finish().expect("into memory")
+}
+
+fn bomb(kind: &str) -> (&'static str, Vec<u8>) {
+    let whole = || vec![0; DECODED];
+    match kind {
+        "br" => ("br", brotli(&whole())),
+        "zstd" => ("zstd", zstd(20, |encoder| zeros(encoder).expect("into memory"))),
+        "gzip" => ("gzip", gzip(&whole())),
+        "deflate" => {
+            let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(1));
+            zeros(&mut encoder).expect("into memory");
+            ("deflate", encoder.finish().expect("into memory"))
+        }
+        "gzip, br" => ("gzip, br", brotli(&gzip(&whole()))),
+        "br, br, zstd" => {
+            let inner = brotli(&brotli(&whole()));
+            (
+                "br, br, zstd",
+                zstd(20, |encoder| encoder.write_all(&inner).expect("into memory")),
+            )
+        }
+        // What is within the limits of ratio and length, with a window that is not.
+        "zstd-window" => (
+            "zstd",
+            zstd(LONG_WINDOW, |encoder| zeros(encoder).expect("into memory")),
+        ),
+        // The first bytes of a large-window stream (draft-vandevenne-shared-brotli-format): a window of 2^30 bytes.
+        _ => (
+            "br",
+            [&[0x11, 0x1e, 0x00, 0x00, 0x60][..], &prose(4000, 3)].concat(),
+        ),
+    }
+}
+
+fn response(kind: &str, coding: Option<&str>, body: &[u8]) -> Vec<u8> {
+    let coding = coding.map_or_else(String::new, |coding| format!("Content-Encoding: {coding}\r\n"));
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{coding}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// A page with a style sheet that is a bomb, and a script that is none.
+async fn origin() -> Result<RawOrigin> {
+    let bombs: Arc<Vec<_>> = Arc::new(KINDS.iter().map(|kind| bomb(kind)).collect());
+    for (kind, (_, bytes)) in KINDS.iter().zip(bombs.iter()) {
+        println!("{kind}: {} bytes", bytes.len());
+    }
+    RawOrigin::start(move |path| {
+        let mut parts = path.trim_start_matches('/').split('/');
+        let number = parts.next().and_then(|number| number.parse::<usize>().ok());
+        match (number.and_then(|number| bombs.get(number)), parts.next()) {
+            (Some((coding, bytes)), Some("bomb.css")) => response("text/css", Some(coding), bytes),
+            (Some((coding, bytes)), Some("bomb.html")) => response("text/html", Some(coding), bytes),
+            (Some(_), None | Some("")) => response(
+                "text/html",
+                None,
+                b"<!doctype html><link rel=stylesheet href=bomb.css><script src=good.js></script>",
+            ),
+            _ => response("text/javascript", None, &prose(40_000, 5)),
+        }
+    })
+    .await
+}
+
+/// What a browser gets of a URL: status, bytes, and whether they end cleanly; none without a response.
+async fn fetched(
+    pair: &Pair,
+    url: &str,
+    accept: &str,
+    referer: &str,
+) -> Result<Option<(u16, Vec<u8>, Ending)>> {
+    let mut client = RawClient::connect(pair.proxy()).await?;
+    client
+        .send(get(url, &[("Accept", accept), ("Referer", referer)]))
+        .await?;
+    Ok(client
+        .response()
+        .await
+        .ok()
+        .map(|response| (response.status, response.body, response.ending)))
+}
+
+fn never_whole(what: &str, answer: Option<(u16, Vec<u8>, Ending)>) {
+    let Some((status, body, ending)) = answer else {
+        println!("{what}: no response");
+        return;
+    };
+    println!("{what}: {status}, {} bytes, {ending:?}", body.len());
+    assert!(
+        status >= 500 || ending == Ending::Truncated,
+        "{what}: {status} and a clean end"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
+    let origin = origin().await?;
+    let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
+    let page = "text/html,*/*;q=0.8";
+    // What both hold when they work at all.
+    fetched(&pair, "http://site.test/good", page, "").await?;
+    let held =
+        |pair: &Pair| [pair.gateway(), pair.agent()].map(|running| peak_memory(running.pid()).unwrap_or(0));
+    let before = held(&pair);
+    for (number, kind) in KINDS.iter().enumerate() {
+        let url = |name: &str| format!("http://site.test/{number}/{name}");
+        never_whole(
+            &format!("{kind} as page"),
+            fetched(&pair, &url("bomb.html"), page, "").await?,
+        );
+        never_whole(
+            &format!("{kind} as style sheet"),
+            fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("other")).await?,
+        );
+        // The page's bundle brings the rest.
+        let (status, _, ending) = fetched(&pair, &url(""), page, "").await?.context("the page")?;
+        assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
+        let pushed = fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("")).await?;
+        never_whole(&format!("{kind} as promised style sheet"), pushed);
+        let (status, body, ending) = fetched(&pair, &url("good.js"), "*/*", &url(""))
+            .await?
+            .context("the script")?;
+        assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
+        assert!(body == prose(40_000, 5), "{kind}: the script beside the bomb");
+        let now = held(&pair);
+        println!(
+            "{kind}: gateway at most {} MB, agent {} MB",
+            now[0] >> 20,
+            now[1] >> 20
+        );
+        for (name, (now, before)) in ["gateway", "agent"].iter().zip(now.into_iter().zip(before)) {
+            assert!(now < before + MOST, "{name} held {} MB of {kind}", now >> 20);
+        }
+    }
+    Ok(())
+}
+
+/// Around the gateway the agent decodes nothing: a bomb is as long as it is, and the browser's to judge.
+#[tokio::test(flavor = "multi_thread")]
+async fn around_the_gateway_a_bomb_stays_coded() -> Result<()> {
+    let origin = origin().await?;
+    let mut setup = Setup::resolving(&[]);
+    setup.agent_arguments = vec!["--fallback-after".to_owned(), "100ms".to_owned()];
+    let mut pair = Pair::start(setup).await?;
+    pair.kill_gateway().await?;
+    let before = peak_memory(pair.agent().pid()).unwrap_or(0);
+    for (number, kind) in KINDS.iter().enumerate() {
+        let url = format!("http://{}/{number}/bomb.css", origin.address());
+        if let Some((status, body, ending)) = fetched(&pair, &url, "text/css,*/*;q=0.1", "").await? {
+            println!(
+                "{kind}, around the gateway: {status}, {} bytes, {ending:?}",
+                body.len()
+            );
+            assert!(body.len() < 8 << 20, "{kind} was decoded: {} bytes", body.len());
+        }
+        let now = peak_memory(pair.agent().pid()).unwrap_or(0);
+        assert!(
+            now < before + (32 << 20),
+            "the agent held {} MB of {kind}",
+            now >> 20
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,375 @@
+//! One device cannot take a host or the gateway away from another.
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use longhaul_tests::{
+    client::{RawClient, RawResponse, ask, get, request},
+    process::Running,
+    raw_origin::{Kept, RawOrigin},
+};
+use tokio::{task::JoinSet, time::timeout};
+
+use crate::pair::{LIMIT, Pair, Setup};
+
+const SITE: &str = "http://site.test";
+/// Requests to one host over HTTP/1.1 that the gateway has under way at once.
+const HOST_PLACES: usize = 32;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn answer(text: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: {}\r\n\r\n{text}",
+        text.len()
+    )
+    .into_bytes()
+}
+
+/// A gateway with two devices, and what it is asked for.
+struct Site {
+    pair: Pair,
+    second: Running,
+    origin: RawOrigin,
+}
+
+impl Site {
+    async fn start(
+        limits: &str,
+        answer: impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let origin = RawOrigin::start_kept(answer).await?;
+        let mut setup = Setup::resolving(&[("site.test", origin.address())]);
+        setup.gateway_config += limits;
+        let pair = Pair::start(setup).await?;
+        let second = pair.second_agent("second").await?;
+        Ok(Self { pair, second, origin })
+    }
+
+    /// The proxies of both devices.
+    fn devices(&self) -> [SocketAddr; 2] {
+        [self.pair.proxy(), self.second.address()]
+    }
+}
+
+/// An answer that must come soon, whatever others do.
+async fn at_once(proxy: SocketAddr, request: String) -> Result<RawResponse> {
+    timeout(LIMIT, ask(proxy, request)).await.context("no answer")?
+}
+
+/// An origin with a CL.0 flaw: it never looks for a body, so that what is sent as one is its next request. The answer to
+/// that it keeps until a further request comes on the same connection, whose answer it then seems to be.
+fn flawed() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
+    let kept = Mutex::new(BTreeMap::<usize, Vec<u8>>::new());
+    move |request| {
+        let mut kept = lock(&kept);
+        if !request.path().starts_with('/') {
+            // What is left of a body's last chunk.
+            return Vec::new();
+        }
+        if request.path() == "/smuggled" {
+            kept.entry(request.connection)
+                .or_default()
+                .extend(answer("smuggled"));
+            return Vec::new();
+        }
+        let mut answers = kept.remove(&request.connection).unwrap_or_default();
+        answers.extend(answer(request.path()));
+        answers
+    }
+}
+
+/// F6: a request in the body of device 0's is never the answer to what device 1 asks.
+#[tokio::test]
+async fn a_smuggled_request_answers_nobody_else() -> Result<()> {
+    const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: site.test\r\n\r\n";
+    let site = Site::start("", flawed()).await?;
+    let [attacker, victim] = site.devices();
+    let length = SMUGGLED.len().to_string();
+    let chunked = format!("{:x}\r\n{SMUGGLED}\r\n0\r\n\r\n", SMUGGLED.len());
+    for method in ["POST", "GET", "PUT"] {
+        for (framing, body) in [
+            (("Content-Length", length.as_str()), SMUGGLED),
+            (("Transfer-Encoding", "chunked"), chunked.as_str()),
+        ] {
+            for credentials in [&[][..], &[("Cookie", "session=0")], &[("Origin", SITE)]] {
+                let fields: Vec<_> = credentials.iter().copied().chain([framing]).collect();
+                let attack = request(method, &format!("{SITE}/attack"), &fields) + body;
+                let first = at_once(attacker, attack).await?;
+                ensure!(first.status == 200, "{method} {framing:?}: {first:?}");
+                let asked = [
+                    (victim, "/a", &[][..]),
+                    (victim, "/b", &[("Cookie", "session=1")]),
+                    // Another site's page, and another user, of the same device.
+                    (attacker, "/c", &[("Referer", "http://other.test/")]),
+                    (attacker, "/d", &[("Cookie", "session=2")]),
+                ];
+                for (proxy, path, fields) in asked {
+                    let seen = at_once(proxy, get(&format!("{SITE}{path}"), fields)).await?;
+                    assert_eq!(seen.text(), path, "after {method} {framing:?} {credentials:?}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What went over each connection of the origin: the device, and whether it was its own.
+type Carried = Arc<Mutex<BTreeMap<usize, Vec<(u8, bool)>>>>;
+
+#[tokio::test]
+async fn a_connection_with_anything_of_a_device_is_never_anothers() -> Result<()> {
+    let carried = Carried::default();
+    let log = Arc::clone(&carried);
+    let site = Site::start("", move |request| {
+        let device = u8::from(request.path().starts_with("/1"));
+        let is_own = ["cookie", "authorization", "content-length", "x-own"]
+            .iter()
+            .any(|name| request.field(name).is_some());
+        lock(&log)
+            .entry(request.connection)
+            .or_default()
+            .push((device, is_own));
+        answer("ok")
+    })
+    .await?;
+    let kinds: [&[(&str, &str)]; 5] = [
+        &[],
+        &[("Cookie", "session=1")],
+        &[],
+        &[("Authorization", "Basic eDp5")],
+        &[("X-Own", "1")],
+    ];
+    for round in 0..6 {
+        for (number, fields) in kinds.iter().enumerate() {
+            for (device, proxy) in site.devices().into_iter().enumerate() {
+                let url = format!("{SITE}/{device}/{round}/{number}");
+                assert_eq!(at_once(proxy, get(&url, fields)).await?.text(), "ok");
+            }
+        }
+    }
+    let carried = lock(&carried);
+    for (connection, requests) in carried.iter() {
+        let mut owner = None;
+        for (device, is_own) in requests {
+            assert!(
+                owner.is_none_or(|owner| owner == *device),
+                "connection {connection} was a device's: {requests:?}"
+            );
+            if *is_own {
+                owner = Some(*device);
+            }
+        }
+    }
+    println!("{} requests took {} connections", 6 * 5 * 2, carried.len());
+    assert!(carried.len() <= 4, "a device needs one connection at a time");
+    Ok(())
+}
+
+/// Answers event streams, slow bodies and others by their paths. None of the first two ends.
+fn endless(request: Kept<'_>) -> Vec<u8> {
+    match request.path() {
+        path if path.starts_with("/events") => {
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n".to_vec()
+        }
+        path if path.starts_with("/slow") => {
+            b"HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 1000000\r\n\r\nx".to_vec()
+        }
+        path => answer(path),
+    }
+}
+
+/// Opens streams, and waits for the beginning of each.
+async fn hold(proxy: SocketAddr, kind: &str, numbers: std::ops::Range<usize>) -> Result<Vec<RawClient>> {
+    let mut held = Vec::new();
+    for number in numbers {
+        let mut client = RawClient::connect(proxy).await?;
+        client.send(get(&format!("{SITE}/{kind}/{number}"), &[])).await?;
+        let head = timeout(LIMIT, client.head())
+            .await
+            .with_context(|| format!("{kind} {number}"))??;
+        ensure!(head.status == 200, "{kind} {number}: {head:?}");
+        held.push(client);
+    }
+    Ok(held)
+}
+
+/// F7: event streams of one device take nothing away, neither from others nor from itself.
+#[tokio::test]
+async fn event_streams_of_one_device_leave_the_host_to_others() -> Result<()> {
+    let site = Site::start("", endless).await?;
+    let [holder, other] = site.devices();
+    let mut held = Vec::new();
+    for count in [HOST_PLACES, 200] {
+        held.extend(hold(holder, "events", held.len()..count).await?);
+        for (proxy, path) in [(other, "/other"), (holder, "/own")] {
+            let begun = Instant::now();
+            let seen = at_once(proxy, get(&format!("{SITE}{path}"), &[])).await?;
+            println!("{count} event streams: {path} after {:?}", begun.elapsed());
+            assert_eq!(seen.text(), path);
+        }
+    }
+    Ok(())
+}
+
+/// Slow bodies of one device fill its places at the host, and no others; who waits for too long is told whose limit it is.
+#[tokio::test]
+async fn slow_bodies_of_one_device_leave_the_host_to_others() -> Result<()> {
+    let site = Site::start("[limits]\nqueue-timeout = \"1s\"\n", endless).await?;
+    let [holder, other] = site.devices();
+    let _held = hold(holder, "slow", 0..HOST_PLACES).await?;
+    let refused = at_once(holder, get(&format!("{SITE}/own"), &[("Accept", "text/html")])).await?;
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    for words in ["limit of the gateway", "this device"] {
+        assert!(refused.text().contains(words), "{}", refused.text());
+    }
+    // The other device has its own share, and as slow ones of its own.
+    let _others = hold(other, "slow", 100..105).await?;
+    let seen = at_once(other, get(&format!("{SITE}/other"), &[])).await?;
+    assert_eq!(seen.text(), "/other");
+    assert_eq!(
+        site.origin
+            .heads()
+            .iter()
+            .filter(|head| head.contains("/own"))
+            .count(),
+        0
+    );
+    Ok(())
+}
+
+/// What one device waits for is nothing to another that asks for the same.
+#[tokio::test]
+async fn a_request_that_waits_holds_no_equal_one_of_another() -> Result<()> {
+    let site = Site::start("[limits]\nqueue-timeout = \"30s\"\n", endless).await?;
+    let [holder, other] = site.devices();
+    let _held = hold(holder, "slow", 0..HOST_PLACES).await?;
+    for round in 0..3 {
+        let both = format!("{SITE}/both/{round}");
+        let mut waiting = RawClient::connect(holder).await?;
+        waiting.send(get(&both, &[])).await?;
+        // Meanwhile that comes to the gate.
+        at_once(other, get(&format!("{SITE}/before/{round}"), &[])).await?;
+        let begun = Instant::now();
+        let seen = at_once(other, get(&both, &[])).await?;
+        println!("the other device's after {:?}", begun.elapsed());
+        assert_eq!(seen.text(), format!("/both/{round}"));
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it waited with the first"
+        );
+    }
+    Ok(())
+}
+
+/// Ten thousand requests of one device, and a page of another beside them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_one_device_delays_no_page_of_another() -> Result<()> {
+    const FLOOD: usize = 10_000;
+    const CONNECTIONS: usize = 40;
+    const OBJECTS: usize = 24;
+    let flooded = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&flooded);
+    let site = Site::start("", move |request| {
+        if request.path().starts_with("/flood") {
+            count.fetch_add(1, SeqCst);
+        }
+        answer(request.path())
+    })
+    .await?;
+    let [holder, other] = site.devices();
+    page(other, OBJECTS).await?;
+    let begun = Instant::now();
+    page(other, OBJECTS).await?;
+    let alone = begun.elapsed();
+    let mut flood = JoinSet::new();
+    for connection in 0..CONNECTIONS {
+        flood.spawn(async move {
+            let mut client = RawClient::connect(holder).await?;
+            let each = FLOOD / CONNECTIONS;
+            let all: String = (0..each)
+                .map(|number| get(&format!("{SITE}/flood/{connection}/{number}"), &[]))
+                .collect();
+            client.send(all).await?;
+            for _ in 0..each {
+                ensure!(
+                    client.response().await?.status == 200,
+                    "a flooding request failed"
+                );
+            }
+            anyhow::Ok(())
+        });
+    }
+    let started = async {
+        while flooded.load(SeqCst) < 100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LIMIT, started).await.context("no flood")?;
+    let (begun, before) = (Instant::now(), flooded.load(SeqCst));
+    page(other, OBJECTS).await?;
+    let (beside, between) = (begun.elapsed(), flooded.load(SeqCst) - before);
+    println!(
+        "a page of {OBJECTS} objects: {alone:?} alone, {beside:?} beside a flood, {between} requests of which came between"
+    );
+    assert!(
+        between < FLOOD / 4,
+        "{between} requests of another were served before a page"
+    );
+    while let Some(ended) = flood.join_next().await {
+        ended??;
+    }
+    assert_eq!(flooded.load(SeqCst), FLOOD);
+    Ok(())
+}
+
+/// A page's objects over six connections.
+async fn page(proxy: SocketAddr, objects: usize) -> Result<()> {
+    const CONNECTIONS: usize = 6;
+    let mut loads = JoinSet::new();
+    for connection in 0..CONNECTIONS {
+        loads.spawn(async move {
+            let mut client = RawClient::connect(proxy).await?;
+            for number in (connection..objects).step_by(CONNECTIONS) {
+                client.send(get(&format!("{SITE}/page/{number}"), &[])).await?;
+                ensure!(
+                    client.response().await?.status == 200,
+                    "an object of the page failed"
+                );
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(ended) = loads.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+/// F14: what is inside a transfer coding that nobody undoes never reaches the browser as if it were the content.
+#[tokio::test]
+async fn a_transfer_coding_that_nobody_undoes_is_refused() -> Result<()> {
+    let site = Site::start("", |request| {
+        let coding = request.path().trim_start_matches('/').replace('+', ", ");
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n6\r\nsecret\r\n0\r\n\r\n").into_bytes()
+    })
+    .await?;
+    let [proxy, _] = site.devices();
+    for path in ["gzip+chunked", "deflate+chunked", "chunked+chunked"] {
+        let seen = at_once(proxy, get(&format!("{SITE}/{path}"), &[])).await?;
+        assert_eq!(seen.status, 502, "{path}: {}", seen.text());
+        assert!(!seen.text().contains("secret"), "{path}");
+    }
+    let plain = at_once(proxy, get(&format!("{SITE}/chunked"), &[])).await?;
+    assert_eq!(plain.text(), "secret");
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! What is forgotten on request, at both ends, as the files show it.
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+use longhaul_tests::{
+    authority::TestAuthority,
+    client::ask,
+    origin::{AnswerBody, Origin},
+    process::{Finished, run},
+};
+
+use super::asking::{By, World, times};
+use crate::{
+    content::ok,
+    pair::{COMMAND, Pair},
+};
+
+const BANK: &str = "www.bank.test";
+const NEWS: &str = "news.test";
+const HOSTS: [&str; 3] = [BANK, NEWS, "cdn.test"];
+
+/// Pages with words that are nowhere else, and a script of the page.
+async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
+    let host = request.uri().host().map(str::to_owned);
+    let field = request.headers().get(header::HOST);
+    let host = host.or_else(|| field.and_then(|host| host.to_str().ok()).map(str::to_owned));
+    let words = format!("words-of-{} ", host.unwrap_or_default().replace('.', "-"));
+    let mut response = match request.uri().path() {
+        "/" => ok(
+            "text/html",
+            format!(
+                "<!doctype html><script src=/app.js></script>{}",
+                words.repeat(300)
+            ),
+        ),
+        _ => ok("text/javascript", format!("/* {} */", words.repeat(300))),
+    };
+    let caching = HeaderValue::from_static("private, max-age=600");
+    response.headers_mut().insert(header::CACHE_CONTROL, caching);
+    response
+}
+
+/// The files of both programs' caches that hold a text.
+fn files_with(pair: &Pair, text: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open: Vec<PathBuf> = ["agent", "gateway"].map(|name| pair.folder().join(name)).into();
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if holds(&path, text) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn holds(path: &Path, text: &str) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+async fn forget(pair: &Pair, site: &[&str]) -> Result<Finished> {
+    let state = pair.folder().join("agent").display().to_string();
+    let arguments = [&["forget", "--state-dir", &state], site].concat();
+    run("longhaul-agent", &arguments, COMMAND).await
+}
+
+async fn visit(world: &World, host: &str) -> Result<()> {
+    world.ask(host, "/", By::User, "sid=1").await?;
+    world.ask(host, "/app.js", By::Page(host), "sid=1").await?;
+    world.ask("cdn.test", "/lib.js", By::Page(host), "").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_is_forgotten_at_both_ends() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let plain = Origin::start(None, |_| {}, answer).await?;
+    let secure = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
+    let worlds = [
+        (World::http(&HOSTS, &plain).await?, &plain),
+        (World::https(&HOSTS, &secure, &authority).await?, &secure),
+    ];
+    for (world, origin) in worlds {
+        let pair = world.pair();
+        visit(&world, BANK).await?;
+        visit(&world, NEWS).await?;
+        for words in ["words-of-www-bank-test", "words-of-news-test"] {
+            assert!(files_with(pair, words)?.len() >= 2, "{words}: both ends keep it");
+        }
+        let done = forget(pair, &["bank.test"]).await?;
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(done.stdout.contains("at the gateway"), "{done:?}");
+        for trace in ["words-of-www-bank-test", "www.bank.test"] {
+            let left = files_with(pair, trace)?;
+            let left: Vec<_> = left.iter().filter(|path| !is_authority(path)).collect();
+            assert!(left.is_empty(), "{trace} in {left:?}");
+        }
+        assert!(!files_with(pair, "words-of-news-test")?.is_empty());
+        let before = times(origin, "/lib.js");
+        visit(&world, NEWS).await?;
+        assert_eq!(times(origin, "/lib.js"), before, "another site's are still there");
+        visit(&world, BANK).await?;
+        assert_eq!(
+            times(origin, "/lib.js"),
+            before + 1,
+            "those of the site are fetched anew"
+        );
+        let done = forget(pair, &[]).await?;
+        assert!(done.stdout.contains("everything"), "{done:?}");
+        for words in [
+            "words-of-www-bank-test",
+            "words-of-news-test",
+            "words-of-cdn-test",
+        ] {
+            let left = files_with(pair, words)?;
+            assert!(left.is_empty(), "{words} in {left:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The operator's settings name hosts, too.
+fn is_authority(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "toml")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_site_is_refused_and_a_stranger_cannot_have_things_forgotten() -> Result<()> {
+    let origin = Origin::start(None, |_| {}, answer).await?;
+    let world = World::http(&HOSTS, &origin).await?;
+    let pair = world.pair();
+    let done = forget(pair, &["https://bank.test/"]).await?;
+    assert_ne!(done.code, Some(0));
+    assert!(done.stderr.contains("host name"), "{done:?}");
+    let control = pair.control()?;
+    for fields in ["", "Origin: http://evil.test\r\n"] {
+        let request = format!(
+            "POST /forget HTTP/1.1\r\nHost: {control}\r\n{fields}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        let answer = ask(control, request).await?;
+        assert_eq!(answer.status, 403, "{}", answer.text());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_away_is_told_when_it_is_back() -> Result<()> {
+    let origin = Origin::start(None, |_| {}, answer).await?;
+    let mut world = World::http(&HOSTS, &origin).await?;
+    visit(&world, BANK).await?;
+    let World::Http(pair) = &mut world else {
+        anyhow::bail!("it is over http");
+    };
+    pair.kill_gateway().await?;
+    let done = forget(pair, &["bank.test"]).await?;
+    assert!(done.stdout.contains("as soon as"), "{done:?}");
+    assert!(
+        !files_with(pair, "words-of-www-bank-test")?.is_empty(),
+        "the gateway's"
+    );
+    pair.start_gateway().await?;
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
+    let forgotten = async {
+        while !files_with(pair, "words-of-www-bank-test")?.is_empty() {
+            looks.tick().await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(crate::pair::LIMIT, forgotten).await??;
+    Ok(())
+}

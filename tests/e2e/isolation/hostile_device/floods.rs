@@ -1,0 +1,227 @@
+//! Much of everything.
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use longhaul_driver::End;
+use longhaul_protocol::session::{Cancel, HeaderSets, Message, TunnelOpen, TunnelSecurity};
+use longhaul_tests::{
+    client::{RawClient, get},
+    origin::Origin,
+};
+use tokio::{net::TcpListener, sync::watch, time::timeout};
+
+use super::{
+    HONEST, asked, gateway_held,
+    harness::{Hostile, fetch, fetch_with, page_fetch, wire},
+    setup, still_serves,
+};
+use crate::{
+    content::{noise, pieces},
+    pair::{Pair, Setup},
+};
+
+/// What a flood of one device may cost the gateway, MB: 256 streams, each with an unfinished message of 256 KiB, and their
+/// windows.
+const MOST: u64 = 200;
+
+/// Ten thousand fetches, each cancelled at once, half of them before they arrive.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelled_fetches_leave_nothing() -> Result<()> {
+    let (origin, pair) = setup().await?;
+    let mut device = Hostile::connect(&pair).await?;
+    let before = gateway_held(&pair);
+    let mut opened = 0;
+    for id in 1..=10_000 {
+        let cancel = Message::Cancel(Cancel { fetch: id });
+        if id % 2 == 0 {
+            device.say(&cancel).await;
+        }
+        let wanted = if id % 3 == 0 {
+            page_fetch(id, "http://site.test/")
+        } else {
+            fetch(id, "http://site.test/never")
+        };
+        opened += u32::from(
+            device
+                .open(wire(&Message::Fetch(wanted)), End::Finish)
+                .await
+                .is_some(),
+        );
+        if id % 2 == 1 {
+            device.say(&cancel).await;
+        }
+        if id % 2500 == 0 {
+            still_serves(&pair, &format!("{id} cancelled fetches")).await?;
+        }
+    }
+    let held = gateway_held(&pair);
+    println!(
+        "{opened} fetches opened, {} at the origin; {before} MB before, {held} MB then",
+        origin.seen().len()
+    );
+    ensure!(opened > 9_000, "only {opened} were taken");
+    ensure!(held < before + MOST, "{held} MB");
+    // Its own later requests are answered.
+    let head = device.head(fetch(20_000, "http://site.test/honest.js")).await?;
+    ensure!(head.status == 200, "{head:?}");
+    Ok(())
+}
+
+/// Streams that begin a message and do not end it, and streams of cancelled beginnings.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_open_streams_are_bounded() -> Result<()> {
+    let (_origin, pair) = setup().await?;
+    let mut device = Hostile::connect(&pair).await?;
+    let before = gateway_held(&pair);
+    // A fetch of 256 KiB less a byte, of which one byte is missing.
+    let mut unfinished = vec![0x03, 0x80, 0x03, 0xff, 0xff];
+    unfinished.resize(250_000, 0);
+    let mut streams = Vec::new();
+    while streams.len() < 2_000 {
+        match device.open(vec![0x03], End::Open).await {
+            Some(stream) => streams.push(stream),
+            None => break,
+        }
+    }
+    println!("{} streams were allowed at a time", streams.len());
+    ensure!(streams.len() < 400, "{} streams", streams.len());
+    for stream in &mut streams {
+        let written = stream.write(unfinished[1..].to_vec().into());
+        let _blocked = timeout(Duration::from_millis(100), written).await;
+    }
+    still_serves(&pair, "half-open streams").await?;
+    let held = gateway_held(&pair);
+    println!("{before} MB before, {held} MB then");
+    ensure!(held < before + MOST, "{held} MB");
+    drop(streams);
+    // The places are free again.
+    let head = device.head(fetch(1, "http://site.test/honest.js")).await?;
+    ensure!(head.status == 200, "{head:?}");
+    Ok(())
+}
+
+/// Two thousand tunnels, each left as soon as it is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn abandoned_tunnels_are_closed() -> Result<()> {
+    let (_origin, mut pair) = setup().await?;
+    let host = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = host.local_addr()?;
+    // The gateway must know the name and allow the port.
+    let config = format!(
+        "{}\n[tunnel]\nports = '{}'\n",
+        std::fs::read_to_string(pair.folder().join("gateway.toml"))?.replace(
+            "[fetch.resolve]\n",
+            &format!("[fetch.resolve]\n\"tunnel.test\" = \"{address}\"\n")
+        ),
+        address.port()
+    );
+    std::fs::write(pair.folder().join("gateway.toml"), config)?;
+    pair.kill_gateway().await?;
+    pair.start_gateway().await?;
+    pair.status_until(|status| status["state"] == "open" && status["sessions"] == 2)
+        .await?;
+    let connections = tokio::spawn(async move {
+        let mut ended = tokio::task::JoinSet::new();
+        while let Ok((mut stream, _)) = host.accept().await {
+            ended.spawn(async move {
+                let _ended = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+            });
+        }
+        ended
+    });
+    let device = Hostile::connect(&pair).await?;
+    let before = gateway_held(&pair);
+    let mut opened = 0;
+    for id in 1..=2_000_u64 {
+        let open = TunnelOpen {
+            id,
+            host: "tunnel.test".to_owned(),
+            port: address.port(),
+            security: TunnelSecurity::Untouched,
+        };
+        let stream = device.open(wire(&Message::TunnelOpen(open)), End::Open).await;
+        opened += u32::from(stream.is_some());
+        drop(stream);
+    }
+    let held = gateway_held(&pair);
+    println!("{opened} tunnels; {before} MB before, {held} MB then");
+    ensure!(opened > 1_500, "only {opened} were taken");
+    ensure!(held < before + MOST, "{held} MB");
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", pair.gateway().pid()))?.count();
+    println!("{descriptors} descriptors");
+    ensure!(descriptors < 700, "{descriptors} descriptors");
+    connections.abort();
+    Ok(())
+}
+
+/// A device that asks for a large file and takes nothing of it does not hold up another that asks for the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_reads_nothing_holds_nobody_up() -> Result<()> {
+    // More than the gateway keeps for one device to be sent (8 MiB) and for one response to be read (1 MiB).
+    const SIZE: usize = 24_000_000;
+    let (release, released) = watch::channel(false);
+    let origin = Origin::start(
+        None,
+        |_| {},
+        move |_request: Request<Incoming>| {
+            let mut released = released.clone();
+            let (sender, body) = pieces();
+            tokio::spawn(async move {
+                let content = noise(SIZE, 8);
+                let (first, rest) = content.split_at(50_000);
+                let _gone = sender.send(Ok(first.to_vec().into())).await;
+                let _is_released = released.wait_for(|released| *released).await.is_ok();
+                for piece in rest.chunks(500_000) {
+                    if sender.send(Ok(piece.to_vec().into())).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            let response = Response::builder()
+                .header("Cache-Control", "public, max-age=600")
+                .header("Content-Length", SIZE)
+                .body(body);
+            std::future::ready(response.expect("a response"))
+        },
+    )
+    .await?;
+    for order in ["before", "after"] {
+        release.send_replace(false);
+        let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
+        let url = format!("http://site.test/{order}");
+        let mut honest = RawClient::connect(pair.proxy()).await?;
+        let device = Hostile::connect_deaf(&pair).await?;
+        let ask = async {
+            honest.send(get(&url, &[("Accept", "*/*")])).await?;
+            honest.head().await
+        };
+        // The same request but for the device: others may join it.
+        let fields =
+            [("accept", "*/*"), ("via", "1.1 longhaul")].map(|(name, value)| (name.to_owned(), value.into()));
+        let wanted = wire(&Message::Fetch(fetch_with(
+            1,
+            &url,
+            &fields,
+            0,
+            &HeaderSets::new(),
+        )));
+        if order == "before" {
+            ensure!(device.open(wanted, End::Finish).await.is_some());
+            asked(&origin, &format!("/{order}")).await?;
+            ask.await?;
+        } else {
+            ask.await?;
+            ensure!(device.open(wanted, End::Finish).await.is_some());
+            // Nothing tells that its request has joined the other one: it does within the time of a few messages.
+            let _a_moment = timeout(Duration::from_millis(500), std::future::pending::<()>()).await;
+        }
+        release.send_replace(true);
+        let body = timeout(HONEST, honest.read_exact(SIZE))
+            .await
+            .context("the honest device waits")??;
+        assert!(body == noise(SIZE, 8), "{order}");
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! A device with a key that the gateway knows, and no manners.
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use longhaul_driver::{
+    CloseReason, DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, RecvStream,
+    SendStream, Session, TransportConfig, dial,
+};
+use longhaul_protocol::session::{
+    Delivery, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello, Message, MessageReader, Method,
+    Preferences, ReadEvent, VersionRange, encode, encode_header_set,
+};
+use longhaul_types::{ByteCount, Invite, UnixTime};
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::pair::{LIMIT, Pair};
+
+/// How long it waits for leave to open another stream.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A session of the second device of a pair.
+pub(super) struct Hostile {
+    pub(super) session: Session,
+    pub(super) control: SendStream,
+    answers: mpsc::UnboundedReceiver<Message>,
+}
+
+impl Hostile {
+    /// A session that begins as it should.
+    pub(super) async fn connect(pair: &Pair) -> Result<Self> {
+        Self::connect_with(pair, wire(&hello())).await
+    }
+
+    /// A session whose control stream begins with these bytes.
+    pub(super) async fn connect_with(pair: &Pair, first: Vec<u8>) -> Result<Self> {
+        let (device, sender) = Self::dial(pair, first, TransportConfig::agent(None)).await?;
+        tokio::spawn(read_answers(device.session.clone(), sender));
+        Ok(device)
+    }
+
+    /// A session that takes next to nothing of what the gateway sends.
+    pub(super) async fn connect_deaf(pair: &Pair) -> Result<Self> {
+        let transport = TransportConfig {
+            stream_window: ByteCount::kib(64),
+            ..TransportConfig::agent(None)
+        };
+        Ok(Self::dial(pair, wire(&hello()), transport).await?.0)
+    }
+
+    async fn dial(
+        pair: &Pair,
+        first: Vec<u8>,
+        transport: TransportConfig,
+    ) -> Result<(Self, mpsc::UnboundedSender<Message>)> {
+        let invite: Invite = pair.spare().parse()?;
+        let remote: SocketAddr = invite.address().parse()?;
+        let config = DialConfig {
+            gateway_key: invite.gateway(),
+            remote,
+            secret: invite.device().clone(),
+            token: None,
+            profile: None,
+            last_stamp: Some(UnixTime::default()),
+            transport,
+        };
+        let control = FirstStream {
+            options: options(),
+            bytes: first.into(),
+            end: End::Open,
+        };
+        let (session, mut streams) = dial(config, vec![control])?;
+        let mut state = session.state();
+        let settled = timeout(LIMIT, state.wait_for(|state| *state != LinkState::Connecting)).await??;
+        ensure!(*settled == LinkState::Open, "the session is {:?}", *settled);
+        drop(settled);
+        let (sender, answers) = mpsc::unbounded_channel();
+        let device = Self {
+            session,
+            control: streams.pop().context("the control stream")?,
+            answers,
+        };
+        Ok((device, sender))
+    }
+
+    /// Says something on the control stream; the session may be over.
+    pub(super) async fn say(&mut self, message: &Message) {
+        let _over = self.control.write(wire(message).into()).await;
+    }
+
+    /// Opens a stream with these bytes; none while the gateway allows no more, or when the session is over.
+    pub(super) async fn open(&self, bytes: impl Into<Bytes>, end: End) -> Option<SendStream> {
+        let opened = timeout(PATIENCE, self.session.open(options(), bytes.into(), end)).await;
+        opened.ok()?.ok()
+    }
+
+    /// Sends a fetch and waits for what is said to it.
+    pub(super) async fn ask(&mut self, fetch: Fetch) -> Result<Message> {
+        let id = fetch.id;
+        let stream = self.open(wire(&Message::Fetch(fetch)), End::Finish).await;
+        let _stream = stream.context("no stream")?;
+        self.answer(id).await
+    }
+
+    /// Waits for the answer to a fetch.
+    pub(super) async fn answer(&mut self, id: u64) -> Result<Message> {
+        let wait = async {
+            while let Some(message) = self.answers.recv().await {
+                let of = match &message {
+                    Message::Head(head) => head.fetch,
+                    Message::Failed(failed) => failed.fetch,
+                    Message::Promised(promised) => promised.fetch,
+                    _ => continue,
+                };
+                if of == id {
+                    return Ok(message);
+                }
+            }
+            bail!("the session is over")
+        };
+        timeout(LIMIT, wait)
+            .await
+            .with_context(|| format!("no answer to {id}"))?
+    }
+
+    /// The head that answers a fetch.
+    pub(super) async fn head(&mut self, fetch: Fetch) -> Result<Head> {
+        match self.ask(fetch).await? {
+            Message::Head(head) => Ok(head),
+            other => bail!("{other:?}"),
+        }
+    }
+
+    /// Whether the session is over, as far as is known here.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(*self.session.state().borrow(), LinkState::Closed(_))
+    }
+
+    /// How the session ends.
+    pub(super) async fn ended(&self) -> Result<CloseReason> {
+        timeout(LIMIT, self.session.closed())
+            .await
+            .context("the session goes on")
+    }
+}
+
+/// Reads the first message of each of the gateway's streams, and gives the rest up.
+async fn read_answers(session: Session, sender: mpsc::UnboundedSender<Message>) {
+    while let Ok(stream) = session.accept().await {
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            if let Some(message) = first_message(stream).await {
+                let _gone = sender.send(message);
+            }
+        });
+    }
+}
+
+async fn first_message(mut stream: RecvStream) -> Option<Message> {
+    let mut reader = MessageReader::new();
+    loop {
+        match reader.next().ok()? {
+            ReadEvent::Message(message) => return Some(message),
+            ReadEvent::Incomplete => reader.push(&stream.read().await.ok()??),
+        }
+    }
+}
+
+pub(super) const fn options() -> OpenOptions {
+    OpenOptions {
+        class: Priority::new(1),
+        early: EarlyData::Forbidden,
+        total: None,
+    }
+}
+
+pub(super) fn wire(message: &Message) -> Vec<u8> {
+    let mut wire = Vec::new();
+    encode(message, &mut wire).expect("a message that fits");
+    wire
+}
+
+pub(super) fn hello() -> Message {
+    Message::Hello(Hello {
+        versions: VersionRange::OURS,
+        software: "hostile/1".to_owned(),
+        link: None,
+        cache_state: 7,
+        preferences: Preferences::default(),
+    })
+}
+
+/// A GET of an object.
+pub(super) fn fetch(id: u64, url: &str) -> Fetch {
+    fetch_with(id, url, &[], 0, &HeaderSets::new())
+}
+
+/// The same with fields that are coded against those of an earlier one.
+pub(super) fn fetch_with(id: u64, url: &str, fields: &[HeaderField], base: u64, sets: &HeaderSets) -> Fetch {
+    Fetch {
+        id,
+        method: Method::Get,
+        url_shared: 0,
+        url: url.to_owned(),
+        headers: encode_header_set(fields, id, base, sets).expect("fields that fit"),
+        kind: FetchKind::Object,
+        has_body: false,
+        held: None,
+        page: 0,
+        manifest: None,
+        holding: Vec::new(),
+        delivery: Delivery::Any,
+        connection: 0,
+        client: longhaul_types::ClientId::OWNER,
+        unpartitioned: false,
+        seen: 0,
+        resume: None,
+    }
+}
+
+/// A GET of a page.
+pub(super) fn page_fetch(id: u64, url: &str) -> Fetch {
+    Fetch {
+        kind: FetchKind::Page,
+        ..fetch(id, url)
+    }
+}

@@ -1,0 +1,325 @@
+//! Messages that name what is not there, contradict each other, or come where they must not.
+use anyhow::{Result, bail, ensure};
+use longhaul_driver::{CloseReason, End};
+use longhaul_protocol::session::{
+    AcceleratedHosts, Ask, Body, BodyCoding, Cancel, Dictionaries, Evicted, FailureReason, Fetch, HeaderSets,
+    Hello, Holding, ImageLevel, Message, Method, Mixing, Preferences, Resume, TunnelOpen, TunnelSecurity,
+    Used, Validator, VersionRange, Want,
+};
+
+use super::{
+    asked,
+    harness::{Hostile, fetch, fetch_with, hello, page_fetch, wire},
+    setup, still_serves,
+};
+
+const SITE: &str = "http://site.test/";
+
+fn failure(message: Message) -> Result<FailureReason> {
+    match message {
+        Message::Failed(failed) => Ok(failed.reason),
+        other => bail!("{other:?}"),
+    }
+}
+
+/// Pages that it does not have, entries that no page has, hashes of nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn references_to_what_is_not_its_own_lead_nowhere() -> Result<()> {
+    let (_origin, pair) = setup().await?;
+    let mut device = Hostile::connect(&pair).await?;
+    for page in [0, 1, 2, 3, 1 << 40, u64::MAX] {
+        for entry in [0, 1, 4095, u32::MAX] {
+            device.say(&Message::Want(Want { page, entry })).await;
+        }
+        let entries = (0..40_000_u32)
+            .map(|entry| entry.wrapping_mul(0x9e37_79b9))
+            .collect();
+        device.say(&Message::Ask(Ask { page, entries })).await;
+        device
+            .say(&Message::Used(Used {
+                page,
+                taken: vec![0xff; 200_000],
+            }))
+            .await;
+        device.say(&Message::Cancel(Cancel { fetch: page })).await;
+        let hashes = (0..40_000_u32).map(|number| {
+            [&number.to_be_bytes()[..], &[1, 2]]
+                .concat()
+                .try_into()
+                .expect("six bytes")
+        });
+        let hashes: Vec<_> = hashes.collect();
+        device
+            .say(&Message::Holding(Holding {
+                page,
+                hashes: hashes.clone(),
+            }))
+            .await;
+        device.say(&Message::Evicted(Evicted { hashes })).await;
+    }
+    // The control stream was read so far: it still answers, and so does a page of its own.
+    let head = device.head(page_fetch(7, SITE)).await?;
+    ensure!(head.status == 200, "{head:?}");
+    for entry in [0, 1, 2, u32::MAX] {
+        for _ in 0..100 {
+            device.say(&Message::Want(Want { page: 7, entry })).await;
+        }
+    }
+    device
+        .say(&Message::Used(Used {
+            page: 7,
+            taken: vec![0xff; 100],
+        }))
+        .await;
+    let head = device.head(fetch(8, SITE)).await?;
+    ensure!(head.status == 200, "{head:?}");
+    still_serves(&pair, "references").await
+}
+
+/// Numbers of fetches: none, the largest, the same again.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_fetches_are_its_own_affair() -> Result<()> {
+    let (origin, pair) = setup().await?;
+    let mut device = Hostile::connect(&pair).await?;
+    for id in [0, u64::MAX, u64::MAX - 1, 1] {
+        let head = device.head(page_fetch(id, SITE)).await?;
+        ensure!(head.status == 200, "{id}: {head:?}");
+    }
+    let _waiting = device
+        .open(
+            wire(&Message::Fetch(fetch(50, "http://site.test/never"))),
+            End::Finish,
+        )
+        .await;
+    asked(&origin, "/never").await?;
+    let mut refused = 0;
+    for _ in 0..20 {
+        refused += usize::from(failure(device.ask(fetch(50, SITE)).await?)? == FailureReason::Malformed);
+    }
+    ensure!(
+        refused == 20,
+        "{refused} of 20 fetches of a number in use were refused"
+    );
+    still_serves(&pair, "numbers").await
+}
+
+/// Bases that were never sent, and sets that grow.
+#[tokio::test(flavor = "multi_thread")]
+async fn header_sets_are_checked() -> Result<()> {
+    let (_origin, pair) = setup().await?;
+    let mut device = Hostile::connect(&pair).await?;
+    let mut sets = HeaderSets::new();
+    let large: Vec<_> = (0..500).map(|n| (format!("x-{n}"), vec![b'v'; 115])).collect();
+    sets.insert(3, large.clone());
+    let forged = fetch_with(9, SITE, &large, 3, &sets);
+    ensure!(failure(device.ask(forged).await?)? == FailureReason::UnknownBase);
+    let shared = Fetch {
+        url_shared: 40_000,
+        ..fetch_with(10, "x", &large, 3, &sets)
+    };
+    ensure!(failure(device.ask(shared).await?)? == FailureReason::UnknownBase);
+    // 60 KiB in the first, and then in a few bytes each.
+    let before = super::gateway_held(&pair);
+    let mut sets = HeaderSets::new();
+    for id in 100..500 {
+        let next = fetch_with(id, SITE, &large, if id == 100 { 0 } else { id - 1 }, &sets);
+        sets.insert(id, large.clone());
+        if id > 100 {
+            let cost = wire(&Message::Fetch(next.clone())).len();
+            ensure!(cost < 200, "{cost} bytes");
+        }
+        // Origins may refuse such a section; the gateway keeps it either way.
+        device.ask(next).await?;
+    }
+    let held = super::gateway_held(&pair);
+    println!("400 header sets of 60 KiB: {before} MB before, {held} MB then");
+    ensure!(held < before + 120, "{held} MB");
+    // A fetch that names fetches to come.
+    for seen in [u64::MAX, 1 << 50, 1] {
+        let head = device
+            .head(Fetch {
+                seen,
+                ..fetch(600 + (seen & 1), SITE)
+            })
+            .await;
+        ensure!(head.is_ok(), "{seen}: {head:?}");
+        device.ask(fetch(700 + (seen & 1), SITE)).await?;
+    }
+    still_serves(&pair, "header sets").await
+}
+
+/// Bodies of uploads that are not announced, lie about their length, or are no windows.
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_lie_fail() -> Result<()> {
+    let (_origin, pair) = setup().await?;
+    let mut device = Hostile::connect(&pair).await?;
+    let body = |coding, length, offset| {
+        wire(&Message::Body(Body {
+            coding,
+            length,
+            offset,
+            base: None,
+        }))
+    };
+    let noise = crate::content::noise(50_000, 4);
+    let mut id = 1;
+    for coding in [
+        BodyCoding::Identity,
+        BodyCoding::Zstd,
+        BodyCoding::Brotli,
+        BodyCoding::Mix,
+    ] {
+        for (what, behind) in [
+            ("an offset", [body(coding, None, 5), noise.clone()].concat()),
+            ("no windows", body(coding, Some(10), 0)),
+            ("nonsense", [body(coding, None, 0), noise.clone()].concat()),
+            (
+                "a length beyond all",
+                [body(coding, Some(u64::MAX), 0), noise.clone()].concat(),
+            ),
+            ("no body", wire(&hello())),
+            ("nothing", Vec::new()),
+        ] {
+            id += 1;
+            let upload = Fetch {
+                method: Method::Post,
+                has_body: true,
+                ..fetch(id, SITE)
+            };
+            let bytes = [wire(&Message::Fetch(upload)), behind].concat();
+            let stream = device.open(bytes, End::Finish).await;
+            ensure!(stream.is_some(), "{what}: no stream");
+            match device.answer(id).await? {
+                Message::Failed(failed) => println!("{coding:?}, {what}: {:?}", failed.reason),
+                // An origin may refuse a length before any of it has come.
+                Message::Head(head) => ensure!(head.status >= 400, "{coding:?}, {what}: {}", head.status),
+                other => bail!("{coding:?}, {what}: {other:?}"),
+            }
+        }
+    }
+    let resume = |offset| Fetch {
+        resume: Some(Resume {
+            offset,
+            validator: Validator::ContentHash([9; 32]),
+        }),
+        ..fetch(500, "http://site.test/honest.js")
+    };
+    for offset in [u64::MAX, 1 << 62, 30_001] {
+        let answer = device.ask(resume(offset)).await?;
+        println!("resumed at {offset}: {:.80}", format!("{answer:?}"));
+    }
+    still_serves(&pair, "uploads").await
+}
+
+/// Introductions: none, two, of other versions, and streams that begin with what begins none.
+#[tokio::test(flavor = "multi_thread")]
+async fn introductions_are_checked() -> Result<()> {
+    let (_origin, pair) = setup().await?;
+    for (what, first) in [
+        ("no hello", wire(&Message::Cancel(Cancel { fetch: 1 }))),
+        ("nonsense", vec![0xff; 300]),
+        ("too long", vec![0x01, 0xbf, 0xff, 0xff, 0xff, 0, 0, 0]),
+    ] {
+        let device = Hostile::connect_with(&pair, first).await?;
+        let reason = device.ended().await?;
+        ensure!(
+            matches!(reason, CloseReason::PeerClosed { error: 2, .. }),
+            "{what}: {reason:?}"
+        );
+    }
+    // Nonsense behind a hello.
+    let mut device = Hostile::connect(&pair).await?;
+    let _over = device.control.write(vec![0x03, 0x05, 1, 2, 3, 4, 5].into()).await;
+    let reason = device.ended().await?;
+    ensure!(
+        matches!(reason, CloseReason::PeerClosed { error: 2, .. }),
+        "{reason:?}"
+    );
+    // No version that both speak: told so, and shown out.
+    let other = Message::Hello(Hello {
+        versions: VersionRange { oldest: 9, newest: 3 },
+        software: "\u{0}".repeat(200_000),
+        link: None,
+        cache_state: u64::MAX,
+        preferences: Preferences::default(),
+    });
+    let device = Hostile::connect_with(&pair, wire(&other)).await?;
+    device.ended().await?;
+    // Twice is once; unknown kinds are skipped.
+    let mut device = Hostile::connect(&pair).await?;
+    for _ in 0..1000 {
+        device.say(&hello()).await;
+        let _over = device.control.write(vec![0x3f, 0x04, 1, 2, 3, 4].into()).await;
+    }
+    let head = device.head(fetch(1, SITE)).await?;
+    ensure!(head.status == 200, "{head:?}");
+    for message in [
+        hello(),
+        Message::Cancel(Cancel { fetch: 0 }),
+        Message::Dictionaries(Dictionaries { set: 9 }),
+    ] {
+        ensure!(device.open(wire(&message), End::Finish).await.is_some());
+    }
+    ensure!(
+        !device.is_over(),
+        "a stream that begins with nothing is that stream's affair"
+    );
+    still_serves(&pair, "introductions").await
+}
+
+/// Preferences without a screen, hosts by the ten thousand, dictionaries that nobody has.
+#[tokio::test(flavor = "multi_thread")]
+async fn absurd_settings_cost_the_device_only() -> Result<()> {
+    let (_origin, pair) = setup().await?;
+    let mut device = Hostile::connect(&pair).await?;
+    let mut id = 0;
+    for size in [0, 1, u16::MAX] {
+        for images in ImageLevel::ALL {
+            device
+                .say(&Message::Preferences(Preferences {
+                    viewport_width: size,
+                    viewport_height: size,
+                    pixel_ratio_percent: size,
+                    images,
+                    mixing: Mixing::Accepted,
+                }))
+                .await;
+            id += 1;
+            let head = device.head(page_fetch(id, &format!("{SITE}{size}"))).await?;
+            ensure!(head.status == 200, "{size}: {head:?}");
+        }
+    }
+    for set in [0, 1, u32::MAX] {
+        device.say(&Message::Dictionaries(Dictionaries { set })).await;
+        id += 1;
+        ensure!(device.head(fetch(id, SITE)).await?.status == 200);
+    }
+    // A quarter of a million bytes: more does not fit a message.
+    let names: Vec<_> = (0..40_000).map(|number| format!("{number:x}")).collect();
+    for hosts in [
+        AcceleratedHosts::Only(names.clone()),
+        AcceleratedHosts::AllBut(names),
+        AcceleratedHosts::Only(vec![String::new()]),
+    ] {
+        for _ in 0..20 {
+            device.say(&Message::AcceleratedHosts(hosts.clone())).await;
+        }
+        id += 1;
+        ensure!(device.head(page_fetch(id, SITE)).await?.status == 200);
+    }
+    for (host, port) in [("", 0), ("\u{0}", 443), ("127.0.0.1", 443), ("[::1", 65_535)] {
+        let open = TunnelOpen {
+            id: 5_000 + u64::from(port),
+            host: host.to_owned(),
+            port,
+            security: TunnelSecurity::Tls,
+        };
+        ensure!(
+            device
+                .open(wire(&Message::TunnelOpen(open)), End::Open)
+                .await
+                .is_some()
+        );
+    }
+    still_serves(&pair, "settings").await
+}

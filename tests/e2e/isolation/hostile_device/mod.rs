@@ -1,0 +1,118 @@
+//! An admitted device that breaks the session protocol: the gateway lives, others notice nothing, and what the device gets is a
+//! typed failure or the end of its session. What it can do below, to the transport, is tested in `longhaul-protocol`
+//! (`endpoint::tests::malicious`) and fuzzed (`authentic`).
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of twenty messages a test waits for one or two; any other is skipped or fails it"
+)]
+
+mod floods;
+mod harness;
+mod lies;
+mod random;
+mod secrets;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use longhaul_tests::{
+    client::{Ending, ask, get},
+    origin::Origin,
+};
+use tokio::time::{interval, timeout};
+
+use crate::{
+    content::{ok, prose},
+    engine::peak_memory,
+    pair::{Pair, Setup},
+};
+
+/// How long an honest device's page may take beside it. The machine may be busy.
+const HONEST: Duration = Duration::from_secs(10);
+
+/// An origin with a page, its script, and answers that never come.
+async fn origin() -> Result<Origin> {
+    Origin::start(
+        None,
+        |_| {},
+        |request: Request<Incoming>| async move {
+            if request.method() == Method::POST {
+                // Only a body that is whole is answered.
+                return match request.into_body().collect().await {
+                    Ok(_) => ok("text/plain", "taken"),
+                    Err(_) => std::future::pending().await,
+                };
+            }
+            match request.uri().path() {
+                "/never" => std::future::pending().await,
+                path if path.ends_with(".js") => ok("text/javascript", prose(30_000, 3)),
+                _ => ok(
+                    "text/html",
+                    "<!doctype html><title>Page</title><script src=/honest.js></script>",
+                ),
+            }
+        },
+    )
+    .await
+}
+
+async fn setup() -> Result<(Origin, Pair)> {
+    let origin = origin().await?;
+    let names = [("site.test", origin.address()), ("other.test", origin.address())];
+    let pair = Pair::start(Setup::resolving(&names)).await?;
+    still_serves(&pair, "before").await?;
+    Ok((origin, pair))
+}
+
+/// Another device's page loads as if nothing were the matter.
+async fn still_serves(pair: &Pair, what: &str) -> Result<()> {
+    let began = Instant::now();
+    let load = async {
+        let page = ask(pair.proxy(), get("http://site.test/", &[("Accept", "text/html")])).await?;
+        ensure!(
+            (page.status, page.ending) == (200, Ending::Whole),
+            "{what}: {}",
+            page.text()
+        );
+        let fields = [("Accept", "*/*"), ("Referer", "http://site.test/")];
+        let script = ask(pair.proxy(), get("http://site.test/honest.js", &fields)).await?;
+        ensure!(
+            (script.status, script.ending) == (200, Ending::Whole),
+            "{what}: {}",
+            script.status
+        );
+        ensure!(script.body == prose(30_000, 3), "{what}: another script");
+        Ok(())
+    };
+    timeout(HONEST, load)
+        .await
+        .with_context(|| format!("{what}: an honest device waits"))??;
+    let status = pair.status().await?;
+    ensure!(
+        status["sessions"] == 1,
+        "{what}: the honest device's session was lost: {status:#}"
+    );
+    let log = pair.gateway().log().text();
+    ensure!(!log.contains("panic"), "{what}: {log}");
+    println!("{what}: the honest device's page took {:?}", began.elapsed());
+    Ok(())
+}
+
+/// Waits until the origin was asked for a path.
+async fn asked(origin: &Origin, path: &str) -> Result<()> {
+    let mut looks = interval(Duration::from_millis(20));
+    let asked = async {
+        while !origin.seen().iter().any(|seen| seen.path == path) {
+            looks.tick().await;
+        }
+    };
+    timeout(HONEST, asked).await.context("the origin is not asked")
+}
+
+/// What the gateway has held at most, MB.
+fn gateway_held(pair: &Pair) -> u64 {
+    peak_memory(pair.gateway().pid()).unwrap_or(0) >> 20
+}

@@ -1,0 +1,227 @@
+//! Any messages in any order, some of them damaged: a run is a function of its seed, but for the gateway's own timing.
+use anyhow::{Context, Result};
+use longhaul_driver::{End, SendStream};
+use longhaul_protocol::session::{
+    AcceleratedHosts, Ask, Body, BodyCoding, Cancel, Delivery, Dictionaries, Evicted, Fetch, FetchKind, Head,
+    HeaderSets, Holding, Message, Method, Promised, Push, Resume, TunnelOpen, TunnelSecurity, Used,
+    Validator, Want, encode_header_set,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+use super::{
+    gateway_held,
+    harness::{Hostile, fetch, hello, wire},
+    setup, still_serves,
+};
+
+const SEEDS: u64 = 4;
+const MESSAGES: usize = 400;
+
+fn below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
+    rng.next_u64() % bound.max(1)
+}
+
+/// Mostly small, now and then absurd.
+fn number(rng: &mut ChaCha20Rng) -> u64 {
+    match below(rng, 8) {
+        0 => rng.next_u64(),
+        1 => u64::MAX - below(rng, 3),
+        2 => 1 << below(rng, 64),
+        _ => below(rng, 12),
+    }
+}
+
+fn small(rng: &mut ChaCha20Rng) -> u32 {
+    u32::try_from(number(rng) & u64::from(u32::MAX)).unwrap_or(0)
+}
+
+fn url(rng: &mut ChaCha20Rng) -> String {
+    const URLS: [&str; 9] = [
+        "http://site.test/",
+        "http://site.test/honest.js",
+        "http://site.test/never",
+        "http://other.test/page",
+        "https://site.test/",
+        "http://127.0.0.1/",
+        "gopher://x",
+        "http://site.test:0/",
+        "",
+    ];
+    URLS[usize::try_from(below(rng, URLS.len() as u64)).unwrap_or(0)].to_owned()
+}
+
+fn any_fetch(rng: &mut ChaCha20Rng) -> Fetch {
+    let id = number(rng);
+    let fields: Vec<_> = (0..below(rng, 4))
+        .map(|n| {
+            (
+                ["cookie", "range", "accept", "x y"][usize::try_from(n).unwrap_or(0)].to_owned(),
+                vec![b'a'; 9],
+            )
+        })
+        .collect();
+    let mut sets = HeaderSets::new();
+    let base = number(rng);
+    sets.insert(base, fields.clone());
+    let hash = || [7; 32];
+    Fetch {
+        method: [
+            Method::Get,
+            Method::Head,
+            Method::Post,
+            Method::Other("X Y".to_owned()),
+        ][usize::try_from(below(rng, 4)).unwrap_or(0)]
+        .clone(),
+        url_shared: u16::try_from(below(rng, 70_000)).unwrap_or(0) * u16::from(below(rng, 4) == 0),
+        headers: encode_header_set(&fields, id, base, &sets).unwrap_or_default(),
+        kind: if below(rng, 2) == 0 {
+            FetchKind::Page
+        } else {
+            FetchKind::Object
+        },
+        has_body: below(rng, 4) == 0,
+        held: (below(rng, 4) == 0).then(hash),
+        page: number(rng),
+        manifest: (below(rng, 4) == 0).then_some([3; 8]),
+        holding: vec![[1; 6]; usize::try_from(below(rng, 100)).unwrap_or(0)],
+        delivery: [Delivery::Any, Delivery::Own, Delivery::Plain]
+            [usize::try_from(below(rng, 3)).unwrap_or(0)],
+        connection: number(rng),
+        seen: number(rng),
+        resume: (below(rng, 6) == 0).then(|| Resume {
+            offset: number(rng),
+            validator: Validator::ContentHash([1; 32]),
+        }),
+        ..fetch(id, &url(rng))
+    }
+}
+
+fn any_message(rng: &mut ChaCha20Rng) -> Message {
+    let page = number(rng);
+    let hashes = vec![[9; 6]; usize::try_from(below(rng, 3000)).unwrap_or(0)];
+    match below(rng, 17) {
+        0..=4 => Message::Fetch(any_fetch(rng)),
+        5 => Message::Cancel(Cancel { fetch: page }),
+        6 => Message::Want(Want {
+            page,
+            entry: small(rng),
+        }),
+        7 => {
+            let entries = (0..below(rng, 500)).map(|_| small(rng)).collect();
+            Message::Ask(Ask { page, entries })
+        }
+        8 => Message::Used(Used {
+            page,
+            taken: vec![0xff; 300],
+        }),
+        9 => Message::Evicted(Evicted { hashes }),
+        10 => Message::Holding(Holding { page, hashes }),
+        11 => Message::Dictionaries(Dictionaries { set: small(rng) }),
+        12 => Message::AcceleratedHosts(AcceleratedHosts::AllBut(vec![String::new(); 20])),
+        13 => Message::TunnelOpen(TunnelOpen {
+            id: page,
+            host: "site.test".to_owned(),
+            port: 443,
+            security: TunnelSecurity::Untouched,
+        }),
+        14 => Message::Body(Body {
+            coding: BodyCoding::Mix,
+            length: Some(page),
+            offset: number(rng),
+            base: Some([1; 6]),
+        }),
+        15 => Message::Push(Push {
+            page,
+            entry: small(rng),
+        }),
+        _ => match below(rng, 3) {
+            0 => hello(),
+            1 => Message::Promised(Promised {
+                fetch: page,
+                page,
+                entry: 0,
+            }),
+            _ => Message::Head(Head {
+                fetch: page,
+                status: 200,
+                headers: encode_header_set(&[], 0, 0, &HeaderSets::new()).unwrap_or_default(),
+                body: longhaul_protocol::session::BodyPlace::Held,
+                content_hash: None,
+            }),
+        },
+    }
+}
+
+/// A message's bytes, one in eight damaged.
+fn bytes(rng: &mut ChaCha20Rng) -> Vec<u8> {
+    let mut bytes = wire(&any_message(rng));
+    if below(rng, 8) == 0 {
+        for _ in 0..=below(rng, 4) {
+            let at = usize::try_from(below(rng, bytes.len() as u64)).unwrap_or(0);
+            match below(rng, 3) {
+                0 => bytes[at] = u8::try_from(below(rng, 256)).unwrap_or(0),
+                1 => bytes.truncate(at.max(1)),
+                _ => bytes.insert(at, 0xff),
+            }
+        }
+    }
+    bytes
+}
+
+async fn misbehave(pair: &crate::pair::Pair, seed: u64) -> Result<()> {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let mut device = Hostile::connect(pair).await?;
+    let mut open: Vec<SendStream> = Vec::new();
+    for _ in 0..MESSAGES {
+        let bytes = bytes(&mut rng);
+        match below(&mut rng, 6) {
+            0 | 1 => {
+                let _over = device.control.write(bytes.into()).await;
+            }
+            2 => {
+                let at = usize::try_from(below(&mut rng, open.len() as u64)).unwrap_or(0);
+                if let Some(stream) = open.get_mut(at) {
+                    let written = stream.write(bytes.into());
+                    let _blocked = tokio::time::timeout(std::time::Duration::from_millis(50), written).await;
+                }
+            }
+            3 => {
+                let at = usize::try_from(below(&mut rng, open.len() as u64)).unwrap_or(0);
+                if at < open.len() {
+                    drop(open.swap_remove(at));
+                }
+            }
+            how => {
+                let end = if how == 4 { End::Finish } else { End::Open };
+                open.extend(device.open(bytes, end).await);
+            }
+        }
+        if device.is_over() {
+            open.clear();
+            device = Hostile::connect(pair).await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_device_says_others_are_served() -> Result<()> {
+    let (_origin, pair) = setup().await?;
+    let before = gateway_held(&pair);
+    let chosen = std::env::var("LONGHAUL_HOSTILE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let seeds = chosen.map_or(0..SEEDS, |seed| seed..seed + 1);
+    for seed in seeds {
+        let seeded = || format!("repeat with LONGHAUL_HOSTILE_SEED={seed}");
+        misbehave(&pair, seed).await.with_context(seeded)?;
+        still_serves(&pair, &format!("seed {seed}"))
+            .await
+            .with_context(seeded)?;
+    }
+    let held = gateway_held(&pair);
+    println!("{before} MB before, {held} MB then");
+    assert!(held < before + 250, "{held} MB");
+    Ok(())
+}

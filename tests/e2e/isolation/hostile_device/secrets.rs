@@ -1,0 +1,182 @@
+//! What a device learns of others, or teaches them, by lying about itself.
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use longhaul_protocol::session::{BodyPlace, Fetch, Head, Holding, Message, Used};
+use longhaul_tests::{
+    client::{ask, get},
+    origin::{AnswerBody, Origin},
+};
+use longhaul_types::ContentHash;
+use tokio::time::interval;
+
+use super::harness::{Hostile, fetch, page_fetch};
+use crate::{
+    content::{prose, whole},
+    pair::{Pair, Setup},
+};
+
+const SECRET: &str = "the account of anna: 12,345.67, and much more that only she may read";
+
+fn answer(fields: &[(&str, &str)], body: impl Into<bytes::Bytes>) -> Response<AnswerBody> {
+    let mut response = Response::builder();
+    for (name, value) in fields {
+        response = response.header(*name, *value);
+    }
+    response.body(whole(body)).expect("a response")
+}
+
+async fn setup(
+    reply: impl Fn(&Request<Incoming>) -> Response<AnswerBody> + Clone + Send + Sync + 'static,
+) -> Result<(Origin, Pair)> {
+    let origin = Origin::start(
+        None,
+        |_| {},
+        move |request: Request<Incoming>| std::future::ready(reply(&request)),
+    )
+    .await?;
+    let names = [("site.test", origin.address()), ("evil.test", origin.address())];
+    let pair = Pair::start(Setup::resolving(&names)).await?;
+    Ok((origin, pair))
+}
+
+/// Who claims to hold a body gets no word of whether another device has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claimed_hash_confirms_nothing_of_others() -> Result<()> {
+    let (origin, pair) = setup(|request| {
+        let is_anna = request
+            .headers()
+            .get("cookie")
+            .is_some_and(|cookie| cookie == "user=anna");
+        match request.uri().path() {
+            "/account" if is_anna => answer(
+                &[("Cache-Control", "private, max-age=600"), ("ETag", "\"a\"")],
+                SECRET,
+            ),
+            "/account" => answer(
+                &[("Cache-Control", "private, max-age=600"), ("ETag", "\"n\"")],
+                "nobody is logged in",
+            ),
+            // The attacker's own, with the guess as its body.
+            _ => answer(&[("Cache-Control", "max-age=600")], SECRET),
+        }
+    })
+    .await?;
+    let account = get("http://site.test/account", &[("Cookie", "user=anna")]);
+    for _ in 0..2 {
+        assert_eq!(ask(pair.proxy(), &account).await?.text(), SECRET);
+    }
+    let mut device = Hostile::connect(&pair).await?;
+    let guess = ContentHash::of(SECRET.as_bytes());
+    let asked_before = origin.seen().len();
+    let claims = Fetch {
+        held: Some(*guess.as_bytes()),
+        ..fetch(1, "http://site.test/account")
+    };
+    let head: Head = device.head(claims).await?;
+    println!("the account, claimed: {:?}", head.body);
+    assert_eq!(head.body, BodyPlace::Follows, "its own answer is another one");
+    assert_eq!(head.content_hash.filter(|hash| hash == guess.as_bytes()), None);
+    assert_eq!(origin.seen().len(), asked_before + 1, "the origin is asked");
+    // A body of its own with the guessed bytes comes whole, whoever else holds them.
+    let head: Head = device.head(fetch(2, "http://evil.test/guess")).await?;
+    assert_eq!(head.body, BodyPlace::Follows);
+    // What it says of itself alone decides: it can deceive nobody but itself.
+    let mut short = [0; 6];
+    short.copy_from_slice(&guess.as_bytes()[..6]);
+    device
+        .say(&Message::Holding(Holding {
+            page: 1,
+            hashes: vec![short],
+        }))
+        .await;
+    let head: Head = device.head(fetch(3, "http://site.test/account")).await?;
+    assert_ne!(head.content_hash, Some(*guess.as_bytes()), "{head:?}");
+    Ok(())
+}
+
+/// What a device says that a public page needs must not send others elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_device_does_not_send_others_to_its_own_host() -> Result<()> {
+    const PAGE: &str = "http://site.test/news";
+    let (origin, pair) = setup(|request| {
+        let fields = [("Cache-Control", "max-age=600"), ("Content-Type", "text/html")];
+        match request.uri().path() {
+            "/news" => answer(
+                &fields,
+                "<!doctype html><title>News</title><script src=/news.js></script>",
+            ),
+            _ => answer(
+                &[
+                    ("Cache-Control", "max-age=600"),
+                    ("Content-Type", "text/javascript"),
+                ],
+                prose(3000, 5),
+            ),
+        }
+    })
+    .await?;
+    let mut device = Hostile::connect(&pair).await?;
+    for round in 0..3_u64 {
+        let page = 10 * round + 1;
+        let head = device.head(page_fetch(page, PAGE)).await?;
+        ensure!(head.status == 200, "{head:?}");
+        for (number, url) in ["http://evil.test/beacon.js", "http://site.test/extra.js"]
+            .into_iter()
+            .enumerate()
+        {
+            let taught = Fetch {
+                page,
+                ..fetch(page + 1 + number as u64, url)
+            };
+            device.ask(taught).await?;
+        }
+        device
+            .say(&Message::Used(Used {
+                page,
+                taken: vec![0xff],
+            }))
+            .await;
+        // Behind it on the same stream: what was said before has been done.
+        device
+            .say(&Message::Used(Used {
+                page: 9_999,
+                taken: Vec::new(),
+            }))
+            .await;
+    }
+    let at_evil = |origin: &Origin| {
+        origin
+            .seen()
+            .iter()
+            .filter(|seen| seen.host == "evil.test")
+            .count()
+    };
+    let by_the_device = at_evil(&origin);
+    let mut ticks = interval(Duration::from_millis(200));
+    for _ in 0..6 {
+        ticks.tick().await;
+        let page = ask(
+            pair.proxy(),
+            get(PAGE, &[("Accept", "text/html"), ("Cache-Control", "no-cache")]),
+        )
+        .await?;
+        assert_eq!(page.status, 200);
+        let fields = [("Accept", "*/*"), ("Referer", PAGE)];
+        assert_eq!(
+            ask(pair.proxy(), get("http://site.test/news.js", &fields))
+                .await?
+                .status,
+            200
+        );
+    }
+    let now = at_evil(&origin);
+    println!("{by_the_device} requests at the attacker's host by its own device, {now} in the end");
+    assert_eq!(
+        now, by_the_device,
+        "another device's page load was led to the attacker's host"
+    );
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Who may be answered from what: attacks on the walls between sites, users, devices and programs, each in the form
+//! that a real attacker has (docs/THREAT-MODEL.md).
+mod agent_ports;
+mod asking;
+mod bombs;
+mod clocks;
+mod fair_shares;
+mod foreign_frames;
+mod forget;
+mod hostile_device;
+mod local_http2;
+mod other_devices;
+mod other_profiles;
+mod other_sites;
+mod picture_workers;
+mod restarts;
+mod sizes;

@@ -1,0 +1,178 @@
+//! What one browser profile, user or login leaves for another.
+use anyhow::Result;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+use longhaul_chromium::{Browser, BrowserOptions};
+use longhaul_tests::{
+    authority::TestAuthority,
+    origin::{AnswerBody, Origin},
+};
+
+use super::asking::{By, World, times};
+use crate::{
+    content::ok,
+    https::{Accelerated, LOAD},
+};
+
+const BANK: &str = "bank.test";
+const HOSTS: [&str; 5] = [BANK, "tracker.test", "a.test", "b.test", "c.test"];
+
+/// A bank that shows whose account it is, and a tracker that numbers its visitors.
+async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
+    let cookie = request.headers().get(header::COOKIE);
+    let cookie = cookie.and_then(|cookie| cookie.to_str().ok()).unwrap_or("nobody");
+    let query = request.uri().query().unwrap_or_default();
+    let mut fields = Vec::new();
+    let body = match request.uri().path() {
+        "/login" => {
+            fields.push((header::SET_COOKIE, format!("sid={query}; Path=/; Secure")));
+            "<!doctype html><p id=said>in".to_owned()
+        }
+        "/logout" => {
+            fields.push((header::SET_COOKIE, "sid=; Path=/; Max-Age=0; Secure".to_owned()));
+            let clear = http::HeaderName::from_static("clear-site-data");
+            fields.push((clear, "\"cache\", \"storage\"".to_owned()));
+            "<!doctype html><p id=said>out".to_owned()
+        }
+        "/account" => {
+            fields.push((header::CACHE_CONTROL, "private, max-age=600".to_owned()));
+            format!("<!doctype html><link rel=icon href=data:,><p id=said>account of {cookie}")
+        }
+        "/rates" => {
+            fields.push((header::CACHE_CONTROL, "max-age=600".to_owned()));
+            format!("rates for {cookie}")
+        }
+        "/id" => {
+            fields.push((header::CACHE_CONTROL, "private, max-age=600".to_owned()));
+            format!(
+                "visitor {}",
+                NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+            )
+        }
+        _ => String::new(),
+    };
+    let mut response = ok("text/html", body);
+    for (name, value) in fields {
+        let value = HeaderValue::try_from(value).expect("a field value");
+        response.headers_mut().append(name, value);
+    }
+    response
+}
+
+static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// The same world over http and over accelerated https.
+async fn worlds() -> Result<Vec<(Origin, World)>> {
+    let authority = TestAuthority::new()?;
+    let plain = Origin::start(None, |_| {}, answer).await?;
+    let secure = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
+    let http = World::http(&HOSTS, &plain).await?;
+    let https = World::https(&HOSTS, &secure, &authority).await?;
+    Ok(vec![(plain, http), (secure, https)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_for_the_login_that_fetched_it() -> Result<()> {
+    for (origin, world) in worlds().await? {
+        let account = async |cookie| world.ask(BANK, "/account", By::User, cookie).await;
+        for _ in 0..2 {
+            assert!(account("sid=ada").await?.ends_with("account of sid=ada"));
+        }
+        assert_eq!(times(&origin, "/account"), 1, "the second came from a cache");
+        assert!(account("").await?.ends_with("account of nobody"));
+        assert!(account("sid=bob").await?.ends_with("account of sid=bob"));
+        assert_eq!(times(&origin, "/account"), 3);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_another_site_without_cookie_gets_nothing_that_a_cookie_made() -> Result<()> {
+    for (origin, world) in worlds().await? {
+        let own = world.ask(BANK, "/rates", By::Page(BANK), "sid=ada").await?;
+        assert_eq!(own, "rates for sid=ada");
+        for by in [
+            By::Page("a.test"),
+            By::Page(BANK),
+            By::Nobody,
+            By::Fetch("a.test"),
+        ] {
+            let foreign = world.ask(BANK, "/rates", by, "").await?;
+            assert_eq!(foreign, "rates for nobody", "{by:?}");
+        }
+        assert!(times(&origin, "/rates") >= 2);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tracker_does_not_know_a_visitor_again_by_what_is_cached() -> Result<()> {
+    for (origin, world) in worlds().await? {
+        let mut ids = Vec::new();
+        for site in ["a.test", "b.test", "c.test"] {
+            ids.push(world.ask("tracker.test", "/id", By::Page(site), "").await?);
+            let again = world.ask("tracker.test", "/id", By::Page(site), "").await?;
+            assert_eq!(Some(&again), ids.last(), "one site sees one id");
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!((ids.len(), times(&origin, "/id")), (3, 3), "{ids:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_origin_that_asks_to_be_forgotten_is_forgotten_at_both_ends() -> Result<()> {
+    for (origin, world) in worlds().await? {
+        for by in [By::User, By::Link("a.test")] {
+            world.ask(BANK, "/account", by, "sid=ada").await?;
+        }
+        world.ask(BANK, "/rates", By::Page("a.test"), "").await?;
+        let before = (times(&origin, "/account"), times(&origin, "/rates"));
+        assert!(
+            world
+                .ask(BANK, "/logout", By::User, "sid=ada")
+                .await?
+                .contains("out")
+        );
+        world.ask(BANK, "/account", By::User, "sid=ada").await?;
+        world.ask(BANK, "/rates", By::Page("a.test"), "").await?;
+        let after = (times(&origin, "/account"), times(&origin, "/rates"));
+        assert_eq!(after, (before.0 + 1, before.1 + 1));
+    }
+    Ok(())
+}
+
+/// A browser with a profile of its own, in a private window if it is told so.
+async fn profile(site: &Accelerated, arguments: &[&str]) -> Result<Browser> {
+    let mut options = BrowserOptions::behind(site.pair.proxy());
+    options.trust_spki = vec![site.pin()?];
+    options.extra = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    Ok(Browser::start(&options).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers_with_two_profiles_and_a_private_window_see_their_own_accounts() -> Result<()> {
+    let authority = TestAuthority::new()?;
+    let origin = Origin::start(Some(authority.server(&[BANK])?), |_| {}, answer).await?;
+    let site = Accelerated::start(&[(BANK, origin.address())], &authority, "all").await?;
+    let said = async |browser: &mut Browser, path: &str| {
+        let url = format!("https://{BANK}{path}");
+        let script = "document.getElementById('said').textContent";
+        browser.evaluate(&url, script, LOAD).await
+    };
+    let mut ada = profile(&site, &[]).await?;
+    let mut bob = profile(&site, &[]).await?;
+    let mut private = profile(&site, &["--incognito"]).await?;
+    assert_eq!(said(&mut ada, "/login?ada").await?, "in");
+    assert_eq!(said(&mut ada, "/account").await?, "account of sid=ada");
+    assert_eq!(said(&mut bob, "/account").await?, "account of nobody");
+    assert_eq!(said(&mut private, "/account").await?, "account of nobody");
+    assert_eq!(said(&mut bob, "/login?bob").await?, "in");
+    assert_eq!(said(&mut bob, "/account?again").await?, "account of sid=bob");
+    assert_eq!(said(&mut ada, "/account?again").await?, "account of sid=ada");
+    assert_eq!(said(&mut private, "/account?again").await?, "account of nobody");
+    assert_eq!(said(&mut ada, "/logout").await?, "out");
+    assert_eq!(said(&mut ada, "/account").await?, "account of nobody");
+    Ok(())
+}

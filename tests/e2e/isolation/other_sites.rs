@@ -1,0 +1,134 @@
+//! What a page of one site learns of what the user has from another.
+use anyhow::Result;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use longhaul_tests::{
+    authority::TestAuthority,
+    origin::{AnswerBody, Origin},
+};
+
+use super::asking::{By, World, times};
+use crate::content::ok;
+
+const VICTIM: &str = "victim.test";
+const EVIL: &str = "evil.test";
+const HOSTS: [&str; 3] = [VICTIM, EVIL, "third.test"];
+
+/// A site with a private script, which it refuses to pages of other sites, and one that redirects to it.
+async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
+    let field = |name: &str| {
+        let value = request.headers().get(name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
+    let (cookie, referrer) = (field("cookie"), field("referer"));
+    let is_foreign = match field("sec-fetch-site") {
+        "" => referrer.contains(EVIL) || referrer.is_empty(),
+        site => site != "same-origin",
+    };
+    let scheme = if field("sec-fetch-mode").is_empty() {
+        "http"
+    } else {
+        "https"
+    };
+    match (request.uri().path(), is_foreign) {
+        ("/go", _) => {
+            let mut response = ok("text/html", String::new());
+            *response.status_mut() = StatusCode::FOUND;
+            let location = HeaderValue::try_from(format!("{scheme}://{VICTIM}/")).expect("a URL");
+            response.headers_mut().insert(header::LOCATION, location);
+            response
+        }
+        ("/app.js" | "/own.js", true) => {
+            let mut response = ok("text/plain", "refused".to_owned());
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            response
+        }
+        ("/app.js" | "/own.js" | "/cached.js", _) => {
+            let mut response = ok("text/javascript", format!("secret of {cookie}"));
+            let private = HeaderValue::from_static("private, max-age=600");
+            response.headers_mut().insert(header::CACHE_CONTROL, private);
+            response
+        }
+        ("/", _) => ok(
+            "text/html",
+            "<!doctype html><link rel=icon href=data:,><script src=/own.js></script>".to_owned(),
+        ),
+        _ => ok("text/html", "<!doctype html>evil".to_owned()),
+    }
+}
+
+async fn worlds() -> Result<Vec<(Origin, World)>> {
+    let authority = TestAuthority::new()?;
+    let plain = Origin::start(None, |_| {}, answer).await?;
+    let secure = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
+    let http = World::http(&HOSTS, &plain).await?;
+    let https = World::https(&HOSTS, &secure, &authority).await?;
+    Ok(vec![(plain, http), (secure, https)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_to_a_site_does_not_open_what_is_stored_of_it() -> Result<()> {
+    for (_origin, world) in worlds().await? {
+        let own = world
+            .ask(VICTIM, "/app.js", By::Page(VICTIM), "__Host-sid=1")
+            .await?;
+        assert_eq!(own, "secret of __Host-sid=1");
+        // Evil navigates to its own URL, which redirects to the victim, and asks while that is loading and afterwards.
+        world.ask(EVIL, "/go", By::User, "").await?;
+        assert_eq!(world.ask(VICTIM, "/app.js", By::Page(EVIL), "").await?, "refused");
+        world.ask(VICTIM, "/", By::Link(EVIL), "__Host-sid=1").await?;
+        for by in [
+            By::Page(EVIL),
+            By::Fetch(EVIL),
+            By::Nobody,
+            By::Page("third.test"),
+        ] {
+            for path in ["/app.js", "/own.js"] {
+                let body = world.ask(VICTIM, path, by, "").await?;
+                assert!(!body.contains("sid=1"), "{by:?} {path}: {body}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promise_is_for_the_page_that_it_was_made_to() -> Result<()> {
+    for (_origin, world) in worlds().await? {
+        world.ask(EVIL, "/", By::User, "").await?;
+        world.ask(VICTIM, "/", By::User, "__Host-sid=1").await?;
+        let pushed = world
+            .pair()
+            .status_until(|status| status["announced"].as_u64() >= Some(1))
+            .await?;
+        assert!(pushed["pages"].as_u64() >= Some(1), "{pushed}");
+        for by in [By::Page(EVIL), By::Fetch(EVIL), By::Nobody] {
+            let body = world.ask(VICTIM, "/own.js", by, "").await?;
+            assert!(!body.contains("sid=1"), "{by:?}: {body}");
+        }
+        let own = world
+            .ask(VICTIM, "/own.js", By::Page(VICTIM), "__Host-sid=1")
+            .await?;
+        assert_eq!(own, "secret of __Host-sid=1");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_kept_for_who_does_not_say_who_asks() -> Result<()> {
+    for (origin, world) in worlds().await? {
+        for _ in 0..2 {
+            world.ask(VICTIM, "/cached.js", By::Nobody, "").await?;
+        }
+        assert_eq!(
+            times(&origin, "/cached.js"),
+            2,
+            "no place is shared by those who do not say"
+        );
+        world.ask(VICTIM, "/cached.js", By::Page(EVIL), "").await?;
+        assert_eq!(times(&origin, "/cached.js"), 3);
+        world.ask(VICTIM, "/cached.js", By::Page(EVIL), "").await?;
+        assert_eq!(times(&origin, "/cached.js"), 3, "one's own place is kept");
+    }
+    Ok(())
+}
