@@ -34,7 +34,7 @@ impl fmt::Display for UserId {
 ///
 /// Two connections have the same client if the kernel names the same user for both and both showed the same credential.
 /// A peer on another machine has no user, so that only its credential tells it from others; where the system does not tell
-/// users at all (see [`peer`](super::peer)), all programs of this machine are one client.
+/// users at all (see `listener/peer`), all programs of this machine are one client.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client {
     user: Option<UserId>,

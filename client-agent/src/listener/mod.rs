@@ -1,6 +1,6 @@
 //! Where browsers connect: an HTTP/1.1 forward proxy.
 //!
-//! A connection takes one of [`places`], then [`peer`] finds out whose it is and [`access`] judges whether that client is
+//! A connection takes one of `places`, then `peer` finds out whose it is and `access` judges whether that client is
 //! served, before anything it says is read. What it asks for then carries its [`ConnectionScope`].
 mod access;
 mod client;

@@ -2,7 +2,7 @@
 use longhaul_protocol::session::{Message, Method, Used, Want, Withdrawal};
 
 use crate::{
-    agent::{Agent, fetch_of},
+    agent::{Agent, NOBODY, fetch_of},
     bundles::{Site, redirect, resource, setup},
     bundles_correctness::object,
     bundles_load::LoadReader,
@@ -242,7 +242,7 @@ async fn what_is_learned_is_the_pages_own() {
         ("/delete", &[("referer", evil.as_str()), cookie][..]),
         // Without cookies: by a document of the site's in a frame of another's.
         ("/bare", &[("referer", page.as_str())]),
-        ("/nobody", &[cookie]),
+        ("/nobody", &[cookie, NOBODY]),
         ("/own.png", &[("referer", page.as_str()), cookie]),
     ] {
         let asked = object(&mut agent, load.page, &site.url("a", path), fields);

@@ -1,6 +1,6 @@
 //! What the browser asks for, and what it took.
 use http::{HeaderMap, HeaderValue, header};
-use longhaul_http::vary;
+use longhaul_http::{request_context::identity_key, vary};
 use longhaul_protocol::session::{Scope, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
@@ -118,8 +118,12 @@ impl Plan {
             Stage::Answered(answered) => answered,
         };
         // A document of another origin is not answered what was fetched for the page, or with its cookies.
+        let credentials = match answered.scope {
+            Scope::ThisPage => vary::cookie_key(request),
+            Scope::Reusable => identity_key(request),
+        };
         if !found.asker.may_be(&Asker::of(request))
-            || answered.cookie.is_some() && vary::cookie_key(request) != answered.cookie
+            || answered.cookie.is_some() && credentials != answered.cookie
         {
             return Match::No;
         }
