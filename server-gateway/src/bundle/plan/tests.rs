@@ -1,6 +1,6 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 use longhaul_cache::PartitionLabel;
-use longhaul_http::vary;
+use longhaul_http::{request_context::identity_key, vary};
 use longhaul_page::{Destination, Importance};
 use longhaul_protocol::session::{EntryBody, Scope, Used};
 
@@ -422,7 +422,7 @@ fn others_are_not_promised_what_was_fetched_for_the_page() {
     fetch_all(&mut plan);
     plan.predicted(0, &asked, false);
     let mine = Answer {
-        cookie: vary::cookie_key(&asked),
+        cookie: identity_key(&asked),
         ..answer(known(b"1"))
     };
     plan.answered(0, mine, nothing_held);
