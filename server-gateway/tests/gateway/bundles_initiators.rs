@@ -274,11 +274,12 @@ async fn what_is_learned_is_the_pages_own() {
     other.say(Message::Want(Want { page: 0, entry: 0 })).await;
     site.clear();
     let mut third = Agent::connect(&gateway).await;
-    for _ in 0..1000 {
+    for _ in 0..20 {
         let load = LoadReader::whole(&mut third, &page, LOGGED_IN).await;
         if load.urls().contains(&"/shared.png".to_owned()) {
             break;
         }
     }
-    assert_eq!(cookies(&site, "/shared.png").first(), Some(&None));
+    // Whether the lesson is told to others is not this test's affair; with whose cookies it is used, is.
+    assert!(cookies(&site, "/shared.png").iter().all(Option::is_none));
 }
