@@ -8,7 +8,7 @@ use longhaul_page::{
 use longhaul_protocol::session::Scope;
 use longhaul_types::{ByteCount, ContentHash};
 
-use super::Asker;
+use super::ExpectedInitiator;
 
 /// A page itself, behind a redirect, goes as pages do.
 const DOCUMENT_CLASS: u8 = 1;
@@ -23,7 +23,7 @@ pub(crate) struct PlanEntry {
     /// How the one leads to the other.
     pub(crate) arrival: Arrival,
     /// Who makes its request.
-    pub(crate) asker: Asker,
+    pub(crate) asker: ExpectedInitiator,
     /// Its request lacks cookies that the browser may send: a response for one user alone is not the browser's.
     pub(crate) is_withheld: bool,
     /// Where the reference stands.
@@ -119,7 +119,7 @@ impl PlanEntry {
             reference,
             referrer,
             arrival,
-            asker: Asker::default(),
+            asker: ExpectedInitiator::default(),
             is_withheld: false,
             position,
             children: 0,

@@ -18,7 +18,7 @@ use self::entry::Rank;
 pub(crate) use self::{
     answer::{Answer, AnswerBody, Placement},
     entry::{Answered, Arrival, BodyState, PlanEntry, Stage},
-    request::{Asker, Match, Taken},
+    request::{ExpectedInitiator, Match, Taken},
 };
 
 /// What a body of unknown length is taken for: the median object of the web is smaller, the mean larger.

@@ -20,14 +20,14 @@ pub(crate) enum Match {
 
 /// Who makes a request, as far as its fields tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct ExpectedInitiator {
     /// `Sec-Fetch-Site` and `Sec-Fetch-Mode`.
     metadata: [Option<HeaderValue>; 2],
     /// By `Origin` or `Referer`.
     origin: Option<String>,
 }
 
-impl Asker {
+impl ExpectedInitiator {
     pub(crate) fn of(request: &HeaderMap) -> Self {
         let origin = request
             .get(header::ORIGIN)
@@ -64,7 +64,7 @@ impl Plan {
     /// The request for an entry is this one, and may lack cookies that the browser sends.
     pub(crate) fn predicted(&mut self, entry: u32, request: &HeaderMap, is_withheld: bool) {
         if let Some(found) = self.get_mut(entry) {
-            (found.asker, found.is_withheld) = (Asker::of(request), is_withheld);
+            (found.asker, found.is_withheld) = (ExpectedInitiator::of(request), is_withheld);
         }
     }
 
@@ -122,7 +122,7 @@ impl Plan {
             Scope::ThisPage => vary::cookie_key(request),
             Scope::Reusable => identity_key(request),
         };
-        if !found.asker.may_be(&Asker::of(request))
+        if !found.asker.may_be(&ExpectedInitiator::of(request))
             || answered.cookie.is_some() && credentials != answered.cookie
         {
             return Match::No;
