@@ -5,8 +5,8 @@ SEEDS ?= 50
 .PHONY: demo test check sim soak fuzz bench bench-full bench-build
 
 demo: tools-build
-	$(CARGO) build --release --locked -p longhaul -p longhaul-agent -p longhaul-gateway
-	target/release/longhaul demo
+	$(CARGO) build --profile demo --locked -p longhaul -p longhaul-agent -p longhaul-gateway
+	target/demo/longhaul demo
 
 test: tools check
 	$(CARGO) build --locked --workspace --bins

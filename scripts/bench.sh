@@ -1,5 +1,5 @@
 #!/bin/sh
-# The benchmark in two lengths: `short` (a quarter of an hour) and `full` (about an hour and a half). Results and report go to the folder OUT.
+# The benchmark in two lengths: `short` (about six minutes) and `full` (about an hour and a half). Results and report go to the folder OUT.
 # RESUME=1 keeps what an interrupted run has measured.
 set -eu
 

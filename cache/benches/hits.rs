@@ -1,4 +1,5 @@
-//! Times of hits and writes through the asynchronous handle, as median and quartiles. `cargo bench -p longhaul-cache`.
+//! Times of hits and writes through the asynchronous handle, as median and quartiles. `cargo bench -p
+//! longhaul-cache`.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -16,7 +17,7 @@ const BODIES: u32 = 1_500;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    // `cargo test --all-targets` runs this too, without the flag.
+    // `cargo test --all-targets` runs this, too, without the flag.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -50,7 +51,7 @@ async fn main() {
     long_bodies(&cache, &mut times).await;
     responses(&cache, &mut times).await;
     print_memory();
-    // Past the quota: every write evicts.
+    // Beyond the quota: every write evicts.
     for number in 0..1_500 {
         let body = body(BODIES + number, 2 * BODY);
         let start = Instant::now();
@@ -126,7 +127,7 @@ async fn responses(cache: &Cache, times: &mut Vec<Duration>) {
     print("find a response", times);
 }
 
-/// A body that no other equals and that does not compress.
+/// A unique body that does not compress.
 fn body(number: u32, length: usize) -> Bytes {
     let mut body = vec![0; length];
     blake3::Hasher::new()
@@ -151,7 +152,7 @@ fn print(what: &str, times: &mut Vec<Duration>) {
     times.clear();
 }
 
-/// What the process occupies, where the system says so.
+/// Prints the memory usage of the process, if the system reports it.
 fn print_memory() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     for line in status

@@ -1,4 +1,4 @@
-//! The handle of a cache.
+//! The cache handle.
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,28 +16,29 @@ use crate::{
     usage::Counters,
 };
 
-/// Hashes in one change of a mirror: a step of the thread's work.
+/// Hashes per change of a mirror, so that the thread's steps stay short.
 const MIRROR_STEP: usize = 256;
 
-/// An open cache: a cheap handle to the thread that owns the file. The thread ends when the last handle, reader and
-/// writer is dropped, or with [`close`](Self::close). After that everything is absent and nothing is stored.
+/// An open cache: a cheap handle to the thread that owns the file. The thread ends when the last handle,
+/// reader and writer is dropped, or with [`close`](Self::close). After that every lookup misses and nothing
+/// is stored.
 #[derive(Clone, Debug)]
 pub struct Cache {
     queues: Queues,
     shared: Arc<Shared>,
 }
 
-/// What handles and thread share.
+/// State shared by handles and thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) state: watch::Sender<u64>,
     pub(crate) counters: Counters,
     pub(crate) evictions_taken: AtomicBool,
-    /// Evictions were dropped before anybody asked for them.
+    /// True if evictions were dropped without a report.
     pub(crate) evictions_lost: AtomicBool,
     evictions: Mutex<Option<mpsc::Receiver<Vec<ContentHash>>>>,
     next_writer: AtomicU64,
-    /// The longest body in bytes that is stored.
+    /// Maximum length of a stored body in bytes.
     body_limit: u64,
 }
 
@@ -56,13 +57,13 @@ impl Shared {
 }
 
 impl Cache {
-    /// Opens the cache, or makes it. `entropy` is a random number, of which state ids are made.
+    /// Opens the cache, or creates it. `entropy` is a random number, from which state ids are derived.
     ///
-    /// A damaged file, or one of a newer version, is set aside and an empty one begun; where no file can be written
-    /// the cache works in memory. [`Opened`] says so.
+    /// A damaged file, or one of a newer version, is set aside and replaced by an empty one. If no file can
+    /// be written, the cache works in memory. [`Opened`] reports both.
     ///
     /// # Errors
-    /// If another process has the file, or the system is out of threads or memory.
+    /// Another process has the file open, or the system lacks threads or memory.
     pub fn open(config: CacheConfig, entropy: u64) -> Result<Opened, OpenError> {
         store::open(config, entropy)
     }
@@ -75,8 +76,8 @@ impl Cache {
         &self.queues
     }
 
-    /// A number that names what is in the cache now: it changes whenever the cache loses bodies without reporting
-    /// each of them in [`evictions`](Self::evictions).
+    /// The state id: a number that identifies the contents of the cache. It changes whenever the cache loses
+    /// bodies without reporting each of them in [`evictions`](Self::evictions).
     pub fn state_id(&self) -> u64 {
         *self.shared.state.borrow()
     }
@@ -86,7 +87,7 @@ impl Cache {
         self.shared.state.subscribe()
     }
 
-    /// Whether a body is there. It is not read, so it may yet turn out to be damaged.
+    /// Returns true if the cache has the body. The body is not read, so it may still turn out to be damaged.
     pub async fn has(&self, chk: ContentHash) -> bool {
         self.queues
             .ask(|reply| Read::Has { chk, reply })
@@ -94,7 +95,8 @@ impl Cache {
             .unwrap_or(false)
     }
 
-    /// The body whose hash begins with `prefix`; none if there is no such body, or more than one.
+    /// Returns the content hash of the body whose hash begins with `prefix`; none if there is no such body or
+    /// more than one.
     pub async fn find_prefix(&self, prefix: &[u8]) -> Option<ContentHash> {
         let prefix = prefix.to_vec();
         self.queues
@@ -103,12 +105,12 @@ impl Cache {
             .flatten()
     }
 
-    /// A body, to be read piece by piece.
+    /// Opens a body for reading in pieces.
     pub async fn body(&self, chk: ContentHash) -> Option<StoredBody> {
         self.body_within(chk, u64::MAX).await
     }
 
-    /// A body in one piece; none if it is absent, damaged or longer than `limit`.
+    /// Reads a whole body; none if it is absent, damaged or longer than `limit`.
     pub async fn whole(&self, chk: ContentHash, limit: ByteCount) -> Option<Bytes> {
         let mut body = self.body_within(chk, limit.bytes()).await?;
         let first = body.next().await;
@@ -146,14 +148,15 @@ impl Cache {
         body
     }
 
-    /// Begins to store a body. `cost` is what fetching it again would cost, as far as it is known now.
+    /// Returns a writer that stores a body. `cost` is the cost of fetching the body again, as known now.
     pub fn writer(&self, cost: Cost) -> BodyWriter {
         let writer = WriterId(self.shared.next_writer.fetch_add(1, Ordering::Relaxed));
         BodyWriter::new(self.queues.clone(), writer, cost, self.shared.body_limit)
     }
 
-    /// Stores a response in place of the one with the same partition, URL and secondary key. Its body must have been
-    /// stored before: a response whose body is not there is not kept, nor is one above [`crate::MAX_RESPONSE`].
+    /// Stores a response and replaces the one with the same partition, URL and secondary key. The body must
+    /// be stored already: a response without its body is not stored, nor is one larger than
+    /// [`crate::MAX_RESPONSE`].
     pub async fn put(&self, response: StoredResponse) {
         let response = Box::new(response);
         self.queues
@@ -161,7 +164,7 @@ impl Cache {
             .await;
     }
 
-    /// The stored responses to a URL, all variants, the newest first.
+    /// Returns the stored responses of a URL, all variants, newest first.
     pub async fn find(&self, partition: &Partition, url: &str) -> Vec<StoredResponse> {
         let (partition, url) = (partition.clone(), url.to_owned());
         let found = self
@@ -175,7 +178,7 @@ impl Cache {
         found.unwrap_or_default()
     }
 
-    /// Forgets all stored responses to a URL.
+    /// Removes all stored responses of a URL.
     pub async fn remove(&self, partition: &Partition, url: &str) {
         let (partition, url) = (partition.clone(), url.to_owned());
         self.queues
@@ -187,7 +190,7 @@ impl Cache {
             .await;
     }
 
-    /// Forgets all stored responses of a client to a URL, in all its partitions (RFC 9111 section 4.4).
+    /// Invalidates all stored responses of a client for a URL, in all its partitions (RFC 9111 section 4.4).
     pub async fn forget_url(&self, owner: Owner, url: &str) {
         let url = url.to_owned();
         self.queues
@@ -195,13 +198,13 @@ impl Cache {
             .await;
     }
 
-    /// Forgets responses, records, and bodies that no response is left to name. Unless an origin asked for it, nothing
-    /// of that is in the file when this returns.
+    /// Deletes responses, records, and bodies that no remaining response refers to. Unless an origin
+    /// requested the deletion, the file contains none of the data when this function returns.
     pub async fn forget(&self, forget: Forget) {
         self.queues.tell(|reply| Write::Forget { forget, reply }).await;
     }
 
-    /// Keeps a record in place of the one with the same kind and key.
+    /// Stores a record and replaces the one with the same kind and key.
     pub async fn put_record(&self, kind: RecordKind, key: &RecordKey, value: Bytes) {
         let key = Box::new(key.clone());
         self.queues
@@ -214,7 +217,7 @@ impl Cache {
             .await;
     }
 
-    /// A record.
+    /// Returns a record.
     pub async fn record(&self, kind: RecordKind, key: &RecordKey) -> Option<Bytes> {
         let key = key.hash;
         self.queues
@@ -223,9 +226,10 @@ impl Cache {
             .flatten()
     }
 
-    /// The bodies that were evicted or found damaged, as it happens. There is one such channel: the second call gets
-    /// one that is closed. If it is not read, up to 65,536 hashes wait; beyond that they are dropped and the state id
-    /// changes instead ("everything is unknown").
+    /// Returns the channel of the bodies that were evicted or found damaged, in order. There is only one such
+    /// channel: a second call returns a closed one. If the channel is not read, up to 65,536 hashes wait;
+    /// beyond that the hashes are dropped and the state id changes instead (all held bodies are then
+    /// unknown).
     pub fn evictions(&self) -> mpsc::Receiver<Vec<ContentHash>> {
         self.shared.evictions_taken.store(true, Ordering::Release);
         let mut evictions = self
@@ -233,18 +237,18 @@ impl Cache {
             .evictions
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // The thread changes the state id if it had to drop hashes before this call.
+        // The thread changes the state id if it dropped hashes before this call.
         let _ = self.queues.writes.try_send(Write::Tidy);
         evictions.take().unwrap_or_else(|| mpsc::channel(1).1)
     }
 
-    /// The cache in figures; once it is closed it holds nothing.
+    /// Returns statistics of the cache; a closed cache is empty.
     pub async fn usage(&self) -> Usage {
         let usage = self.queues.ask(|reply| Read::Usage { reply }).await;
         usage.unwrap_or_else(|| self.shared.counters.usage())
     }
 
-    /// What a device is believed to hold; none if it is not known.
+    /// Returns the mirror of a device; none if it is not known.
     pub async fn mirror(&self, device: PublicKey) -> Option<Mirror> {
         let mut mirror = Mirror::default();
         let mut after = None;
@@ -255,7 +259,7 @@ impl Cache {
                 .await
                 .flatten()?;
             if after.is_some() && page.0 != mirror.state {
-                // Reset in between: begin again.
+                // The mirror was reset in between: start again.
                 (mirror, after) = (Mirror::default(), None);
                 continue;
             }
@@ -268,7 +272,7 @@ impl Cache {
         }
     }
 
-    /// Begins a device's mirror anew: it holds nothing, and its cache has the given state id.
+    /// Resets a device's mirror: it is empty, and the device's cache has the given state id.
     pub async fn mirror_reset(&self, device: PublicKey, state: u64) {
         let _ = self
             .queues
@@ -277,8 +281,8 @@ impl Cache {
             .await;
     }
 
-    /// The device holds these bodies, which it got in this partition. Without a [`mirror_reset`](Self::mirror_reset)
-    /// before, nothing is remembered.
+    /// Adds bodies that the device received in this partition to its mirror. Without an earlier
+    /// [`mirror_reset`](Self::mirror_reset) nothing is recorded.
     pub async fn mirror_add(&self, device: PublicKey, partition: &Partition, hashes: Vec<ContentHash>) {
         for step in hashes.chunks(MIRROR_STEP) {
             let (partition, hashes) = (Box::new(partition.clone()), step.to_vec());
@@ -291,7 +295,7 @@ impl Cache {
         }
     }
 
-    /// The device does not hold these bodies any more.
+    /// Removes bodies that the device no longer holds from its mirror.
     pub async fn mirror_remove(&self, device: PublicKey, hashes: Vec<ContentHash>) {
         for step in hashes.chunks(MIRROR_STEP) {
             let hashes = step.to_vec();
@@ -303,12 +307,12 @@ impl Cache {
         }
     }
 
-    /// Waits until everything asked for before is in the file, as far as a crash of this process goes.
+    /// Waits until all earlier changes are in the file and would survive a crash of this process.
     pub async fn flush(&self) {
         self.queues.tell(|reply| Write::Flush { reply }).await;
     }
 
-    /// Writes what is left, closes the file and gives up its lock.
+    /// Writes the remaining data, closes the file and releases its lock.
     pub async fn close(self) {
         self.queues.tell(|reply| Write::Close { reply }).await;
     }

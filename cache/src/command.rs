@@ -1,4 +1,4 @@
-//! What the handles ask of the thread that owns the file.
+//! Requests of the handles to the thread that owns the file.
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -9,16 +9,17 @@ use crate::{
     Cost, Forget, Owner, Partition, PartitionLabel, RecordKey, RecordKind, StoreError, StoredResponse, Usage,
 };
 
-/// Requests under way: as many as browsers open connections (Chromium: 225), with some to spare.
+/// Requests in progress: as many as browsers open connections (Chromium: 225), and some more.
 pub(crate) const READ_QUEUE: usize = 256;
-/// Each may carry a chunk of 64 KiB, so this bounds memory to 2 MiB; a body that is put whole carries up to 256 KiB.
+/// Each write may contain a chunk of 64 KiB, so this limits memory to 2 MiB; a body written at once contains
+/// up to 256 KiB.
 pub(crate) const WRITE_QUEUE: usize = 32;
-/// Bytes in a row. Large enough that a row costs little, small enough to be a step of work.
+/// Bytes per row: large enough for little overhead per row, small enough for short steps of work.
 pub(crate) const CHUNK: usize = 64 * 1024;
-/// Bodies up to here are compared with their hash before the first byte is handed out.
+/// Bodies up to this length are verified by their hash before the first byte is returned.
 pub(crate) const VERIFIED_WHOLE: u64 = 1 << 20;
 
-/// Both queues, always held together, so that the thread ends when the last holder is gone.
+/// Both queues, always held together, so that the thread ends with the last holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Queues {
     pub(crate) reads: mpsc::Sender<Read>,
@@ -26,14 +27,14 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Sends a request and waits for the answer; none if the store is closed.
+    /// Sends a read request and waits for the answer; none if the store is closed.
     pub(crate) async fn ask<T>(&self, read: impl FnOnce(oneshot::Sender<T>) -> Read) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.reads.send(read(reply)).await.ok()?;
         answer.await.ok()
     }
 
-    /// As `ask`, for what changes the file.
+    /// As `ask`, for write requests.
     pub(crate) async fn tell<T>(&self, write: impl FnOnce(oneshot::Sender<T>) -> Write) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.writes.send(write(reply)).await.ok()?;
@@ -41,7 +42,7 @@ impl Queues {
     }
 }
 
-/// A body in the file. The number is never given twice while the store is open.
+/// A body in the file. Numbers are not reused while the store is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyId(pub(crate) i64);
 
@@ -54,20 +55,20 @@ pub(crate) struct WriterId(pub(crate) u64);
 pub(crate) struct Found {
     pub(crate) body: BodyId,
     pub(crate) length: u64,
-    /// All of it if it is short enough to be verified whole, else nothing.
+    /// The whole body if it is short enough to be verified at once, else empty.
     pub(crate) parts: Vec<Bytes>,
-    /// While it lives, the body is not evicted.
+    /// The body is not evicted while this pin exists.
     pub(crate) pin: Arc<()>,
 }
 
-/// A row of a long body: the bytes and the hash that they must have.
+/// A row of a long body: the bytes and their expected hash.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) data: Bytes,
     pub(crate) hash: ContentHash,
 }
 
-/// Requests that change nothing but the books.
+/// Requests that are answered at once, without waiting for a commit.
 #[derive(Debug)]
 pub(crate) enum Read {
     Has {
@@ -88,7 +89,7 @@ pub(crate) enum Read {
         first: u32,
         reply: oneshot::Sender<Vec<Part>>,
     },
-    /// The body's bytes are not those of its hash.
+    /// Reports that the body's bytes do not match its hash.
     Damaged {
         body: BodyId,
         reply: oneshot::Sender<()>,
@@ -111,7 +112,7 @@ pub(crate) enum Read {
 /// A page of a mirror: the state id of the device's cache and hashes in ascending order.
 pub(crate) type MirrorPage = (u64, Vec<(ContentHash, PartitionLabel)>);
 
-/// Requests that change the file. Their answers are sent when the change is committed.
+/// Requests that change the file. Their answers are sent after the commit.
 #[derive(Debug)]
 pub(crate) enum Write {
     /// A body that is short enough to be written at once.
@@ -157,7 +158,8 @@ pub(crate) enum Write {
         url: String,
         reply: oneshot::Sender<()>,
     },
-    /// Hashes of a device's mirror after `after`, in ascending order; none if the device is not known.
+    /// Requests hashes of a device's mirror after `after`, in ascending order; none if the device is not
+    /// known.
     Mirror {
         device: PublicKey,
         after: Option<(ContentHash, PartitionLabel)>,
@@ -176,7 +178,7 @@ pub(crate) enum Write {
         device: PublicKey,
         hashes: Vec<ContentHash>,
     },
-    /// Nothing: lets the thread look after what was left behind.
+    /// No operation: wakes the thread so that it removes abandoned data.
     Tidy,
     Flush {
         reply: oneshot::Sender<()>,
@@ -186,7 +188,7 @@ pub(crate) enum Write {
     },
 }
 
-/// A body that is put at once.
+/// A body that is written at once.
 #[derive(Debug)]
 pub(crate) struct WholeBody {
     pub(crate) chk: ContentHash,

@@ -1,72 +1,73 @@
-//! What a cache is opened with, and what came of it.
+//! Configuration of a cache, and the result of opening one.
 use std::{io, path::PathBuf};
 
 use longhaul_types::ByteCount;
 
 use crate::Cache;
 
-/// Where a cache lives and how large it may grow.
+/// Location and maximum size of a cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// The directory; it is made, readable by its owner alone, if it is missing.
+    /// The directory; created if missing, readable only by its owner.
     pub dir: PathBuf,
-    /// The name of the file in it. SQLite's write-ahead log and a lock file lie beside it.
+    /// Name of the file in the directory. SQLite's write-ahead log and a lock file are beside it.
     pub file: &'static str,
-    /// How much of the disk the file may use, at least 1 MiB. Extra: the write-ahead log (about 4 MiB),
-    /// and an eighth, at most 8 MiB, that is kept back so that the cache can shrink when the disk is full.
+    /// Maximum size of the file, at least 1 MiB. The write-ahead log (about 4 MiB) and a reserve of an
+    /// eighth, at most 8 MiB, are additional; the reserve lets the cache shrink when the disk is full.
     pub quota: ByteCount,
 }
 
-/// A cache that is open.
+/// An open cache.
 #[derive(Debug)]
 pub struct Opened {
     /// The handle.
     pub cache: Cache,
-    /// Why what was in the file before is gone, if it is.
+    /// Reason for the loss of the earlier contents, if they were lost.
     pub reset: Option<ResetReason>,
-    /// Where the cache keeps what it is given.
+    /// Location of the stored data.
     pub storage: Storage,
 }
 
-/// Where a cache keeps what it is given.
+/// Location of the stored data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// In the file that the configuration names.
+    /// In the configured file.
     File,
     /// In memory, at most 16 MiB, because the file cannot be written.
     Memory {
-        /// Why, in words for a log or a status page.
+        /// The cause, as text for a log or a status page.
         cause: String,
     },
 }
 
-/// Why a cache lost what it had.
+/// Reason for the loss of a cache's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetReason {
-    /// The file was no longer a sound SQLite file; it lies beside the new one as `FILE.damaged` until the next start.
+    /// The file was not a valid SQLite file; it remains beside the new one as `FILE.damaged` until the next
+    /// start.
     Damaged,
-    /// The file was written by a newer version of the program; it lies beside the new one as `FILE.vN`.
+    /// A newer version of the program wrote the file; it remains beside the new one as `FILE.vN`.
     Newer {
-        /// The file's version.
+        /// Version of the file.
         version: u32,
     },
     /// The disk is full and the file could not even shrink, so it was removed.
     Full,
 }
 
-/// A cache that cannot be opened.
+/// Errors of opening a cache.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file belongs to another process, or to another cache of this one.
+    /// Another process, or another cache of this process, uses the file.
     #[error("the cache {path} is in use by another process: end that one or choose another directory")]
     InUse {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The system has no thread left, or no memory even for an empty cache.
     #[error("the cache's thread cannot be started: {0}")]
     Thread(#[source] io::Error),
-    /// Not even a cache in memory can be had.
+    /// Not even a cache in memory can be opened.
     #[error("no cache can be opened in memory: {0}")]
     Memory(String),
 }

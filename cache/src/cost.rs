@@ -1,31 +1,31 @@
-//! What it would cost to fetch a body again: the worth of keeping it.
+//! Cost of fetching a body again, by which eviction decides.
 use std::time::Duration;
 
-/// What fetching a body again would cost, as time. The cache keeps what has the highest value of
-/// `L + F * C / S`: GreedyDual-Size-Frequency (Cherkasova, HP Labs HPL-98-69R1, 1998, after Cao and Irani, USITS 1997).
-/// `C` is this cost in milliseconds, `S` the size in KiB plus one (so that tiny bodies are not kept for ever), `F`
-/// how often the body was asked for (at most 64, so that a past favourite can leave) and `L` the value of the body
-/// evicted last, which ages those that are not asked for any more.
+/// Cost of fetching a body again, as time. The cache keeps the bodies with the highest priority `L + F * C /
+/// S`: GreedyDual-Size-Frequency (Cherkasova, HP Labs HPL-98-69R1, 1998, after Cao and Irani, USITS 1997).
+/// `C` is this cost in milliseconds, `S` the size in KiB plus one (so that tiny bodies are not kept forever),
+/// `F` the number of requests for the body (at most 64, so that formerly popular bodies can be evicted) and
+/// `L` the priority of the last evicted body, which ages bodies that are no longer requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     time: Option<Duration>,
 }
 
-/// Longer times come of a link that was down, and say nothing about the body.
+/// Longer times result from an interrupted link, not from the body.
 const LONGEST: Duration = Duration::from_secs(600);
-/// The estimate where nothing was measured: one round trip over a geostationary satellite ...
+/// Estimate without measurement: one round trip over a geostationary satellite ...
 const ROUND_TRIP: Duration = Duration::from_millis(600);
-/// ... and the body at 1 Mbit/s. Among estimates only the ratio of the two matters.
+/// ... and the transfer of the body at 1 Mbit/s. Among estimates only the ratio of the two matters.
 const NANOS_PER_BYTE: u64 = 8_000;
 
 impl Cost {
-    /// The time that the body took: from the request to its last byte over the hop, and the time of coding if that
-    /// is to be saved too.
+    /// Measured cost: the time from the request to the last byte over the hop, plus the coding time if that
+    /// is saved, too.
     pub const fn measured(time: Duration) -> Self {
         Self { time: Some(time) }
     }
 
-    /// Nothing was measured: the cost is estimated from the length.
+    /// No measurement: the cost is estimated from the length.
     pub const fn unknown() -> Self {
         Self { time: None }
     }

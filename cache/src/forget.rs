@@ -1,41 +1,42 @@
-//! What a cache is asked to forget.
+//! Deletion requests.
 use longhaul_types::ClientId;
 
 use crate::Owner;
 
-/// What is to be forgotten. Bodies go with the last response that names them, and so do all that no response names.
+/// Data to be deleted. A body is deleted with the last response that refers to it; bodies without any
+/// response are always deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forget {
-    /// Whose; everybody's if none is given.
+    /// Owners of the data.
     pub whose: Whose,
-    /// What of it.
+    /// Selection among the owners' data.
     pub what: ForgetWhat,
 }
 
-/// Whose responses and records are to be forgotten.
+/// Owners of the responses and records to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Everybody's, shared ones included.
+    /// All owners; includes shared responses.
     Everybody,
-    /// All clients' of a device.
+    /// All clients of a device.
     Device([u8; 32]),
-    /// One client's.
+    /// One client.
     Client(Owner),
 }
 
-/// Which responses and records are to be forgotten.
+/// Selection of responses and records to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForgetWhat {
     /// All.
     All,
-    /// What was fetched from a site, or for it: by its registrable domain.
+    /// Data fetched from a site or for a site, by its registrable domain.
     Site(String),
-    /// What was fetched from an origin (`Clear-Site-Data`), by scheme, host and port.
+    /// Data fetched from an origin (`Clear-Site-Data`), by scheme, host and port.
     Origin(String),
 }
 
 impl Whose {
-    /// A client of the device that has the cache.
+    /// A client of the local device.
     pub const fn local(client: ClientId) -> Self {
         Self::Client(Owner::local(client))
     }

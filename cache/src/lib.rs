@@ -1,15 +1,15 @@
-//! The store of bodies by content hash, of responses by URL, and of what a peer holds.
+//! Store of bodies by content hash, of responses by URL, and of the bodies that a peer holds.
 //!
-//! One thread owns one SQLite file; [`Cache`] is its asynchronous handle. Everything in the file can be fetched
-//! again, so the store never stands in the way of browsing: a damaged file is set aside and a new one begun, on a
-//! full disk the store shrinks and then stops taking, and where no file can be written it works in memory. What it
-//! does return is right: every body is compared with its hash before it is handed out.
+//! One thread owns one SQLite file; [`Cache`] is its asynchronous handle. All data in the file can be fetched
+//! again, so failures of the store never prevent browsing: a damaged file is set aside and replaced by a new
+//! one; on a full disk the store shrinks and then stops accepting data; if no file can be written, the store
+//! works in memory. Returned data are correct: every body is verified by its hash.
 //!
-//! * Bodies are found by their [`ContentHash`](longhaul_types::ContentHash) and kept once, however many responses
-//!   have them. What is dear to fetch again is kept longest (see [`Cost`]).
+//! * Bodies are found by their [`ContentHash`](longhaul_types::ContentHash) and stored once, for any number
+//!   of responses. Eviction prefers bodies that are cheap to fetch again (see [`Cost`]).
 //! * Responses are found by [`Partition`] and URL, one per value of the request fields that `Vary` names.
-//! * Records are small texts of other parts (manifests, learned plans), bounded and dropped by age.
-//! * Mirrors are what the gateway believes each device to hold.
+//! * Records are small values of other components (manifests, learned plans), bounded and dropped by age.
+//! * Mirrors are the gateway's records of the bodies that devices hold.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

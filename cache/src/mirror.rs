@@ -1,30 +1,31 @@
-//! What the gateway believes a device to hold.
+//! Mirrors: the gateway's records of the bodies that devices hold.
 use longhaul_types::ContentHash;
 
 use crate::Partition;
 
-/// The most bodies remembered for one device; beyond it arbitrary ones are forgotten, which costs a body sent twice.
+/// Maximum number of bodies in a device's mirror; beyond it arbitrary ones are removed, and such a body is
+/// sent twice.
 pub const MAX_HELD: usize = 200_000;
-/// The most devices remembered; beyond it the one that was absent longest is forgotten.
+/// Maximum number of mirrors; beyond it the mirror of the device that was absent longest is removed.
 pub const MAX_DEVICES: usize = 1_000;
 
-/// What a device is believed to hold.
+/// The mirror of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirror {
-    /// The state id of the device's cache that this belongs to.
+    /// State id of the device's cache to which this mirror belongs.
     pub state: u64,
-    /// The bodies with the partitions for which it got them, in the order of their hashes.
+    /// The held bodies with the partitions in which the device received them, ordered by hash.
     pub held: Vec<(ContentHash, PartitionLabel)>,
 }
 
-/// A short name of a partition.
+/// A short hash of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionLabel([u8; 8]);
 
 impl PartitionLabel {
-    /// The least.
+    /// The smallest label.
     pub const FIRST: Self = Self([0; 8]);
-    /// The greatest.
+    /// The greatest label.
     pub const LAST: Self = Self([0xff; 8]);
 
     pub(crate) const fn from_bytes(bytes: [u8; 8]) -> Self {
@@ -37,7 +38,7 @@ impl PartitionLabel {
 }
 
 impl Partition {
-    /// Its short name: the beginning of a hash.
+    /// Label of the partition: the beginning of a hash.
     pub fn label(&self) -> PartitionLabel {
         let mut hasher = blake3::Hasher::new_derive_key("longhaul cache partition label");
         if let Self::Private(private) = self {

@@ -1,4 +1,4 @@
-//! A body on its way out of the cache.
+//! Reading of a stored body.
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
@@ -9,19 +9,19 @@ use crate::{
     command::{BodyId, CHUNK, Found, Part, Read, VERIFIED_WHOLE},
 };
 
-/// A long body that broke off.
+/// Errors of reading a long body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The stored bytes are not those of the hash; the cache has dropped them.
+    /// The stored bytes do not match the hash; the cache has dropped the body.
     #[error("the stored body is damaged and was dropped: fetch it again")]
     Damaged,
-    /// The cache lost everything or was closed while the body was read.
+    /// The cache lost its contents or was closed during reading.
     #[error("the stored body is gone: fetch it again")]
     Gone,
 }
 
-/// A stored body. Up to 1 MiB it is compared with its hash before this exists; a longer one is compared piece by
-/// piece, and whole before its last piece is handed out. It is not evicted while it is read.
+/// A stored body. A body of up to 1 MiB is verified before this value exists. A longer body is verified piece
+/// by piece, and completely before its last piece is returned. The body is not evicted while it is read.
 #[derive(Debug)]
 pub struct StoredBody {
     cache: Cache,
@@ -30,12 +30,12 @@ pub struct StoredBody {
     length: u64,
     ready: VecDeque<Bytes>,
     rest: Option<Rest>,
-    /// Comes after what is ready.
+    /// Returned after the pieces in `ready`.
     failed: Option<ReadError>,
     _pin: Arc<()>,
 }
 
-/// What of a long body is still in the file.
+/// State of reading a long body from the file.
 #[derive(Debug)]
 struct Rest {
     next: u32,
@@ -44,7 +44,7 @@ struct Rest {
 }
 
 impl StoredBody {
-    /// Checks what can be checked before the first byte; none if it is damaged.
+    /// Verifies the parts that are already read; none if the body is damaged.
     pub(crate) async fn checked(cache: Cache, chk: ContentHash, found: Found) -> Option<Self> {
         let Found {
             body,
@@ -74,20 +74,21 @@ impl StoredBody {
         None
     }
 
-    /// The length in bytes.
+    /// Length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The hash of the whole body.
+    /// Content hash of the whole body.
     pub fn chk(&self) -> ContentHash {
         self.chk
     }
 
-    /// The next piece, none after the last. Cancel safe.
+    /// Returns the next piece, none after the last. Cancel safe.
     ///
     /// # Errors
-    /// If the body breaks off: only a body of more than 1 MiB can. What was handed out before is right.
+    /// The body is damaged or gone; possible only for bodies of more than 1 MiB. Pieces returned before are
+    /// correct.
     pub async fn next(&mut self) -> Option<Result<Bytes, ReadError>> {
         let rest = self
             .rest
@@ -112,7 +113,7 @@ impl StoredBody {
         piece.map(Ok).or_else(|| self.failed.take().map(Err))
     }
 
-    /// All of it in memory; `None` if it breaks off. Look at [`Self::length`] first.
+    /// Reads the whole body into memory; `None` if reading fails. Check [`Self::length`] first.
     pub async fn collect(mut self) -> Option<Bytes> {
         let mut whole = Vec::with_capacity(usize::try_from(self.length).ok()?);
         while let Some(piece) = self.next().await {
@@ -125,7 +126,7 @@ impl StoredBody {
         (whole.len() as u64 == self.length).then(|| whole.into())
     }
 
-    /// Compares the next pieces with what they should be.
+    /// Verifies the next pieces.
     fn take(&mut self, parts: Vec<Part>) -> Result<(), ReadError> {
         let Some(rest) = &mut self.rest else { return Ok(()) };
         if parts.is_empty() {

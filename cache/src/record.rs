@@ -1,32 +1,32 @@
-//! Kinds of small records that other parts keep here.
+//! Kinds of small records of other components.
 use longhaul_http::site::SchemefulSite;
 
 use crate::Partition;
 
-/// The most records of one kind; beyond it the one that was not used for longest is dropped.
+/// Maximum number of records of one kind; beyond it the least recently used one is dropped.
 pub const MAX_RECORDS: usize = 4_096;
-/// The longest record in bytes; a longer one is not kept.
+/// Maximum length of a record in bytes; longer records are not stored.
 pub const MAX_RECORD: usize = 1 << 20;
 
-/// Under which a record is kept.
+/// The key of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordKey {
-    /// Whose requests it may serve.
+    /// Partition of the requests that the record may serve.
     pub(crate) partition: Partition,
-    /// A hash of partition and name.
+    /// Hash of partition, URL and name.
     pub(crate) hash: [u8; 32],
-    /// The site that it is about, by its domain; none if it is about none.
+    /// Registrable domain of the site that the record concerns, if any.
     pub(crate) domain: Option<String>,
 }
 
 impl RecordKey {
-    /// The key of a record that serves everybody and is about no site.
+    /// Returns the key of a record that serves all requests and concerns no site.
     pub fn shared(name: &[u8]) -> Self {
         Self::new(&Partition::Shared, None, name)
     }
 
-    /// The key of a record for the requests of a partition. `url`: what it is about, by which it is forgotten with its
-    /// site. `name` tells it from others of its kind there.
+    /// Returns the key of a record for the requests of a partition. `url` is the record's subject; the record
+    /// is deleted with the URL's site. `name` distinguishes records of the same kind and URL.
     pub fn new(partition: &Partition, url: Option<&str>, name: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("longhaul cache record key");
         let (tag, owner, key) = match partition {
@@ -52,21 +52,21 @@ impl RecordKey {
     }
 }
 
-/// A kind of record: each has its own keys and its own bound.
+/// The kind of a record; each kind has its own keys and limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
     /// The last manifest of a page.
     Manifest = 1,
-    /// What was learned about a page: what its scripts load.
+    /// The learned plan of a page: the objects that its scripts load.
     Plan = 2,
-    /// What a browser sends per destination.
+    /// The request fields that a browser sends per destination.
     RequestTemplate = 3,
-    /// Which bodies of an origin an agent holds, as bases for others.
+    /// The bodies of an origin that an agent holds, as bases for other bodies.
     Bases = 4,
-    /// What became of a picture at a level.
+    /// The result of transcoding an image at a level.
     Variant = 5,
-    /// What a body was coded to.
+    /// The coded result of a body.
     Coded = 6,
 }
 

@@ -1,44 +1,46 @@
-//! Responses as the cache keeps them: all but the body.
+//! Stored responses, without their bodies.
 use longhaul_http::{
     request_context::{CredentialsKey, PartitionKey, RequestContext},
     site::SchemefulSite,
 };
 use longhaul_types::{ClientId, ContentHash, PublicKey, UnixTime};
 
-/// The most variants of one URL in one partition; the oldest gives way. Pages that vary on more are rarely met twice.
+/// Maximum number of variants of one URL in one partition; the oldest is replaced. Responses that vary more
+/// are rarely reused.
 pub const MAX_VARIANTS: usize = 16;
-/// The most that URL, fields and partition of a response may take in bytes; a larger one is not kept. Servers and
-/// browsers refuse header sections far below this.
+/// Maximum size of URL, fields and partition of a response in bytes; larger responses are not stored. Servers
+/// and browsers reject header sections far below this.
 pub const MAX_RESPONSE: usize = 256 * 1024;
 
-/// Whose requests a stored response may answer.
+/// The requests that a stored response may answer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Partition {
-    /// Everybody's: what RFC 9111 lets a shared cache store.
+    /// All requests: responses that RFC 9111 permits a shared cache to store.
     Shared,
-    /// One client's, for one site.
+    /// Requests of one client for one site.
     Private(PrivatePartition),
 }
 
-/// The partition of what is private: it answers the same client of the same device for the same site, and nobody else.
+/// The partition of private data: these answer only requests of the same client of the same device for the
+/// same site.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrivatePartition {
     pub(crate) owner: Owner,
-    /// As [`longhaul_http::request_context::PartitionKey`] displays itself.
+    /// In the format in which [`longhaul_http::request_context::PartitionKey`] is displayed.
     pub(crate) key: String,
 }
 
-/// Whose something private is: a client of a device.
+/// The owner of private data: a client of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// The device; the agent, which is one, leaves it zero.
+    /// The device; zero at the agent, which is the only device of its cache.
     pub device: [u8; 32],
-    /// Whom the device's agent serves.
+    /// The client that the device's agent serves.
     pub client: ClientId,
 }
 
 impl Owner {
-    /// A client of the device that has the cache.
+    /// A client of the local device.
     pub const fn local(client: ClientId) -> Self {
         Self {
             device: [0; 32],
@@ -56,18 +58,19 @@ impl Owner {
 }
 
 impl Partition {
-    /// The partition of a site's own documents, and of what they load.
+    /// Returns the partition of a site's own documents and their subresources.
     pub fn of_site(owner: Owner, site: SchemefulSite) -> Self {
         let key = PartitionKey::of_site(site).to_string();
         Self::Private(PrivatePartition { owner, key })
     }
 
-    /// The private partition for a request at the agent; none if nothing private may be looked up or kept for it.
+    /// Returns the private partition of a request at the agent; none if nothing private may be looked up or
+    /// stored for the request.
     pub fn local(context: &RequestContext) -> Option<Self> {
         Self::private(Owner::local(context.client()), context)
     }
 
-    /// The private partition for a request of a device at the gateway; none as for [`Partition::local`].
+    /// Returns the private partition of a device's request at the gateway; none as for [`Partition::local`].
     pub fn of_device(device: &PublicKey, context: &RequestContext) -> Option<Self> {
         Self::private(Owner::of_device(device, context.client()), context)
     }
@@ -77,7 +80,7 @@ impl Partition {
         Some(Self::Private(PrivatePartition { owner, key }))
     }
 
-    /// Whose it is; nobody's if it is everybody's.
+    /// The owner; none for the shared partition.
     pub const fn owner(&self) -> Option<Owner> {
         match self {
             Self::Shared => None,
@@ -85,7 +88,7 @@ impl Partition {
         }
     }
 
-    /// The registrable domains of the sites to which it belongs: who asks, and the document in a frame.
+    /// Registrable domains of the partition's sites: the requester's, and that of the document in a frame.
     pub(crate) fn domains(&self) -> impl Iterator<Item = String> {
         let key = match self {
             Self::Shared => "",
@@ -96,30 +99,31 @@ impl Partition {
     }
 }
 
-/// A stored response (RFC 9111 section 2), its body named by hash.
+/// A stored response (RFC 9111 section 2), whose body is identified by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// Whose requests it may answer.
+    /// The requests that the response may answer.
     pub partition: Partition,
     /// The effective request URI.
     pub url: String,
-    /// The secondary cache key (RFC 9111 section 4.1): a hash of the request fields that `Vary` names, or zero.
+    /// The secondary cache key (RFC 9111 section 4.1): a hash of the request fields that `Vary` names, or
+    /// zero.
     pub vary: [u8; 8],
-    /// The key of the credentials with which it was fetched, none if there were none: see
-    /// [`RequestContext::may_reuse`]. Responses to different credentials are variants of their own.
+    /// Key of the credentials with which the response was fetched, if any: see [`RequestContext::may_reuse`].
+    /// Responses for different credentials are separate variants.
     pub credentials: Option<CredentialsKey>,
     /// The request fields that `Vary` names.
     pub request_fields: Vec<(String, Vec<u8>)>,
-    /// The status code.
+    /// Status code.
     pub status: u16,
-    /// The response's fields.
+    /// Response fields.
     pub fields: Vec<(String, Vec<u8>)>,
-    /// The body; none if the response has none.
+    /// Content hash of the body; none if the response has no body.
     pub chk: Option<ContentHash>,
-    /// The length of the body in bytes.
+    /// Length of the body in bytes.
     pub length: u64,
-    /// When the request was sent (RFC 9111 section 4.2.3, `request_time`).
+    /// Time at which the request was sent (RFC 9111 section 4.2.3, `request_time`).
     pub requested_at: UnixTime,
-    /// When the response came (`response_time`).
+    /// Time at which the response was received (`response_time`).
     pub received_at: UnixTime,
 }

@@ -1,32 +1,32 @@
-//! What a cache holds and what became of the requests to it.
+//! Statistics of a cache.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use longhaul_types::ByteCount;
 
 use crate::Storage;
 
-/// A cache in figures, for status pages.
+/// Statistics of a cache, for status pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// What is in use of the file: bodies, responses, records, mirrors and their indexes.
+    /// Size of the used part of the file: bodies, responses, records, mirrors and their indexes.
     pub bytes: ByteCount,
-    /// What may be in use.
+    /// Maximum of `bytes`.
     pub quota: ByteCount,
-    /// The number of bodies.
+    /// Number of bodies.
     pub bodies: u64,
-    /// The number of responses.
+    /// Number of responses.
     pub responses: u64,
-    /// Bodies asked for and handed out, since the cache was opened.
+    /// Requested and returned bodies, since the cache was opened.
     pub hits: u64,
-    /// Bodies asked for and not there.
+    /// Requested bodies that were absent.
     pub misses: u64,
     /// Bodies, responses and records that did not match their hashes and were dropped.
     pub damaged: u64,
-    /// Bodies dropped for others.
+    /// Evicted bodies.
     pub evicted: u64,
-    /// How often the cache lost everything while it was open (a damaged file, a full disk).
+    /// Number of losses of all contents while the cache was open (a damaged file, a full disk).
     pub resets: u64,
-    /// Where everything is kept.
+    /// Location of the stored data.
     pub storage: Storage,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// What is counted, of a cache that holds nothing.
+    /// Returns the counters with the figures of an empty cache.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             bytes: ByteCount::ZERO,

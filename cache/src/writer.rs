@@ -1,4 +1,4 @@
-//! A body on its way into the cache.
+//! Writing of a body.
 use std::{mem, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
@@ -9,10 +9,11 @@ use crate::{
     command::{CHUNK, Part, Queues, WholeBody, Write, WriterId},
 };
 
-/// Bodies up to here stay in memory until they are complete: one transaction, and nothing to undo if they break off.
+/// Bodies up to this size stay in memory until they are complete: one transaction, and nothing to undo if
+/// they are abandoned.
 const BUFFERED: usize = 256 * 1024;
 
-/// A body that was not stored. The page that it belongs to is none the worse.
+/// Errors of storing a body. They do not affect the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Disk or quota is full; the cache is shrinking.
@@ -21,7 +22,7 @@ pub enum StoreError {
     /// The body is larger than an eighth of the quota.
     #[error("the body is too large for the cache's quota")]
     TooLarge,
-    /// The cache lost everything, this body's beginning included.
+    /// The cache lost its contents, including the beginning of this body.
     #[error("the cache was emptied while the body was being written")]
     Reset,
     /// The cache was closed.
@@ -29,8 +30,8 @@ pub enum StoreError {
     Closed,
 }
 
-/// Takes a body piece by piece. [`commit`](Self::commit) makes it known under its hash; dropped before, it is
-/// discarded.
+/// Writes a body in pieces. [`commit`](Self::commit) makes the body available under its hash; without commit
+/// the body is discarded.
 #[derive(Debug)]
 pub struct BodyWriter {
     queues: Queues,
@@ -46,7 +47,7 @@ pub struct BodyWriter {
 #[derive(Debug)]
 enum State {
     Buffered(Vec<Part>),
-    /// The thread holds the other, weak end: it discards the rows when this one is gone.
+    /// The thread holds a weak reference, and discards the rows when this reference is gone.
     Streaming(Arc<()>),
     Failed(StoreError),
 }
@@ -65,8 +66,8 @@ impl BodyWriter {
         }
     }
 
-    /// Takes the next bytes; waits while the cache has more to write than it can. Never fails: a body that cannot be
-    /// stored is only hashed from then on, and [`commit`](Self::commit) says why.
+    /// Writes the next bytes; waits while the cache's write queue is full. Never fails: if the body cannot be
+    /// stored, further bytes are only hashed, and [`commit`](Self::commit) returns the error.
     pub async fn write(&mut self, data: Bytes) {
         self.hasher.update(&data);
         self.length = self.length.saturating_add(data.len() as u64);
@@ -83,21 +84,21 @@ impl BodyWriter {
         }
     }
 
-    /// The hash of what was written so far.
+    /// Hash of the bytes written so far.
     pub fn hash(&self) -> ContentHash {
         ContentHash::from_bytes(*self.hasher.finalize().as_bytes())
     }
 
-    /// How much was written so far, in bytes.
+    /// Number of bytes written so far.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Ends the body and returns its hash once the body can be found under it, also by whoever opens the file after a
-    /// crash of this process.
+    /// Ends the body, and returns its hash once the body can be found by it, also after a crash of this
+    /// process.
     ///
     /// # Errors
-    /// If the body was not stored; nothing of it stays.
+    /// The body was not stored; none of its data remain.
     pub async fn commit(mut self) -> Result<ContentHash, StoreError> {
         let chk = self.hash();
         if !self.tail.is_empty() {
@@ -185,7 +186,7 @@ impl Drop for BodyWriter {
     fn drop(&mut self) {
         if matches!(self.state, State::Streaming(_)) {
             self.state = State::Failed(StoreError::Closed);
-            // Only a nudge: with the queue full the thread is awake anyway.
+            // Only a wake-up: if the queue is full, the thread is awake already.
             let _ = self.queues.writes.try_send(Write::Tidy);
         }
     }

@@ -1,4 +1,4 @@
-//! Bodies: whole, in pieces, twice, abandoned, and after the file was opened again.
+//! Bodies: whole, in pieces, twice, abandoned, and after reopening the file.
 mod support;
 
 use bytes::Bytes;
@@ -81,7 +81,7 @@ async fn equal_bodies_are_kept_once() {
             store(&cache, &body).await.unwrap();
         }
         cache.flush().await;
-        // A second copy under way is removed step by step in idle moments: each answer comes after one.
+        // A second copy in progress is removed step by step in idle moments: each answer follows one.
         while cache.usage().await.bytes > once {
             cache.flush().await;
         }

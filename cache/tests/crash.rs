@@ -1,4 +1,4 @@
-//! The process is killed while it writes: the file opens, and what was said to be stored is there.
+//! The process is killed while it writes: the file opens, and all bodies reported as stored are present.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 mod support;
 
@@ -21,7 +21,7 @@ fn url(chk: ContentHash) -> String {
     format!("http://example.org/{chk}")
 }
 
-/// Not a test: what the process that is killed does. It writes until then, and says what is stored.
+/// Not a test: the process that is killed. It writes until then, and prints the stored bodies.
 #[tokio::test]
 async fn child() {
     let (Some(dir), Ok(round)) = (env::var_os(DIR), env::var(ROUND)) else {
@@ -29,7 +29,7 @@ async fn child() {
     };
     let round: u32 = round.parse().unwrap();
     let cache = open_sound(&PathBuf::from(dir), QUOTA);
-    // A body that is under way all the time.
+    // A body that remains in progress all the time.
     let mut endless = cache.writer(Cost::unknown());
     let writers: Vec<_> = (0..4)
         .map(|writer| {
@@ -58,7 +58,8 @@ async fn child() {
     }
 }
 
-/// Runs the child until it has stored so many bodies, then kills it. Returns what it said to have stored.
+/// Runs the child until it has stored this many bodies, then kills it. Returns the bodies that it reported as
+/// stored.
 fn run_and_kill(dir: &Path, round: u32, lines: usize) -> Vec<ContentHash> {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
@@ -70,14 +71,14 @@ fn run_and_kill(dir: &Path, round: u32, lines: usize) -> Vec<ContentHash> {
     let output = BufReader::new(child.stdout.take().unwrap());
     let mut stored = Vec::new();
     for line in output.lines() {
-        // The harness writes its own "test child ..." without a line end before the first one.
+        // The harness writes "test child ..." without a line end before the first line.
         if let Some(chk) = line.unwrap().split("stored ").nth(1) {
             stored.push(chk.parse().unwrap());
         }
         if stored.len() == lines {
             child.kill().unwrap();
         }
-        // Reading goes on to the end: what was said between is stored too.
+        // Reading continues to the end: bodies reported in the meantime are stored, too.
     }
     child.wait().unwrap();
     assert!(stored.len() >= lines);
@@ -101,7 +102,7 @@ async fn what_was_said_to_be_stored_survives_a_kill_at_any_point() {
         }
         let usage = cache.usage().await;
         assert_eq!((usage.damaged, usage.resets, usage.evicted), (0, 0, 0));
-        // Each of the four writers may have been killed between its commit and its word.
+        // Each of the four writers may have been killed between its commit and its report.
         let said = stored.len() as u64;
         assert!(
             (said..=said + 4 * (u64::from(round) + 1)).contains(&usage.bodies),

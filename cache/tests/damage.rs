@@ -1,4 +1,4 @@
-//! Damaged, foreign and locked files: the cache opens, and never hands out a wrong byte.
+//! Damaged, foreign and locked files: the cache opens, and never returns a wrong byte.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 mod support;
 
@@ -20,7 +20,7 @@ fn url(number: u32) -> String {
     format!("http://example.org/{number}")
 }
 
-/// Bodies of all sizes up to 300 kB, and one that is read piece by piece.
+/// Bodies of all sizes up to 300 kB, and one that is read in pieces.
 fn bodies() -> Vec<Bytes> {
     let length = |number: u32| {
         if number == 7 {
@@ -52,7 +52,7 @@ async fn fill(dir: &Path) -> u64 {
     state
 }
 
-/// Everything is right or absent, and new bodies are taken. Returns how many bodies are there.
+/// Checks that all bodies are correct or absent, and that new ones are stored. Returns the number of bodies.
 async fn examine(cache: &Cache) -> usize {
     let mut there = 0;
     for (body, number) in bodies().iter().zip(0..) {
@@ -72,7 +72,7 @@ async fn examine(cache: &Cache) -> usize {
         assert!(record.is_none_or(|record| record == *body));
     }
     let mut stored = false;
-    // The first attempt may be what discovers the damage.
+    // The first attempt may detect the damage.
     for attempt in 0..3 {
         let new = body(1_000 + attempt, 90_000);
         if let Ok(chk) = store(cache, &new).await {

@@ -1,4 +1,5 @@
-//! Within the quota, what is dear to fetch again stays longest, and who listens is told what left.
+//! Eviction within the quota: bodies that are expensive to fetch again stay longest, and evictions are
+//! reported.
 mod support;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -45,13 +46,13 @@ async fn the_quota_is_kept_and_what_left_is_reported() {
     );
 }
 
-/// More batches than the way of reports holds: the rest follows as they are read, though nothing else happens.
+/// More batches than the channel of reports holds: the rest follows as they are read, without another change.
 #[tokio::test]
 async fn reports_that_waited_for_their_reader_follow_without_another_change() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open_sound(dir.path(), ByteCount::mib(1));
     let mut evictions = cache.evictions();
-    // Each flush commits, and what it evicted is a batch of its own.
+    // Each flush commits, and its evictions are a separate batch.
     for number in 0..80 {
         store(&cache, &body(number, 100_000)).await.unwrap();
         cache.flush().await;
@@ -85,7 +86,7 @@ async fn what_is_dear_or_asked_for_stays() {
     assert!(cache.has(dear).await);
     assert!(cache.has(asked_for).await);
     assert!(!cache.has(neither).await);
-    // In time everything leaves that is not asked for any more.
+    // Bodies that are no longer requested are evicted eventually.
     for number in 400..1_800 {
         store_at(&cache, &body(number, 50_000), cheap).await.unwrap();
     }
@@ -150,7 +151,7 @@ async fn a_lowered_quota_shrinks_the_file() {
     }
     let kept = cache.usage().await.bodies;
     assert!(kept >= 30, "{kept}");
-    // Pages are given back in idle moments: each answer comes after one.
+    // Pages are returned to the disk in idle moments: each answer follows one.
     while length() > 5_000_000 {
         cache.flush().await;
         tokio::task::yield_now().await;

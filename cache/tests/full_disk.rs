@@ -1,4 +1,4 @@
-//! A disk that is full, for real: a small tmpfs in a mount namespace of its own, where the system allows that.
+//! A really full disk: a small tmpfs in its own mount namespace, if the system allows that.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 mod support;
 
@@ -15,13 +15,13 @@ use support::{body, open_sound, read, store};
 
 const DIR: &str = "LONGHAUL_CACHE_SMALL_DISK";
 
-/// Not a test: what runs on the small disk.
+/// Not a test: the process that runs on the small disk.
 #[tokio::test]
 async fn child() {
     let Some(dir) = env::var_os(DIR).map(PathBuf::from) else {
         return;
     };
-    // The quota is far above what the disk has.
+    // The quota is far above the size of the disk.
     let cache = open_sound(&dir.join("cache"), ByteCount::mib(64));
     let refused = store_many(&cache, 0..600).await;
     let right = all_right(&cache, 0..600).await;
@@ -33,7 +33,7 @@ async fn child() {
         "the disk must have been full"
     );
 
-    // Somebody else takes what is left of the disk.
+    // Another file takes the rest of the disk.
     let mut hog = fs::File::create(dir.join("hog")).unwrap();
     while hog.write_all(&[1; 4096]).is_ok() {}
     let refused = store_many(&cache, 600..800).await;
@@ -54,7 +54,7 @@ async fn child() {
     println!("survived");
 }
 
-/// Returns how many were refused.
+/// Returns the number of rejected bodies.
 async fn store_many(cache: &Cache, numbers: std::ops::Range<u32>) -> u32 {
     let mut refused = 0;
     for number in numbers {

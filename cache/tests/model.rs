@@ -1,4 +1,4 @@
-//! The cache against a model: maps in memory.
+//! The cache compared with a model: maps in memory.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 mod support;
 
@@ -70,10 +70,10 @@ fn url(number: u8) -> String {
     format!("http://example.org/{number}")
 }
 
-/// The responses to a URL, the newest first: secondary key and body.
+/// The responses of a URL, newest first: secondary key and body.
 type Variants = Vec<(u8, Option<ContentHash>)>;
 
-/// What may be found; with a small quota each of it may also be gone.
+/// The data that may be found; with a small quota, any of them may be missing.
 #[derive(Default)]
 struct Model {
     bodies: BTreeMap<u8, ContentHash>,
@@ -200,7 +200,8 @@ fn run(quota: ByteCount, room: Room, ops: Vec<Op>) {
         for op in ops {
             bench.apply(op).await;
             let usage = bench.cache.usage().await;
-            // Beyond the quota at most what is being removed step by step, and one body under way.
+            // Beyond the quota: at most the data that are being removed step by step, and one body in
+            // progress.
             assert!(usage.bytes <= quota + ByteCount::mib(3), "{usage:?}");
         }
         let usage = bench.cache.usage().await;
@@ -220,7 +221,7 @@ proptest! {
 
     #[test]
     fn without_room_what_is_found_is_right(ops in prop::collection::vec(ops(), 1..60)) {
-        // Bodies of up to an eighth are taken.
+        // Bodies of up to an eighth of the quota are stored.
         run(ByteCount::mib(9), Room::Scarce, ops);
     }
 }

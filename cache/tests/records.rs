@@ -1,4 +1,4 @@
-//! Records and mirrors: kept, replaced, bounded.
+//! Records and mirrors: storage, replacement, limits.
 mod support;
 
 use bytes::Bytes;
@@ -20,7 +20,7 @@ fn hashes(range: std::ops::Range<u32>) -> Vec<ContentHash> {
     hashes
 }
 
-/// The same, as a mirror has them that was told of them in the shared partition.
+/// The contents of a mirror with these hashes in the shared partition.
 fn held(range: std::ops::Range<u32>) -> Vec<(ContentHash, PartitionLabel)> {
     let label = Partition::Shared.label();
     hashes(range).into_iter().map(|hash| (hash, label)).collect()
@@ -212,7 +212,7 @@ async fn a_mirror_tells_for_whom_a_device_got_a_body() {
     for partition in [&a, &b, &guest] {
         assert_eq!(held(&cache, partition).await, 5_000);
     }
-    // Wherever it got them: it holds them no longer.
+    // Removal applies to all partitions in which the device received the body.
     cache.mirror_remove(device, hashes(0..1)).await;
     assert_eq!(held(&cache, &a).await, 4_999);
     assert_eq!(held(&cache, &b).await, 4_999);

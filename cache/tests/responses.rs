@@ -115,7 +115,7 @@ async fn ever_new_urls_of_one_body_do_not_fill_the_file() {
     );
 }
 
-/// Whether a text is anywhere in the files of a folder.
+/// Returns true if a text is anywhere in the files of a folder.
 fn is_in_files(dir: &std::path::Path, text: &str) -> bool {
     let mut files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
     files.any(|file| {

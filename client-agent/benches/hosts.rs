@@ -1,5 +1,5 @@
-//! What accelerated HTTPS costs on the device: handshakes with 200 hosts, each for the first time and once more, and the
-//! memory of their certificates. `cargo bench -p longhaul-agent --bench hosts`.
+//! Cost of accelerated HTTPS on the device: handshakes with 200 hosts, each twice, and the memory of their
+//! certificates. `cargo bench -p longhaul-agent --bench hosts`.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -25,12 +25,12 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 const HOSTS: usize = 200;
-/// Clock ticks a second in `/proc` (proc(5)); Linux shows user space 100 on all its architectures.
+/// Clock ticks per second in `/proc` (proc(5)); Linux reports 100 to user space on all architectures.
 const TICKS: u32 = 100;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    // `cargo test --all-targets` runs this too, without the flag.
+    // `cargo test --all-targets` also runs this program, without the flag.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -56,7 +56,7 @@ async fn main() {
     agent.wait().unwrap();
 }
 
-/// An agent that accelerates all hosts; its gateway is not needed for a handshake.
+/// Starts an agent that accelerates all hosts; a handshake does not need its gateway.
 fn start(state: &Path) -> (Child, SocketAddr) {
     let gateway = SecretKey::from_bytes([3; 32]).public();
     let key = SecretKey::from_bytes([4; 32]);
@@ -79,7 +79,7 @@ fn start(state: &Path) -> (Child, SocketAddr) {
     ready(agent)
 }
 
-/// Reads where the agent listens from its first line.
+/// Reads the agent's address from its first line.
 fn ready(mut agent: Child) -> (Child, SocketAddr) {
     use std::io::BufRead as _;
     let mut line = String::new();
@@ -105,12 +105,12 @@ fn connector(state: &Path) -> TlsConnector {
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Each handshake is a whole one, as those of a browser with a new host are.
+    // Every handshake is a full one, like that of a browser with a new host.
     config.resumption = rustls::client::Resumption::disabled();
     TlsConnector::from(Arc::new(config))
 }
 
-/// From the CONNECT to the end of the TLS handshake.
+/// Returns the time from CONNECT to the end of the TLS handshake.
 async fn handshake(proxy: SocketAddr, connector: &TlsConnector, host: String) -> Duration {
     let mut stream = TcpStream::connect(proxy).await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -124,12 +124,12 @@ async fn handshake(proxy: SocketAddr, connector: &TlsConnector, host: String) ->
     assert!(head.starts_with(b"HTTP/1.1 200"));
     let mut secure = connector.connect(host.try_into().unwrap(), stream).await.unwrap();
     let taken = begun.elapsed();
-    // A client that has refused a certificate would not say goodbye.
+    // A client that rejected the certificate would send no close_notify.
     let _closed = secure.shutdown().await;
     taken
 }
 
-/// Processor time and memory of the agent.
+/// Returns processor time and memory of the agent.
 fn used(agent: &Child) -> String {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", agent.id())).unwrap();
     let stat = read("stat");

@@ -1,4 +1,4 @@
-//! What an idle agent takes beside a full cache of 256 MiB. `cargo bench -p longhaul-agent`.
+//! Memory of an idle agent with a full cache of 256 MiB. `cargo bench -p longhaul-agent`.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ const BODIES: u32 = 1000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    // `cargo test --all-targets` runs this too, without the flag.
+    // `cargo test --all-targets` also runs this program, without the flag.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -61,7 +61,7 @@ async fn main() {
     }
 }
 
-/// Fills the cache with bodies that nothing compresses.
+/// Fills the cache with incompressible bodies.
 async fn fill(dir: std::path::PathBuf) {
     let config = CacheConfig {
         dir,

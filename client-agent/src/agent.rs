@@ -1,4 +1,4 @@
-//! The running agent: its parts put together.
+//! The running agent with all its components.
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
@@ -6,7 +6,7 @@ use std::{
 
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginConfigError;
-use longhaul_protocol::session::{Mixing, Preferences};
+use longhaul_session::{Mixing, Preferences};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
@@ -28,28 +28,28 @@ use crate::{
     tunnel::WorkingHosts,
 };
 
-/// An agent that cannot start.
+/// Errors of starting an agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A port cannot be had.
+    /// A port cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The state directory cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The client for the way around the gateway cannot be made.
+    /// The client for direct fetches cannot be created.
     #[error("the client for direct requests cannot be made: {0}")]
     Direct(#[from] OriginConfigError),
-    /// The authority of this device, which accelerated HTTPS needs, cannot be had.
+    /// The device's certificate authority, which accelerated HTTPS requires, cannot be opened or created.
     #[error("HTTPS cannot be accelerated: {0}")]
     Authority(#[from] AuthorityError),
-    /// The control port's token cannot be made.
+    /// The control port's token cannot be created.
     #[error("the control port's token cannot be made: {0}")]
     Token(#[from] NoRandomness),
 }
 
-/// A running agent. Dropped, it stops without a word to the gateway; [`Agent::stop`] says goodbye.
+/// A running agent. Dropping it stops it without closing the session; [`Agent::stop`] closes the session.
 #[derive(Debug)]
 pub struct Agent {
     proxy: SocketAddr,
@@ -59,7 +59,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens the ports, publishes them in the state directory, and starts to dial. Browsers can connect when it returns.
+    /// Opens the ports, publishes them in the state directory, and starts to dial. Browsers can connect when
+    /// the call returns.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -107,6 +108,7 @@ impl Agent {
             store,
             loads,
             push: config.push,
+            early_credentials: config.early_credentials,
             https,
             working_hosts: WorkingHosts::default(),
             proxy: reachable(proxy),
@@ -141,7 +143,7 @@ impl Agent {
         })
     }
 
-    /// Where browsers connect.
+    /// Address of the proxy.
     pub const fn proxy(&self) -> SocketAddr {
         self.proxy
     }
@@ -151,7 +153,8 @@ impl Agent {
         &self.control
     }
 
-    /// Stops: takes no more connections, ends the session, and withdraws from the state directory.
+    /// Stops the agent: accepts no more connections, closes the session, and removes its files from the state
+    /// directory.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
         self.control.context.gateway.close().await;
@@ -160,7 +163,7 @@ impl Agent {
     }
 }
 
-/// An address under which this machine reaches a listening socket.
+/// Returns an address at which this machine reaches a listening socket.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

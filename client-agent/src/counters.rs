@@ -1,92 +1,93 @@
-//! What the agent counts since its start.
+//! The agent's counters since its start.
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use longhaul_codec::dictionary;
-use longhaul_protocol::session::ShortHash;
+use longhaul_session::ShortHash;
 
 use crate::request::PhaseExit;
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// Adds one.
     pub fn one(&self) {
         self.add(1);
     }
-    /// `amount` more.
+    /// Adds `amount`.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Relaxed);
     }
-    /// The value.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// The counters of an agent. Those of the hop's bytes are with the sessions (`session::Gateway::traffic`).
+/// The counters of an agent. The sessions count the bytes on the hop (`session::Gateway::traffic`).
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Requests that browsers made, CONNECT included.
+    /// Requests of browsers, including CONNECT.
     pub requests: Counter,
-    /// Requests that ended in an error page or a broken connection.
+    /// Requests that ended with an error page or an aborted connection.
     pub failures: Counter,
     /// Tunnels opened for CONNECT.
     pub tunnels: Counter,
-    /// Requests and tunnels that went around the gateway.
+    /// Requests and tunnels sent directly, without the gateway.
     pub direct_requests: Counter,
     /// Requests repeated in another session or outside early data.
     pub repeated: Counter,
-    /// Windows of bodies that did not match their hash.
+    /// Body windows that did not match their check.
     pub windows_bad: Counter,
-    /// Bodies asked for again from an offset.
+    /// Bodies requested again from an offset.
     pub resumed: Counter,
-    /// Bodies that broke off before their end.
+    /// Bodies that were truncated.
     pub truncated: Counter,
-    /// Verified body bytes handed to browsers, decoded.
+    /// Decoded and verified body bytes delivered to browsers.
     pub body_bytes_decoded: Counter,
-    /// Body bytes taken from browsers, before coding.
+    /// Body bytes received from browsers, before encoding.
     pub upload_bytes: Counter,
     /// Raw bytes of tunnels in both directions.
     pub tunnel_bytes: Counter,
-    /// Page loads begun.
+    /// Page loads started.
     pub pages: Counter,
     /// Entries of manifests.
     pub announced: Counter,
-    /// Bytes of pushed bodies on the hop, coded.
+    /// Encoded bytes of pushed bodies on the hop.
     pub pushed_bytes: Counter,
-    /// Pushed bodies that are complete.
+    /// Pushed bodies received completely.
     pub pushed_objects: Counter,
-    /// Of [`Self::pushed_bytes`], those of bodies that browsers took.
+    /// Bytes of [`Self::pushed_bytes`] that belong to bodies used by browsers.
     pub push_taken_bytes: Counter,
-    /// Pushed bodies that browsers took.
+    /// Pushed bodies used by browsers.
     pub push_taken_objects: Counter,
-    /// Of [`Self::pushed_bytes`], those of bodies that no browser had taken when their page load ended.
+    /// Bytes of [`Self::pushed_bytes`] that belong to bodies that no browser had used at the end of their
+    /// page load.
     pub push_wasted_bytes: Counter,
-    /// Pushed or announced bodies asked for again: damaged, or not held although the gateway thought so.
+    /// Bodies requested again with `Want`: damaged, or not held although the gateway's mirror contained them.
     pub wanted: Counter,
     /// Manifests kept for the next load of their page.
     pub manifests_kept: Counter,
-    /// Bodies answered from the cache because the gateway said that nothing changed.
+    /// Bodies served from the cache because the gateway reported them as held.
     pub held_hits: Counter,
-    /// Bodies that were coded against another one, which is held.
+    /// Bodies encoded against a base of the cache.
     pub bases_used: Counter,
-    /// Bodies that were coded against a dictionary.
+    /// Bodies encoded against a dictionary.
     pub dictionaries_used: Counter,
-    /// Bodies that were coded against one that is not held, and were asked for again.
+    /// Bodies encoded against a base that the cache did not have, and requested again.
     pub bases_missing: Counter,
     /// Accelerated TLS connections.
     pub accelerated: Counter,
-    /// How requests left their phases.
+    /// Exits of requests from their phases.
     pub exits: Exits,
 }
 
 impl Counters {
-    /// A body is coded against the base of this name.
+    /// Counts a body that is encoded against the base of this name.
     pub(crate) fn base_used(&self, name: &ShortHash) {
         if dictionary::knows(name) {
             self.dictionaries_used.one();
@@ -107,15 +108,15 @@ impl Default for Exits {
 }
 
 impl Exits {
-    /// One more.
+    /// Counts one exit.
     pub fn one(&self, exit: PhaseExit) {
-        // The discriminants are the places in `ALL`, which a test checks.
+        // The discriminants are the indices in `ALL`; a test checks this.
         if let Some(counter) = self.0.get(exit as usize) {
             counter.one();
         }
     }
 
-    /// Those that happened, by name.
+    /// Returns the nonzero counts by name.
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         let counted = PhaseExit::ALL
             .iter()

@@ -1,21 +1,22 @@
-//! The way around the gateway, for the time when none answers.
+//! Direct fetches without the gateway, used while no gateway answers.
 //!
-//! It connects from this machine, and what it reaches takes it for this machine's user: routers, printers and other services
-//! of the user's network, and of the machine itself, which trust whoever comes from there. A browser keeps foreign pages
-//! from reading those by the name in the address, so no name may lead there (rebinding); and nothing leads back into the
-//! agent. The guard judges the address that is connected to:
+//! Direct connections come from this machine, so destinations treat them as this machine's user: routers,
+//! printers and other services of the user's network and of the machine itself, which trust local clients.
+//! Browsers prevent foreign pages from reading such services by host name; therefore no name may resolve to
+//! them (DNS rebinding), and no direct connection may lead back to the agent. The guard checks the address of
+//! the actual connection:
 //!
-//! * the agent's own ports: never;
-//! * loopback, link-local, metadata and the like: only what `direct.allow` names;
-//! * private addresses: where the browser named the address itself, else what `direct.allow` names.
+//! * the agent's own ports: always rejected;
+//! * loopback, link-local, metadata and similar addresses: only if `direct.allow` contains them;
+//! * private addresses: if the browser named the address itself, or `direct.allow` contains it.
 use std::net::{IpAddr, SocketAddr};
 
 use longhaul_origin::{Cidr, FetchError, Guard, OriginClient, OriginConfig, OriginConfigError};
 
-/// Makes the client of an agent with these ports.
+/// Creates the client of an agent with these ports.
 ///
 /// # Errors
-/// The TLS library refuses its own defaults.
+/// The TLS library rejects its own defaults.
 pub fn client(allow: &[Cidr], own: &[SocketAddr]) -> Result<OriginClient, OriginConfigError> {
     OriginClient::new(OriginConfig {
         guard: guard(allow, own),
@@ -29,8 +30,8 @@ fn guard(allow: &[Cidr], own: &[SocketAddr]) -> Guard {
         .permitting_private_literals()
 }
 
-/// Where the ports can be reached besides at loopback addresses. A machine may get other addresses later; then the password
-/// is in the way that ports beyond loopback need.
+/// Addresses besides loopback at which the agent's ports can be reached. The machine may get other addresses
+/// later; then the password protects the ports, which is required for ports beyond loopback.
 fn own_addresses(own: &[SocketAddr]) -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = own.iter().map(SocketAddr::ip).collect();
     if addresses.iter().any(IpAddr::is_unspecified) {
@@ -40,7 +41,7 @@ fn own_addresses(own: &[SocketAddr]) -> Vec<IpAddr> {
     addresses
 }
 
-/// Whether the failure looks as if this machine had no way to the Internet at all, and nothing was sent.
+/// True if the failure indicates that this machine has no Internet access, and nothing was sent.
 pub fn is_offline(error: &FetchError) -> bool {
     matches!(
         error,
@@ -73,7 +74,7 @@ mod tests {
         let allowing = guard(&["127.0.0.0/8".parse().unwrap()], &own);
         assert!(permits(&allowing, "127.0.0.1:80") && !permits(&allowing, "127.0.0.1:3129"));
         assert!(!permits(&allowing, "[::1]:80"));
-        // On all interfaces, loopback's own among them.
+        // On all interfaces, including loopback.
         let everywhere = guard(&[], &["0.0.0.0:3128".parse().unwrap()]);
         let ours = if_addrs::get_if_addrs().unwrap_or_default();
         for interface in ours {

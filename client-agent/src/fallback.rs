@@ -1,16 +1,16 @@
-//! When a request may go around the gateway, and when it is given up.
+//! Timing of the direct fallback, and of giving up a request.
 use longhaul_origin::FetchError;
 use tokio::time::Instant;
 
 use crate::{config::Fallback, pages::Failure, session::Gateway};
 
-/// The clock of one request or tunnel. All waits are cancel safe.
+/// Fallback clock of one request or tunnel. All waits are cancel safe.
 #[derive(Debug)]
 pub(crate) struct FallbackClock {
     gateway: Gateway,
     policy: Fallback,
     started: Instant,
-    /// Why the way around failed, once it was tried. It is tried once.
+    /// Error of the direct fetch, if it failed. It is tried once.
     failed: Option<FetchError>,
 }
 
@@ -24,13 +24,13 @@ impl FallbackClock {
         }
     }
 
-    /// Notes that the way around failed.
+    /// Records that the direct fetch failed.
     pub(crate) fn failed(&mut self, error: FetchError) {
         self.failed = Some(error);
     }
 
-    /// Waits until the gateway has been silent for long enough to go around it; for ever where that may not be, or was
-    /// tried.
+    /// Waits until the gateway has been silent long enough for the direct fallback; never completes if the
+    /// fallback is disabled or has failed.
     pub(crate) async fn due(&self) {
         match self.policy {
             Fallback::After(time) if self.failed.is_none() => self.gateway.silent_for(time).await,
@@ -38,7 +38,7 @@ impl FallbackClock {
         }
     }
 
-    /// Waits until there is nothing left to wait for, and says why.
+    /// Waits until the request must fail, and returns the failure.
     pub(crate) async fn hopeless(&self) -> Failure {
         if matches!(self.policy, Fallback::After(_)) && self.failed.is_none() {
             std::future::pending::<()>().await;

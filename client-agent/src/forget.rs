@@ -1,14 +1,15 @@
-//! Forgetting at both ends: what was fetched from a site or for it, or all.
+//! Deletion at both ends of the data that was fetched from a site or for it, or of all data
+//! (docs/protocol/session.md section 10).
 //!
-//! The agent forgets at once. The gateway is told in the session; while there is none, what it is to forget is kept in
-//! the state directory until it has confirmed it.
+//! The agent deletes its own data at once. It sends `Forget` in the session; until the gateway confirms it,
+//! the deletion is kept in the state directory.
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use longhaul_http::site::registrable_domain;
-use longhaul_protocol::session::{self, Message};
+use longhaul_session::{self as session, Message};
 use longhaul_types::ClientId;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::timeout};
@@ -21,19 +22,20 @@ use crate::{
     store::Store,
 };
 
-/// How long whoever asks waits for the gateway's word. A round trip takes a second or two on the slowest hops.
+/// Maximum wait of a caller for the gateway's confirmation. A round trip takes a second or two on the slowest
+/// hops.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Orders that wait for a gateway. More are one order to forget all.
+/// Maximum number of pending deletions. If there are more, one deletion of all data replaces them.
 const MOST_WAITING: usize = 256;
-/// The longest host name (RFC 1035 section 2.3.4).
+/// Maximum length of a host name (RFC 1035 section 2.3.4).
 const MAX_NAME: usize = 253;
 
-/// Something that is no site.
+/// Error: the text is not the name of a site.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the name of a site: give a host name such as example.org, without scheme and path")]
 pub struct NoSite(pub String);
 
-/// A site, by its registrable domain.
+/// A site, identified by its registrable domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site(String);
 
@@ -53,18 +55,18 @@ impl std::str::FromStr for Site {
 }
 
 impl Site {
-    /// Its registrable domain.
+    /// The registrable domain.
     pub fn domain(&self) -> &str {
         &self.0
     }
 }
 
-/// How far forgetting has come. The agent has forgotten in any case.
+/// Result of a deletion. The agent's own data is deleted in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgotten {
-    /// The gateway has forgotten, too.
+    /// The gateway has confirmed the deletion.
     AtBothEnds,
-    /// The gateway could not be reached; it is told as soon as it can be.
+    /// The gateway could not be reached; `Forget` is sent as soon as possible.
     GatewayLater,
 }
 
@@ -79,7 +81,7 @@ impl std::fmt::Display for Forgotten {
     }
 }
 
-/// What the gateway is to forget.
+/// A pending deletion at the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Order {
     id: u64,
@@ -87,7 +89,7 @@ struct Order {
     site: Option<String>,
 }
 
-/// Forgets at both ends.
+/// Handle for deletions at both ends.
 #[derive(Clone, Debug)]
 pub struct Forgetting(Arc<Inner>);
 
@@ -101,7 +103,7 @@ struct Inner {
 }
 
 impl Forgetting {
-    /// Reads what the gateway is still to be told, and tells it for as long as the agent runs.
+    /// Reads the pending deletions, and sends them to the gateway while the agent runs.
     pub(crate) fn start(store: Store, loads: Loads, state_dir: StateDir, gateway: &Gateway) -> Self {
         let waiting = state_dir.forgets();
         let waiting = waiting.and_then(|text| serde_json::from_str(&text).ok());
@@ -116,8 +118,8 @@ impl Forgetting {
         forgetting
     }
 
-    /// Forgets what a client, or everybody, has from a site or for it, or all. Nothing of it is in the agent's files when
-    /// this returns.
+    /// Deletes the data of a client, or of all clients, from a site or for it, or all data. The agent's files
+    /// contain none of this data when the call returns.
     pub async fn forget(&self, client: Option<ClientId>, site: Option<&Site>) -> Forgotten {
         let inner = &self.0;
         inner.loads.end_for(client, site.map(Site::domain));
@@ -176,7 +178,7 @@ impl Inner {
     }
 }
 
-/// Tells the gateway what it is to forget, one order after the other.
+/// Sends the pending deletions to the gateway, one after the other.
 async fn tell(inner: Arc<Inner>, gateway: Gateway) {
     let mut changes = inner.changed.subscribe();
     loop {

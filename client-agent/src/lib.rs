@@ -1,11 +1,13 @@
 //! The agent: the HTTP proxy of a browser on the slow side of the hop.
 //!
-//! The way of a request: [`listener`] takes it from the browser, [`request`] leads it through its phases: [`store`] may
-//! have its answer, [`bundle`] may have it promised or here, and else [`session`] carries it over the hop (or [`direct`] around it, when no gateway answers), and [`pages`] says in plain words what
-//! went wrong. [`pictures`] knows how much of them the user wants to see. `CONNECT` goes to [`tunnel`]. [`control`] serves the status page of [`dashboard`].
+//! Path of a request: [`listener`] accepts it from the browser; [`request`] runs it through its phases:
+//! [`store`] may have a stored response, [`bundle`] may have an entry or a push for it, otherwise [`session`]
+//! carries it over the hop (or [`direct`] fetches it if no gateway answers). [`pages`] explains failures in
+//! plain words. [`pictures`] applies the user's image level. `CONNECT` goes to [`tunnel`]. [`control`] serves
+//! the status page of [`dashboard`].
 //!
-//! What is deliberately absent: a cookie jar, redirects, the repetition of a request that is not safe, and any byte for
-//! the browser that was not verified before.
+//! Deliberately absent: a cookie jar, following of redirects, repetition of requests that are not safe, and
+//! delivery of unverified bytes to the browser.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -24,7 +24,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// Files that the agent may have open: twice its connections, and room.
+/// Maximum number of open files: twice the maximum number of connections, and a reserve.
 const MAX_FILES: u64 = 8192;
 
 #[tokio::main]
@@ -48,7 +48,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// `LONGHAUL_LOG` is a filter such as `info` or `longhaul_agent=debug`.
+/// Starts logging; `LONGHAUL_LOG` is a filter such as `info` or `longhaul_agent=debug`.
 fn start_logs(environment: &Environment) {
     let filter = EnvFilter::new(environment.get("LONGHAUL_LOG").unwrap_or("info"));
     tracing_subscriber::fmt()
@@ -59,8 +59,8 @@ fn start_logs(environment: &Environment) {
         .init();
 }
 
-/// Allows this process as many files as the system lets it: the usual soft limit of 1024 is less than the connections of
-/// some browsers and their direct ways take.
+/// Raises the limit of open files up to the system's hard limit: the usual soft limit of 1024 is less than
+/// some browsers' connections and the direct connections for them need.
 fn raise_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _best_effort = setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(MAX_FILES)), hard);
@@ -70,7 +70,7 @@ fn raise_file_limit() {
 async fn run(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
     let config = config::load(flags, environment)?;
     raise_file_limit();
-    // Before `ready` is printed: whoever reads it may send the signal at once.
+    // The handlers are installed before `ready` is printed, because a reader may send a signal at once.
     let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be handled")?;
     let mut terminate = signal(SignalKind::terminate()).context("signals cannot be handled")?;
     let agent = Agent::start(config).await?;
@@ -104,7 +104,7 @@ async fn forget(flags: &ForgetArgs, environment: &Environment) -> Result<()> {
     say(&status::forget(address, token.as_deref(), site.as_ref()).await?)
 }
 
-/// The control address of the agent that runs, and its token.
+/// Returns the control address and token of the running agent.
 fn running(
     control: Option<&str>,
     state_dir: Option<&Path>,
@@ -117,7 +117,7 @@ fn running(
             .with_context(|| format!("--control: `{address}` is not ADDRESS:PORT"))?,
         None => status::find(state_dir.as_ref().map_err(Clone::clone)?)?,
     };
-    // It is for the agent of this state directory alone.
+    // The token is sent only to the agent of this state directory.
     let token = state_dir
         .ok()
         .filter(|state_dir| {

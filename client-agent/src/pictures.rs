@@ -1,7 +1,7 @@
-//! What the user wants of pictures: the level, and what stands in their place at the level of text.
+//! The user's image settings: the image level, and the responses that replace images at level text.
 //!
-//! A reload without caches (Ctrl+Shift+R in most browsers) shows a page with its pictures as the origin sends them, at
-//! every level: the gateway sees what kind of reload it is.
+//! A reload that bypasses caches (Ctrl+Shift+R in most browsers) shows the original images of a page at every
+//! level: the gateway detects the kind of reload.
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError},
@@ -14,31 +14,31 @@ use longhaul_http::{
     picture,
     policy::{self, Reload},
 };
-use longhaul_protocol::session::{ImageLevel, Preferences};
+use longhaul_session::{ImageLevel, Preferences};
 use longhaul_types::ContentHash;
 use tokio::{sync::watch, time::Instant};
 
 use crate::request::ProxyBody;
 
-/// A page that asks for one picture so often within [`LOOP_TIME`] tries again whenever it fails, for ever: it gets an
-/// empty one.
+/// Number of requests for one image within [`LOOP_TIME`] after which the page counts as retrying forever: it
+/// then gets an empty image.
 const LOOP: usize = 5;
 const LOOP_TIME: Duration = Duration::from_secs(10);
-/// Requests that are remembered for that: those of a large page.
+/// Maximum number of remembered requests: those of a large page.
 const REMEMBERED: usize = 512;
 /// An image without contents.
 const EMPTY: &str = r#"<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>"#;
 
-/// What the user wants of pictures.
+/// The user's image settings.
 #[derive(Debug)]
 pub struct Pictures {
     preferences: watch::Sender<Preferences>,
-    /// URLs of hidden pictures, by hash, the newest last.
+    /// Hashes of the URLs of hidden images, newest last.
     hidden: Mutex<VecDeque<(ContentHash, Instant)>>,
 }
 
 impl Pictures {
-    /// With preferences that the gateway is told of.
+    /// Creates the settings with the preferences that the gateway receives.
     pub fn new(preferences: watch::Sender<Preferences>) -> Self {
         Self {
             preferences,
@@ -46,12 +46,12 @@ impl Pictures {
         }
     }
 
-    /// How near to the original pictures are.
+    /// The image level.
     pub fn level(&self) -> ImageLevel {
         self.preferences.borrow().images
     }
 
-    /// Changes that, until the agent ends; the gateway is told.
+    /// Sets the image level until the agent ends; the gateway receives the change.
     pub fn set_level(&self, level: ImageLevel) {
         self.preferences.send_if_modified(|preferences| {
             let changes = preferences.images != level;
@@ -60,8 +60,8 @@ impl Pictures {
         });
     }
 
-    /// The answer to a GET for a picture that is not to be loaded. Browsers then show the text that a page gives in its
-    /// place.
+    /// Returns the response to a GET for an image that is not to be loaded. Browsers then show the
+    /// alternative text of the page.
     pub(crate) fn instead_of(&self, url: &str, request: &HeaderMap) -> Option<Response<ProxyBody>> {
         self.instead_at(url, request, Instant::now())
     }
@@ -96,7 +96,7 @@ fn nothing(status: StatusCode, body: &'static str) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(Bytes::from_static(body.as_bytes())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    // Asked for, it is to be there at once.
+    // The image must load at once when the user requests it.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(picture::FIELD, HeaderValue::from_static("image=text"));
     if !body.is_empty() {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(status("http://a.test/1.png", &shown), Some(204));
         let wanted = request(&[ACCEPT, ("cache-control", "no-cache")]);
         assert_eq!(status("http://a.test/1.png", &wanted), None);
-        // What scripts read, and what is opened by itself.
+        // Requests of scripts, and images opened as documents.
         assert_eq!(
             status("http://a.test/1.png", &request(&[("accept", "*/*")])),
             None

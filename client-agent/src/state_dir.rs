@@ -1,5 +1,5 @@
-//! What the agent keeps on disk: the invite, the newest token, and while it runs where it can be reached and what its
-//! control port asks for.
+//! The agent's files: the invite, the newest token and, while the agent runs, its addresses and the token of
+//! its control port.
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -11,21 +11,21 @@ use std::{
 use longhaul_types::{Invite, ParseInviteError, UnixTime};
 use serde::{Deserialize, Serialize};
 
-/// An invite is below 600 characters; what is larger is not one.
+/// Maximum size of a small file; an invite has less than 600 characters.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// The file with the control port's token.
+/// File of the control port's token.
 const CONTROL_TOKEN: &str = "control-token";
 
-/// The state directory. Files in it can be read by their owner only.
+/// The state directory. Only the owner can read its files.
 #[derive(Clone, Debug)]
 pub struct StateDir(PathBuf);
 
-/// Why the state directory gives no invite.
+/// Errors of reading the invite.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InviteError {
-    /// There is none.
+    /// There is no invite.
     #[error(
         "this device is not enrolled: run `longhaul enroll LINE` with the line that your gateway's operator gave you \
          (looked for {})", path.display()
@@ -39,20 +39,20 @@ pub enum InviteError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file holds something else.
+    /// The file is not a valid invite.
     #[error("{}: {source}; then run `longhaul enroll LINE` again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         source: ParseInviteError,
     },
 }
 
-/// A file of the state directory that cannot be written.
+/// Error of writing a file of the state directory.
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be written: {source}; check its owner, or choose another one with --state-dir", path.display())]
 pub struct StateError {
@@ -60,34 +60,34 @@ pub struct StateError {
     source: io::Error,
 }
 
-/// Where a running agent is found: the contents of `agent.json`.
+/// Contents of `agent.json`, by which commands find a running agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentFile {
-    /// Where browsers connect.
+    /// Address of the proxy.
     pub proxy: SocketAddr,
-    /// The status page.
+    /// Address of the status page.
     pub control: SocketAddr,
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// The agent's version.
     pub version: String,
 }
 
 impl StateDir {
-    /// The directory at `path`, which need not exist yet.
+    /// Returns the directory at `path`, which need not exist yet.
     pub const fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Its path.
+    /// The directory's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Makes the directory, closed to other users.
+    /// Creates the directory, accessible to its owner only.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn create(&self) -> Result<(), StateError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -99,10 +99,10 @@ impl StateDir {
         })
     }
 
-    /// The invite that `longhaul enroll` wrote.
+    /// Reads the invite that `longhaul enroll` wrote.
     ///
     /// # Errors
-    /// There is none, or it is damaged.
+    /// There is no invite, or it is damaged.
     pub fn invite(&self) -> Result<Invite, InviteError> {
         let path = self.0.join("invite");
         match read_small(&path) {
@@ -114,7 +114,8 @@ impl StateDir {
         }
     }
 
-    /// The newest token of an earlier run with the gateway and device of `invite`; that of the invite if there is none.
+    /// Returns the newest token of an earlier run with the gateway and device of `invite`, else the token of
+    /// the invite.
     pub fn token(&self, invite: &Invite) -> [u8; 32] {
         read_small(&self.0.join("token"))
             .ok()
@@ -122,16 +123,16 @@ impl StateDir {
             .unwrap_or_else(|| *invite.token())
     }
 
-    /// Keeps a token for later runs.
+    /// Stores a token for later runs.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn keep_token(&self, invite: &Invite, token: &[u8; 32]) -> Result<(), StateError> {
         let hex: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
         self.replace("token", format!("{} {hex}\n", binding(invite)).as_bytes())
     }
 
-    /// The wall-clock stamp of the newest session that was opened.
+    /// Returns the wall-clock stamp of the newest session attempt.
     pub fn stamp(&self) -> Option<UnixTime> {
         let text = read_small(&self.0.join("stamp")).ok()?;
         text.trim()
@@ -140,10 +141,10 @@ impl StateDir {
             .map(|seconds| UnixTime::new(Duration::from_secs(seconds)))
     }
 
-    /// Keeps the stamp of a session that is being opened, rounded up to a second.
+    /// Stores the stamp of a session attempt, rounded up to a second.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn keep_stamp(&self, stamp: UnixTime) -> Result<(), StateError> {
         self.replace(
             "stamp",
@@ -151,10 +152,10 @@ impl StateDir {
         )
     }
 
-    /// Says where the agent can be reached.
+    /// Publishes the addresses of the agent.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn publish(&self, agent: &AgentFile) -> Result<(), StateError> {
         let text = serde_json::to_string(agent).map_err(|error| StateError {
             path: self.0.join("agent.json"),
@@ -163,27 +164,29 @@ impl StateDir {
         self.replace("agent.json", format!("{text}\n").as_bytes())
     }
 
-    /// Where the agent that runs can be reached; `None` if none has said so.
+    /// Returns the published addresses of the running agent; `None` if there are none.
     pub fn published(&self) -> Option<AgentFile> {
         serde_json::from_str(&read_small(&self.0.join("agent.json")).ok()?).ok()
     }
 
-    /// Keeps the token of the control port, for this user's own commands.
+    /// Stores the token of the control port, for this user's own commands.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn keep_control_token(&self, hex: &str) -> Result<(), StateError> {
         self.replace(CONTROL_TOKEN, format!("{hex}\n").as_bytes())
     }
 
-    /// The token of the control port of the agent that runs; `None` if there is none, or it is another user's.
+    /// Returns the control port's token of the running agent; `None` if there is none, or if another user
+    /// owns it.
     pub fn control_token(&self) -> Option<String> {
         let text = read_small(&self.0.join(CONTROL_TOKEN)).ok()?;
         let hex = text.trim();
         blake3::Hash::from_hex(hex).ok().map(|_| hex.to_owned())
     }
 
-    /// Withdraws what [`Self::publish`] said, unless another agent has published itself since.
+    /// Removes the files of [`Self::publish`] and the control token, unless another agent has published
+    /// since.
     pub fn withdraw(&self) {
         if self
             .published()
@@ -194,20 +197,20 @@ impl StateDir {
         }
     }
 
-    /// What the gateway is still to be told to forget, as [`crate::forget`] writes it.
+    /// Returns the pending deletions for the gateway, as [`crate::forget`] writes them.
     pub(crate) fn forgets(&self) -> Option<String> {
         read_small(&self.0.join(FORGETS)).ok()
     }
 
-    /// Keeps what the gateway is still to be told to forget.
+    /// Stores the pending deletions for the gateway.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn keep_forgets(&self, text: &str) -> Result<(), StateError> {
         self.replace(FORGETS, text.as_bytes())
     }
 
-    /// Writes a file beside its place and moves it there, so that readers see the old contents or the new ones.
+    /// Writes a temporary file and renames it, so that readers see either the old or the new contents.
     pub(crate) fn replace(&self, name: &str, contents: &[u8]) -> Result<(), StateError> {
         let path = self.0.join(name);
         let beside = self.0.join(format!("{name}.{}.new", std::process::id()));
@@ -237,7 +240,7 @@ fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Names gateway and device: a token is of no use with others.
+/// Identifies gateway and device: a token is valid only for both.
 fn binding(invite: &Invite) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher

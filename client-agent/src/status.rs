@@ -1,4 +1,4 @@
-//! The command `status`: asks the agent that runs on this machine.
+//! The command `status`: queries the agent that runs on this machine.
 use std::{fmt::Write as _, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
@@ -15,36 +15,36 @@ use crate::{
     state_dir::StateDir,
 };
 
-/// An agent answers from memory.
+/// Timeout of the status, which the agent answers from memory.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// To forget takes as long as deleting from a large file, and a round trip to the gateway.
+/// Timeout of a deletion: deleting from a large file, and a round trip to the gateway.
 const FORGET_TIME: Duration = Duration::from_secs(120);
-/// A status has below 4 KiB.
+/// Maximum size of a response; a status has less than 4 KiB.
 const MAX_STATUS: usize = 64 * 1024;
 
-/// No status to be had.
+/// Errors of querying an agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatusError {
-    /// No agent has published itself.
+    /// No agent has published its addresses.
     #[error(
         "no agent runs with the state directory {0}: start it with `longhaul-agent run`, or say --control ADDR:PORT"
     )]
     NotRunning(String),
-    /// Something else answers, or nothing does.
+    /// Another program answers, or none does.
     #[error("no agent answers on {address}: {detail}")]
     NoAnswer {
         /// The control address.
         address: SocketAddr,
-        /// What went wrong.
+        /// Description of the error.
         detail: String,
     },
 }
 
-/// The control address of the agent that uses `state_dir`.
+/// Returns the control address of the agent that uses `state_dir`.
 ///
 /// # Errors
-/// None runs.
+/// No agent runs.
 pub fn find(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
     let published = state_dir.published();
     published
@@ -52,10 +52,10 @@ pub fn find(state_dir: &StateDir) -> Result<SocketAddr, StatusError> {
         .ok_or_else(|| StatusError::NotRunning(state_dir.path().display().to_string()))
 }
 
-/// Asks for the status, as JSON text; with the control port's token, which other users than the agent's need.
+/// Requests the status as JSON text, with the control port's token, which users other than the agent's need.
 ///
 /// # Errors
-/// No agent answers there.
+/// No agent answers at `address`.
 pub async fn ask(address: SocketAddr, token: Option<&str>) -> Result<String, StatusError> {
     let answer = timeout(ANSWER_TIME, fetch(address, token, Method::GET, "/status.json")).await;
     answer
@@ -63,10 +63,10 @@ pub async fn ask(address: SocketAddr, token: Option<&str>) -> Result<String, Sta
         .map_err(|detail| StatusError::NoAnswer { address, detail })
 }
 
-/// Has the agent and its gateway forget a site, or all; what the agent says of it.
+/// Requests the deletion of a site's data, or of all data, at agent and gateway; returns the agent's answer.
 ///
 /// # Errors
-/// No agent answers there, or it refuses.
+/// No agent answers at `address`, or it refuses.
 pub async fn forget(
     address: SocketAddr,
     token: Option<&str>,
@@ -128,7 +128,7 @@ async fn fetch(
     Ok(text)
 }
 
-/// The address of the status page; with the control port's token its buttons work.
+/// Returns the address of the status page; its buttons work only with the control port's token.
 pub fn page(control: SocketAddr, token: Option<&str>) -> String {
     match token {
         Some(token) => format!("http://{control}/?token={token}"),
@@ -136,10 +136,10 @@ pub fn page(control: SocketAddr, token: Option<&str>) -> String {
     }
 }
 
-/// A summary for a person, who may see the control port's token if there is one.
+/// Formats a summary for a person, who may see the control port's token if there is one.
 ///
 /// # Errors
-/// The text is not an agent's status.
+/// The text is not a status of an agent.
 pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Error> {
     let status: Status = serde_json::from_str(json)?;
     let bytes = |amount: u64| ByteCount::new(amount).to_string();
@@ -178,7 +178,7 @@ pub fn summary(json: &str, token: Option<&str>) -> Result<String, serde_json::Er
         status.uptime_s,
     );
     if token.is_some() {
-        // Beside the plain address, which scripts read.
+        // The plain address stays in its own line, because scripts read it.
         let _infallible = writeln!(out, "buttons   {}", page(status.control, token));
     }
     Ok(out)

@@ -1,7 +1,8 @@
 //! CONNECT: a tunnel of raw bytes to a host, multiplexed in the session.
 //!
-//! For a host that worked lately the browser gets its 200 at once, and its first bytes (a ClientHello) ride with
-//! `TunnelOpen`; for others only when the gateway has connected, so that a failure can still be told in words.
+//! If a tunnel to the host worked recently, the browser gets its 200 at once and its first bytes (a
+//! ClientHello) travel with `TunnelOpen`. For other hosts the 200 is sent only after the gateway has
+//! connected, so that a failure can still be answered with an error page.
 use std::{
     collections::BTreeMap,
     io,
@@ -15,7 +16,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use longhaul_driver::{End, Priority, SendStream};
 use longhaul_http::target;
-use longhaul_protocol::session::TunnelSecurity;
+use longhaul_session::TunnelSecurity;
 use longhaul_types::Pii;
 use tokio::{
     io::{
@@ -34,18 +35,18 @@ use crate::{
     listener::ConnectionScope,
     pages::{BadRequest, Failure},
     request::{Context, ProxyBody, page_response},
-    session::{Arrival, Exchange, Hop, HopError, Need, ResponseStream, Timing},
+    session::{Arrival, Exchange, GatewaySession, HopError, Need, ResponseStream, Timing},
 };
 
-/// How long the browser's first bytes are waited for before `TunnelOpen` goes without them: where the server speaks
-/// first there are none.
+/// Wait for the browser's first bytes before `TunnelOpen` is sent without them: in protocols where the server
+/// sends first there are none.
 const FIRST_BYTES: Duration = Duration::from_millis(50);
-/// How long a tunnel lives on after one direction has ended.
+/// Lifetime of a tunnel after one direction has ended.
 const HALF_CLOSED: Duration = Duration::from_secs(300);
-/// Bytes read at once: a TLS record.
+/// Size of a read: one TLS record.
 const BUFFER: usize = 16 * 1024;
 
-/// Answers a CONNECT request without a body.
+/// Answers a CONNECT request with a response without body, and starts the tunnel.
 pub(crate) async fn connect(
     context: &Arc<Context>,
     scope: &Arc<ConnectionScope>,
@@ -101,7 +102,7 @@ pub(crate) async fn connect(
     established(context)
 }
 
-/// Carries a connection whose browser has its 200 already, and has said `first`.
+/// Relays a connection whose browser already has its 200 and has sent the bytes `first`.
 pub(crate) async fn carry<B>(
     context: &Arc<Context>,
     scope: &ConnectionScope,
@@ -125,7 +126,7 @@ pub(crate) async fn carry<B>(
             Ok(()) => relay_direct(browser, stream, &context.counters).await,
             Err(error) => Err(error),
         },
-        // Dropped, the browser's connection closes.
+        // Dropping `browser` closes its connection.
         Err(failure) => {
             context.counters.failures.one();
             debug!(?failure, "a tunnel failed");
@@ -151,12 +152,12 @@ enum Way {
     Direct(Box<dyn HostStream>),
 }
 
-/// A connection to a host, around the gateway.
+/// A direct connection to a host, without the gateway.
 trait HostStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> HostStream for S {}
 
-/// Opens a tunnel in which the gateway speaks TLS with the host, as one stream.
+/// Opens a tunnel in which the gateway terminates TLS towards the host, and returns it as one stream.
 pub(crate) async fn secure(
     context: &Arc<Context>,
     host: &str,
@@ -176,7 +177,7 @@ pub(crate) async fn secure(
     Ok(near)
 }
 
-/// Opens the tunnel as far as the host's TCP connection, which has no effect there and may be repeated.
+/// Opens the tunnel up to the host's TCP connection. This has no effect at the host and may be repeated.
 async fn open(
     context: &Arc<Context>,
     host: &str,
@@ -219,10 +220,10 @@ async fn open_direct(
     Ok(Way::Direct(stream))
 }
 
-/// Opens the tunnel in one session; `None` if the session was lost.
+/// Opens the tunnel in one session; returns `None` if the session is lost.
 async fn open_in(
     context: &Arc<Context>,
-    hop: &Arc<Hop>,
+    hop: &Arc<GatewaySession>,
     clock: &mut FallbackClock,
     (host, port, security): (&str, u16, TunnelSecurity),
 ) -> Result<Option<Way>, Failure> {
@@ -249,9 +250,9 @@ async fn open_in(
     }
 }
 
-/// Sends `TunnelOpen` and what the browser has said already; `None` if the session is lost.
+/// Sends `TunnelOpen` with the browser's first bytes; returns `None` if the session is lost.
 async fn send_open(
-    hop: &Arc<Hop>,
+    hop: &Arc<GatewaySession>,
     host: &str,
     port: u16,
     security: TunnelSecurity,
@@ -278,17 +279,17 @@ fn accepted(arrival: Arrival) -> Result<ResponseStream, Failure> {
         Arrival::Tunnel(down) => Ok(down),
         Arrival::Failed { reason, detail } => Err(Failure::Gateway { reason, detail }),
         Arrival::Head { .. } | Arrival::Promised { .. } | Arrival::Malformed => Err(Failure::Gateway {
-            reason: longhaul_protocol::session::FailureReason::Malformed,
+            reason: longhaul_session::FailureReason::Malformed,
             detail: "the gateway's answer to a tunnel makes no sense".to_owned(),
         }),
     }
 }
 
-/// A tunnel whose browser has its 200 already.
+/// A tunnel whose browser already has its 200.
 struct Optimistic {
     context: Arc<Context>,
     scope: Arc<ConnectionScope>,
-    hop: Arc<Hop>,
+    hop: Arc<GatewaySession>,
     host: String,
     port: u16,
 }
@@ -327,7 +328,7 @@ impl Optimistic {
                 let ended = relay(browser, up, down, &self.context.counters).await;
                 debug!(?ended, "tunnel ended");
             }
-            // Dropped, the browser's connection closes, and the next attempt gets an answer in words.
+            // Dropping `browser` closes its connection; the next attempt gets an error page.
             failure => {
                 debug!(?failure, "a tunnel to a host that worked lately failed");
                 self.context.counters.failures.one();
@@ -337,7 +338,7 @@ impl Optimistic {
     }
 }
 
-/// Carries bytes both ways until both have ended, or one is broken, which breaks the other.
+/// Relays bytes in both directions until both have ended. An error in one direction ends both.
 async fn relay<B: AsyncRead + AsyncWrite>(
     browser: B,
     up: SendStream,
@@ -401,14 +402,14 @@ async fn relay_direct<B: AsyncRead + AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Where tunnels have worked lately.
+/// The hosts to which a tunnel was opened recently.
 #[derive(Debug, Default)]
 pub struct WorkingHosts(Mutex<BTreeMap<(String, u16), Instant>>);
 
 impl WorkingHosts {
-    /// Hosts remembered: several browsing sessions' worth, below 100 KiB.
+    /// Maximum number of hosts: several browsing sessions' worth, less than 100 KiB.
     const MAX: usize = 1024;
-    /// How long a host counts as working.
+    /// Time for which a host counts as working.
     const LATELY: Duration = Duration::from_secs(600);
 
     fn record(&self, host: &str, port: u16) {

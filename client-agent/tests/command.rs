@@ -1,4 +1,4 @@
-//! The command as operators and scripts use it.
+//! Tests of the command as operators and scripts use it.
 #[cfg(test)]
 mod support;
 

@@ -1,4 +1,4 @@
-//! The control port, and what other commands find.
+//! Tests of the control port and of the commands that use it.
 #[cfg(test)]
 mod support;
 

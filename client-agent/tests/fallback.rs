@@ -1,4 +1,4 @@
-//! Around a gateway that does not answer.
+//! Tests of the direct fallback.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #[cfg(test)]
 mod support;
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, UdpSocket};
 
 const SOON: Fallback = Fallback::After(Duration::from_millis(200));
 
-/// A socket that hears and says nothing: a gateway that is down, or behind a firewall.
+/// Binds a socket that receives and never answers, like a gateway that is down or behind a firewall.
 async fn silence() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap().to_string();

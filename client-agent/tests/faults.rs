@@ -1,8 +1,11 @@
-//! What happens when the gateway, the session or the bytes misbehave.
+//! Tests with faults of the gateway, the session or the data.
 #[cfg(test)]
 mod support;
 
-use longhaul_agent::{config::Fallback, session::GatewayState};
+use longhaul_agent::{
+    config::{EarlyCredentials, Fallback},
+    session::GatewayState,
+};
 use support::{Ending, TestAgent, TestGateway, gateway::noise, pair};
 
 #[tokio::test]
@@ -143,9 +146,26 @@ async fn early_data_carries_only_what_may_be_replayed() {
         assert_eq!(reply.status, 200, "{request}");
         let url = request.split(' ').nth(1).unwrap();
         let seen = gateway.seen(url);
-        // Whether a request met the handshake is a matter of timing; that none that may not did, is not.
+        // Whether a request travels in early data depends on timing; a request that must not never does.
         assert!(early || seen.iter().all(|seen| !seen.early), "{request}");
         assert!(!seen.last().unwrap().early || early, "{request}");
+        agent.agent.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn cookies_stay_out_of_early_data_where_the_user_wants_it() {
+    let gateway = TestGateway::start();
+    for run in 0..5 {
+        let url = format!("http://site.test/cookie/{run}");
+        let agent = TestAgent::in_dir(tempfile::tempdir().unwrap(), &gateway.address(), |config| {
+            config.early_credentials = EarlyCredentials::Withheld;
+        })
+        .await;
+        // The handshake is still in progress.
+        let reply = agent.begin(&url, &[("cookie", "session=1")]).await.unwrap();
+        assert_eq!(reply.status, 200);
+        assert!(gateway.seen(&url).iter().all(|seen| !seen.early), "{url}");
         agent.agent.stop().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The proxy port as browsers use it.
+//! Tests of the proxy port as browsers use it.
 #[cfg(test)]
 mod support;
 

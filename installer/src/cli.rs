@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use url::Url;
 
-use crate::demo::{Override, parse_link};
+use longhaul_demo::{Override, parse_link};
 
 /// Longhaul: web pages over slow, long or lossy last hops.
 #[derive(Debug, Parser)]
@@ -16,7 +16,7 @@ use crate::demo::{Override, parse_link};
     arg_required_else_help = true
 )]
 pub struct CliArgs {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -43,7 +43,7 @@ pub struct DemoArgs {
     /// Load one page with its sub-resources, print what it cost, and exit: 0 only if nothing failed
     #[arg(long, value_name = "URL", num_args = 0..=1, value_parser = parse_url)]
     pub once: Option<Option<Url>>,
-    /// The page of --once, where it does not stand right behind it
+    /// The page of --once, if it does not follow --once directly
     #[arg(value_name = "URL", requires = "once", value_parser = parse_url)]
     pub page: Option<Url>,
     /// Print the result of --once as one line of JSON
@@ -51,8 +51,9 @@ pub struct DemoArgs {
     pub json: bool,
     /// Let the gateway find NAME at ADDR instead of asking the DNS; may be repeated
     ///
-    /// NAME is a host, *.SUFFIX or *, with :PORT where it is to hold for that port only. ADDR is an IP address, with
-    /// :PORT to change the port. The address may be one that the gateway otherwise refuses, such as 127.0.0.1.
+    /// NAME is a host, *.SUFFIX or *, with :PORT if the entry applies to that port only. ADDR is an IP
+    /// address, with :PORT to change the port. The address may be one that the gateway otherwise refuses,
+    /// such as 127.0.0.1.
     #[arg(long, value_name = "NAME=ADDR")]
     pub resolve: Vec<Override>,
     /// Trust the certificate authorities in this PEM file, too
@@ -61,7 +62,8 @@ pub struct DemoArgs {
     /// Replay the pages recorded in this WARC file: every host is answered from it, nothing from the Internet
     #[arg(long, value_name = "FILE")]
     pub warc: Option<PathBuf>,
-    /// Tell the agent what the link is like (gprs-3+1, edge, umts-384, lte, geo-sat, ...); it does not slow the link
+    /// Tell the agent what the link is like (gprs-3+1, edge, umts-384, lte, geo-sat, ...); it does not slow
+    /// the link
     #[arg(long, value_name = "PROFILE", value_parser = parse_link)]
     pub link: Option<String>,
 }
@@ -98,7 +100,7 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-/// A page's address; most mistakes are a missing scheme.
+/// Parses a page's URL; the most common mistake is a missing scheme.
 fn parse_url(text: &str) -> Result<Url, String> {
     let complete = || {
         format!(

@@ -1,4 +1,4 @@
-//! The commands: library calls, and what is printed.
+//! The commands: calls of the library, and their output.
 use std::{
     io::{self, Read as _, Write},
     process::ExitCode,
@@ -7,23 +7,23 @@ use std::{
 use anyhow::Context as _;
 use longhaul::{
     cli::{DemoArgs, EnrollArgs, KeygenArgs, StatusArgs},
-    demo::{Demo, DemoOptions, Finished},
     enroll::{self, Replace},
     keygen,
     status::{self, Format},
 };
+use longhaul_demo::{Demo, DemoOptions, Finished};
 use longhaul_types::{ByteCount, Invite};
 use tokio::signal::unix::{SignalKind, signal};
 use url::Url;
 
-/// An invite has below 600 characters.
+/// Input limit; an invite has less than 600 characters.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// `longhaul demo`
 pub(crate) fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // Set up before anything is started, so that no signal finds the default action.
+        // Installed before anything starts, so that no signal causes the default action.
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
@@ -37,7 +37,7 @@ pub(crate) fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A demonstration ends by a signal as a matter of course; a page that was to be loaded was not.
+/// A signal ends a demonstration normally, but interrupts a page load of `--once`.
 fn interrupted(once: bool) -> ExitCode {
     if once {
         ExitCode::FAILURE
@@ -169,9 +169,9 @@ pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The one place where an error of a command is shown.
+/// Prints the error of a command; all errors are shown here.
 pub(crate) fn complain(error: &anyhow::Error) {
-    // Nobody is left to tell if stderr is gone.
+    // If stderr is closed, the error cannot be reported.
     let _ = writeln!(io::stderr(), "longhaul: {error:#}");
 }
 

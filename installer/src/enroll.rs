@@ -1,4 +1,4 @@
-//! `longhaul enroll`: keeps the operator's invite where the agent looks for it.
+//! `longhaul enroll`: stores the operator's invite where the agent finds it.
 use std::{
     fs, io,
     io::Write as _,
@@ -7,33 +7,33 @@ use std::{
 
 use longhaul_types::Invite;
 
-/// The file's name in the state directory. The agent reads it under this name.
+/// Name of the file in the state directory, as the agent expects it.
 const FILE: &str = "invite";
 
-/// Whether an enrolment with another gateway may be given up.
+/// Permission to replace an enrolment with another gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// It stays.
+    /// Keep the existing enrolment.
     Refuse,
-    /// The new one takes its place.
+    /// Replace the existing enrolment.
     Allow,
 }
 
-/// An invite that was not kept.
+/// Errors of storing an invite.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrollError {
-    /// The device is enrolled elsewhere.
+    /// The device is enrolled with another gateway.
     #[error(
         "this device is enrolled with {address} already ({}); add --replace to give that up", path.display()
     )]
     Enrolled {
-        /// The other gateway's address.
+        /// Address of the other gateway.
         address: String,
-        /// The file that says so.
+        /// Path of the existing invite.
         path: PathBuf,
     },
-    /// The file is there but is no invite.
+    /// The file exists but is not an invite.
     #[error("{} exists but is damaged; add --replace to overwrite it", .0.display())]
     Damaged(PathBuf),
     /// The file cannot be read or written.
@@ -43,21 +43,22 @@ pub enum EnrollError {
         path: PathBuf,
         /// `read` or `written`.
         done: &'static str,
-        /// What the system said.
+        /// Cause reported by the system.
         source: io::Error,
     },
-    /// No default directory.
+    /// There is no default directory.
     #[error("no home directory is known: say where the agent keeps its state with --state-dir")]
     NoHome,
 }
 
-/// The agent's state directory: `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
+/// Returns the agent's state directory: `$XDG_STATE_HOME/longhaul-agent`, else
+/// `~/.local/state/longhaul-agent`.
 ///
 /// # Errors
 /// Neither variable is set.
 pub fn default_state_dir() -> Result<PathBuf, EnrollError> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG base directory specification requires that relative paths are ignored.
     let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
     let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
     state
@@ -65,12 +66,12 @@ pub fn default_state_dir() -> Result<PathBuf, EnrollError> {
         .ok_or(EnrollError::NoHome)
 }
 
-/// Writes the invite to the state directory, which is made if needed, and returns the file's path.
+/// Writes the invite to the state directory, which is created if necessary, and returns the file's path.
 ///
-/// A new invite of the same gateway takes the place of the old one.
+/// A new invite of the same gateway replaces the old one.
 ///
 /// # Errors
-/// Another gateway's invite is there and may not be replaced, or a file cannot be read or written.
+/// Another gateway's invite exists and may not be replaced, or a file cannot be read or written.
 pub fn enroll(invite: &Invite, state_dir: &Path, replace: Replace) -> Result<PathBuf, EnrollError> {
     let path = state_dir.join(FILE);
     if replace == Replace::Refuse {
@@ -86,7 +87,7 @@ pub fn enroll(invite: &Invite, state_dir: &Path, replace: Replace) -> Result<Pat
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(state_dir).map_err(fail)?;
-    // Temporary files are made with mode 0600, and renaming is atomic.
+    // Temporary files have mode 0600, and renaming is atomic.
     let mut file = tempfile::NamedTempFile::new_in(state_dir).map_err(fail)?;
     let line = invite.to_line();
     let written = writeln!(file, "{line}").and_then(|()| file.as_file().sync_all());

@@ -7,30 +7,30 @@ use std::{
 
 use longhaul_types::SecretKey;
 
-/// A key that could not be made or kept.
+/// Errors of generating or storing a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeygenError {
-    /// The system has no randomness.
+    /// The system provides no randomness.
     #[error("the system gives no randomness: {0}")]
     Randomness(getrandom::Error),
-    /// The file is there already.
+    /// The file exists already.
     #[error("{} exists and keys are never overwritten: choose another file, or move it away", .0.display())]
     Exists(PathBuf),
     /// The file cannot be written.
     #[error("{} cannot be written: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Cause reported by the system.
         source: io::Error,
     },
 }
 
-/// A new secret key from the system's randomness.
+/// Generates a secret key from the system's randomness.
 ///
 /// # Errors
-/// The system has none.
+/// The system provides no randomness.
 pub fn generate() -> Result<SecretKey, KeygenError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(KeygenError::Randomness)?;

@@ -1,28 +1,28 @@
-//! `longhaul status`: what the agent on this machine says of itself.
+//! `longhaul status`: the state of the agent on this machine, as the agent reports it.
 use std::{
     io,
     path::Path,
     process::{Command, ExitStatus},
 };
 
-use crate::demo::ProgramError;
+use longhaul_demo::ProgramError;
 
-/// An agent that could not be asked.
+/// Errors of requesting the agent's state.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatusError {
     /// The agent's program is missing.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// It cannot be run.
+    /// The agent's program cannot be run.
     #[error("cannot run longhaul-agent: {0}")]
     Run(#[source] io::Error),
 }
 
-/// How the status is printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
     /// The agent's `status.json`.
     Json,
@@ -33,7 +33,7 @@ pub enum Format {
 /// # Errors
 /// The program is missing or cannot be run.
 pub fn show(state_dir: Option<&Path>, format: Format) -> Result<ExitStatus, StatusError> {
-    let mut command = Command::new(crate::demo::find_agent()?);
+    let mut command = Command::new(longhaul_demo::find_agent()?);
     command.arg("status");
     if let Some(directory) = state_dir {
         command.arg("--state-dir").arg(directory);

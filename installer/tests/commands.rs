@@ -1,4 +1,4 @@
-//! The command `longhaul` as users run it: output, files and exit status.
+//! The command `longhaul` from a user's view: output, files and exit status.
 #![expect(clippy::unwrap_used, reason = "test support outside of test functions")]
 
 use std::{
@@ -11,7 +11,7 @@ use longhaul_types::{Invite, PublicKey, SecretKey};
 
 fn longhaul(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    // No program of Longhaul is in the home directory, and no setting of the user's counts.
+    // The home directory contains no program of Longhaul, and no user settings apply.
     command
         .env_clear()
         .env("HOME", home)
@@ -101,7 +101,7 @@ fn mistakes_are_explained() {
     assert!(text(&missing.stderr).contains("`longhaul-gateway` is not in"));
     assert!(text(&longhaul(home.path(), &["status"]).stderr).contains("`longhaul-agent` is not in"));
 
-    // Files that are there, so that the next mistake comes to light; they are never run.
+    // Empty files, so that the next error is reported; they are never run.
     for program in ["longhaul-gateway", "longhaul-agent"] {
         fs::write(home.path().join(program), "").unwrap();
     }

@@ -1,16 +1,16 @@
-//! The Longhaul transport and session without sockets, clocks, threads or OS randomness.
+//! Transport of Longhaul, sans-IO: without sockets, clocks, threads or randomness of the
+//! operating system.
 //!
-//! Data flows through the modules in this order: [`wire`] (bytes), [`crypto`] (keys, replay, tokens), [`endpoint`] (handshakes and
-//! demultiplexing), [`connection`] (one peer's timers, path and packets), [`recovery`], [`credit`], [`streams`], [`session`] (messages).
-//! The contract with the peer is `docs/protocol/`.
+//! Data passes the modules in this order: [`wire`] (formats), [`crypto`] (keys, replay protection, tokens),
+//! [`endpoint`] (handshakes and demultiplexing), [`connection`] (timers, path and packets of one peer),
+//! [`recovery`], [`congestion`], [`streams`]. `docs/protocol/` specifies the protocol.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod congestion;
 pub mod connection;
-pub mod credit;
 pub mod crypto;
 pub mod endpoint;
 pub mod recovery;
-pub mod session;
 pub mod streams;
 pub mod wire;

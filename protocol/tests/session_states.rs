@@ -1,5 +1,5 @@
-//! The states of a session (early, open, stalled, closed) and of its path (validated or not) against a model that sees only the
-//! wire: users, links, addresses and an attacker act in random order.
+//! States of a session (early, open, stalled, closed) and of its path (validated or not), compared with a
+//! model that sees only the wire: users, links, addresses and an attacker act in random order.
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 
@@ -25,14 +25,16 @@ use proptest::prelude::*;
 const AGENT: usize = 0;
 const GATEWAY: usize = 1;
 const FLIGHT: Duration = Duration::from_millis(50);
-/// A side that waits for an answer on a link that is down knows of it by then: 2.5 SRTT + 0.8 s with an SRTT of at most 4 s, and
-/// a probe timeout of at most 6 s before (transport.md 5.3 and 7.3).
+/// Time until a side that waits for an answer on a link that is down detects the stall: 2.5 SRTT + 0.8 s with
+/// an SRTT of at most 4 s, after a probe timeout of at most 6 s (transport.md sections 5.3 and 7.3).
 const STALL_KNOWN: Duration = Duration::from_secs(20);
-/// Probes of a stall come at least every 15 s (7.3).
+/// Upper bound of the time until the end of a stall is detected: probes of a stall are sent at least every 15
+/// s (section 7.3).
 const RESUME_KNOWN: Duration = Duration::from_secs(17);
-/// A gateway does not know where an agent is that moved unnoticed, until that one says something: at the latest its keepalive.
+/// Time until a gateway knows the new address of an agent that moved without a report: the agent's next
+/// packet, at the latest its keepalive.
 const KEEPALIVE: Duration = Duration::from_secs(25);
-/// By then everything has arrived.
+/// Time until everything has arrived.
 const SETTLED: Duration = Duration::from_secs(120);
 /// First byte of an INIT.
 const INIT: u8 = 0x01;
@@ -43,29 +45,30 @@ fn gateway_address() -> SocketAddr {
     ([198, 51, 100, 1], 443).into()
 }
 
-/// Addresses below 100 are the agent's, one after the other; the others are the attacker's.
+/// Addresses below 100 are those of the agent in order; the others belong to the attacker.
 fn address(number: u8) -> SocketAddr {
     ([192, 0, 2, number], 4000).into()
 }
 
-/// What an address sent to the gateway and got from it.
+/// Bytes between an address and the gateway.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     came: usize,
     went: usize,
-    /// The agent has heard the gateway there: what it sends now may hold the answer to a challenge.
+    /// The agent received a packet of the gateway at this address: its next packets may contain the answer to
+    /// a challenge.
     heard: bool,
-    /// Something that the agent sent after that has arrived.
+    /// A later packet of the agent has arrived.
     may_be_validated: bool,
 }
 
-/// A datagram under way.
+/// A datagram in flight.
 #[derive(Clone, Debug)]
 struct Flying {
     at: Timestamp,
-    /// The agent's address that it comes from or goes to.
+    /// Source or destination: the agent's address.
     address: SocketAddr,
-    /// Sent by the agent after it heard the gateway at this address.
+    /// True if the agent sent the datagram after it received a packet of the gateway at this address.
     answers: bool,
     bytes: Vec<u8>,
 }
@@ -74,21 +77,21 @@ struct World {
     now: Timestamp,
     sides: [Endpoint; 2],
     handles: [Option<ConnectionHandle>; 2],
-    /// Towards each side.
+    /// Datagrams towards each side.
     ways: [VecDeque<Flying>; 2],
     up: bool,
-    /// Since when the link is as it is, and undisturbed by moves and the attacker.
+    /// Time since which the link has its state, without moves and attacks.
     since: Timestamp,
     agent_address: u8,
     attackers: u8,
     traffic: BTreeMap<SocketAddr, Traffic>,
     states: [Option<State>; 2],
     closed: [bool; 2],
-    /// Streams opened by each side, and read to their end by the other.
+    /// Number of streams opened by each side, and of those read to their end by the other.
     opened: [usize; 2],
     finished: [usize; 2],
     reading: [Vec<StreamId>; 2],
-    /// Since when the agent waits for an answer that has not come.
+    /// Time since which the agent waits for an answer.
     waits_since: Option<Timestamp>,
 }
 
@@ -189,7 +192,7 @@ impl World {
         let traffic = self.traffic.entry(flying.address).or_default();
         if side == GATEWAY {
             traffic.came += flying.bytes.len();
-            // An INIT with a valid token validates where it comes from, whoever sends it (7.2).
+            // An INIT with a valid token validates its source address, whoever sends it (section 7.2).
             let is_init = flying.bytes.first() == Some(&INIT);
             traffic.may_be_validated |= flying.answers || is_init;
             self.sides[GATEWAY].handle_datagram(self.now, flying.address, &mut flying.bytes);
@@ -260,7 +263,8 @@ impl World {
         self.read(side);
     }
 
-    /// The gateway accepted a session: the first, or another for an agent that never confirmed the one before.
+    /// The gateway accepted a session: the first one, or another one for an agent that never confirmed the
+    /// previous one.
     fn begin_anew(&mut self, handle: ConnectionHandle) {
         self.handles[GATEWAY] = Some(handle);
         self.states[GATEWAY] = None;
@@ -295,7 +299,7 @@ impl World {
         });
     }
 
-    /// What a side says of itself is what its events said, and what the wire makes of it.
+    /// Checks that the state of each side agrees with its events and with the wire.
     fn check_states(&mut self) {
         for side in [AGENT, GATEWAY] {
             let Some(connection) = self.handles[side].and_then(|handle| self.sides[side].peek(handle)) else {
@@ -306,7 +310,7 @@ impl World {
             let legal = match (before, state) {
                 (Some(before), state) if before == state => true,
                 (None, State::Early | State::Open) => true,
-                // Connected, Stalled and Resumed set the state before this looks at it.
+                // Connected, Stalled and Resumed set the state before this check.
                 (Some(_), State::Closed) => self.closed[side],
                 _ => false,
             };
@@ -315,7 +319,7 @@ impl World {
                 "side {side} went from {before:?} to {state:?} without a word"
             );
             let undisturbed = self.now - self.since;
-            // A peer that closed while the link was down is not heard of again.
+            // A peer that closed while the link was down sends nothing more.
             if self.up && !self.closed[1 - side] {
                 let known = if side == GATEWAY {
                     KEEPALIVE + RESUME_KNOWN
@@ -361,7 +365,7 @@ impl World {
         }
     }
 
-    /// The attacker hands the newest datagram of the agent to the gateway first, from an address of its own.
+    /// The attacker delivers the newest datagram of the agent to the gateway first, from its own address.
     fn spoof(&mut self) {
         let Some(newest) = self.ways[GATEWAY].back().cloned() else {
             return;
@@ -428,7 +432,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Closing is rare, or nothing else would be seen.
+/// Closing is rare, so that other steps are tested.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let close = prop_oneof![5 => Just(None), 1 => (0_usize..2).prop_map(|side| Some(Step::Close(side)))];
     (prop::collection::vec(step(), 1..40), close).prop_map(|(mut steps, close)| {

@@ -1,5 +1,5 @@
-//! The sending and receiving halves of streams against a model that knows only what the users did: whatever the network loses,
-//! repeats, delays and overtakes, and in whatever order users act.
+//! Sending and receiving halves of streams, compared with a model of the users' actions: with any loss,
+//! duplication, delay and reordering in the network, and any order of the users' actions.
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 
@@ -20,10 +20,10 @@ const LIMITS: StreamLimits = StreamLimits {
     send_buffer: ByteCount::new(1000),
     send_buffer_total: ByteCount::new(2000),
 };
-/// Rounds after which everything must have come to its end.
+/// Rounds after which every stream must have ended.
 const ROUNDS: usize = 2000;
 
-/// The content of a stream at an offset.
+/// Content of a stream at an offset.
 fn byte(stream: StreamId, offset: u64) -> u8 {
     (stream.0 * 31 + offset * 7 + offset / 256).to_le_bytes()[0]
 }
@@ -32,7 +32,7 @@ fn content(stream: StreamId, from: u64, len: u64) -> Vec<u8> {
     (from..from + len).map(|offset| byte(stream, offset)).collect()
 }
 
-/// A frame on its way.
+/// A frame in flight.
 #[derive(Clone, Debug)]
 enum Content {
     Data {
@@ -45,7 +45,7 @@ enum Content {
     Control(StreamRequest, SentControl),
 }
 
-/// What the users of one stream did, and what they were told.
+/// Actions of the users of one stream, and the events that they received.
 #[derive(Clone, Debug, Default)]
 struct Model {
     written: u64,
@@ -53,9 +53,9 @@ struct Model {
     cancelled: Option<u64>,
     stopped: Option<u64>,
     read: u64,
-    /// How the reader's stream ended.
+    /// End of the stream at the reader.
     end: Option<End>,
-    /// The writer was told that all is acknowledged, or that the reader wants no more.
+    /// The writer was informed that all is acknowledged, or that the reader stopped the stream.
     acknowledged: bool,
     told_stopped: Option<u64>,
 }
@@ -71,12 +71,12 @@ enum End {
 struct Pair {
     sides: [Streams; 2],
     models: BTreeMap<StreamId, Model>,
-    /// Packets towards each side: on the way, and arrived but not acknowledged.
+    /// Packets towards each side: in flight, and arrived but unacknowledged.
     flying: [Vec<Vec<Content>>; 2],
     unacknowledged: [Vec<Vec<Content>>; 2],
 }
 
-/// Who sends a stream.
+/// Side that sends a stream.
 fn owner(stream: StreamId) -> usize {
     usize::from(stream.0 % 2 == 1)
 }
@@ -96,7 +96,7 @@ impl Pair {
         }
     }
 
-    /// One of the streams that `side` sends, or receives.
+    /// One of the streams that `side` sends or receives.
     fn pick(&self, side: usize, sends: bool, which: Index) -> Option<StreamId> {
         let own: Vec<_> = self
             .models
@@ -142,7 +142,7 @@ impl Pair {
     }
 
     fn stop(&mut self, side: usize, id: StreamId, error: u64) {
-        // A user stops what it was told of.
+        // A user stops only a stream that it knows.
         let model = self.models.get_mut(&id).expect("a stream of the test");
         if model.end.is_none() && self.sides[side].announced_total(id).is_some() | (model.read > 0) {
             model.stopped = Some(error);
@@ -186,7 +186,7 @@ impl Pair {
         }
     }
 
-    /// Puts control frames and a segment of at most `max` bytes in a packet.
+    /// Puts control frames and a segment of at most `max` bytes into a packet.
     fn send(&mut self, side: usize, max: u64) {
         let streams = &mut self.sides[side];
         let mut packet = Vec::new();
@@ -213,7 +213,7 @@ impl Pair {
         }
     }
 
-    /// A packet arrives; an honest peer violates nothing.
+    /// Delivers a packet; a correct peer causes no violation.
     fn arrive(&mut self, side: usize, packet: &[Content]) {
         let streams = &mut self.sides[side];
         for content in packet {
@@ -267,7 +267,7 @@ impl Pair {
         }
     }
 
-    /// The peer's report of a packet from `side`.
+    /// Reports a packet from `side` as arrived or lost.
     fn report(&mut self, side: usize, packet: Vec<Content>, arrived: bool) {
         let streams = &mut self.sides[side];
         for content in packet {
@@ -300,13 +300,13 @@ impl Pair {
         for streams in &self.sides {
             let (_, receiving) = streams.open_count();
             assert!(receiving <= 2 * 4, "{receiving} streams of the peer");
-            // Each fragment counts 64 bytes, and may be a single one.
+            // Each fragment counts 64 bytes in addition, and may be a single byte.
             assert!(streams.recv_buffered() <= 2 * 4 * WINDOW * 65);
             assert!(streams.send_buffered() <= 2000 + 8 * 64 * 1024);
         }
     }
 
-    /// Users end what they have not ended, and the network delivers everything.
+    /// Users end all open streams, and the network delivers everything.
     fn come_to_an_end(&mut self) {
         for round in 0..ROUNDS {
             let ids: Vec<_> = self.models.keys().copied().collect();
@@ -336,7 +336,7 @@ impl Pair {
         for (id, model) in &self.models {
             let end = match (model.stopped, model.cancelled) {
                 (Some(_), _) => model.end == Some(End::Stopped),
-                // Whoever had everything before the cancellation came has it.
+                // A reader that had everything before the cancellation arrived has finished.
                 (None, Some(error)) => {
                     model.end == Some(End::Cancelled(error)) || model.end == Some(End::Finished)
                 }
@@ -363,7 +363,7 @@ enum Step {
     Arrive(usize, Index),
     Acknowledge(usize, Index),
     Lose(usize, Index),
-    /// It is declared lost and arrives all the same.
+    /// A packet is declared lost and arrives afterwards.
     TakeForLost(usize, Index),
 }
 

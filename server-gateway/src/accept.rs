@@ -1,4 +1,5 @@
-//! The gateway as a whole: listens, serves sessions, follows the list of devices, shows metrics, shuts down.
+//! The gateway server: listens, serves sessions, applies changes of the device list, serves metrics, shuts
+//! down.
 use std::{
     collections::BTreeMap,
     io,
@@ -22,11 +23,11 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    bases::MEMORY,
-    coded::Coded,
-    computing::Computing,
     config::Config,
+    cpu_pool::CpuPool,
+    delta_bases::MEMORY,
     devices::{DevicesError, DevicesWatch},
+    encoded_cache::Coded,
     images::Images,
     metrics::Metrics,
     metrics_server::{self, LinkLedger},
@@ -36,7 +37,7 @@ use crate::{
     store::Store,
 };
 
-/// How often the list of devices is looked at: a revoked device is out within a second.
+/// Interval between checks of the device list: a revoked device is disconnected within a second.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A gateway that accepts sessions.
@@ -48,45 +49,46 @@ pub struct Server {
     ledger: Arc<LinkLedger>,
 }
 
-/// A gateway that cannot start.
+/// Errors of `Server::bind`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The cache.
+    /// The cache cannot be opened.
     #[error("[cache] dir: {0}")]
     Cache(#[from] OpenError),
-    /// The list of devices.
+    /// The device list cannot be read.
     #[error(transparent)]
     Devices(#[from] DevicesError),
     /// A file of `extra-ca` cannot be read.
     #[error("[fetch] extra-ca: {path} cannot be read: {source}", path = path.display())]
     ExtraCa {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The UDP socket.
+    /// The UDP socket cannot be bound.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The metrics' TCP socket.
+    /// The TCP socket for metrics cannot be bound.
     #[error("[metrics] listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
     Metrics {
-        /// The address.
+        /// The configured address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The client for origins.
+    /// The origin client cannot be configured.
     #[error(transparent)]
     Origin(#[from] OriginConfigError),
-    /// The state directory.
+    /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
 impl Server {
-    /// Makes everything ready, so that sessions are accepted when this returns. Must be called in a tokio runtime.
+    /// Binds the sockets and loads state; the gateway accepts sessions once this returns. Requires a tokio
+    /// runtime.
     ///
     /// # Errors
     /// See [`ServerError`].
@@ -125,13 +127,14 @@ impl Server {
             max_sessions: config.limits.sessions,
             devices: admitted,
         })?;
-        // After the port is ours: a second gateway that finds it taken must not disturb the epoch of the first.
+        // After the port is bound: a second gateway that finds the port in use must not change the first
+        // one's epoch.
         state.keep_epoch(&epoch)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let computing = Computing::new(cores);
-        let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&computing));
-        let images = Images::new(store.cache().cloned(), Arc::clone(&computing), &config.pictures);
-        let coded = Coded::new(store.cache().cloned(), Arc::clone(&computing));
+        let cpu_pool = CpuPool::new(cores);
+        let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&cpu_pool));
+        let images = Images::new(store.cache().cloned(), Arc::clone(&cpu_pool), &config.pictures);
+        let coded = Coded::new(store.cache().cloned(), Arc::clone(&cpu_pool));
         let gateway = Gateway {
             origin,
             store,
@@ -146,7 +149,7 @@ impl Server {
             streams_per_device: config.limits.streams_per_device,
             queue_timeout: config.limits.queue_timeout,
             effort: config.coding.effort,
-            computing,
+            cpu_pool,
             coded,
             credentials,
             devices: Mutex::default(),
@@ -160,19 +163,19 @@ impl Server {
         })
     }
 
-    /// Where sessions are accepted.
+    /// Address on which the gateway accepts sessions.
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
     }
 
-    /// Where metrics are served.
+    /// Address of the metrics server, if it is enabled.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics
             .as_ref()
             .and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Serves sessions until `shutdown` completes, then closes them with "going away".
+    /// Serves sessions until `shutdown` completes, then closes the sessions as "going away".
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         tokio::pin!(shutdown);
         let mut sessions: JoinSet<()> = JoinSet::new();
@@ -209,8 +212,8 @@ impl Server {
         }
         info!("going away");
         recoding.abort();
-        // Gives up what is being recoded.
-        self.gateway.computing.touch();
+        // Aborts background recoding that is in progress.
+        self.gateway.cpu_pool.touch();
         self.listener.shutdown().await;
         sessions.shutdown().await;
         self.gateway.store.close().await;
@@ -231,7 +234,7 @@ impl Server {
     }
 }
 
-/// `None` if the operator wants none.
+/// Opens the cache; `None` if the operator disabled it.
 fn open_cache(config: &Config) -> Result<Option<Cache>, ServerError> {
     if config.cache.size == ByteCount::ZERO {
         return Ok(None);
@@ -284,7 +287,7 @@ fn origin_config(config: &Config) -> Result<OriginConfig, ServerError> {
     })
 }
 
-/// The addresses of this machine. Other services on it may trust requests that come from itself.
+/// Addresses of this machine. Other services on this machine may trust requests from its own addresses.
 fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
     let mut addresses = match if_addrs::get_if_addrs() {
         Ok(interfaces) => interfaces.iter().map(if_addrs::Interface::ip).collect(),
@@ -300,7 +303,7 @@ fn own_addresses(listen: IpAddr) -> Vec<IpAddr> {
 }
 
 fn transport(config: &Config) -> TransportConfig {
-    // The control stream, and room for streams that end while new ones open.
+    // The control stream, and a margin for streams that end while new ones open.
     const SLACK: u64 = 16;
     TransportConfig {
         max_streams: config.limits.streams_per_session as u64 + SLACK,

@@ -1,11 +1,11 @@
-//! Who asks: a device, and what its request says of its client, its page's site and its credentials.
+//! Identity of a requester: the device and the request context (client, partition, credentials).
 use http::{HeaderMap, Method};
 use longhaul_cache::{Owner, Partition};
 use longhaul_http::request_context::{CredentialsSecret, RequestContext};
 use longhaul_types::{ClientId, PublicKey};
 use url::Url;
 
-/// Who asks for something. Whatever looks up or keeps what is private takes one.
+/// Device and request context of a request. Every lookup and store of private data requires an `Asker`.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
     device: PublicKey,
@@ -13,7 +13,7 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// Judges a browser's request, or the one that it is expected to make, by its own fields.
+    /// Derives the asker of a browser's request, or of a predicted request, from its fields.
     pub(crate) fn of(
         (device, client): (PublicKey, ClientId),
         secret: &CredentialsSecret,
@@ -21,7 +21,7 @@ impl Asker {
         url: &str,
         browser: &HeaderMap,
     ) -> Self {
-        // As `RequestContext::of` wants it. What is no URL has no site.
+        // Normalised, as `RequestContext::of` requires. A string that is not a URL has no site.
         let normal = Url::parse(url).ok();
         let url = normal.as_ref().map_or(url, Url::as_str);
         Self {
@@ -30,7 +30,7 @@ impl Asker {
         }
     }
 
-    /// The same for a request that came from nobody knows where: in a frame of another site.
+    /// Removes the partition, for a request whose embedding site is unknown (a frame in another site's page).
     pub(crate) fn without_partition(self) -> Self {
         Self {
             context: self.context.without_partition(),
@@ -46,12 +46,13 @@ impl Asker {
         &self.context
     }
 
-    /// Whose everything private is.
+    /// Owner of the private data: the device and its client.
     pub(crate) const fn owner(&self) -> Owner {
         Owner::of_device(&self.device, self.context.client())
     }
 
-    /// Where what is private is looked up and kept; nowhere if nobody knows for which site it is asked.
+    /// Partition of private data; `None` if the requesting site is unknown, so that nothing private is looked
+    /// up or stored.
     pub(crate) fn partition(&self) -> Option<Partition> {
         Partition::of_device(&self.device, &self.context)
     }

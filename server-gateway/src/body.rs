@@ -1,24 +1,23 @@
-//! A response's decoded body on its way to the hop: put into windows.
+//! Encodes a response's decoded body into windows for the hop.
 //!
-//! Work is done in steps of bounded input and output, so that no more than a step is held while the hop is slow.
+//! Each step has bounded input and output, so that the gateway buffers at most one step while the hop is
+//! slow.
 use bytes::Bytes;
 use longhaul_codec::{Base, BodyEncoder, Coder, Coding, EncodeError, Load};
-use longhaul_protocol::session::{BodyCoding, ShortHash};
+use longhaul_session::{BodyCoding, ShortHash, short_hash};
 use longhaul_types::ContentHash;
 
-use crate::{
-    bundle::short,
-    coded::{Finished, WholeCoder},
-};
+use crate::encoded_cache::{Finished, WholeCoder};
 
-/// Most bytes that a step takes.
+/// Maximum input of a step, in bytes.
 const STEP: usize = 64 * 1024;
 
-/// Turns decoded bytes into windows.
+/// Encodes decoded bytes into windows.
 pub(crate) enum BodyCoder {
-    /// From the start.
+    /// Encodes a whole body.
     Whole(Box<WholeCoder>),
-    /// The rest of a body (docs/protocol/session.md section 6): what comes before it is hashed and not sent.
+    /// Encodes the rest of a body (docs/protocol/session.md section 6): hashes the bytes before the offset
+    /// without sending them.
     Rest {
         encoder: Box<BodyEncoder>,
         skip: u64,
@@ -26,31 +25,31 @@ pub(crate) enum BodyCoder {
     },
 }
 
-/// Why a body cannot go on.
+/// Errors of encoding a body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CodeError {
-    /// The body ended before the offset from which it is to go on.
+    /// The body ended before the offset at which the rest begins.
     #[error("the resource is shorter than it was")]
     Shorter,
-    /// A coder failed here.
+    /// A coder of the gateway failed.
     #[error(transparent)]
     Gateway(#[from] EncodeError),
-    /// The thread for computing died.
+    /// The job in the thread pool panicked.
     #[error("coding was interrupted")]
     Interrupted,
 }
 
-/// Whether a step used up its input.
+/// Progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// There is more to do before new input.
+    /// Input is left: call the step again before adding new input.
     More,
-    /// New input is needed.
+    /// All input was consumed.
     Done,
 }
 
 impl BodyCoder {
-    /// A coder of a body from `skip` on, uncoded.
+    /// Creates an encoder of a body's rest from offset `skip`, with coding identity.
     pub(crate) fn rest(key: [u8; 32], skip: u64) -> Result<Self, CodeError> {
         Ok(Self::Rest {
             encoder: Box::new(BodyEncoder::new(key, Coder::Identity, None)?),
@@ -59,7 +58,7 @@ impl BodyCoder {
         })
     }
 
-    /// How the windows are coded, once that is decided.
+    /// Coding of the windows, once it is chosen.
     pub(crate) fn coding(&self) -> Option<WindowCoding> {
         match self {
             Self::Whole(coder) => coder.coding(),
@@ -67,7 +66,7 @@ impl BodyCoder {
         }
     }
 
-    /// Decoded bytes so far.
+    /// Number of decoded bytes so far.
     pub(crate) const fn decoded(&self) -> u64 {
         match self {
             Self::Whole(coder) => coder.decoded(),
@@ -75,7 +74,7 @@ impl BodyCoder {
         }
     }
 
-    /// Whether bytes are held back that [`Self::flush`] would give out.
+    /// Returns true if bytes are pending that [`Self::flush`] would write.
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Whole(coder) => coder.holds(),
@@ -83,7 +82,8 @@ impl BodyCoder {
         }
     }
 
-    /// Whether a step with this input, or a flush or the end without, may take so long that others should not wait for it.
+    /// Returns true if a step with `input` bytes (0: a flush or the end) may take so long that it must not
+    /// run on the event loop.
     pub(crate) fn is_heavy(&self, input: usize) -> bool {
         match self {
             Self::Whole(coder) if input == 0 => coder.flush_is_heavy(),
@@ -92,14 +92,14 @@ impl BodyCoder {
         }
     }
 
-    /// How busy the processor is.
+    /// Sets the current processor load.
     pub(crate) fn under(&mut self, load: Load) {
         if let Self::Whole(coder) = self {
             coder.under(load);
         }
     }
 
-    /// Takes some of `input` and appends windows to `wire`.
+    /// Encodes up to one step of `input` and appends complete windows to `wire`.
     pub(crate) fn step(&mut self, input: &mut Bytes, wire: &mut Vec<u8>) -> Result<Progress, CodeError> {
         let part = input.split_to(input.len().min(STEP));
         self.encode(&part, wire)?;
@@ -110,7 +110,7 @@ impl BodyCoder {
         })
     }
 
-    /// Appends a window with what is held back.
+    /// Appends the pending bytes as a window.
     pub(crate) fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), CodeError> {
         match self {
             Self::Whole(coder) => coder.flush(wire)?,
@@ -120,7 +120,7 @@ impl BodyCoder {
         Ok(())
     }
 
-    /// Whether what has come is a whole body.
+    /// Returns an error if the body ended before the offset of its rest.
     pub(crate) const fn check_complete(&self) -> Result<(), CodeError> {
         match self {
             Self::Rest { skip: 1.., .. } => Err(CodeError::Shorter),
@@ -128,7 +128,7 @@ impl BodyCoder {
         }
     }
 
-    /// Appends the last window, and says how the windows are coded, and what a whole body became.
+    /// Appends the last window; returns the coding of the windows and, for a whole body, the coded result.
     pub(crate) fn finish(self, wire: &mut Vec<u8>) -> Result<(WindowCoding, Option<Finished>), CodeError> {
         self.check_complete()?;
         match self {
@@ -171,7 +171,7 @@ impl BodyCoder {
     }
 }
 
-/// How the windows of a body are coded, as its `Body` message says it.
+/// Coding of a body's windows, as in its `Body` message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowCoding {
     pub(crate) coding: BodyCoding,
@@ -184,11 +184,11 @@ impl WindowCoding {
         base: None,
     };
 
-    /// With a base, where `offered` are those that were.
+    /// Resolves `base`; `offered` lists the hashes of the offered bases.
     pub(crate) fn new(coding: BodyCoding, base: Option<Base>, offered: &[ContentHash]) -> Self {
         let base = match base {
-            Some(Base::Offered(place)) => offered.get(place).map(short),
-            Some(Base::Shipped(hash)) => Some(short(&hash)),
+            Some(Base::Offered(place)) => offered.get(place).map(short_hash),
+            Some(Base::Shipped(hash)) => Some(short_hash(&hash)),
             None => None,
         };
         Self { coding, base }
@@ -209,12 +209,17 @@ mod tests {
     use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, BodyTraits};
 
     use super::*;
-    use crate::{bases::Offers, coded::Prior};
+    use crate::{delta_bases::DeltaCandidates, encoded_cache::Prior};
 
     const KEY: [u8; 32] = [7; 32];
 
     fn whole() -> BodyCoder {
-        let coder = WholeCoder::new(KEY, BodyTraits::default(), Offers::default(), Prior::default());
+        let coder = WholeCoder::new(
+            KEY,
+            BodyTraits::default(),
+            DeltaCandidates::default(),
+            Prior::default(),
+        );
         BodyCoder::Whole(Box::new(coder))
     }
 

@@ -1,4 +1,4 @@
-//! The command line as it was typed. What it means together with the file and the environment is for `config` to say.
+//! Command-line arguments. `config` combines them with the file and the environment.
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -10,10 +10,10 @@ use crate::config::{Keys, Raw, keys};
 #[derive(Debug, Parser)]
 #[command(name = "longhaul-gateway", version, max_term_width = 120)]
 pub struct CliArgs {
-    /// Settings of the command line.
+    /// Settings given on the command line.
     #[command(flatten)]
     pub settings: SettingArgs,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -30,32 +30,34 @@ pub struct SettingArgs {
     /// Directory of keys and devices (env: LONGHAUL_STATE_DIR)
     #[arg(long, value_name = "DIR", global = true)]
     pub state_dir: Option<String>,
-    /// Least severe messages to log: error, warn, info, debug or trace, or a tracing filter (env: LONGHAUL_LOG)
+    /// Minimum severity of log messages: error, warn, info, debug or trace, or a tracing filter (env:
+    /// LONGHAUL_LOG)
     #[arg(long, value_name = "LEVEL", global = true)]
     pub log: Option<String>,
-    /// Fetch NAME (or *.NAME) from ADDR instead of asking DNS; may be repeated
+    /// Resolve NAME (or *.NAME) to ADDR instead of using DNS; may be repeated
     #[arg(long, value_name = "NAME=ADDR", global = true)]
     pub resolve: Vec<String>,
-    /// Trust the certificates in FILE (PEM) too; may be repeated
+    /// Also trust the certificate authorities in FILE (PEM); may be repeated
     #[arg(long, value_name = "FILE", global = true)]
     pub extra_ca: Vec<String>,
-    /// Refuse origins with the public key of this SHA-256 (hexadecimal or base64) in their certificate's chain; may be
-    /// repeated
+    /// Reject origins whose certificate chain contains the public key with this SHA-256 (hexadecimal or
+    /// base64); may be repeated
     #[arg(long, value_name = "HASH", global = true)]
     pub deny_key: Vec<String>,
-    /// Ask these name servers: `system`, or addresses separated by commas
+    /// Name servers: `system`, or addresses separated by commas
     #[arg(long, value_name = "SERVERS", global = true)]
     pub dns: Option<String>,
     /// Let fetches and tunnels connect to this range although it is not public; may be repeated
     #[arg(long, value_name = "CIDR", global = true)]
     pub allow: Vec<String>,
-    /// What decides how hard texts and pictures are coded: link, or fixed for Brotli 5 and WebP 75 on every link
+    /// Effort of compression of text and images: link (adapted to each link), or fixed for Brotli 5 and WebP
+    /// 75 on every link
     #[arg(long, value_name = "WHAT", global = true)]
     pub coding_effort: Option<String>,
-    /// Ports that tunnels may go to, such as 80,443,1024-65535
+    /// Ports that tunnels may connect to, such as 80,443,1024-65535
     #[arg(long, value_name = "PORTS", global = true)]
     pub tunnel_ports: Option<String>,
-    /// Most disk space of the cache, such as `2 GiB`; 0 for no cache
+    /// Maximum size of the cache, such as `2 GiB`; 0 disables the cache
     #[arg(long, value_name = "SIZE", global = true)]
     pub cache_size: Option<String>,
     /// Directory of the cache
@@ -66,7 +68,7 @@ pub struct SettingArgs {
     pub metrics: Option<String>,
 }
 
-/// What the program is asked to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the gateway until Ctrl-C or SIGTERM
@@ -75,14 +77,14 @@ pub enum Command {
     CheckConfig,
     /// Manage the devices that may connect
     Device {
-        /// What to do with them.
+        /// Action on the devices.
         #[command(subcommand)]
         action: DeviceCommand,
     },
-    /// A process of the gateway that transcodes pictures (not for users)
+    /// A process of the gateway that transcodes images (not for users)
     #[command(hide = true)]
     PictureWorker {
-        /// Bytes that a picture may take at most.
+        /// Memory limit of one image, in bytes.
         #[arg(long)]
         memory: u64,
     },
@@ -91,13 +93,13 @@ pub enum Command {
         /// Name of the device, as `device list` shows it
         #[arg(long)]
         name: String,
-        /// Where agents reach this gateway from outside
+        /// Public address of this gateway, to which agents connect
         #[arg(long, value_name = "HOST:PORT")]
         address: String,
     },
 }
 
-/// What to do with the devices.
+/// Actions on the devices.
 #[derive(Debug, Subcommand)]
 pub enum DeviceCommand {
     /// List the devices
@@ -112,7 +114,7 @@ pub enum DeviceCommand {
         #[arg(allow_hyphen_values = true)]
         key: PublicKey,
     },
-    /// Shut a device out; its sessions end within a second
+    /// Revoke a device; its sessions end within a second
     Revoke {
         /// The device's name, id or public key
         #[arg(allow_hyphen_values = true)]

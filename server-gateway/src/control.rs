@@ -1,8 +1,8 @@
-//! The control streams: `Hello` and `Welcome`, then cancellations and what the agent says of its bundles.
+//! Control streams: `Hello` and `Welcome`, then the agent's other control messages.
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::SendStream;
-use longhaul_protocol::session::{Forgotten, Hello, Message, MirrorState, VersionRange, Welcome, encode};
+use longhaul_session::{Forgotten, Hello, Message, MirrorState, VersionRange, Welcome, encode};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
@@ -12,13 +12,13 @@ use crate::{
     session::SessionContext,
 };
 
-/// Transport errors with which a session is closed (docs/protocol/transport.md section 7.4).
+/// Transport error codes with which a session is closed (docs/protocol/transport.md section 7.4).
 const ERROR_MALFORMED: u64 = 2;
 pub(crate) const ERROR_INTERNAL: u64 = 5;
-/// How long an agent that speaks no common version has to read so and close the session.
+/// Time that an agent without a common version has to read `Welcome` and close the session.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Serves the control streams for the life of the session.
+/// Serves the control streams until the session ends.
 pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, mut answer: SendStream) {
     let Ok(Some(Message::Hello(hello))) = incoming.message().await else {
         let reason = "the control stream begins without hello";
@@ -33,14 +33,14 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
         .collect();
     info!(version, software, link = ?context.profile, "hello");
     let mut wire = Vec::new();
-    // Its size is known when this is compiled.
+    // The size of `Welcome` is known at compile time.
     let mirror = context.bundles.hello(&hello).await;
     let _fits = encode(&welcome(&hello, mirror), &mut wire);
     if answer.write(wire.into()).await.is_err() {
         return;
     }
     if version.is_none() {
-        // An agent that does not take its leave is shown out.
+        // Close the session if the agent does not.
         let _left = timeout(FAREWELL, context.session.closed()).await;
         return context
             .session
@@ -69,12 +69,12 @@ pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, 
             Ok(Some(_)) => debug!("a message that has no place on the control stream"),
             Ok(None) | Err(IncomingError::Broken(_)) => break,
             Err(IncomingError::Malformed(error)) => {
-                // Nothing behind it can be read: cancellations and evictions would be lost without a word.
+                // No later message can be parsed: cancellations and evictions would be lost silently.
                 return context.session.close(ERROR_MALFORMED, &error.to_string());
             }
         }
     }
-    // The gateway's control stream stays open as long as the session.
+    // The gateway's control stream stays open until the session ends.
     context.session.closed().await;
 }
 

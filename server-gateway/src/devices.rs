@@ -1,4 +1,5 @@
-//! The devices that may connect: `devices.toml` in the state directory, also changed by hand and by other processes.
+//! The admitted devices: `devices.toml` in the state directory, which operators and other processes may also
+//! change.
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -15,21 +16,22 @@ use crate::state::{StateDir, StateError};
 
 const FILE: &str = "devices.toml";
 const LOCK: &str = "devices.lock";
-/// Longest name of a device.
+/// Maximum length of a device name, in characters.
 const MAX_NAME: usize = 64;
-/// Most devices of one gateway: about 150 bytes of memory and as many on disk each, all rewritten with each change.
+/// Maximum number of devices: each takes about 150 bytes in memory and on disk, and each change rewrites the
+/// file.
 const MAX_DEVICES: usize = 100_000;
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// What the operator calls it.
+    /// Name that the operator chose.
     pub name: String,
-    /// Its public key.
+    /// Static public key.
     pub key: PublicKey,
-    /// When it was added, as an HTTP date (RFC 9110 section 5.6.7).
+    /// Time of admission, as an HTTP date (RFC 9110 section 5.6.7).
     pub added: String,
-    /// When it was revoked, if it was.
+    /// Time of revocation, if the device is revoked.
     pub revoked: Option<String>,
 }
 
@@ -39,41 +41,41 @@ pub struct Devices {
     devices: Vec<Device>,
 }
 
-/// The list of devices cannot be read or changed.
+/// Errors of reading or changing the device list.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevicesError {
-    /// The file cannot be read, or the lock not be had.
+    /// The file cannot be read, or the lock cannot be acquired.
     #[error("{path} cannot be read: {source}; it must belong to the user that runs the gateway", path = path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The file is damaged.
+    /// The file is malformed.
     #[error("{path} is damaged: {problem}; correct it or restore it from a backup", path = path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the defect.
         problem: String,
     },
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] StateError),
-    /// The name is not fit for a name.
+    /// The name is empty, too long or contains control characters.
     #[error("`{0}` cannot be the name of a device: a name has 1 to {MAX_NAME} printable characters")]
     BadName(String),
-    /// Another device has this name.
+    /// Another admitted device has this name.
     #[error("a device named `{0}` is admitted already; revoke it first, or choose another name")]
     NameTaken(String),
-    /// The key is on the list already.
+    /// The key is already in the list.
     #[error("the key is that of the device `{name}`{state}; every device needs its own key")]
     KeyTaken {
-        /// Its name.
+        /// Name of the device with this key.
         name: String,
-        /// Whether it is revoked.
+        /// A note in the message if that device is revoked, else empty.
         state: &'static str,
     },
     /// No admitted device has this name, id or key.
@@ -102,10 +104,10 @@ struct Entry {
 }
 
 impl Devices {
-    /// Reads the list; without a file it is empty.
+    /// Reads the list; returns an empty list if the file does not exist.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged.
+    /// The file cannot be read or is malformed.
     pub fn load(state: &StateDir) -> Result<Self, DevicesError> {
         let path = state.file(FILE);
         let text = match fs::read_to_string(&path) {
@@ -116,10 +118,10 @@ impl Devices {
         Self::parse(&text).map_err(|problem| DevicesError::Damaged { path, problem })
     }
 
-    /// Changes the list: reads it, applies `change`, and replaces the file, while no other process does the same.
+    /// Reads the list, applies `change` and replaces the file, under a lock against other processes.
     ///
     /// # Errors
-    /// The file cannot be read or written, or `change` refuses.
+    /// The file cannot be read or written, or `change` returned an error.
     pub fn update<T>(
         state: &StateDir,
         change: impl FnOnce(&mut Self) -> Result<T, DevicesError>,
@@ -136,7 +138,7 @@ impl Devices {
                 source,
             })
         })?;
-        // The lock ends with the file handle, however this function is left.
+        // The lock is released with the file handle on every return path.
         lock.lock()
             .map_err(|source| DevicesError::Read { path, source })?;
         let mut devices = Self::load(state)?;
@@ -148,7 +150,7 @@ impl Devices {
     /// Admits a device.
     ///
     /// # Errors
-    /// The name or the key is taken, or not fit.
+    /// The name or key is invalid or already in use, or the list is full.
     pub fn add(&mut self, name: &str, key: PublicKey, now: SystemTime) -> Result<(), DevicesError> {
         if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
             return Err(DevicesError::BadName(name.escape_debug().to_string()));
@@ -183,10 +185,10 @@ impl Devices {
         Ok(())
     }
 
-    /// Shuts out the admitted device with this name, id or key.
+    /// Revokes the admitted device with this name, id or key.
     ///
     /// # Errors
-    /// There is none.
+    /// No admitted device matches.
     pub fn revoke(&mut self, which: &str, now: SystemTime) -> Result<Device, DevicesError> {
         let meant = |device: &&mut Device| {
             device.revoked.is_none()
@@ -200,12 +202,12 @@ impl Devices {
         Ok(device.clone())
     }
 
-    /// The devices in the order in which they were added.
+    /// The devices in the order of their admission.
     pub fn iter(&self) -> impl Iterator<Item = &Device> {
         self.devices.iter()
     }
 
-    /// What the transport needs to know of them.
+    /// Status of each device, as the transport requires it.
     pub fn statuses(&self) -> BTreeMap<PublicKey, DeviceStatus> {
         let status = |device: &Device| match device.revoked {
             None => DeviceStatus::Admitted,
@@ -257,12 +259,12 @@ impl Devices {
         let document = Document {
             devices: self.devices.iter().map(entry).collect(),
         };
-        // Texts in structures always serialise; were it otherwise, an empty list would shut all devices out.
+        // Structures of strings always serialise; if they did not, an empty list would lock out all devices.
         toml::to_string(&document).unwrap_or_default()
     }
 }
 
-/// Notices that another process changed the list.
+/// Detects changes of the device list by other processes.
 #[derive(Debug)]
 pub struct DevicesWatch {
     state: StateDir,
@@ -278,16 +280,16 @@ struct Fingerprint {
 }
 
 impl DevicesWatch {
-    /// A watch over the list in a state directory. Its first look finds a change, so that nothing is missed between a
-    /// load and the watch.
+    /// Creates a watch of the list in a state directory. The first call of `look` always reports a change, so
+    /// that no change between a load and the start of the watch is missed.
     pub fn new(state: StateDir) -> Self {
         Self { state, seen: None }
     }
 
-    /// The new list, if it changed since the last look.
+    /// Returns the new list if the file changed since the last call.
     ///
     /// # Errors
-    /// It changed and cannot be read now; it is looked at again after its next change.
+    /// The file changed and cannot be read; it is read again after its next change.
     pub fn look(&mut self) -> Option<Result<Devices, DevicesError>> {
         let now = fs::metadata(self.state.file(FILE)).ok().map(|found| Fingerprint {
             modified: found.modified().ok(),

@@ -1,14 +1,15 @@
-//! Forgetting at a user's word: what the gateway keeps of a device, of one client or all, of one site or all.
+//! Deletion of a user's data on `Forget`: of a device or one of its clients, for one site or all sites.
 //!
-//! Responses, manifests, learned plans, what may be a base and what the agent holds are in one file, which forgets them so
-//! that nothing of them is in it any more. What many devices taught or share stays unless nobody else asked for it.
+//! One file contains responses, manifests, learned plans, delta bases and the mirror; the deletion leaves no
+//! trace of them in the file. Data that several devices contributed to or share remains unless only this
+//! device requested it.
 use longhaul_cache::{Forget, ForgetWhat, Owner, Whose};
-use longhaul_protocol::session;
+use longhaul_session as session;
 use longhaul_types::ClientId;
 
 use crate::session::SessionContext;
 
-/// Returns when it is forgotten, in the file as in memory.
+/// Returns once the data is deleted from the file and from memory.
 pub(crate) async fn forget(context: &SessionContext, wanted: &session::Forget) {
     let client = wanted.client.map(ClientId);
     let whose = match client {
@@ -19,7 +20,7 @@ pub(crate) async fn forget(context: &SessionContext, wanted: &session::Forget) {
         Some(domain) => ForgetWhat::Site(domain.to_ascii_lowercase()),
         None => ForgetWhat::All,
     };
-    // First what would write it anew.
+    // First end the page loads, which would store the data again.
     context.bundles.end(client, wanted.site.as_deref());
     context.gateway.store.forget(Forget { whose, what }).await;
     let bundles = context.bundles.context();

@@ -1,25 +1,25 @@
-//! A stream that the agent opened, read as messages and then as raw bytes.
+//! A stream opened by the agent, read as messages and then as raw bytes.
 use bytes::Bytes;
 use longhaul_driver::{RecvStream, StreamError};
-use longhaul_protocol::session::{EnvelopeError, Message, MessageReader, ReadEvent};
+use longhaul_session::{EnvelopeError, Message, MessageReader, ReadEvent};
 
-/// Stream error for a stream whose sender broke the session protocol.
+/// Stream error code for a stream that violates the session protocol.
 pub(crate) const ERROR_MALFORMED: u64 = 2;
 
-/// A stream of the agent.
+/// A stream opened by the agent.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     stream: RecvStream,
     reader: MessageReader,
 }
 
-/// A stream that has no next message.
+/// Errors of reading the next message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum IncomingError {
-    /// What came is no message: the agent's fault.
+    /// The agent sent a malformed message.
     #[error(transparent)]
     Malformed(#[from] EnvelopeError),
-    /// The agent cancelled it, or the session is lost.
+    /// The agent cancelled the stream, or the session is lost.
     #[error(transparent)]
     Broken(#[from] StreamError),
 }
@@ -32,12 +32,12 @@ impl Incoming {
         }
     }
 
-    /// Whether any of it came in early data.
+    /// Returns true if any byte of the stream arrived in early data.
     pub(crate) const fn was_early(&self) -> bool {
         self.stream.was_early()
     }
 
-    /// The next message; `None` at the end of the stream. Cancel safe.
+    /// Returns the next message, or `None` at the end of the stream. Cancel safe.
     pub(crate) async fn message(&mut self) -> Result<Option<Message>, IncomingError> {
         loop {
             match self.reader.next()? {
@@ -50,7 +50,7 @@ impl Incoming {
         }
     }
 
-    /// The next bytes behind the messages; `None` at the end of the stream. Cancel safe.
+    /// Returns the next bytes after the messages, or `None` at the end of the stream. Cancel safe.
     pub(crate) async fn bytes(&mut self) -> Result<Option<Bytes>, StreamError> {
         let held = self.reader.take_rest();
         if held.is_empty() {
@@ -60,20 +60,20 @@ impl Incoming {
         }
     }
 
-    /// Waits until the agent gives the stream up. A stream that ends as it should is not given up.
+    /// Waits until the agent cancels the stream. Never returns for a stream that ends normally.
     pub(crate) async fn given_up(&mut self) -> StreamError {
         match self.bytes().await {
             Err(error) => error,
             Ok(None) => std::future::pending().await,
             Ok(Some(_)) => {
-                // Bytes behind the last message: they are not wanted, and do no harm.
+                // Bytes after the last message are not wanted, and harmless.
                 self.stream.stop(ERROR_MALFORMED);
                 std::future::pending().await
             }
         }
     }
 
-    /// Tells the agent that the stream makes no sense.
+    /// Stops the stream with the error code for malformed data.
     pub(crate) fn refuse(&mut self) {
         self.stream.stop(ERROR_MALFORMED);
     }

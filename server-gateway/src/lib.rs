@@ -1,23 +1,28 @@
-//! The Longhaul gateway: takes sessions of agents in and fetches for them from the fast network.
+//! The Longhaul gateway: admits the sessions of agents and fetches for them from the fast network.
 //!
-//! The way of a request: `accept` takes a session of an admitted device, `session` makes a task of each of its streams,
-//! `fetch` asks the `store` (the cache, and behind it [`longhaul_origin`]) and answers on a response stream, `body` and
-//! `upload` carry the bodies, `images` makes pictures smaller, in `picture_workers`, `bases` finds what they can be coded against, `coded` keeps what they were coded to, `computing` is where that is done, `bundle` announces and pushes what a page will ask for, `tunnel` the CONNECT tunnels. `config`, `state` and `devices` are what the operator sets and keeps.
+//! * `accept` accepts sessions of admitted devices; `session` starts a task for each of their streams.
+//! * `fetch` serves requests from `store` (the cache, backed by [`longhaul_origin`]) and responds on a
+//!   response stream.
+//! * `body` and `upload` transfer bodies. `bases` selects delta bases, `coded` caches coded results,
+//!   `cpu_pool` is the thread pool that encodes.
+//! * `images` transcodes images in the processes of `picture_workers`.
+//! * `bundle` announces and pushes the objects of a page load; `tunnel` relays CONNECT tunnels.
+//! * `config`, `state` and `devices` hold the operator's settings and state.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod accept;
 mod asker;
-mod bases;
 mod body;
 mod bundle;
 pub mod cli;
-mod coded;
 pub mod commands;
-mod computing;
 pub mod config;
 mod control;
+mod cpu_pool;
+mod delta_bases;
 pub mod devices;
+mod encoded_cache;
 mod fetch;
 mod forget;
 mod images;

@@ -1,4 +1,4 @@
-//! Origin connections for logins that are bound to connections (docs/protocol/session.md section 8).
+//! Origin connections for connection-bound logins (docs/protocol/session.md section 8).
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -9,14 +9,14 @@ use http::HeaderMap;
 use longhaul_http::credentials;
 use longhaul_origin::OriginClient;
 
-/// Browser connections of one session that have origin connections of their own. A browser has 6 connections to a proxy
-/// for each of a few hosts where such logins are used.
+/// Maximum number of a session's browser connections with their own origin connections. A browser opens 6
+/// proxy connections for each of the few hosts that use such logins.
 const MAX_CONNECTIONS: usize = 64;
 
-/// A client that serves one connection of a browser, and no other.
+/// An origin client that serves exactly one browser connection.
 pub(crate) type Login = Arc<OriginClient>;
 
-/// The clients of one session's browser connections, by their numbers.
+/// The origin clients of one session's bound connections, by connection number.
 #[derive(Debug, Default)]
 pub(crate) struct Logins(Mutex<BTreeMap<u64, Entry>>);
 
@@ -27,8 +27,8 @@ struct Entry {
 }
 
 impl Logins {
-    /// The client for a request with these fields on this connection; `None` if it may share connections. A request that
-    /// logs in a connection without naming the browser's gets a client for itself.
+    /// Returns the client for a request on this connection, or `None` if the request may share connections. A
+    /// connection-bound request without a connection number gets a client of its own.
     pub(crate) fn client_for(
         &self,
         connection: u64,
@@ -47,7 +47,7 @@ impl Logins {
         entry.used = now;
         let client = Arc::clone(&entry.client);
         let idle = origin.pool_idle();
-        // What is in use has a second owner.
+        // A client in use has a second owner.
         entries.retain(|_, entry| {
             Arc::strong_count(&entry.client) > 1 || now.saturating_duration_since(entry.used) <= idle
         });

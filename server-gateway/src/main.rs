@@ -18,7 +18,7 @@ fn main() -> anyhow::Result<()> {
     if let Command::PictureWorker { memory } = args.command {
         return Ok(picture_workers::work(memory)?);
     }
-    // Variables that are not text are none of ours.
+    // Variables that are not UTF-8 cannot be settings of the gateway.
     let environment: Environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();

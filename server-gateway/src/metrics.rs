@@ -1,4 +1,4 @@
-//! Counters of the gateway, and their text form for Prometheus.
+//! Counters of the gateway and their text form for Prometheus.
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -6,21 +6,21 @@ use std::{
 };
 
 use longhaul_origin::StatsSnapshot;
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 
 use crate::store::Source;
 
-/// How a fetch ended.
+/// Outcome of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum Outcome {
-    /// The agent took the whole response.
+    /// The agent received the whole response.
     Complete,
-    /// The origin broke off behind its head.
+    /// The origin truncated the response after its head.
     Truncated,
-    /// There was no response, and the agent was told why.
+    /// No response; the agent received the failure's reason.
     Failed,
-    /// The agent wanted no more of it, or its session ended.
+    /// The agent cancelled the fetch, or its session ended.
     Cancelled,
 }
 
@@ -31,7 +31,7 @@ const OUTCOMES: [(Outcome, &str); 4] = [
     (Outcome::Cancelled, "cancelled"),
 ];
 
-/// Bytes that crossed the hop, IP and UDP headers included, in one direction each.
+/// Bytes on the hop per direction, including IP and UDP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkBytes {
     /// Towards agents.
@@ -40,7 +40,7 @@ pub struct LinkBytes {
     pub received: u64,
 }
 
-/// What became of the requests that a cache could answer, and of those that only passed it.
+/// Cache results of the answered requests.
 #[derive(Debug, Default)]
 pub(crate) struct CacheCounters {
     answers: [AtomicU64; SOURCES.len()],
@@ -50,8 +50,8 @@ const SOURCES: [(Source, &str); 5] = [
     (Source::Fresh, "hit"),
     (Source::Validated, "revalidated"),
     (Source::Fetched, "miss"),
-    (Source::Joined, "coalesced"),
-    (Source::StoodIn, "stale"),
+    (Source::Coalesced, "coalesced"),
+    (Source::Stale, "stale"),
 ];
 
 impl CacheCounters {
@@ -64,7 +64,7 @@ impl CacheCounters {
         }
     }
 
-    /// The text form; `usage` is the cache's own view, if there is one.
+    /// Renders the text form; `usage` is the cache's own state, if a cache exists.
     pub(crate) fn render(&self, usage: Option<&longhaul_cache::Usage>) -> String {
         let mut text = String::from(
             "# HELP longhaul_cache_answers_total Responses by where they came from.\n# TYPE longhaul_cache_answers_total counter\n",
@@ -125,7 +125,7 @@ impl CacheCounters {
     }
 }
 
-/// What the gateway counts itself. Counters only grow; gauges are named as such.
+/// Counters of the gateway. Names without `open` are counters, which only grow; the others are gauges.
 #[derive(Debug, Default)]
 pub struct Metrics {
     sessions: AtomicU64,
@@ -139,7 +139,7 @@ pub struct Metrics {
     failures: std::sync::Mutex<BTreeMap<String, u64>>,
 }
 
-/// Counts something that is under way until it is dropped.
+/// Guard that counts an activity in a gauge until it is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a>(&'a AtomicU64);
 
@@ -177,7 +177,7 @@ impl Metrics {
     }
 
     pub(crate) fn failure(&self, reason: FailureReason) {
-        // The names of the variants of one small enum: the map cannot grow beyond them.
+        // The keys are the variants of a small enum, which bounds the map.
         let mut failures = self
             .failures
             .lock()
@@ -185,12 +185,12 @@ impl Metrics {
         *failures.entry(format!("{reason:?}")).or_insert(0) += 1;
     }
 
-    /// How many fetches ended so.
+    /// Number of fetches with this outcome.
     pub fn fetches(&self, outcome: Outcome) -> u64 {
         self.outcomes[outcome as usize].load(Relaxed)
     }
 
-    /// The text form (Prometheus exposition format 0.0.4).
+    /// Renders the text form (Prometheus exposition format 0.0.4).
     pub fn render(&self, origin: &StatsSnapshot, link: LinkBytes) -> String {
         let mut text = String::new();
         let mut metric = |name: &str, kind: &str, help: &str, value: u64| {

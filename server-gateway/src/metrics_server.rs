@@ -16,19 +16,19 @@ use longhaul_driver::Session;
 
 use crate::{metrics::LinkBytes, session::Gateway};
 
-/// The bytes of all sessions on the hop.
+/// Bytes of all sessions on the hop.
 #[derive(Debug, Default)]
 pub(crate) struct LinkLedger(Mutex<Ledger>);
 
 #[derive(Debug, Default)]
 struct Ledger {
     next: u64,
-    /// As many as the listener admits at a time.
+    /// Bounded by the number of sessions that the listener admits.
     open: BTreeMap<u64, Session>,
     closed: LinkBytes,
 }
 
-/// A session in the ledger; dropped when it has ended.
+/// A session in the ledger; drop it when the session has ended.
 pub(crate) struct Entry {
     ledger: Arc<LinkLedger>,
     number: u64,
@@ -87,7 +87,8 @@ pub(crate) fn router(gateway: Arc<Gateway>, ledger: Arc<LinkLedger>) -> Router {
 }
 
 async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoResponse {
-    // A page in a browser on this machine must not read it (DNS rebinding), nor a device through this gateway.
+    // Neither a page in a local browser (DNS rebinding) nor a device through this gateway may read the
+    // metrics.
     if !names_loopback(&headers) || headers.contains_key(header::VIA) || headers.contains_key(header::ORIGIN)
     {
         return Err(StatusCode::FORBIDDEN);

@@ -1,14 +1,15 @@
-//! How many files the process may have open, which bounds its connections: were it to run out, one device's connections
-//! would keep every other device from connecting.
+//! The limit on open files, which bounds the number of connections: without a bound, one device's connections
+//! could exhaust the files and keep every other device from connecting.
 use longhaul_origin::Limits;
 use tracing::warn;
 
-/// Files that are not connections: the cache, sockets of sessions and metrics, standard streams, and libraries' own.
+/// Files other than connections: cache, sockets of sessions and metrics, standard streams, and those of
+/// libraries.
 const OTHERS: u64 = 128;
-/// Files that the gateway asks for: all its connections and the others.
+/// Number of files that the gateway requests: all connections and the others.
 const WANTED: u64 = 2048 + OTHERS;
 
-/// Bounds of connections that fit what the system allows, which is raised as far as it lets itself be.
+/// Connection limits that fit the limit on open files, which this function first raises as far as possible.
 pub(crate) fn limits() -> Limits {
     let allowed = raise();
     let fitting = usize::try_from(allowed.saturating_sub(OTHERS)).unwrap_or(usize::MAX);
@@ -22,7 +23,7 @@ pub(crate) fn limits() -> Limits {
     let connections = limits.connections.min(fitting).max(2);
     Limits {
         connections,
-        // Half, so that no device has them all.
+        // Half, so that no single device can use all.
         connections_per_device: limits.connections_per_device.min(connections / 2),
         ..limits
     }
@@ -33,7 +34,7 @@ fn raise() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     let found = getrlimit(Resource::Nofile);
-    // None is no limit.
+    // `None` means unlimited.
     let (now, most) = (
         found.current.unwrap_or(u64::MAX),
         found.maximum.unwrap_or(u64::MAX),

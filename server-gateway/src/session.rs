@@ -1,4 +1,4 @@
-//! One session of a device: its streams become tasks, bounded in number.
+//! One session of a device: starts a task for each stream, bounded in number.
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
@@ -10,7 +10,7 @@ use longhaul_codec::Effort;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
-use longhaul_protocol::session::{FailureReason, HeaderSets, Message};
+use longhaul_session::{FailureReason, HeaderSets, Message};
 use longhaul_types::{DeviceId, LinkProfile, PublicKey};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
@@ -21,10 +21,10 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use crate::{
     bundle::{BundleContext, BundleCounters, Bundles},
-    coded::Coded,
-    computing::Computing,
     config::PortSet,
     control,
+    cpu_pool::CpuPool,
+    encoded_cache::Coded,
     fetch::{self, Failure, PageLoads},
     images::Images,
     incoming::{Incoming, IncomingError},
@@ -36,10 +36,11 @@ use crate::{
 
 /// Number of the agent's control stream.
 const AGENT_CONTROL: u64 = 0;
-/// Cancellations that overtook their fetch; more of them than a session has streams make no sense.
+/// Maximum number of cancellations that arrived before their fetch; a session has no more streams than this
+/// by default.
 const MAX_OVERTAKING: usize = 256;
 
-/// What all sessions share.
+/// State shared by all sessions.
 pub(crate) struct Gateway {
     pub(crate) origin: OriginClient,
     pub(crate) store: Store,
@@ -47,22 +48,22 @@ pub(crate) struct Gateway {
     pub(crate) bundles: BundleCounters,
     pub(crate) tunnel_ports: PortSet,
     pub(crate) tunnel_idle: Duration,
-    /// TCP ports of the gateway itself, which tunnels must not reach.
+    /// TCP addresses of the gateway itself, which tunnels must not reach.
     pub(crate) own_ports: Vec<SocketAddr>,
     pub(crate) streams_per_session: usize,
     pub(crate) streams_per_device: usize,
-    /// Longest wait for a place within these.
+    /// Maximum wait for a slot within these stream limits.
     pub(crate) queue_timeout: Duration,
-    /// What decides how hard bodies are coded.
+    /// Policy for the effort of compression.
     pub(crate) effort: Effort,
-    pub(crate) computing: Arc<Computing>,
+    pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) coded: Arc<Coded>,
-    /// What keys of requests' credentials are made with.
+    /// Secret for the keys of requests' credentials.
     pub(crate) credentials: CredentialsSecret,
     pub(crate) images: Images,
-    /// KiB that bases may take in memory.
+    /// Memory for delta bases in use, in KiB.
     pub(crate) base_memory: Arc<Semaphore>,
-    /// Streams that each device may have at a time; entries live as long as the device has a session.
+    /// Stream slots of each device; an entry exists while the device has a session.
     pub(crate) devices: Mutex<BTreeMap<PublicKey, Arc<Semaphore>>>,
 }
 
@@ -77,21 +78,21 @@ impl Gateway {
     }
 }
 
-/// What the tasks of one session share.
+/// State shared by the tasks of one session.
 pub(crate) struct SessionContext {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) session: Session,
     pub(crate) device: PublicKey,
     pub(crate) profile: Option<LinkProfile>,
-    /// docs/protocol/session.md section 6.
+    /// Secret for window checks; see docs/protocol/session.md section 6.
     pub(crate) window_key: [u8; 32],
     request_sets: Mutex<HeaderSets>,
     response_sets: Mutex<HeaderSets>,
     cancels: Mutex<Cancels>,
     pub(crate) logins: Logins,
-    /// The session's page loads, as fetches see them.
+    /// The session's page loads, as the interface for fetches.
     pub(crate) loads: Arc<dyn PageLoads>,
-    /// The same, as the agent's control messages see them.
+    /// The session's page loads, as the interface for control messages.
     pub(crate) bundles: Arc<Bundles>,
 }
 
@@ -114,7 +115,7 @@ impl SessionContext {
         })
     }
 
-    /// Cancels a fetch, with the page load that it began, or a tunnel, which may not have arrived yet.
+    /// Cancels a fetch and its page load, or a tunnel. The fetch or tunnel may not have arrived yet.
     pub(crate) fn cancel(&self, id: u64) {
         self.bundles.cancel(id);
         lock(&self.cancels).cancel(id);
@@ -122,11 +123,11 @@ impl SessionContext {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What the locks guard is whole between any two statements.
+    // No code can panic while the guarded data is inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A fetch or tunnel under way.
+/// Registration of an active fetch or tunnel.
 pub(crate) struct Registration<'a> {
     context: &'a SessionContext,
     id: u64,
@@ -134,7 +135,7 @@ pub(crate) struct Registration<'a> {
 }
 
 impl Registration<'_> {
-    /// Waits until the agent cancels it.
+    /// Waits until the agent cancels the fetch or tunnel.
     pub(crate) async fn cancelled(&mut self) {
         if (&mut self.cancelled).await.is_err() {
             std::future::pending().await
@@ -151,7 +152,7 @@ impl Drop for Registration<'_> {
 #[derive(Debug, Default)]
 struct Cancels {
     running: BTreeMap<u64, oneshot::Sender<()>>,
-    /// Cancelled before they arrived, since streams are independent of each other.
+    /// Numbers cancelled before their fetch arrived, because streams arrive independently.
     overtaking: BTreeSet<u64>,
 }
 
@@ -162,7 +163,7 @@ impl Cancels {
         }
         let (sender, receiver) = oneshot::channel();
         if self.overtaking.remove(&id) {
-            // The receiver lives.
+            // The receiver still exists.
             let _sent = sender.send(());
         } else {
             self.running.insert(id, sender);
@@ -173,10 +174,10 @@ impl Cancels {
     fn cancel(&mut self, id: u64) {
         match self.running.remove(&id) {
             Some(sender) => {
-                // A fetch that ends at this moment is no loss.
+                // If the fetch ends at this moment, nothing is lost.
                 let _ended = sender.send(());
             }
-            // It has ended, or is still on the way.
+            // The fetch has ended, or has not arrived yet.
             None => {
                 self.overtaking.insert(id);
                 if self.overtaking.len() > MAX_OVERTAKING {
@@ -200,12 +201,13 @@ pub(crate) async fn serve(gateway: Arc<Gateway>, incoming: longhaul_driver::Inco
 
 async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile: Option<LinkProfile>) {
     let Some(exporter) = session.exporter() else {
-        // The transport has it before it hands a session over; were it otherwise, no window could be checked.
+        // The transport has its keys before it hands over a session; without them no window check could be
+        // computed.
         warn!("a session came without its keys");
         return session.close(control::ERROR_INTERNAL, "no keys");
     };
     let device_streams = gateway.device_streams(device);
-    let window_key = blake3::derive_key("longhaul 1 window", &exporter);
+    let window_key = longhaul_session::window_key(&exporter);
     let bundles = BundleContext::new(Arc::clone(&gateway), session.clone(), device, profile, window_key);
     let bundles = Arc::new(Bundles::new(bundles));
     let context = Arc::new(SessionContext {
@@ -238,7 +240,8 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
         session: Arc::new(Semaphore::new(context.gateway.streams_per_session)),
         device: device_streams,
     };
-    // As many wait, so that they hear in time that there is no place; and the control stream.
+    // As many streams again may wait for a slot, so that they receive a timely refusal; plus the control
+    // stream.
     let limit = 2 * context.gateway.streams_per_session + 1;
     loop {
         tokio::select! {
@@ -268,7 +271,7 @@ async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile
     info!(%reason, "session closed");
 }
 
-/// The streams that a session and its device may have.
+/// Stream slots of a session and its device.
 #[derive(Clone)]
 struct StreamPlaces {
     session: Arc<Semaphore>,
@@ -276,7 +279,7 @@ struct StreamPlaces {
 }
 
 impl StreamPlaces {
-    /// A place in both; `None` if none is free in time.
+    /// Acquires a slot of both; `None` on timeout.
     async fn acquire(&self, limit: Duration) -> Option<[OwnedSemaphorePermit; 2]> {
         let both = async {
             let session = Arc::clone(&self.session).acquire_owned().await.ok()?;
@@ -287,7 +290,7 @@ impl StreamPlaces {
     }
 }
 
-/// Says that a device's own requests have taken all its places.
+/// Fails a request because the device's own requests occupy all its slots.
 async fn refuse(context: &SessionContext, message: &Message) {
     let detail = "this device has as many requests under way as one device may; none of them ended in time";
     let failure = Failure::new(FailureReason::Overloaded, detail);

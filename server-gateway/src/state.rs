@@ -1,4 +1,4 @@
-//! The state directory: the gateway's keys. Made at the first run, readable by its owner only.
+//! The state directory with the gateway's keys, created at the first start and readable by its owner only.
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
@@ -21,16 +21,16 @@ pub struct StateDir {
 /// The secrets of a gateway.
 #[derive(Clone, Debug)]
 pub struct GatewayKeys {
-    /// Its static key, pinned by its agents.
+    /// Static key, which agents pin.
     pub secret: SecretKey,
-    /// Makes and checks tokens.
+    /// Key and epoch for tokens.
     pub epoch: EpochKeys,
-    /// Makes reset tags.
+    /// Key for reset tags.
     pub reset: SecretKey,
 }
 
 impl GatewayKeys {
-    /// The token key in the epoch that begins with a start.
+    /// The token key with the number of the next epoch.
     pub fn next_epoch(&self) -> EpochKeys {
         EpochKeys {
             epoch: self.epoch.epoch.wrapping_add(1),
@@ -39,47 +39,47 @@ impl GatewayKeys {
     }
 }
 
-/// A state directory that cannot be used.
+/// Errors of the state directory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// A file or the directory cannot be made or written.
+    /// A file or the directory cannot be created or written.
     #[error("{path} cannot be written: {source}; give this user the right to, or choose another --state-dir", path = path.display())]
     Write {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A file cannot be read.
     #[error("{path} cannot be read: {source}; it must belong to the user that runs the gateway", path = path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A key file does not hold a key.
+    /// A key file does not contain a key.
     #[error(
         "{path} does not hold a key; restore it from a backup, or remove it to make a new one{consequence}",
         path = path.display()
     )]
     BadKey {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What a new one entails.
+        /// Consequence of a new key, for the message.
         consequence: &'static str,
     },
-    /// The system has no randomness.
+    /// The operating system provides no randomness.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
 }
 
 impl StateDir {
-    /// Opens the directory, and makes it if it is not there.
+    /// Opens the directory; creates it if it does not exist.
     ///
     /// # Errors
-    /// It cannot be made, or is not a directory.
+    /// It cannot be created, or is not a directory.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -95,15 +95,15 @@ impl StateDir {
         })
     }
 
-    /// The path of a file in it.
+    /// Path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The keys; those that are not there are made.
+    /// Reads the keys; creates those that do not exist.
     ///
     /// # Errors
-    /// A key file cannot be read, written or understood.
+    /// A key file cannot be read or written, or is malformed.
     pub fn keys(&self) -> Result<GatewayKeys, StateError> {
         let secret = self.key(
             GATEWAY_KEY,
@@ -114,8 +114,9 @@ impl StateDir {
         Ok(GatewayKeys { secret, epoch, reset })
     }
 
-    /// Notes the epoch that a gateway has begun (transport.md section 3.7). A gateway that starts has forgotten which
-    /// stamps it accepted, so earlier tokens must not open early data any more.
+    /// Stores the epoch that a gateway has begun (docs/protocol/transport.md section 3.7). A restarted
+    /// gateway has lost its record of accepted stamps, so tokens of earlier epochs must no longer open early
+    /// data.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -123,7 +124,7 @@ impl StateDir {
         self.replace(EPOCH_KEY, epoch_text(keys).as_bytes())
     }
 
-    /// Replaces a file at once and whole: readers see the old contents or the new ones.
+    /// Replaces a file atomically: readers see either the old or the new contents.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -131,7 +132,7 @@ impl StateDir {
         let temporary = self.temporary(name, contents)?;
         let path = self.file(name);
         fs::rename(&temporary, &path).map_err(|source| {
-            // The temporary file is no loss, and the directory may be read-only by now.
+            // Failure to remove the temporary file is harmless; the directory may be read-only by now.
             let _left = fs::remove_file(&temporary);
             StateError::Write { path, source }
         })
@@ -145,8 +146,8 @@ impl StateDir {
         self.parsed(name, &key, consequence)
     }
 
-    /// Follows from the static key where the file is lost or new: agents believe no other gateway's resets, and would wait for the
-    /// sessions that this one has forgotten.
+    /// Derives the reset key from the static key if the file does not exist: agents accept resets only under
+    /// this key, and would otherwise wait for sessions that this gateway has lost.
     fn reset_key(&self, secret: &SecretKey) -> Result<SecretKey, StateError> {
         let key = match self.read(RESET_KEY)? {
             Some(text) => text,
@@ -199,7 +200,7 @@ impl StateDir {
         match fs::read(&path) {
             Ok(bytes) => {
                 warn_if_open_to_others(&path);
-                // What is not text is no key either, which the caller then says.
+                // Contents that are not UTF-8 are not a key; the caller reports them.
                 Ok(Some(String::from_utf8(bytes).unwrap_or_default()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -207,7 +208,7 @@ impl StateDir {
         }
     }
 
-    /// Makes a file that is not there yet. If another process was faster, its contents count.
+    /// Creates a file. If another process created it first, returns that file's contents.
     fn create(&self, name: &str, contents: &str) -> Result<String, StateError> {
         let path = self.file(name);
         let temporary = self.temporary(name, contents.as_bytes())?;
@@ -248,10 +249,10 @@ impl StateDir {
     }
 }
 
-/// A new secret key.
+/// Generates a random secret key.
 ///
 /// # Errors
-/// The system has no randomness.
+/// The operating system provides no randomness.
 pub fn random_key() -> Result<SecretKey, StateError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(StateError::Random)?;

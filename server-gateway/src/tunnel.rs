@@ -1,4 +1,4 @@
-//! Tunnels (CONNECT): bytes both ways between a stream pair and a TCP connection, untouched.
+//! Tunnels (CONNECT): relays bytes between a pair of streams and a TCP connection.
 use std::{
     io,
     net::SocketAddr,
@@ -12,8 +12,8 @@ use std::{
 use bytes::BytesMut;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_origin::{ConnectionOwner, Place};
-use longhaul_protocol::session::{
-    FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, encode,
+use longhaul_session::{
+    FailureReason, Message, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, class, encode,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, WriteHalf, split},
@@ -29,23 +29,21 @@ use crate::{
     session::{Gateway, SessionContext},
 };
 
-/// A tunnel begins as something that the page needs (docs/protocol/session.md section 2): behind a page of megabytes its
-/// host would give up before the TLS handshake is across.
-const BEGINNING: Priority = Priority::new(2);
-/// Bytes of that: a handshake with its certificates takes 3 to 6 KB.
+/// Class of a tunnel's first bytes (docs/protocol/session.md section 2): behind a page of megabytes, the host
+/// would time out before the TLS handshake has crossed the hop.
+const BEGINNING: Priority = class::RENDER;
+/// Number of bytes in that class: a handshake with its certificates takes 3 to 6 KB.
 const HANDSHAKE: u64 = 8 * 1024;
-/// Tunnels are interactive as often as not.
-const CLASS: Priority = Priority::new(3);
-/// Bytes that are read from the host at once.
+/// Class after that, because tunnels are often interactive.
+const CLASS: Priority = class::OBJECT;
+/// Read size from the host, in bytes.
 const READ: usize = 16 * 1024;
-/// A tunnel that carried this much towards the agent goes on as bulk, so that a download through it leaves the hop to
-/// pages.
+/// Number of bytes towards the agent after which the tunnel is bulk, so that a download does not delay pages.
 const LONG: u64 = 4 * 1024 * 1024;
-const BULK: Priority = Priority::new(5);
-/// Stream error towards the agent when the host's connection broke.
+/// Stream error code towards the agent if the host's connection failed.
 const ERROR_HOST: u64 = 3;
 
-/// Serves one tunnel to its end.
+/// Serves one tunnel until it ends.
 pub(crate) async fn serve(context: Arc<SessionContext>, open: TunnelOpen, incoming: Incoming) {
     let _open = context.gateway.metrics.tunnel();
     let Some(mut registration) = context.register(open.id) else {
@@ -118,21 +116,21 @@ impl HostStream {
     }
 }
 
-/// The way to a tunnel's host.
+/// The sending half of a connection to a tunnel's host.
 trait ToHost: AsyncWrite + Unpin {
-    /// Lets the connection end without a clean end.
+    /// Makes the connection end abruptly instead of cleanly.
     fn break_off(&self);
 }
 
 impl ToHost for OwnedWriteHalf {
     fn break_off(&self) {
-        // A host that is gone already needs no farewell.
+        // Fails if the host has already closed, which is harmless.
         let _gone = self.as_ref().set_zero_linger();
     }
 }
 
 impl ToHost for WriteHalf<TlsStream<TcpStream>> {
-    /// Without the alert that TLS ends with, nothing looks complete.
+    /// Without the closing TLS alert the data does not look complete.
     fn break_off(&self) {}
 }
 
@@ -162,7 +160,7 @@ async fn connect(
             (HostStream::Tls(Box::new(tunnel.stream)), tunnel.place)
         }
     };
-    // Also where the operator allowed loopback addresses for origins.
+    // Applies even if the operator allowed loopback addresses for origins.
     let is_own = |peer: SocketAddr| {
         gateway
             .own_ports
@@ -182,26 +180,27 @@ fn reaches(own: SocketAddr, peer: SocketAddr) -> bool {
     own.ip().is_unspecified() || own.ip().to_canonical() == peer.ip().to_canonical()
 }
 
-/// From the agent to the host. The agent's end of stream closes the host's reading side only.
+/// Relays from the agent to the host. The end of the agent's stream closes only the sending half towards the
+/// host.
 async fn upwards(mut incoming: Incoming, mut host: impl ToHost, activity: &Activity, metrics: &Metrics) {
     loop {
         match incoming.bytes().await {
             Ok(Some(bytes)) => {
-                // TLS keeps what it has not been told to send.
+                // TLS buffers data until a flush.
                 if host.write_all(&bytes).await.is_err() || host.flush().await.is_err() {
-                    // What is left of the host's answer still comes down.
+                    // The remaining data from the host is still relayed.
                     return;
                 }
                 metrics.tunnel_sent(bytes.len());
                 activity.note();
             }
             Ok(None) => {
-                // A host that is gone already needs no farewell.
+                // Fails if the host has already closed, which is harmless.
                 let _gone = host.shutdown().await;
                 return;
             }
             Err(_) => {
-                // The agent broke off: so does the host's connection, without a clean end.
+                // The agent cancelled: end the host's connection abruptly.
                 host.break_off();
                 return;
             }
@@ -209,7 +208,7 @@ async fn upwards(mut incoming: Incoming, mut host: impl ToHost, activity: &Activ
     }
 }
 
-/// From the host to the agent.
+/// Relays from the host to the agent.
 async fn downwards(
     mut host: impl AsyncRead + Unpin,
     mut down: SendStream,
@@ -229,7 +228,7 @@ async fn downwards(
             return down.cancel(ERROR_HOST);
         };
         if count == 0 {
-            // The session may be over by now.
+            // Fails if the session has ended, which is harmless.
             let _gone = down.finish().await;
             return;
         }
@@ -242,7 +241,7 @@ async fn downwards(
         carried += count as u64;
         let crosses = |limit: u64| before < limit && carried >= limit;
         let class = match () {
-            () if crosses(LONG) => BULK,
+            () if crosses(LONG) => class::BULK,
             () if crosses(HANDSHAKE) => CLASS,
             () => continue,
         };
@@ -256,22 +255,22 @@ pub(crate) async fn fail(context: &SessionContext, id: u64, failure: Failure) {
     let Failure { reason, detail } = failure;
     context.gateway.metrics.failure(reason);
     let mut wire = Vec::new();
-    // 500 characters fit any envelope.
+    // The detail is at most 500 characters, which fits any envelope.
     let _fits = encode(
         &Message::TunnelFailed(TunnelFailed { id, reason, detail }),
         &mut wire,
     );
     let total = Some(wire.len() as u64);
     let options = OpenOptions {
-        class: Priority::new(1),
+        class: class::PAGE,
         early: EarlyData::Allowed,
         total,
     };
-    // Without a session there is nobody to tell.
+    // Fails if the session has ended: then nobody can receive the failure.
     let _gone = context.session.open(options, wire.into(), End::Finish).await;
 }
 
-/// When a tunnel last carried something in either direction.
+/// Time of the last transfer in either direction.
 struct Activity {
     start: Instant,
     last_millis: AtomicU64,
@@ -290,7 +289,7 @@ impl Activity {
         self.last_millis.store(millis, Relaxed);
     }
 
-    /// Returns when nothing was carried for `limit`.
+    /// Returns once nothing was transferred for `limit`.
     async fn idle(&self, limit: Duration) {
         loop {
             let silent = self

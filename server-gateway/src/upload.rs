@@ -1,4 +1,4 @@
-//! A request's body on its way from the agent to the origin, as a stream: never held whole.
+//! A request's body from the agent to the origin, as a stream that is never buffered whole.
 use std::{
     pin::Pin,
     sync::{Arc, OnceLock},
@@ -10,30 +10,30 @@ use futures_util::stream::{BoxStream, StreamExt as _, unfold};
 use http_body::{Body, Frame, SizeHint};
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, Coding, DecodeError};
 use longhaul_driver::StreamError;
-use longhaul_protocol::session::{self, BodyCoding};
+use longhaul_session::{self as session, BodyCoding};
 
 use crate::incoming::Incoming;
 
-/// Why a request's body broke off.
+/// Errors that abort a request's body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UploadError {
-    /// The agent gave up, or the session is lost.
+    /// The agent cancelled the stream, or the session is lost.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// A window is damaged.
+    /// A window is invalid.
     #[error(transparent)]
     Window(#[from] DecodeError),
-    /// Another length was announced.
+    /// The length differs from the announced length.
     #[error("the agent announced {announced} bytes and sent {sent}")]
     Length {
-        /// What was announced.
+        /// Announced length in bytes.
         announced: u64,
-        /// What came.
+        /// Received length in bytes.
         sent: u64,
     },
 }
 
-/// Tells from outside why an upload broke off.
+/// Shared slot for the error that aborted an upload.
 pub(crate) type UploadFailure = Arc<OnceLock<UploadError>>;
 
 /// A request's body.
@@ -51,7 +51,7 @@ struct Source {
 }
 
 impl UploadBody {
-    /// The body that `announced` and its windows on `incoming` make up.
+    /// Creates the body from its `announced` message and the windows on `incoming`.
     pub(crate) fn new(key: [u8; 32], announced: &session::Body, incoming: Incoming) -> Self {
         let coding = match announced.coding {
             BodyCoding::Identity => Coding::Identity,
@@ -81,7 +81,7 @@ impl UploadBody {
         }
     }
 
-    /// Where the reason stands if the body breaks off.
+    /// The slot that receives the error if the body is aborted.
     pub(crate) fn failure(&self) -> UploadFailure {
         Arc::clone(&self.failure)
     }

@@ -1,4 +1,4 @@
-//! Real worker processes: what they make, and how they end.
+//! Real worker processes: their results, and how they end.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -20,7 +20,7 @@ use longhaul_transcode::{Effort, ImageLevel, Limits, Outcome, Request, inspect, 
 use longhaul_types::{ByteCount, PublicKey, SecretKey};
 use tokio::time::{interval, timeout};
 
-/// Longest wait for one event. The machine may be busy.
+/// Maximum wait for one event; the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -53,7 +53,7 @@ fn quick() -> Request {
     request(ImageLevel::Low, Effort::Quick)
 }
 
-/// A photograph of a kind: waves and grain.
+/// A synthetic photograph: waves and noise.
 fn photo(side: u16) -> Bytes {
     let mut pixels = Vec::new();
     let mut grain = 1_u32;
@@ -71,7 +71,7 @@ fn photo(side: u16) -> Bytes {
     file.into()
 }
 
-/// A PNG of one colour.
+/// A PNG image of one colour.
 fn flat(width: u32, height: u32) -> Bytes {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut chunk = |name: &[u8; 4], data: &[u8]| {
@@ -95,7 +95,7 @@ fn flat(width: u32, height: u32) -> Bytes {
     file.into()
 }
 
-/// Takes seconds to transcode.
+/// An image that takes seconds to transcode.
 fn slow() -> Bytes {
     flat(3_900, 3_900)
 }
@@ -106,7 +106,7 @@ async fn made(workers: &PictureWorkers, number: u8, picture: &Bytes, request: &R
     timeout(LIMIT, made).await.unwrap()
 }
 
-/// The worker processes of this test program that run `program`: tests run at the same time, so each has its own.
+/// Processes that run `program`. Tests run concurrently, so each uses a program path of its own.
 fn processes(program: &Path) -> BTreeSet<u32> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -118,7 +118,7 @@ fn processes(program: &Path) -> BTreeSet<u32> {
         .collect()
 }
 
-/// The program under a name of its own, so that its processes can be told from those of other tests.
+/// A copy of the program under its own path, to distinguish its processes from those of other tests.
 fn own_program(folder: &Path) -> PathBuf {
     let path = folder.join("worker");
     std::fs::hard_link(env!("CARGO_BIN_EXE_longhaul-gateway"), &path)
@@ -197,13 +197,13 @@ async fn a_killed_worker_costs_its_picture_alone() {
         for pid in processes(&program) {
             kill(pid);
         }
-        // It may have died before it had the picture: then it is as if it could not be started.
+        // If the worker died before it received the image, the result is that of a failed start.
         assert_eq!(made.await.unwrap(), Made::NotNow, "round {round}");
         until(|| processes(&program).is_empty()).await;
     }
     let small = photo(300);
     until_made(&workers, &small).await;
-    // One that dies while it is idle is noticed when it is needed.
+    // The death of an idle worker is noticed when the worker is needed.
     let idle = processes(&program);
     assert_eq!(idle.len(), 1);
     idle.iter().copied().for_each(kill);
@@ -211,7 +211,7 @@ async fn a_killed_worker_costs_its_picture_alone() {
     assert_ne!(processes(&program), idle);
 }
 
-/// Until pictures are made smaller again.
+/// Waits until images are transcoded again.
 async fn until_made(workers: &PictureWorkers, picture: &Bytes) {
     let mut looks = interval(LOOK);
     let wait = async {
@@ -236,7 +236,7 @@ async fn a_cancelled_picture_frees_its_worker() {
     until(|| !processes(&program).is_empty()).await;
     cancelled.abort();
     assert!(cancelled.await.unwrap_err().is_cancelled());
-    // The device may have one picture in work.
+    // The device may have one image in progress.
     assert!(matches!(
         made(&workers, 1, &photo(300), &quick()).await,
         Made::Smaller(_)
@@ -302,9 +302,9 @@ async fn a_worker_can_do_nothing_but_compute() {
     assert!(seconds <= 20, "{time}");
     assert_eq!(value(&status, "NoNewPrivs:"), "1");
     assert_eq!(value(&status, "CapEff:").trim_matches('0'), "");
-    // What the gateway itself was started with is closed, too.
+    // Descriptors inherited by the gateway itself are closed, too.
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count);
-    // Only root can look at a process that cannot be dumped.
+    // Only root can inspect a process that is not dumpable.
     assert!(
         descriptors.as_ref().map_or(true, |count| *count == 3),
         "{descriptors:?}"
@@ -313,7 +313,7 @@ async fn a_worker_can_do_nothing_but_compute() {
     assert!(folder.map_or(true, |folder| folder == Path::new("/")));
 }
 
-/// A program that answers each job like this, after it said that it is ready.
+/// A program with this shell script as worker.
 fn impostor(folder: &Path, script: &str) -> Program {
     let path = folder.join("impostor");
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -327,7 +327,8 @@ const READY: &str = r"printf '\001\000\000\000\000'";
 async fn no_answer_and_wrong_answers_cost_a_bounded_time() {
     let begun = Instant::now();
     for (script, expected) in [
-        // Silent; dead; dead of a signal; a length beyond the picture's; a part; another message; no WebP.
+        // Silence; exit; death by a signal; SIGKILL; an excessive length; a partial message; another message;
+        // no WebP.
         (format!("{READY}; cat > /dev/null"), Made::Kept),
         (format!("{READY}; head -c 100 > /dev/null"), Made::Kept),
         (
@@ -379,7 +380,7 @@ async fn what_fails_again_and_again_is_not_tried_each_time() {
     let log = folder.path().join("started");
     let started = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     let logs = format!("echo x >> {}", log.display());
-    // It cannot even be started.
+    // The worker cannot be started.
     let workers = PictureWorkers::new(Settings {
         program: impostor(folder.path(), &logs),
         ..settings()
@@ -388,7 +389,7 @@ async fn what_fails_again_and_again_is_not_tried_each_time() {
         assert_eq!(made(&workers, 1, &photo(100), &quick()).await, Made::NotNow);
     }
     assert!((3..10).contains(&started()), "{} starts", started());
-    // It dies of one device's pictures.
+    // One device's images crash the worker.
     std::fs::remove_file(&log).unwrap();
     let dies = format!("{logs}; {READY}; head -c 100 > /dev/null; kill -SEGV $$");
     let workers = PictureWorkers::new(Settings {
@@ -404,7 +405,7 @@ async fn what_fails_again_and_again_is_not_tried_each_time() {
     assert_eq!(started(), before + 1, "another device's pictures are tried");
 }
 
-/// What the way to another process and back costs.
+/// Overhead of the transfer to another process and back.
 #[tokio::test(flavor = "multi_thread")]
 async fn ordinary_pictures_take_little_longer_than_without_workers() {
     let picture = photo(400);

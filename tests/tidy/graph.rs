@@ -8,64 +8,11 @@ use serde_json::Value;
 
 use crate::sources::root;
 
-/// Which crates of the workspace a crate may import (docs/ARCHITECTURE.md). Tests may import anything.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("longhaul-types", &[]),
-    ("longhaul-protocol", &["longhaul-types"]),
-    ("longhaul-driver", &["longhaul-protocol", "longhaul-types"]),
-    ("longhaul-cache", &["longhaul-http", "longhaul-types"]),
-    ("longhaul-codec", &["longhaul-types"]),
-    ("longhaul-http", &["longhaul-types"]),
-    ("longhaul-origin", &["longhaul-http", "longhaul-types"]),
-    ("longhaul-page", &["longhaul-http", "longhaul-types"]),
-    ("longhaul-transcode", &[]),
-    (
-        "longhaul-agent",
-        &[
-            "longhaul-cache",
-            "longhaul-codec",
-            "longhaul-driver",
-            "longhaul-http",
-            "longhaul-origin",
-            "longhaul-protocol",
-            "longhaul-types",
-        ],
-    ),
-    (
-        "longhaul-gateway",
-        &[
-            "longhaul-cache",
-            "longhaul-codec",
-            "longhaul-driver",
-            "longhaul-http",
-            "longhaul-origin",
-            "longhaul-page",
-            "longhaul-protocol",
-            "longhaul-transcode",
-            "longhaul-types",
-        ],
-    ),
-    ("longhaul", &["longhaul-page", "longhaul-types"]),
-    ("longhaul-netem", &["longhaul-types"]),
-];
-/// Test code: nothing but other test code imports these, netem also as a dev-dependency of the protocol and its driver.
-const TEST_CRATES: &[&str] = &[
-    "longhaul-bench",
-    "longhaul-bulk",
-    "longhaul-chromium",
-    "longhaul-fuzz",
-    "longhaul-hosting",
-    "longhaul-loader",
-    "longhaul-netem",
-    "longhaul-pages",
-    "longhaul-report",
-    "longhaul-tests",
-    "longhaul-world",
-];
 /// Crates without I/O, clock or runtime: none of `RUNTIME` may be below them.
 const PURE: &[&str] = &[
     "longhaul-types",
     "longhaul-protocol",
+    "longhaul-session",
     "longhaul-codec",
     "longhaul-http",
     "longhaul-netem",
@@ -94,7 +41,7 @@ const BANNED: &[&str] = &[
 /// A dependency that only the named crates of the workspace may import directly.
 const RESERVED: &[(&str, &[&str])] = &[
     ("snow", &["longhaul-protocol"]),
-    ("bincode", &["longhaul-protocol"]),
+    ("bincode", &["longhaul-session"]),
     ("rusqlite", &["longhaul-cache"]),
     ("quinn-udp", &["longhaul-driver"]),
 ];
@@ -120,6 +67,8 @@ const LICENCES: &[&str] = &[
 struct Package {
     name: String,
     licence: String,
+    /// The path of its Cargo.toml.
+    manifest: String,
     /// (name, is a dev-dependency)
     direct: Vec<(String, bool)>,
 }
@@ -172,6 +121,7 @@ fn graph() -> Graph {
         let read = Package {
             name: text(&package["name"]),
             licence: text(&package["license"]),
+            manifest: text(&package["manifest_path"]),
             direct,
         };
         (text(&package["id"]), read)
@@ -214,31 +164,108 @@ impl Graph {
     }
 }
 
+/// A row of the code map in docs/ARCHITECTURE.md.
+struct Room {
+    folder: String,
+    name: String,
+    may_import: Imports,
+}
+
+/// The last column of the code map.
+enum Imports {
+    /// Test code: any crate.
+    Anything,
+    /// The crates of these names.
+    Only(BTreeSet<String>),
+}
+
+impl Room {
+    /// Test code is imported by no product crate.
+    fn is_test(&self) -> bool {
+        self.folder.starts_with("tests/")
+    }
+}
+
+/// Reads the code map.
+fn code_map() -> Vec<Room> {
+    let text = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("docs/ARCHITECTURE.md");
+    let map = text
+        .split("\n## ")
+        .find(|section| section.starts_with("Code map"));
+    let mut rooms: Vec<Room> = Vec::new();
+    for line in map.expect("a section `Code map`").lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let ["", folder, name, _, may_import, ""] = cells.as_slice() else {
+            continue;
+        };
+        if !name.starts_with("longhaul") {
+            continue;
+        }
+        // What follows a semicolon is a remark.
+        let listed = may_import.split(';').next().unwrap_or_default();
+        let may_import = match listed {
+            "-" => Imports::Only(BTreeSet::new()),
+            "all above" => Imports::Only(rooms.iter().map(|room| room.name.clone()).collect()),
+            "anything" => Imports::Anything,
+            names => Imports::Only(
+                names
+                    .split(',')
+                    .map(|name| format!("longhaul-{}", name.trim()))
+                    .collect(),
+            ),
+        };
+        rooms.push(Room {
+            folder: folder.trim_matches('`').to_owned(),
+            name: (*name).to_owned(),
+            may_import,
+        });
+    }
+    rooms
+}
+
 #[test]
 fn crates_import_only_what_the_architecture_allows() {
-    let graph = graph();
+    let (graph, rooms) = (graph(), code_map());
+    let room = |name: &str| rooms.iter().find(|room| room.name == name);
     for id in &graph.members {
         let package = &graph.packages[id];
+        let Some(Room {
+            folder, may_import, ..
+        }) = room(&package.name)
+        else {
+            panic!("{} is not in the code map of docs/ARCHITECTURE.md", package.name);
+        };
+        assert!(
+            package.manifest.ends_with(&format!("/{folder}Cargo.toml")),
+            "{} lies at {}, not in {folder}",
+            package.name,
+            package.manifest
+        );
+        let Imports::Only(allowed) = may_import else {
+            continue;
+        };
         let ours = package
             .direct
             .iter()
             .filter(|(name, _)| name.starts_with("longhaul"));
-        if TEST_CRATES.contains(&package.name.as_str()) && package.name != "longhaul-netem" {
-            continue;
-        }
-        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package.name) else {
-            panic!("{} is not in the table of allowed imports", package.name);
-        };
         for (name, dev) in ours {
-            let may_use_netem = ["longhaul-protocol", "longhaul-driver"].contains(&package.name.as_str());
-            let netem = *dev && name == "longhaul-netem" && may_use_netem;
-            // A test of one end may speak to the other through the driver.
+            let is_test = room(name).is_some_and(Room::is_test);
+            // The transport's tests use the model of a link. A test of one end may speak to the other through the driver.
+            let is_netem = name == "longhaul-netem" && folder.starts_with("protocol/");
+            let in_tests = *dev && (is_netem || !is_test);
             assert!(
-                allowed.contains(&name.as_str()) || netem || (*dev && !TEST_CRATES.contains(&name.as_str())),
+                allowed.contains(name) || in_tests,
                 "{} must not import {name}",
                 package.name
             );
         }
+    }
+    for room in rooms {
+        assert!(
+            graph.member(&room.name).is_some(),
+            "{} of the code map does not exist",
+            room.name
+        );
     }
 }
 

@@ -1,8 +1,8 @@
 //! Brotli (RFC 7932), with a base as its prefix dictionary (RFC 9841).
 //!
-//! Bodies are encoded by a port of the reference encoder that knows such dictionaries, and those with a base are decoded
-//! by its counterpart: each of their windows is checked by its hash. What origins have encoded carries no such check, and
-//! is decoded by the older library ([`crate::decompress`]).
+//! The encoder is a port of the reference encoder that supports prefix dictionaries; its decoder decodes
+//! bodies with a base, whose windows are all verified by their checks. Data that origins have encoded has no
+//! such check; the older library decodes it ([`crate::decompress`]).
 use longhaul_types::ByteCount;
 use mbrotli::{
     Compressor, DecodeLimits, DecodeOperation, DecoderConfig, DecoderSessionOwned, Decompressor,
@@ -16,11 +16,12 @@ use crate::{
     decompress::{Corrupt, Progress},
 };
 
-/// The encoder of one body.
+/// Brotli encoder of one body.
 pub(crate) struct BrotliEncoder(Box<EncoderSessionOwned>);
 
 impl BrotliEncoder {
-    /// `quality` is 0 to 11, with a base at least 5; values beyond are clamped. `length` may turn out wrong.
+    /// `quality` is 0 to 11, at least 5 with a base; other values are clamped. `length` is a hint and may be
+    /// wrong.
     pub(crate) fn new(
         quality: u8,
         window_log: u8,
@@ -51,7 +52,7 @@ impl BrotliEncoder {
         };
         let (mut read, mut written) = (0, out.len());
         loop {
-            // Mostly one round: text becomes less than half.
+            // Usually one iteration: text shrinks to less than half.
             out.resize(written + (window.len() - read) / 2 + ROOM, 0);
             let progress = self.0.process(&window[read..], &mut out[written..], operation);
             let progress = progress.map_err(|_| FAILED)?;
@@ -71,22 +72,23 @@ impl BrotliEncoder {
 }
 
 const FAILED: EncodeError = EncodeError("brotli");
-/// The highest quality, and the lowest that knows dictionaries.
+/// Highest quality, and lowest quality that supports dictionaries.
 const MOST: u8 = 11;
 const LEAST_WITH_BASE: u8 = 5;
-/// With smaller windows the middle qualities take a match finder that is much slower.
+/// With smaller windows the middle qualities use a much slower match finder.
 const LEAST_WINDOW_LOG: u8 = 17;
-/// Room for coded bytes besides half the window.
+/// Room for coded bytes in addition to half the window.
 const ROOM: usize = 1024;
 
-/// What a decoder may take besides its base: its window and, many times what streams of that window need, its codes.
+/// Memory limit of a decoder without its base: its window and many times what the prefix codes of streams
+/// with that window need.
 const MAX_WORKSPACE: usize = 16 * 1024 * 1024;
 
-/// The decoder of one body with a base. Behind the end of its stream it takes zeros, which are padding.
+/// Decoder of one body with a base. It accepts zeros after the end of the stream as padding.
 pub(crate) struct BasedBrotli(Box<DecoderSessionOwned<DecodeDictionary>>);
 
 impl BasedBrotli {
-    /// A decoder that refuses streams whose window exceeds 2^`window_log` bytes.
+    /// Returns a decoder that rejects streams whose window exceeds 2^`window_log` bytes.
     pub(crate) fn new(window_log: u8, base: &[u8]) -> Result<Self, Corrupt> {
         let window = WindowLimit::standard(window_log).map_err(|_| Corrupt)?;
         let config = DecoderConfig::new()

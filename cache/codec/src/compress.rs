@@ -1,4 +1,4 @@
-//! Compressors with one interface: a window in, its coded bytes out, the context kept for the next window.
+//! Compressors with one interface: each call codes one window; the context continues in the next window.
 use longhaul_types::ByteCount;
 use zstd::{
     stream::raw::{self, CParameter, Operation as _, OutBuffer},
@@ -12,17 +12,17 @@ use crate::{
     window::Replay,
 };
 
-/// A coder refused its input. No input does that; it points to a lack of memory on this machine.
+/// Failure of a coder. No input causes it; the machine probably lacks memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the local {0} coder failed, probably for lack of memory")]
 pub struct EncodeError(pub(crate) &'static str);
 
-/// What follows the window.
+/// Position of a window in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Perhaps more windows: the coded bytes end on a byte boundary and decode without further input.
+    /// Perhaps not the last window: the coded bytes end on a byte boundary and decode without further input.
     More,
-    /// Nothing: the coder ends its stream.
+    /// The last window: the coder ends its stream.
     End,
 }
 
@@ -31,14 +31,15 @@ pub(crate) enum Compressor {
     Zstd(raw::Encoder<'static>),
     Brotli(BrotliEncoder),
     Mix(MixEncoder),
-    /// It was coded before.
+    /// Result of an earlier encoding.
     Replay(Replay),
 }
 
 impl Compressor {
-    /// A compressor; `length` is that of the whole body where it is known, which saves memory on small ones.
+    /// Returns a compressor. `length` is the length of the whole body, if known; it saves memory for small
+    /// bodies.
     ///
-    /// What a body has in common with `base` costs little.
+    /// Parts of the body that also occur in `base` cost little.
     pub(crate) fn new(coder: Coder, length: Option<ByteCount>, base: &[u8]) -> Result<Self, EncodeError> {
         let most = if base.is_empty() {
             MAX_WINDOW_LOG
@@ -49,7 +50,7 @@ impl Compressor {
             Coder::Identity => Ok(Self::Identity),
             Coder::Zstd { level } => {
                 let failed = |_| EncodeError("zstd");
-                // It reaches the base only within its window.
+                // Zstandard reaches the base only within its window.
                 let reach = length.map(|length| ByteCount::new(length.bytes() + base.len() as u64));
                 let window_log = window_log(reach, most);
                 let mut encoder =
@@ -72,7 +73,7 @@ impl Compressor {
         }
     }
 
-    /// Codes `window` and appends the result to `out`. Nothing may follow a window coded with [`After::End`].
+    /// Codes `window` and appends the result to `out`. No window may follow one coded with [`After::End`].
     pub(crate) fn code(&mut self, window: &[u8], after: After, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match self {
             Self::Identity => out.extend_from_slice(window),
@@ -136,5 +137,6 @@ fn window_log(length: Option<ByteCount>, most: u8) -> u8 {
         .unwrap_or(most)
 }
 
-/// Below this level the tables of matches are too small for a large base: its start is forgotten before it is used.
+/// Below this level Zstandard's default match tables are too small for a large base: they lose its start
+/// before it is used.
 const OWN_TABLES: u8 = 9;

@@ -1,21 +1,21 @@
-//! Decompressors with one interface: bytes in, at most a buffer full of bytes out.
+//! Decompressors with one interface: each step fills at most one output buffer.
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use zstd::stream::raw::{self, DParameter, Operation as _};
 
-/// What one step did.
+/// Bytes that one step read and wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) read: usize,
     pub(crate) written: usize,
 }
 
-/// The input is not what the coding allows.
+/// The input violates the coding's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 
 type BrotliDecoder = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
-/// A Brotli stream (RFC 7932). It takes nothing behind its end.
+/// Brotli decoder (RFC 7932). It reads no bytes after the end of the stream.
 pub(crate) struct Brotli {
     state: Box<BrotliDecoder>,
     window_log: u8,
@@ -25,7 +25,7 @@ pub(crate) struct Brotli {
 }
 
 impl Brotli {
-    /// A decoder that refuses streams whose window exceeds 2^`window_log` bytes.
+    /// Returns a decoder that rejects streams whose window exceeds 2^`window_log` bytes.
     pub(crate) fn new(window_log: u8) -> Self {
         let alloc = StandardAlloc::default;
         Self {
@@ -72,29 +72,29 @@ impl Brotli {
     }
 }
 
-/// WBITS of RFC 7932 section 9.1, which the first byte of a stream holds.
+/// WBITS of RFC 7932 section 9.1, which the first byte of a stream contains.
 const fn brotli_window_log(first: u8) -> u8 {
     match (first & 1, first >> 1 & 7, first >> 4 & 7) {
         (0, _, _) => 16,
         (_, 0, 0) => 17,
-        // The escape to windows of more than 24 bits, which the decoder itself refuses.
+        // The escape to windows of more than 24 bits, which the decoder itself rejects.
         (_, 0, 1) => 30,
         (_, 0, low) => 8 + low,
         (_, high, _) => 17 + high,
     }
 }
 
-/// Zstandard frames (RFC 8878), one after the other.
+/// Decoder of consecutive Zstandard frames (RFC 8878).
 pub(crate) struct Zstd {
     decoder: raw::Decoder<'static>,
     between_frames: bool,
-    /// Whether all that the input so far yields has been taken.
+    /// True if all output of the input so far has been taken.
     drained: bool,
 }
 
 impl Zstd {
-    /// A decoder that refuses frames whose window exceeds 2^`window_log` bytes.
-    /// `base` is what the encoder had as its base.
+    /// Returns a decoder that rejects frames whose window exceeds 2^`window_log` bytes. `base` is the
+    /// encoder's base.
     pub(crate) fn new(window_log: u8, base: &[u8]) -> Result<Self, Corrupt> {
         let mut decoder = raw::Decoder::with_dictionary(base).map_err(|_| Corrupt)?;
         decoder

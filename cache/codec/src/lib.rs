@@ -1,13 +1,14 @@
-//! Content coders, free of I/O: undoing the content codings of origins, the windows in which a body crosses the
-//! hop, and the choice of a coding.
+//! Content coders, free of I/O: removal of the content codings of origins, the windows in which a body
+//! crosses the hop, and the choice of a coding.
 //!
-//! * [`Undo`] takes a response body as the origin coded it and yields its decoded bytes in bounded steps.
-//! * [`BodyEncoder`] and [`BodyDecoder`] frame a body for the session (`docs/protocol/body.md`): windows of at
-//!   most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the whole.
-//! * [`AdaptiveEncoder`] does the same with a coding that it picks itself and keeps only when it pays.
-//! * [`dictionary`] holds bases that both ends have from the start.
+//! * [`Undo`] decodes a response body that the origin coded, in bounded steps.
+//! * [`BodyEncoder`] and [`BodyDecoder`] frame a body for the session (`docs/protocol/body.md`): windows of
+//!   at most 32 KiB, each with a keyed hash, and the [`ContentHash`](longhaul_types::ContentHash) of the
+//!   whole body.
+//! * [`AdaptiveEncoder`] frames a body with a coding that it chooses and keeps only if the result is smaller.
+//! * [`dictionary`] contains the bases that both ends ship.
 //! * [`BodyEncoder::mixed`] codes text by context mixing, for the slowest links (`docs/protocol/mix.md`).
-//! * [`vcdiff`] writes and reads a body as differences from one that both ends hold (RFC 3284).
+//! * [`vcdiff`] encodes and decodes a body as differences from a body that both ends hold (RFC 3284).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

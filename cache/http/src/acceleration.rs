@@ -1,23 +1,23 @@
-//! For which hosts HTTPS is accelerated: what the user says, and what is never accelerated unasked.
+//! Hosts whose HTTPS is accelerated: the user's setting and the built-in exclusions.
 
 /// Names that are excluded unless the user lists them.
 static EXCLUSIONS: &str = include_str!("exclusions.txt");
 
-/// The hosts whose HTTPS the gateway may read to make it faster. Names are in lower case, and stand for themselves and
-/// the names below them.
+/// The hosts whose HTTPS the gateway may read to accelerate it. Names are in lower case and include their
+/// subdomains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Accelerated {
-    /// None.
+    /// No host.
     #[default]
     Nothing,
-    /// These.
+    /// The listed hosts.
     Only(Vec<String>),
-    /// All but these and the built-in exclusions.
+    /// All hosts except the listed ones and the built-in exclusions.
     AllBut(Vec<String>),
 }
 
 impl Accelerated {
-    /// Whether a host is among them; `host` is in lower case.
+    /// True if `host`, in lower case, is accelerated.
     pub fn contains(&self, host: &str) -> bool {
         match self {
             Self::Nothing => false,
@@ -27,7 +27,7 @@ impl Accelerated {
     }
 }
 
-/// Whether a host is one of `names` or below one.
+/// True if `host` is one of `names` or a subdomain of one.
 pub fn is_listed(host: &str, names: &[String]) -> bool {
     names.iter().any(|name| is_below(host, name))
 }

@@ -1,12 +1,12 @@
-//! `Clear-Site-Data` (W3C, section 3.1): what an origin asks a browser to forget, as far as caches go.
+//! `Clear-Site-Data` (W3C, section 3.1), as far as it concerns caches.
 use http::{HeaderMap, HeaderName};
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
-/// Whether a response asks for what is cached of its origin to be forgotten.
+/// Returns true if a response requests deletion of the cached responses of its origin.
 ///
-/// Members are quoted strings; those that nobody knows are passed over, as the specification has it. Members without
-/// quotes are understood as well: browsers pass over them, but to forget too much does no harm.
+/// Members are quoted strings; unknown members are ignored, as specified. Members without quotes count, too:
+/// browsers ignore them, but deleting too much is harmless.
 pub fn clears_cache(response: &HeaderMap) -> bool {
     let values = response.get_all(CLEAR_SITE_DATA).iter();
     values

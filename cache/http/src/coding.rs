@@ -1,10 +1,10 @@
-//! Content codings of origins: asking for them, telling when to undo them, and keeping the header section true.
+//! Content codings of origins: requesting them, deciding on their removal, and correcting the header section.
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::list::members;
 
-/// What the gateway asks origins for, always the same: so an origin whose ETag depends on the coding (Apache appends
-/// `-gzip`, nginx weakens it) sees its own tag again in conditional requests.
+/// `Accept-Encoding` of the gateway's requests to origins. It is constant, so an origin whose ETag depends on
+/// the coding (Apache appends `-gzip`, nginx weakens the tag) receives its own tag in conditional requests.
 pub const ORIGIN_ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
 
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
@@ -13,8 +13,8 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 const DIGEST: HeaderName = HeaderName::from_static("digest");
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// Sets the `Accept-Encoding` of a request to an origin. Ranges are asked for in the identity coding, since the
-/// browser holds decoded bytes and counts in these.
+/// Sets the `Accept-Encoding` of a request to an origin. Ranges are requested in the identity coding, because
+/// the browser holds decoded bytes and counts these.
 pub fn set_accept_encoding(headers: &mut HeaderMap) {
     let value = if headers.contains_key(header::RANGE) {
         IDENTITY
@@ -24,8 +24,8 @@ pub fn set_accept_encoding(headers: &mut HeaderMap) {
     headers.insert(header::ACCEPT_ENCODING, value);
 }
 
-/// The content codings of a message in the order of their application, in lower case, `x-gzip` as `gzip`,
-/// `identity` left out.
+/// Returns the content codings of a message in the order of their application, in lower case, with `x-gzip`
+/// as `gzip` and without `identity`.
 pub fn content_codings(headers: &HeaderMap) -> Vec<String> {
     members(headers, header::CONTENT_ENCODING)
         .map(str::to_ascii_lowercase)
@@ -40,35 +40,35 @@ pub fn content_codings(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// What the gateway does with the content codings of a response.
+/// Treatment of the content codings of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodingPlan {
-    /// There are none.
+    /// The response has no content coding.
     Plain,
-    /// Undo these, given in the order of their application; afterwards call [`describe_decoded`].
+    /// Remove these codings, listed in the order of their application; then call [`describe_decoded`].
     Undo(Vec<String>),
-    /// Pass the coded bytes on exactly, header fields included.
+    /// Forward the coded bytes and the header fields unchanged.
     Keep(KeepReason),
 }
 
-/// Why coded bytes stay as they are.
+/// Reason for keeping the coded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepReason {
     /// `Cache-Control: no-transform` (RFC 9111 section 5.2.2.6), and the browser accepts the coding.
     NoTransform,
     /// A part of a representation: a range of coded bytes cannot be decoded alone.
     Partial,
-    /// A coding that nobody here knows; the browser may.
+    /// A coding that is not supported here, but perhaps by the browser.
     UnknownCoding,
 }
 
-/// Decides what to do with the codings of a response to a request with the header section `request` (that of the
-/// browser, not the one sent to the origin).
+/// Decides on the content codings of a response. `request` is the browser's header section, not the one sent
+/// to the origin.
 ///
-/// It holds for bodyless responses too: those to HEAD must say the same as those to GET.
+/// Also applies to bodyless responses: a response to HEAD must have the same fields as the response to GET.
 ///
-/// A body under `no-transform` whose coding the browser did not ask for is decoded all the same, as the coding is our
-/// request's doing.
+/// With `no-transform`, a body whose coding the browser did not request is decoded nevertheless, because the
+/// gateway's request caused the coding.
 pub fn plan(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> CodingPlan {
     let codings = content_codings(response);
     if codings.is_empty() {
@@ -84,13 +84,13 @@ pub fn plan(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> Co
     }
 }
 
-/// Whether `Cache-Control: no-transform` is there.
+/// Returns true if `Cache-Control` contains `no-transform`.
 pub fn is_no_transform(headers: &HeaderMap) -> bool {
     members(headers, header::CACHE_CONTROL).any(|directive| directive.eq_ignore_ascii_case("no-transform"))
 }
 
-/// Whether a request's `Accept-Encoding` admits `coding` (RFC 9110 section 12.5.3). Without the field this says no:
-/// such a client may decode nothing.
+/// Returns true if a request's `Accept-Encoding` admits `coding` (RFC 9110 section 12.5.3). Returns false
+/// without the field: such a client may not decode any coding.
 pub fn accepts(request: &HeaderMap, coding: &str) -> bool {
     let mut any = false;
     for member in members(request, header::ACCEPT_ENCODING) {
@@ -115,12 +115,12 @@ fn is_zero_weight(parameter: &str) -> bool {
         .is_some_and(|weight| weight <= 0.0)
 }
 
-/// Makes a header section true for a body whose content codings have been undone; `length` is that of the decoded
-/// body, where it is known.
+/// Corrects a header section after removal of the content codings; `length` is that of the decoded body, if
+/// known.
 ///
-/// `Content-Encoding` and the digests of coded bytes (RFC 9530; `Digest` of RFC 3230; `Content-MD5`) go. The ETag
-/// stays: it means the same to the origin, which keeps being asked with the same `Accept-Encoding`. `Accept-Ranges`
-/// goes, for the origin's ranges may count coded bytes.
+/// Removes `Content-Encoding` and the digests of coded bytes (RFC 9530; `Digest` of RFC 3230; `Content-MD5`).
+/// Keeps the ETag: it remains valid for the origin, whose `Accept-Encoding` stays the same. Removes
+/// `Accept-Ranges`, because the origin's ranges may count coded bytes.
 pub fn describe_decoded(headers: &mut HeaderMap, length: Option<u64>) {
     for name in [
         header::CONTENT_ENCODING,
@@ -139,7 +139,7 @@ pub fn describe_decoded(headers: &mut HeaderMap, length: Option<u64>) {
 }
 
 const KNOWN: [&str; 4] = ["br", "deflate", "gzip", "zstd"];
-/// As many as the codec undoes.
+/// The number of codings that the codec removes.
 const MAX_CODINGS: usize = 3;
 
 #[cfg(test)]

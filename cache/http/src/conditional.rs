@@ -1,5 +1,5 @@
-//! Conditional and range requests (RFC 9110 sections 13 and 14): origins answer them, the proxies only must not
-//! spoil them.
+//! Conditional and range requests (RFC 9110 sections 13 and 14). Origins answer them; the proxies forward
+//! them without changing their meaning.
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 
 use crate::{coding::content_codings, date, list::members};
@@ -12,20 +12,20 @@ static PRECONDITIONS: [HeaderName; 5] = [
     header::IF_UNMODIFIED_SINCE,
 ];
 
-/// Whether a request is conditional: its response depends on what the browser holds, so that it is neither shared
-/// nor replaced by a held body without a look at the conditions.
+/// Returns true if a request is conditional. Its response depends on the browser's stored version, so it is
+/// neither shared nor replaced by a held body without evaluation of the conditions.
 pub fn is_conditional(headers: &HeaderMap) -> bool {
     PRECONDITIONS.iter().any(|name| headers.contains_key(name))
 }
 
-/// Whether a request asks for a range. Its response is passed on and never stored, coded against another body, or
-/// transformed.
+/// Returns true if a request has a range. Its response is forwarded, and never stored, coded against another
+/// body, or transformed.
 pub fn is_range(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::GET && headers.contains_key(header::RANGE)
 }
 
-/// Removes what RFC 9110 tells recipients to ignore, so that no two of them differ: `Range` on methods other than
-/// GET (section 14.2), and `If-Range` without `Range` (section 13.1.5).
+/// Removes fields that RFC 9110 requires recipients to ignore, so that all recipients agree: `Range` on
+/// methods other than GET (section 14.2), and `If-Range` without `Range` (section 13.1.5).
 pub fn drop_meaningless_ranges(method: &Method, headers: &mut HeaderMap) {
     if *method != Method::GET {
         headers.remove(header::RANGE);
@@ -35,17 +35,17 @@ pub fn drop_meaningless_ranges(method: &Method, headers: &mut HeaderMap) {
     }
 }
 
-/// What to do with a response to a range request.
+/// Treatment of a response to a range request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeAnswer {
-    /// Pass it on: a full body, an error, or a part that fits what the browser has.
+    /// Forward the response: a complete body, an error, or a part that fits the browser's bytes.
     Forward,
-    /// The part counts coded bytes, while the browser continues decoded ones that it got before. Fetch the whole
-    /// instead, without `Range` and `If-Range`, and answer 200.
+    /// The part counts coded bytes, while the browser continues a decoded body. Fetch the complete body
+    /// instead, without `Range` and `If-Range`, and respond with 200.
     FetchWhole,
 }
 
-/// Judges the response to a range request that was sent with `Accept-Encoding: identity`.
+/// Decides on the response to a range request that was sent with `Accept-Encoding: identity`.
 pub fn range_answer(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> RangeAnswer {
     let continues = request.contains_key(header::IF_RANGE);
     if status == StatusCode::PARTIAL_CONTENT && continues && !content_codings(response).is_empty() {
@@ -55,30 +55,31 @@ pub fn range_answer(request: &HeaderMap, status: StatusCode, response: &HeaderMa
     }
 }
 
-/// Whether `If-None-Match` names the entity tag `etag`, by weak comparison (RFC 9110 sections 8.8.3.2 and 13.1.2):
-/// a GET or HEAD is then answered 304 by whoever holds a fresh response with this tag.
+/// Returns true if `If-None-Match` contains the entity tag `etag`, by weak comparison (RFC 9110 sections
+/// 8.8.3.2 and 13.1.2). A cache with a fresh response that has this tag then answers a GET or HEAD with 304.
 pub fn none_match_names(request: &HeaderMap, etag: &str) -> bool {
-    // A tag with a comma inside is cut apart and so never matches: a full response instead of a 304, never a
-    // wrong one, since the halves are not closed by quotes.
+    // A tag that contains a comma is split and never matches, because its parts lack a quotation mark. The
+    // result is a full response instead of a 304, never a wrong 304.
     members(request, header::IF_NONE_MATCH)
         .any(|member| member == "*" || etags_match(member.as_bytes(), etag.trim().as_bytes()))
 }
 
-/// Whether two entity tags match by weak comparison (RFC 9110 section 8.8.3.2).
+/// Returns true if two entity tags match by weak comparison (RFC 9110 section 8.8.3.2).
 pub fn etags_match(one: &[u8], other: &[u8]) -> bool {
     let opaque = |tag| <[u8]>::strip_prefix(tag, b"W/").unwrap_or(tag);
     opaque(one) == opaque(other)
 }
 
-/// Whether whoever holds a response with this status and these fields answers a conditional GET or HEAD with a 304
-/// (RFC 9110 section 13.2.2, RFC 9111 section 4.3.2): `If-None-Match` if it is there, else `If-Modified-Since`.
+/// Returns true if a cache answers a conditional GET or HEAD with 304 from a response with this status and
+/// these fields (RFC 9110 section 13.2.2, RFC 9111 section 4.3.2): by `If-None-Match` if present, else by
+/// `If-Modified-Since`.
 pub fn is_not_modified(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> bool {
     if status != StatusCode::OK {
         return false;
     }
     if request.contains_key(header::IF_NONE_MATCH) {
         let etag = response.get(header::ETAG).and_then(|etag| etag.to_str().ok());
-        // "*" asks whether there is any representation, and there is.
+        // "*" matches any existing representation.
         let any = members(request, header::IF_NONE_MATCH).any(|member| member == "*");
         return any || etag.is_some_and(|etag| none_match_names(request, etag));
     }
@@ -93,8 +94,8 @@ pub fn is_not_modified(request: &HeaderMap, status: StatusCode, response: &Heade
     modified.is_some_and(|modified| modified <= since)
 }
 
-/// The fields of the 304 that stands for a response with the fields `response` (RFC 9110 section 15.4.5): without
-/// those that describe its body, of which the browser has its own.
+/// Returns the fields of a 304 for a response with the fields `response` (RFC 9110 section 15.4.5), without
+/// those that describe the body, which the browser has stored.
 pub fn not_modified_fields(response: &HeaderMap) -> HeaderMap {
     let tagged = response.contains_key(header::ETAG);
     let mut fields = HeaderMap::with_capacity(response.len());
@@ -214,7 +215,7 @@ mod tests {
             (&[("if-none-match", "W/\"a\"")], true),
             (&[("if-none-match", "*")], true),
             (&[("if-none-match", "\"b\"")], false),
-            // The tag decides alone.
+            // The tag takes precedence over the date.
             (
                 &[("if-none-match", "\"b\""), since("Sun, 06 Nov 1994 08:49:37 GMT")],
                 false,

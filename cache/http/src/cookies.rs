@@ -1,8 +1,8 @@
 //! The `Cookie` field of requests (RFC 6265 section 5.4, RFC 9113 section 8.2.3).
 use http::{HeaderMap, header};
 
-/// The cookie string of a request: all `Cookie` fields (HTTP/2 may split them) joined by `"; "`, byte for byte.
-/// None if there is no such field.
+/// Returns the cookie string of a request: all `Cookie` fields (HTTP/2 may split them) joined by `"; "`, byte
+/// for byte. None without such a field.
 pub fn joined(request: &HeaderMap) -> Option<Vec<u8>> {
     let mut fields = request.get_all(header::COOKIE).iter();
     let mut whole = fields.next()?.as_bytes().to_vec();
@@ -13,12 +13,13 @@ pub fn joined(request: &HeaderMap) -> Option<Vec<u8>> {
     Some(whole)
 }
 
-/// Whether two requests carry the same cookies: the same bytes in the same order, or none both.
+/// Returns true if both requests have the same cookies (the same bytes in the same order), or both have none.
 pub fn same(one: &HeaderMap, other: &HeaderMap) -> bool {
     joined(one) == joined(other)
 }
 
-/// The pairs of a cookie string in their order. A part without `=` is a value with an empty name, as browsers have it.
+/// Returns the pairs of a cookie string in order. A part without `=` is a value with an empty name, as in
+/// browsers.
 pub fn pairs(cookie_string: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     cookie_string
         .split(|byte| *byte == b';')

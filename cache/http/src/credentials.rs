@@ -1,11 +1,12 @@
-//! Logins that belong to a connection rather than to a request.
+//! Connection-bound logins (`docs/protocol/session.md` section 8).
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-/// The schemes that log in a connection: NTLM, and Negotiate (RFC 4559), which carries NTLM or Kerberos.
+/// Authentication schemes that authenticate a connection: NTLM, and Negotiate (RFC 4559), which carries NTLM
+/// or Kerberos.
 const CONNECTION_BOUND: [&str; 2] = ["ntlm", "negotiate"];
 
-/// Whether a request's `Authorization` logs in the connection on which it goes: everything that is sent on that
-/// connection afterwards is then of the same user.
+/// Returns true if a request's `Authorization` authenticates its connection: all later requests on that
+/// connection then have the same user.
 pub fn is_connection_bound(request: &HeaderMap) -> bool {
     request
         .get_all(header::AUTHORIZATION)
@@ -13,7 +14,8 @@ pub fn is_connection_bound(request: &HeaderMap) -> bool {
         .any(|value| is_bound_scheme(first_word(value.as_bytes())))
 }
 
-/// Whether a response begins or goes on with a login of its connection: a 401 whose `WWW-Authenticate` offers one.
+/// Returns true if a response starts or continues a connection-bound login: a 401 whose `WWW-Authenticate`
+/// has such a scheme.
 pub fn is_connection_challenge<B>(response: &Response<B>) -> bool {
     response.status() == StatusCode::UNAUTHORIZED
         && response
@@ -23,8 +25,8 @@ pub fn is_connection_challenge<B>(response: &Response<B>) -> bool {
             .any(offers_bound_scheme)
 }
 
-/// Several challenges may share a field (RFC 9110 section 11.6.1). A parameter whose quoted text looks like a scheme is
-/// taken for one: that costs a little sharing, the opposite error would cost a login.
+/// Several challenges may share a field (RFC 9110 section 11.6.1). A parameter whose quoted text looks like a
+/// scheme counts as one: this error reduces sharing, the opposite error would break a login.
 fn offers_bound_scheme(value: &HeaderValue) -> bool {
     value
         .as_bytes()

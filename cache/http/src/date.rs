@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, HeaderValue, header::AsHeaderName};
 use longhaul_types::UnixTime;
 
-/// The only value of a date field, if it is a date. Dates before 1970 count as 1970: nothing here tells them apart.
+/// Returns the only value of a date field, if it is a date. Dates before 1970 count as 1970, because no rule
+/// distinguishes them.
 pub(crate) fn field(headers: &HeaderMap, name: impl AsHeaderName) -> Option<UnixTime> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -14,21 +15,22 @@ pub(crate) fn field(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Unix
     parse(value.to_str().ok()?)
 }
 
-/// Reads a date in any of the three forms.
+/// Parses a date in any of the three formats.
 pub(crate) fn parse(text: &str) -> Option<UnixTime> {
     let time = httpdate::parse_http_date(text.trim()).ok()?;
     let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Some(UnixTime::new(since_epoch))
 }
 
-/// Writes a date in the preferred form.
+/// Formats a date in the preferred format.
 pub(crate) fn write(time: UnixTime) -> HeaderValue {
-    // A formatted date is always a valid field value; the empty one would be an unreadable date, which is harmless.
+    // A formatted date is always a valid field value; the empty value would be an invalid date, which is
+    // harmless.
     HeaderValue::from_str(&httpdate::fmt_http_date(system(time)))
         .unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The same time as `SystemTime`, at most the last second of 9999, beyond which HTTP dates cannot be written.
+/// Converts to `SystemTime`, at most the last second of 9999, the latest HTTP date.
 pub(crate) fn system(time: UnixTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.since_epoch().min(LAST)
 }

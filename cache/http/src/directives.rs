@@ -3,16 +3,16 @@ use std::time::Duration;
 
 use http::{HeaderMap, header};
 
-/// The directives of all `Cache-Control` fields of a message, in their order, names in lower case.
+/// The directives of all `Cache-Control` fields of a message, in order, names in lower case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directives(Vec<(String, Option<String>)>);
 
 impl Directives {
-    /// Reads all `Cache-Control` fields.
+    /// Parses all `Cache-Control` fields.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut directives = Vec::new();
         for value in headers.get_all(header::CACHE_CONTROL) {
-            // A stray byte somewhere must not hide a `no-store`.
+            // Lossy conversion: an invalid byte must not hide a `no-store`.
             let text = String::from_utf8_lossy(value.as_bytes());
             let members = split(&text);
             directives.extend(members.iter().filter_map(|member| directive(member)));
@@ -21,26 +21,26 @@ impl Directives {
         Self(directives)
     }
 
-    /// Whether the directive is there, with or without an argument.
+    /// Returns true if the directive is present, with or without an argument.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(other, _)| other == name)
     }
 
-    /// The argument in seconds of the first directive of this name (RFC 9111 section 4.2.1 lets the first one win);
-    /// zero if it is not a number, at most [`MAX_DELTA`].
+    /// Returns the argument in seconds of the first directive of this name (RFC 9111 section 4.2.1 permits
+    /// use of the first occurrence); zero if it is not a number, at most [`MAX_DELTA`].
     pub(crate) fn seconds(&self, name: &str) -> Option<Duration> {
         let (_, argument) = self.0.iter().find(|(other, _)| other == name)?;
         Some(delta_seconds(argument.as_deref().unwrap_or_default()).unwrap_or_default())
     }
 }
 
-/// A number of seconds (RFC 9111 section 1.2.2), at most [`MAX_DELTA`].
+/// Parses a number of seconds (RFC 9111 section 1.2.2), at most [`MAX_DELTA`].
 pub(crate) fn delta_seconds(text: &str) -> Option<Duration> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // What overflows is longer than any limit.
+    // A number that overflows exceeds any limit.
     let seconds = text.parse().unwrap_or(u64::MAX);
     Some(Duration::from_secs(seconds).min(MAX_DELTA))
 }
@@ -54,7 +54,7 @@ fn directive(member: &str) -> Option<(String, Option<String>)> {
     (!name.is_empty()).then_some((name, argument))
 }
 
-/// The content of a quoted string without its escapes, or the token itself.
+/// Returns the content of a quoted string without its escapes, or the token itself.
 fn unquoted(argument: &str) -> String {
     let inner = argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let Some(inner) = inner else {
@@ -73,8 +73,8 @@ fn unquoted(argument: &str) -> String {
     text
 }
 
-/// Cuts at commas outside of quoted strings. If a quoted string does not end, at all commas: else the rest of the
-/// field, and a `no-store` in it, would vanish.
+/// Splits at commas outside of quoted strings. If a quoted string is not terminated, splits at all commas;
+/// otherwise the rest of the field, and a `no-store` in it, would be lost.
 fn split(text: &str) -> Vec<&str> {
     let mut members = Vec::new();
     let (mut start, mut quoted, mut escaped) = (0, false, false);
@@ -97,9 +97,9 @@ fn split(text: &str) -> Vec<&str> {
     members
 }
 
-/// RFC 9111 section 1.2.2: 2^31 stands for every larger number.
+/// RFC 9111 section 1.2.2: 2^31 represents every larger number.
 pub(crate) const MAX_DELTA: Duration = Duration::from_secs(1 << 31);
-/// More than any sane server sends; what follows is ignored.
+/// More directives than any ordinary server sends; further ones are ignored.
 const MAX_DIRECTIVES: usize = 64;
 
 #[cfg(test)]

@@ -1,45 +1,46 @@
-//! What body a message has (RFC 9112 section 6), decided in one place and strictly: what is ambiguous is refused,
-//! since two parsers that disagree about a length are a smuggling hole.
+//! Length of message bodies (RFC 9112 section 6). This module alone determines it, and rejects ambiguous
+//! framing: two parsers that disagree about a length permit request smuggling.
 use http::{HeaderMap, Method, StatusCode, Version, header};
 
 use crate::list::members;
 
-/// The body of a message as its header section announces it.
+/// The body length of a message as its header section declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
-    /// There is no body, whatever `Content-Length` says (it then describes another response).
+    /// The message has no body, whatever `Content-Length` says (it then describes another response).
     None,
-    /// Exactly so many bytes; fewer are a truncation.
+    /// Exactly this many bytes; fewer are a truncation.
     Known(u64),
-    /// `Transfer-Encoding: chunked`: the last chunk ends it, without it the body is truncated.
+    /// `Transfer-Encoding: chunked`: the body ends with the last chunk and is truncated without it.
     Chunked,
-    /// Everything until the connection closes; nothing can tell a truncation.
+    /// All bytes until the connection closes; truncation cannot be detected.
     UntilClose,
 }
 
-/// Why the length of a body cannot be told.
+/// Errors of determining a body's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FramingError {
-    /// Both `Content-Length` and `Transfer-Encoding` are there.
+    /// Both `Content-Length` and `Transfer-Encoding` are present.
     #[error("the message has both content-length and transfer-encoding")]
     Ambiguous,
-    /// `Content-Length` is no number, or there is more than one.
+    /// `Content-Length` is not a number, or occurs more than once.
     #[error("the content-length is not a single number")]
     ContentLength,
-    /// `Transfer-Encoding` is something other than `chunked` alone, or came with HTTP/1.0.
+    /// `Transfer-Encoding` is not just `chunked`, or was received with HTTP/1.0.
     #[error("the transfer-encoding is not just chunked")]
     TransferEncoding,
 }
 
-/// Checks the transfer codings of a response that an HTTP library has taken the chunks from: nothing else may be around
-/// what it hands on. Nobody here asks for other codings (RFC 9110 section 10.1.4: `TE`), so no honest server uses them;
-/// without being undone they would reach the browser as if they were the content.
+/// Checks the transfer codings of a response whose chunked coding an HTTP library has removed: the library's
+/// output must not have another transfer coding. The programs never request other codings (RFC 9110 section
+/// 10.1.4: `TE`), so no correct server uses them; if not removed, they would reach the browser as content.
 ///
 /// # Errors
-/// There is another coding than `chunked`, or it is there twice; treat it as a failure of the origin (502).
+/// There is a coding other than `chunked`, or `chunked` occurs twice; treat it as a failure of the origin
+/// (502).
 pub fn transfer_coding(version: Version, headers: &HeaderMap) -> Result<(), FramingError> {
-    // HTTP/2 has none, and what HTTP/1.0 has of it is not understood as such.
+    // HTTP/2 has no transfer codings, and those of HTTP/1.0 messages are not interpreted.
     if version != Version::HTTP_11 {
         return Ok(());
     }
@@ -48,7 +49,7 @@ pub fn transfer_coding(version: Version, headers: &HeaderMap) -> Result<(), Fram
         return Err(FramingError::TransferEncoding);
     }
     let mut codings = members(headers, header::TRANSFER_ENCODING)
-        // RFC 2616 section 3.6 had it, for none; some old servers still send it.
+        // RFC 2616 section 3.6 defined `identity` for no coding; some old servers still send it.
         .filter(|coding| !coding.eq_ignore_ascii_case("identity"));
     let is_chunked = codings
         .next()
@@ -60,10 +61,10 @@ pub fn transfer_coding(version: Version, headers: &HeaderMap) -> Result<(), Fram
     }
 }
 
-/// The body of a request.
+/// Returns the body length of a request.
 ///
 /// # Errors
-/// The framing is ambiguous or unknown; answer 400 and close the connection.
+/// The framing is ambiguous or unknown; respond with 400 and close the connection.
 pub fn request_body(version: Version, headers: &HeaderMap) -> Result<BodyLength, FramingError> {
     Ok(match announced(version, headers)? {
         None => BodyLength::None,
@@ -71,7 +72,7 @@ pub fn request_body(version: Version, headers: &HeaderMap) -> Result<BodyLength,
     })
 }
 
-/// The body of a response to `method`.
+/// Returns the body length of a response to `method`.
 ///
 /// # Errors
 /// The framing is ambiguous or unknown; treat it as a failure of the origin (502).
@@ -89,22 +90,22 @@ pub fn response_body(
     if bodyless {
         return Ok(BodyLength::None);
     }
-    // Without framing a body of HTTP/2 and later ends with its stream, which hyper checks.
+    // Without declared length, a body of HTTP/2 and later ends with its stream, which hyper checks.
     Ok(announced(version, headers)?.unwrap_or(BodyLength::UntilClose))
 }
 
-/// The value of `Content-Length`, if there is one.
+/// Returns the value of `Content-Length`, if present.
 ///
 /// # Errors
-/// It is no number, or there is more than one. RFC 9110 section 8.6 would allow a list of equal numbers; nothing
-/// honest sends it.
+/// The value is not a number, or occurs more than once. RFC 9110 section 8.6 would allow a list of equal
+/// numbers; no correct server sends one.
 pub fn content_length(headers: &HeaderMap) -> Result<Option<u64>, FramingError> {
     let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
     let digits = value.as_bytes();
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     if values.next().is_some() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(FramingError::ContentLength);
     }

@@ -1,18 +1,18 @@
-//! What concerns only one connection and must not be forwarded (RFC 9110 section 7.6).
+//! Fields that concern a single connection and must not be forwarded (RFC 9110 section 7.6).
 use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 
 use crate::list::members;
 
-/// The name by which both ends of Longhaul appear in `Via`.
+/// Pseudonym of agent and gateway in `Via`.
 pub const PSEUDONYM: &str = "longhaul";
 
-/// The most members of `Via` that a message may have. Chains of more proxies than this are loops in all likelihood.
+/// Maximum number of members of `Via` in a message. Longer chains of proxies are almost certainly loops.
 pub const MAX_VIA: usize = 32;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// Fields that never go beyond one connection, whether `Connection` names them or not.
+/// Hop-by-hop fields, whether or not `Connection` names them.
 static HOP_BY_HOP: [HeaderName; 7] = [
     header::CONNECTION,
     KEEP_ALIVE,
@@ -23,8 +23,8 @@ static HOP_BY_HOP: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// Fields that `Connection` cannot take away: without them a message changes its meaning, which has been used for
-/// attacks on caches and on access control.
+/// Fields that `Connection` cannot remove: without them a message changes its meaning, which has been
+/// exploited against caches and access control.
 static PROTECTED: [HeaderName; 9] = [
     header::AUTHORIZATION,
     header::CACHE_CONTROL,
@@ -37,8 +37,8 @@ static PROTECTED: [HeaderName; 9] = [
     header::SET_COOKIE,
 ];
 
-/// Removes the hop-by-hop fields of a request, all `Proxy-*` fields among them. `TE` stays as `trailers` if it
-/// named that.
+/// Removes the hop-by-hop fields of a request, including all `Proxy-*` fields. `TE` remains as `trailers` if
+/// it contained that value.
 pub fn strip_request(headers: &mut HeaderMap) {
     let trailers = members(headers, header::TE).any(|member| member.eq_ignore_ascii_case("trailers"));
     strip(headers);
@@ -47,8 +47,8 @@ pub fn strip_request(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the hop-by-hop fields of a response, all `Proxy-*` fields among them, and `Alt-Svc`, which would lead
-/// the browser around the proxy (QUIC does not go through one).
+/// Removes the hop-by-hop fields of a response, including all `Proxy-*` fields, and `Alt-Svc`, which would
+/// make the browser bypass the proxy (with QUIC, which does not use it).
 pub fn strip_response(headers: &mut HeaderMap) {
     strip(headers);
     headers.remove(header::ALT_SVC);
@@ -69,14 +69,15 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the request asks to switch protocols, and to which (RFC 9110 section 7.8): `Upgrade` counts only if
-/// `Connection` names it. Ask before [`strip_request`].
+/// Returns the protocol to which the request asks to switch, if any (RFC 9110 section 7.8): `Upgrade` counts
+/// only if `Connection` names it. Call it before [`strip_request`].
 pub fn upgrade(headers: &HeaderMap) -> Option<&str> {
     let named = members(headers, header::CONNECTION).any(|member| member.eq_ignore_ascii_case("upgrade"));
     named.then(|| members(headers, header::UPGRADE).next()).flatten()
 }
 
-/// Appends this proxy to `Via` (RFC 9110 section 7.6.3); `received` is the version in which the message came.
+/// Appends this proxy to `Via` (RFC 9110 section 7.6.3); `received` is the HTTP version of the received
+/// message.
 pub fn append_via(headers: &mut HeaderMap, received: Version) {
     let member = match received {
         Version::HTTP_09 => "0.9 longhaul",
@@ -88,7 +89,7 @@ pub fn append_via(headers: &mut HeaderMap, received: Version) {
     headers.append(header::VIA, HeaderValue::from_static(member));
 }
 
-/// How often this proxy's pseudonym stands in `Via`. See [`is_loop`].
+/// Returns the number of occurrences of this proxy's pseudonym in `Via`. See [`is_loop`].
 pub fn times_through(headers: &HeaderMap) -> usize {
     members(headers, header::VIA)
         .filter(|member| {
@@ -98,8 +99,8 @@ pub fn times_through(headers: &HeaderMap) -> usize {
         .count()
 }
 
-/// Whether a request goes in circles: it names this proxy's pseudonym more than `earlier` times, or more than
-/// [`MAX_VIA`] proxies. None of ours is before the agent, so it passes 0; one is before the gateway.
+/// Returns true if a request loops: `Via` contains this proxy's pseudonym more than `earlier` times, or more
+/// than [`MAX_VIA`] members. The agent passes 0, because no other end precedes it; the gateway passes 1.
 pub fn is_loop(headers: &HeaderMap, earlier: usize) -> bool {
     times_through(headers) > earlier || members(headers, header::VIA).count() > MAX_VIA
 }

@@ -1,17 +1,17 @@
-//! Bounds on header sections.
+//! Limits of header sections.
 use http::HeaderMap;
 use longhaul_types::ByteCount;
 
-/// The bounds; what exceeds them is refused, never cut.
+/// Limits of a header section and a request target. Messages beyond them are rejected, never truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderLimits {
-    /// All fields together, each counted as a line of HTTP/1.1. Default 64 KiB: servers take 8 to 64 KiB, and
-    /// browsers' cookies of one site may take most of that.
+    /// Total size of the fields, each counted as a line of HTTP/1.1. Default 64 KiB: servers accept 8 to 64
+    /// KiB, and a browser's cookies of one site may take most of that.
     pub max_size: ByteCount,
-    /// The number of fields. Default 256: many more than any browser or server sends, few enough that work
-    /// per field stays small.
+    /// Number of fields. Default 256: many more than any browser or server sends, and few enough for little
+    /// work per message.
     pub max_fields: usize,
-    /// The request target. Default 32 KiB: the longest that common servers accept.
+    /// Length of the request target. Default 32 KiB: the longest that common servers accept.
     pub max_target: ByteCount,
 }
 
@@ -25,11 +25,12 @@ impl Default for HeaderLimits {
     }
 }
 
-/// A header section or target beyond a limit. From a browser it is answered with 431 or 414, from an origin with 502.
+/// A header section or target exceeds a limit. The response to a browser is 431 or 414; for an origin's
+/// response it is 502.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// The fields are too large together.
+    /// The total size of the fields is too large.
     #[error("the header section is larger than {0}")]
     Size(ByteCount),
     /// There are too many fields.
@@ -40,7 +41,7 @@ pub enum LimitError {
     Target(ByteCount),
 }
 
-/// The size of a header section as HTTP/1.1 lines.
+/// Returns the size of a header section as HTTP/1.1 lines.
 pub fn header_size(headers: &HeaderMap) -> ByteCount {
     let bytes: usize = headers
         .iter()
@@ -53,7 +54,7 @@ impl HeaderLimits {
     /// Checks a header section.
     ///
     /// # Errors
-    /// It is beyond a limit.
+    /// The header section exceeds a limit.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), LimitError> {
         if headers.len() > self.max_fields {
             return Err(LimitError::Fields(self.max_fields));
@@ -67,7 +68,7 @@ impl HeaderLimits {
     /// Checks a request target.
     ///
     /// # Errors
-    /// It is too long.
+    /// The target is too long.
     pub fn check_target(&self, target: &str) -> Result<(), LimitError> {
         if target.len() as u64 > self.max_target.bytes() {
             return Err(LimitError::Target(self.max_target));
@@ -76,7 +77,7 @@ impl HeaderLimits {
     }
 }
 
-/// The colon, a space, and the line's end.
+/// The colon, a space, and the end of the line.
 const LINE_OVERHEAD: usize = 4;
 
 #[cfg(test)]

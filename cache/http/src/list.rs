@@ -1,10 +1,10 @@
 //! Comma-separated field values (RFC 9110 section 5.6.1).
 use http::{HeaderMap, header::AsHeaderName};
 
-/// The non-empty members of all values of the field `name`, without the whitespace around them.
+/// Returns the non-empty members of all values of the field `name`, without surrounding whitespace.
 ///
-/// A value that is not visible ASCII has no members. Quoted commas are not treated as such: no field that is read
-/// with it has quoted strings that matter here.
+/// A value that is not visible ASCII has no members. Commas in quoted strings also separate: the fields that
+/// use this function have no relevant quoted strings.
 pub(crate) fn members(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &str> {
     headers
         .get_all(name)

@@ -1,4 +1,4 @@
-//! Which requests may be repeated, or sent where an attacker could repeat them.
+//! Methods of requests that may be repeated, or sent as early data, which an attacker can replay.
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use crate::framing::content_length;
@@ -9,19 +9,20 @@ pub const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 /// The only value of [`EARLY_DATA`].
 pub const EARLY_DATA_ONE: HeaderValue = HeaderValue::from_static("1");
 
-/// What a second arrival of the same request does (RFC 9110 section 9.2).
+/// Effect of a repetition of a request (RFC 9110 section 9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Repeatability {
-    /// Nothing at all: GET, HEAD, OPTIONS, TRACE.
+    /// No effect: GET, HEAD, OPTIONS, TRACE.
     Safe,
-    /// Nothing more than the first: PUT, DELETE. May be repeated if no response has begun and the body is at hand.
+    /// No effect beyond that of the first request: PUT, DELETE. May be repeated if no response has begun and
+    /// the body is available.
     Idempotent,
-    /// Perhaps a second order: POST, PATCH, CONNECT and everything unknown. It is never repeated by a proxy once a
-    /// byte of it may have reached the origin; the browser gets the error and asks its user.
+    /// Possibly a second effect: POST, PATCH, CONNECT and every unknown method. A proxy never repeats the
+    /// request once a byte of it may have reached the origin; the browser gets an error and asks its user.
     Never,
 }
 
-/// How `method` bears repetition.
+/// Returns the repeatability of `method`.
 pub fn repeatability(method: &Method) -> Repeatability {
     if [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE].contains(method) {
         Repeatability::Safe
@@ -32,8 +33,8 @@ pub fn repeatability(method: &Method) -> Repeatability {
     }
 }
 
-/// Whether a request may travel in early data, which an attacker can replay (RFC 8470 section 3): GET, HEAD or
-/// OPTIONS without a body. Every other one waits for the handshake.
+/// Returns true if a request may be sent in early data, which an attacker can replay (RFC 8470 section 3):
+/// GET, HEAD or OPTIONS without a body. All others wait for the handshake.
 pub fn is_safe_bodyless(method: &Method, headers: &HeaderMap) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
         && !headers.contains_key(header::TRANSFER_ENCODING)

@@ -1,11 +1,12 @@
 //! The proxy auto-configuration script.
 use std::net::SocketAddr;
 
-/// The media type of the script. Browsers ignore it under another one. It is served without content coding, which
-/// not all of them undo here.
+/// Media type of the script. Browsers ignore the script under another type. It is served without content
+/// coding, which not all browsers remove here.
 pub const MEDIA_TYPE: &str = "application/x-ns-proxy-autoconfig";
 
-/// Host names that systems and browsers probe to find a captive portal. Through a proxy they would find none.
+/// Host names that systems and browsers probe to detect a captive portal. Through a proxy they would not
+/// detect one.
 const PORTAL_PROBES: [&str; 8] = [
     "captive.apple.com",
     "clients3.google.com",
@@ -17,10 +18,10 @@ const PORTAL_PROBES: [&str; 8] = [
     "www.msftncsi.com",
 ];
 
-/// The script for an agent that listens on `proxy`.
+/// Returns the script for an agent that listens on `proxy`.
 ///
-/// Everything that is not local goes to the agent, with `DIRECT` behind it for the time when the agent is stopped.
-/// It decides on the host's text alone: `dnsResolve` and `isInNet` would look names up over the slow hop.
+/// It sends all non-local requests to the agent, with `DIRECT` as alternative while the agent is stopped. It
+/// decides by the text of the host alone: `dnsResolve` and `isInNet` would resolve names over the slow hop.
 pub fn script(proxy: SocketAddr) -> String {
     let probes = PORTAL_PROBES.map(|name| format!("\"{name}\"")).join(", ");
     TEMPLATE

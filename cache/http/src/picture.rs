@@ -1,13 +1,14 @@
-//! Pictures that a gateway put in the place of others of the same content (`docs/protocol/session.md` section 7.2).
+//! Transcoded images (`docs/protocol/session.md` section 7.2).
 use http::{HeaderMap, header};
 
-/// The response field that says what a gateway made of a picture.
+/// The response field that describes a gateway's transcoding of an image.
 pub const FIELD: &str = "x-longhaul";
 
-/// Whether a request is for a picture that a page displays.
+/// Returns true if a request is for an image that a page displays.
 ///
-/// Where browsers say what a request is for (`Sec-Fetch-Dest`; on https and loopback) it must be an image of the page's
-/// own; elsewhere `Accept` must name WebP and not HTML. Scripts that read pictures (`*/*`) display nothing.
+/// If the browser sends `Sec-Fetch-Dest` (on https and loopback), the destination must be `image` and the
+/// mode `no-cors`. Otherwise `Accept` must contain WebP and not HTML. Scripts that read images (`*/*`) do not
+/// display them.
 pub fn is_for_display(request: &HeaderMap) -> bool {
     let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
     match (text("sec-fetch-dest"), text("sec-fetch-mode")) {
@@ -19,7 +20,7 @@ pub fn is_for_display(request: &HeaderMap) -> bool {
     }
 }
 
-/// Whether a response has such a picture.
+/// Returns true if a response contains a transcoded image.
 pub fn is_variant(response: &HeaderMap) -> bool {
     response
         .get(FIELD)

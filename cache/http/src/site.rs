@@ -1,13 +1,14 @@
-//! Schemeful sites (HTML Living Standard, "schemeful same site"): what shares cookies and private state.
+//! Schemeful sites (HTML Living Standard, "schemeful same site"): the unit that shares cookies and private
+//! state.
 //!
-//! The registrable domain comes from the Public Suffix List with its private section, as in browsers: `a.github.io` and
-//! `b.github.io` are two sites. The list is compiled into the program, so it is as old as the program is; a suffix that
-//! is newer than that counts as an ordinary name, and its sites as one.
+//! The registrable domain is determined by the Public Suffix List including its private section, as in
+//! browsers: `a.github.io` and `b.github.io` are two sites. The list is compiled into the program and is as
+//! old as the program. A newer suffix counts as an ordinary name, and the sites below it count as one site.
 use std::{fmt, net::Ipv6Addr};
 
 /// A scheme and a registrable domain.
 ///
-/// Displayed as an origin without port: `https://site.test`. The order has no meaning but is stable.
+/// Displayed as an origin without port: `https://site.test`. The order is arbitrary but stable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchemefulSite {
     scheme: String,
@@ -15,10 +16,10 @@ pub struct SchemefulSite {
 }
 
 impl SchemefulSite {
-    /// The site of a host under a scheme.
+    /// Returns the site of a host under a scheme.
     ///
-    /// The site of an IP address, of a name of one label and of a public suffix is the host itself. IPv6 addresses may
-    /// come in brackets. A final dot is part of the name, as in browsers.
+    /// For an IP address, a name of one label and a public suffix, the site's domain is the host itself. IPv6
+    /// addresses may be in brackets. A final dot is part of the name, as in browsers.
     pub fn of(scheme: &str, host: &str) -> Self {
         Self {
             scheme: scheme.to_ascii_lowercase(),
@@ -26,7 +27,8 @@ impl SchemefulSite {
         }
     }
 
-    /// The site of a URL or of a serialised origin; `None` if it has no host, as `null` and `data:` URLs.
+    /// Returns the site of a URL or of a serialised origin; `None` without a host, as for `null` and `data:`
+    /// URLs.
     pub fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.trim_ascii().split_once("://")?;
         if !is_scheme(scheme) {
@@ -43,7 +45,7 @@ impl SchemefulSite {
         is_host(host).then(|| Self::of(scheme, host))
     }
 
-    /// Whether both are the same site: equal schemes and equal registrable domains.
+    /// Returns true for equal sites: equal schemes and equal registrable domains.
     pub fn is_same_site(&self, other: &Self) -> bool {
         self == other
     }
@@ -65,7 +67,7 @@ impl fmt::Display for SchemefulSite {
     }
 }
 
-/// The part of a host name (in lower case) that its owner registered, or the whole name if there is none.
+/// Returns the registrable domain of a host name in lower case, or the whole name if it has none.
 pub fn registrable_domain(host: &str) -> &str {
     if is_address(host) {
         return host;
@@ -75,13 +77,14 @@ pub fn registrable_domain(host: &str) -> &str {
     domain.unwrap_or(host)
 }
 
-/// Whether everybody may register names below this one (in lower case), so that no cookie may span it. An unknown
-/// name of one label is a suffix.
+/// Returns true if anybody may register names below this name (in lower case), so that no cookie may cover
+/// it. An unknown name of one label is a suffix.
 pub fn is_public_suffix(name: &str) -> bool {
     !is_address(name) && psl::suffix_str(name).is_some_and(|suffix| suffix == name)
 }
 
-/// Whether a host is an IP address. The URL standard takes each name whose last label is a number for an IPv4 address.
+/// Returns true if a host is an IP address. By the URL standard, each name whose last label is a number is an
+/// IPv4 address.
 fn is_address(host: &str) -> bool {
     let name = host.strip_suffix('.').unwrap_or(host);
     let last = name.rsplit('.').next().unwrap_or_default();
@@ -95,7 +98,7 @@ fn is_scheme(scheme: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
-/// What serialised URLs have as host: a name in ASCII, or an address.
+/// Returns true for the hosts of serialised URLs: an ASCII name, or an address.
 fn is_host(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     if let Some(address) = address {

@@ -1,19 +1,19 @@
-//! The request targets that a proxy gets (RFC 9112 section 3.2).
+//! Request targets of a proxy (RFC 9112 section 3.2).
 use http::{
     HeaderMap, HeaderValue, Uri, header,
     uri::{Authority, PathAndQuery},
 };
 
-/// Where an absolute-form request goes.
+/// Destination of a request in absolute form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The scheme: what the connection to the origin must be.
+    /// Scheme, which determines the kind of connection to the origin.
     pub scheme: Scheme,
-    /// The host in lower case, IPv6 literals without brackets.
+    /// Host in lower case, IPv6 literals without brackets.
     pub host: String,
-    /// The port, the scheme's own one if the target named none.
+    /// Port; the scheme's default if the target has none.
     pub port: u16,
-    /// Path and query as they came; `*` for an `OPTIONS` of the whole server.
+    /// Path and query, unchanged; `*` for an `OPTIONS` of the whole server.
     pub path: PathAndQuery,
 }
 
@@ -27,14 +27,14 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The port if none is named.
+    /// Default port.
     pub const fn port(self) -> u16 {
         match self {
             Self::Http => 80,
             Self::Https => 443,
         }
     }
-    /// The name as in a URL.
+    /// Name as in a URL.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -43,38 +43,38 @@ impl Scheme {
     }
 }
 
-/// Why a request target is refused: the client's fault, to be answered with 400.
+/// Errors of a request target; the client's fault, answered with 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// It has no host.
+    /// The target has no host.
     #[error("the request names no host")]
     MissingHost,
-    /// A CONNECT names no port.
+    /// A CONNECT target has no port.
     #[error("the CONNECT request names no port")]
     MissingPort,
-    /// The port is no number from 1 to 65535.
+    /// The port is not a number from 1 to 65535.
     #[error("the port in the request is not a number from 1 to 65535")]
     BadPort,
-    /// The host has characters that no host name or address literal has.
+    /// The host contains characters that are invalid in host names and address literals.
     #[error("the host in the request is not a host name")]
     BadHost,
-    /// The path or query has characters that none has.
+    /// The path or query contains invalid characters.
     #[error("the path in the request is not a path")]
     BadPath,
-    /// It is not in absolute form, so it is meant for this server and not for another one.
+    /// The target is not in absolute form, so it addresses this server and not another one.
     #[error("the request is not addressed to another server")]
     NotAbsolute,
     /// A scheme other than `http` and `https`.
     #[error("the request's scheme is neither http nor https")]
     UnsupportedScheme,
-    /// User name or password in the target: they would end up in logs and histories, and phishing hides hosts
-    /// behind them (RFC 9110 section 4.2.4).
+    /// User name or password in the target: they would get into logs and histories, and phishing uses them to
+    /// disguise hosts (RFC 9110 section 4.2.4).
     #[error("the request's URL has a user name in it")]
     UserInfo,
 }
 
-/// Where an HTTP request to the proxy, in absolute form, goes.
+/// Parses the target of a proxy request in absolute form.
 ///
 /// # Errors
 /// The target is not one that a proxy fetches.
@@ -103,7 +103,8 @@ pub fn absolute(uri: &Uri) -> Result<Target, TargetError> {
     })
 }
 
-/// Where a `CONNECT` request, in authority form, goes: host in lower case, without brackets, and port.
+/// Parses the target of a `CONNECT` request in authority form: host in lower case, without brackets, and
+/// port.
 ///
 /// # Errors
 /// The target is not a host and a port.
@@ -157,7 +158,7 @@ fn host_and_port(authority: &Authority) -> Result<(String, Option<u16>), TargetE
 }
 
 impl Target {
-    /// The value of `Host`: without the port where it is the scheme's own.
+    /// Returns the value of `Host`, without the scheme's default port.
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
@@ -171,15 +172,15 @@ impl Target {
         }
     }
 
-    /// The whole as a URL.
+    /// Returns the target as a URL.
     pub fn url(&self) -> String {
         format!("{}://{}{}", self.scheme.name(), self.host_field(), self.path)
     }
 
-    /// Sets `Host` from the target, whatever it was (RFC 9112 section 3.2.2).
+    /// Sets `Host` from the target and replaces any existing value (RFC 9112 section 3.2.2).
     ///
     /// # Errors
-    /// The host cannot stand in a header field; no parsed target is like that.
+    /// The host is not a valid field value; this is impossible for a parsed target.
     pub fn set_host(&self, headers: &mut HeaderMap) -> Result<(), TargetError> {
         let value = HeaderValue::try_from(self.host_field()).map_err(|_| TargetError::BadHost)?;
         headers.insert(header::HOST, value);
@@ -187,7 +188,7 @@ impl Target {
     }
 }
 
-/// The longest name in the DNS in its text form (RFC 1035 section 2.3.4).
+/// Maximum length of a DNS name in text form (RFC 1035 section 2.3.4).
 const MAX_HOST: usize = 253;
 
 #[cfg(test)]

@@ -1,28 +1,28 @@
-//! Which request fields choose a response (`Vary`, RFC 9111 section 4.1), and keys made of them.
+//! Request fields that select a response (`Vary`, RFC 9111 section 4.1), and keys of these fields.
 //!
-//! `Accept-Encoding` never counts: bodies are kept with their content codings undone, and origins are always asked
-//! with the same one ([`crate::coding::ORIGIN_ACCEPT_ENCODING`]).
+//! `Accept-Encoding` is never part of a key: bodies are stored without content codings, and all requests to
+//! origins have the same value ([`crate::coding::ORIGIN_ACCEPT_ENCODING`]).
 use http::{HeaderMap, HeaderName, header};
 use longhaul_types::ContentHash;
 
 use crate::{cookies, list::members, picture};
 
-/// What the `Vary` fields of a response say.
+/// Contents of the `Vary` fields of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
-    /// One response for all requests.
+    /// No field: the response answers all requests.
     None,
-    /// `*`, or more than anybody can compare: the response fits no other request.
+    /// `*`, or too many fields to compare: the response answers no other request.
     Any,
-    /// These request fields matter, sorted, each once.
+    /// The names of the selecting request fields, sorted, without duplicates.
     Names(Vec<HeaderName>),
 }
 
-/// Reads the `Vary` fields of a response.
+/// Parses the `Vary` fields of a response.
 pub fn of(response: &HeaderMap) -> Vary {
     let mut names: Vec<HeaderName> = Vec::new();
     for value in response.get_all(header::VARY) {
-        // Without knowing what the field says nothing can be compared.
+        // An unreadable field prevents any comparison.
         if value.to_str().is_err() {
             return Vary::Any;
         }
@@ -47,11 +47,12 @@ pub fn of(response: &HeaderMap) -> Vary {
     }
 }
 
-/// A key of the request fields that the response's `Vary` names: equal keys mean that the response fits both
-/// requests. None if it names nothing, and also for [`Vary::Any`], whose responses fit no second request: ask
-/// [`of`] first.
+/// Returns a key of the request fields that the response's `Vary` names: with equal keys the response answers
+/// both requests. None if `Vary` names no field, and also for [`Vary::Any`], whose responses answer no second
+/// request: check [`of`] first.
 ///
-/// Several fields of one name are joined, that of cookies by `"; "`; an absent field differs from an empty one.
+/// Several fields of one name are joined, those of `Cookie` by `"; "`; an absent field differs from an empty
+/// one.
 pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
     let Vary::Names(names) = of(response) else {
         return None;
@@ -60,7 +61,7 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
     for name in names {
         text.extend_from_slice(name.as_str().as_bytes());
         if name == header::ACCEPT && picture::is_variant(response) && picture::is_for_display(request) {
-            // It fits whoever displays it, in whatever words they ask.
+            // The response answers every request for display, whatever its `Accept` value.
             text.extend_from_slice(b"=display\n");
             continue;
         }
@@ -77,7 +78,7 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 8]> {
     Some(short_hash(&text))
 }
 
-/// The request fields that the response's `Vary` names, as a cache keeps them with the response.
+/// Returns the request fields that the response's `Vary` names, as a cache stores them with the response.
 pub fn nominated(response: &HeaderMap, request: &HeaderMap) -> HeaderMap {
     let mut kept = HeaderMap::new();
     if let Vary::Names(names) = of(response) {
@@ -90,7 +91,7 @@ pub fn nominated(response: &HeaderMap, request: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// A key of a request's cookie string, byte for byte. None if it has no `Cookie` field.
+/// Returns a key of a request's cookie string, byte for byte. None without a `Cookie` field.
 pub fn cookie_key(request: &HeaderMap) -> Option<[u8; 8]> {
     cookies::joined(request).map(|cookies| short_hash(&cookies))
 }
@@ -114,7 +115,7 @@ fn short_hash(text: &[u8]) -> [u8; 8] {
     short
 }
 
-/// More names than this are taken for `*`: keys stay cheap.
+/// More names than this count as `*`, which keeps keys cheap.
 const MAX_NAMES: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Bodies by hash: found, read, put, named, and taken out again.
+//! Bodies by hash: lookup, reading, storage, naming, and removal.
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -8,16 +8,17 @@ use rusqlite::{OptionalExtension as _, params};
 use super::{Store, hash_of, schema::PART_BITS};
 use crate::command::{BodyId, Found, Part, VERIFIED_WHOLE, WholeBody};
 
-/// Chunks of a long body in one answer: enough to keep the reader busy, little enough not to keep others waiting.
+/// Chunks of a long body per answer: enough to keep the reader busy, and few enough not to delay others.
 const PARTS_PER_READ: u32 = 4;
-/// Uses that wait to be written. Losing them in a crash only makes eviction a little less wise.
+/// Number of bodies whose uses wait to be written. Losing them in a crash only makes eviction slightly less
+/// accurate.
 const TOUCHED: usize = 1024;
-/// Pins are looked through when there are so many: requests under way, and some that are over.
+/// Number of pins at which expired pins are removed: requests in progress, and some that have ended.
 const PINS: usize = 512;
-/// Uses beyond this do not count, so that a past favourite can leave.
+/// Further uses do not count, so that formerly popular bodies can be evicted.
 const MOST_USES: i64 = 64;
 
-/// The row ids of a body's chunks from its `first` on.
+/// Row ids of a body's chunks from number `first` on.
 pub(super) fn chunk_ids(body: i64, first: u32) -> (i64, i64) {
     let base = body << PART_BITS;
     (base + i64::from(first), base + ((1 << PART_BITS) - 1))
@@ -28,7 +29,7 @@ impl Store {
         Ok(self.body_of(chk)?.is_some())
     }
 
-    /// The body of a hash and its length.
+    /// Row id and length of the body with a hash.
     pub(super) fn body_of(&self, chk: ContentHash) -> rusqlite::Result<Option<(i64, u64)>> {
         let mut find = self
             .connection
@@ -51,7 +52,7 @@ impl Store {
         Ok(if let [only] = found[..] { Some(only) } else { None })
     }
 
-    /// Finds a body of at most `limit` bytes and reads it if it is short.
+    /// Finds a body of at most `limit` bytes, and reads it if it is short.
     pub(super) fn open_body(&mut self, chk: ContentHash, limit: u64) -> rusqlite::Result<Option<Found>> {
         let Some((id, length)) = self.body_of(chk)?.filter(|(_, length)| *length <= limit) else {
             return Ok(None);
@@ -112,7 +113,7 @@ impl Store {
         parts.collect()
     }
 
-    /// Takes out a body whose bytes are not those of its hash.
+    /// Removes a body whose bytes do not match its hash.
     pub(super) fn drop_damaged(&mut self, body: BodyId) -> rusqlite::Result<()> {
         self.shared.counters.damaged.add(1);
         let sql = "SELECT chk FROM bodies WHERE id = ?1 AND chk IS NOT NULL";
@@ -129,7 +130,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a body and the responses that have it unfindable; its chunks are removed step by step.
+    /// Removes a body and its responses from the indexes; its chunks are removed step by step.
     pub(super) fn take_out(&mut self, body: i64, chk: ContentHash) -> rusqlite::Result<()> {
         self.begin(0)?.evicted.push(chk);
         self.connection
@@ -142,7 +143,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a short body, unless it is there already.
+    /// Writes a short body, unless it exists already.
     pub(super) fn put_body(&mut self, body: &WholeBody) -> rusqlite::Result<()> {
         self.begin(body.length)?;
         if let Some((id, _)) = self.body_of(body.chk)? {
@@ -176,7 +177,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes how often bodies were used, and what priority that gives them.
+    /// Writes the use counts of bodies and the resulting priorities.
     pub(super) fn write_uses(&mut self) -> rusqlite::Result<()> {
         let touched = std::mem::take(&mut self.touched);
         if touched.is_empty() || self.writable().is_err() {

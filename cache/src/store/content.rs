@@ -1,4 +1,4 @@
-//! How a response is written into its row: everything in one sealed text, so that a row that was damaged is noticed.
+//! Encoding of a response in its row: one text with a checksum, so that damage of a row is detected.
 use std::time::Duration;
 
 use longhaul_http::request_context::CredentialsKey;
@@ -6,10 +6,10 @@ use longhaul_types::{ClientId, ContentHash, UnixTime};
 
 use crate::{Owner, Partition, PrivatePartition, StoredResponse};
 
-/// Bytes of the check sum of a row: the beginning of its BLAKE3.
+/// Length of the checksum of a row: the first bytes of its BLAKE3 hash.
 pub(super) const SUM: usize = 16;
 
-/// The check sum of a row.
+/// The checksum of a row.
 pub(super) fn sum(content: &[u8]) -> [u8; SUM] {
     let mut sum = [0; SUM];
     sum.copy_from_slice(&ContentHash::of(content).as_bytes()[..SUM]);
@@ -24,7 +24,7 @@ pub(super) fn key(partition: &Partition, url: &str) -> [u8; SUM] {
     sum(&text)
 }
 
-/// What tells the variants of a URL apart: the fields that `Vary` names, and the credentials.
+/// Key of a variant of a URL: the fields that `Vary` names, and the credentials.
 pub(super) fn variant(response: &StoredResponse) -> [u8; 8] {
     let Some(credentials) = &response.credentials else {
         return response.vary;
@@ -35,14 +35,14 @@ pub(super) fn variant(response: &StoredResponse) -> [u8; 8] {
     variant
 }
 
-/// A short name of a text in a column by which rows are found to be forgotten.
+/// Short hash of a text, for the columns that select rows for deletion.
 pub(super) fn label(text: &str) -> [u8; 8] {
     let mut label = [0; 8];
     label.copy_from_slice(&sum(text.as_bytes())[..8]);
     label
 }
 
-/// Writes a response. All lengths are 32 bits, little-endian, before what they measure.
+/// Encodes a response. All lengths are 32 bits, little-endian, before the data.
 pub(super) fn encode(response: &StoredResponse) -> Vec<u8> {
     let mut to = Vec::with_capacity(1024);
     put_partition(&mut to, &response.partition);
@@ -62,7 +62,7 @@ pub(super) fn encode(response: &StoredResponse) -> Vec<u8> {
     to
 }
 
-/// Reads a response; none if it was not written by [`encode`].
+/// Decodes a response; none if [`encode`] did not write it.
 pub(super) fn decode(content: &[u8]) -> Option<StoredResponse> {
     let mut from = Reader(content);
     let response = StoredResponse {
@@ -94,7 +94,7 @@ fn put_partition(to: &mut Vec<u8>, partition: &Partition) {
 }
 
 fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
-    // Longer ones are refused before (`MAX_RESPONSE`); a length that is capped makes a text that does not decode.
+    // Longer data are rejected before (`MAX_RESPONSE`); with a capped length the text does not decode.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     to.extend_from_slice(&length.to_le_bytes());
     to.extend_from_slice(bytes);
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
 
     fn fields(&mut self) -> Option<Vec<(String, Vec<u8>)>> {
         let count = self.length()?;
-        // A field takes at least its two lengths, so the count is bounded by what is there.
+        // A field takes at least its two lengths, so the remaining data limit the count.
         (0..count)
             .map(|_| Some((self.text()?, self.bytes()?.to_vec())))
             .collect()

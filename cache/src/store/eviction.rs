@@ -1,4 +1,5 @@
-//! Keeping within the quota, step by step (GreedyDual-Size-Frequency, see [`crate::Cost`]), and telling of it.
+//! Eviction to keep the quota, step by step (GreedyDual-Size-Frequency, see [`crate::Cost`]), and its
+//! reports.
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
 use longhaul_types::ContentHash;
@@ -9,23 +10,24 @@ use super::{Store, bodies::chunk_ids, file::PAGE, hash_of, recovery::Writing};
 
 /// Chunks (or bodies, or groups of responses) removed in a step: 1 MiB.
 const STEP: usize = 16;
-/// Candidates looked at: the first that is neither being read nor new is evicted.
+/// Number of candidates: the first one that is neither being read nor new is evicted.
 const CANDIDATES: usize = 64;
-/// Bodies that count as new: whoever stored one is about to ask for it. They leave only if nothing else can.
+/// Number of bodies that count as new: their writers are about to request them. They are evicted only if
+/// nothing else can be.
 const NEW: i64 = 32;
-/// Pages given back to the disk in a step.
+/// Pages returned to the disk in a step.
 const VACUUM_STEP: u32 = 64;
 /// Hashes that wait for their reader: 2 MiB.
 const MOST_UNSENT: usize = 65_536;
-/// Hashes in a batch: a message of the session carries 6 bytes of each.
+/// Hashes per batch; a session message contains 6 bytes of each.
 const BATCH: usize = 1024;
 
-/// The state of eviction.
+/// State of eviction.
 #[derive(Debug)]
 pub(super) struct Eviction {
-    /// `L`: the priority of the body evicted last.
+    /// `L`: the priority of the last evicted body.
     floor: f64,
-    /// A size below the quota, kept until a time, after the disk was full.
+    /// A size limit below the quota and its end, after the disk was full.
     modest: Option<(u64, Instant)>,
     reports: mpsc::Sender<Vec<ContentHash>>,
     unsent: VecDeque<ContentHash>,
@@ -49,7 +51,7 @@ impl Eviction {
         self.modest = Some((size, until));
     }
 
-    /// After a reset, which reports itself by the state id.
+    /// Clears the state after a reset, which the state id reports.
     pub(super) fn forget(&mut self) {
         self.floor = 0.0;
         self.unsent.clear();
@@ -57,7 +59,7 @@ impl Eviction {
 }
 
 impl Store {
-    /// `L` is never above the lowest priority, so that is what it is taken to be at the start.
+    /// `L` never exceeds the lowest priority, so it starts there.
     pub(super) fn load_floor(&mut self) -> rusqlite::Result<()> {
         let sql = "SELECT min(priority) FROM bodies WHERE chk IS NOT NULL";
         let lowest: Option<f64> = self.connection.query_row(sql, [], |row| row.get(0))?;
@@ -65,7 +67,7 @@ impl Store {
         Ok(())
     }
 
-    /// One step towards the quota. Returns whether there is more to do.
+    /// Performs one step towards the quota. Returns true if there is more to do.
     pub(super) fn reclaim(&mut self) -> rusqlite::Result<bool> {
         if matches!(self.writing, Writing::Paused { .. }) {
             return Ok(false);
@@ -101,7 +103,7 @@ impl Store {
             .map_or_else(|| self.quota.bytes(), |(size, _)| size.min(self.quota.bytes()))
     }
 
-    /// Removes up to `most` chunks of a body without a name, and the body after its last chunk.
+    /// Removes up to `most` chunks of an unnamed body, and the body after its last chunk.
     pub(super) fn remove_chunks(&mut self, body: i64, most: usize) -> rusqlite::Result<usize> {
         self.begin(0)?;
         let sql =
@@ -119,7 +121,8 @@ impl Store {
         Ok(removed)
     }
 
-    /// Evicts the body that is worth least, or, without bodies, the oldest responses. Returns whether there was one.
+    /// Evicts the body with the lowest priority, or, without bodies, the oldest responses. Returns true if
+    /// there was one.
     fn evict_one(&mut self) -> rusqlite::Result<bool> {
         self.write_uses()?;
         let Some((body, chk, priority)) = self.least_worth()? else {
@@ -154,8 +157,8 @@ impl Store {
         Ok(new)
     }
 
-    /// Gives free pages back to the disk where the file is larger than it may be: the quota was lowered, or the disk
-    /// is full. Otherwise they are kept for what comes next. Returns whether there is more to do.
+    /// Returns free pages to the disk if the file exceeds its limit because the quota was lowered or the disk
+    /// is full. Otherwise free pages remain for reuse. Returns true if there is more to do.
     fn give_back(&mut self) -> rusqlite::Result<bool> {
         let limit = self.size_limit();
         let count = |sql: &str| -> rusqlite::Result<u64> {
@@ -174,7 +177,7 @@ impl Store {
         Ok(false)
     }
 
-    /// Returns whether a page was given back; a cache in memory has none to give.
+    /// Returns true if a page was returned to the disk; a cache in memory returns none.
     pub(super) fn vacuum(&mut self) -> rusqlite::Result<bool> {
         self.begin(0)?;
         let mut vacuum = self
@@ -188,7 +191,7 @@ impl Store {
         Ok(any)
     }
 
-    /// Passes hashes of bodies that are gone to whoever listens.
+    /// Sends the hashes of removed bodies to the receiver of evictions.
     pub(super) fn report(&mut self, hashes: Vec<ContentHash>) {
         self.eviction.unsent.extend(hashes);
         while !self.eviction.unsent.is_empty() {
@@ -197,7 +200,7 @@ impl Store {
             match self.eviction.reports.try_send(batch) {
                 Ok(()) => drop(self.eviction.unsent.drain(..count)),
                 Err(TrySendError::Full(_)) => break,
-                // Nobody will ever listen: then nobody has a mirror to keep true.
+                // The receiver is gone, so no mirror depends on the reports.
                 Err(TrySendError::Closed(_)) => self.eviction.unsent.clear(),
             }
         }
@@ -207,12 +210,12 @@ impl Store {
         }
     }
 
-    /// The way of reports, if some wait for room on it.
+    /// The channel of reports, if reports wait for room in it.
     pub(super) fn unsent_reports(&self) -> Option<mpsc::Sender<Vec<ContentHash>>> {
         (!self.eviction.unsent.is_empty()).then(|| self.eviction.reports.clone())
     }
 
-    /// Changes the state id if hashes were dropped that somebody should have been told of.
+    /// Changes the state id if unreported hashes were dropped.
     pub(super) fn own_up(&mut self) -> rusqlite::Result<()> {
         let lost = &self.shared.evictions_lost;
         if !lost.load(Ordering::Acquire) || !self.shared.evictions_taken.load(Ordering::Acquire) {

@@ -1,4 +1,4 @@
-//! The file on the disk: made, locked, opened, set aside.
+//! The file on disk: creation, locking, opening, and setting aside.
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions, TryLockError},
@@ -12,33 +12,34 @@ use rusqlite::Connection;
 use super::{schema, trouble::Trouble};
 use crate::{OpenError, ResetReason};
 
-/// Bytes in a page. SQLite's own measurements of BLOBs of 100 KB find 8 and 16 KiB the fastest
+/// Page size in bytes. SQLite's own measurements with BLOBs of 100 KB find 8 and 16 KiB the fastest
 /// (sqlite.org/intern-v-extern-blob.html).
 pub(super) const PAGE: u64 = 8192;
-/// The page cache in KiB: what a lookup needs of the indexes. Bodies pass through it once.
+/// Page cache in KiB: enough for the index pages of lookups. Pages of bodies are used only once.
 const PAGE_CACHE_KIB: i64 = 2000;
-/// Prepared statements kept.
+/// Number of cached prepared statements.
 const STATEMENTS: usize = 64;
-/// Write-ahead log in pages (4 MiB) after which a commit also moves it into the file, if no idle moment came first.
+/// Size of the write-ahead log in pages (4 MiB) at which a commit performs a checkpoint, if no idle moment
+/// came first.
 const LOG_PAGES: i64 = 512;
-/// The log is cut to this many bytes after a burst.
+/// Size in bytes to which the log is truncated after a burst.
 const LOG_LIMIT: i64 = 4 * 1024 * 1024;
-/// What the log takes at most after a large group of changes.
+/// Maximum size of the log after a large group of changes.
 pub(super) const LOG_ROOM: u64 = 8 * 1024 * 1024;
-/// Bytes kept back for the day when the disk is full: then removing something takes room first, as the log must be
-/// moved into the file. Not more than an eighth of the quota.
+/// Reserve in bytes for a full disk: removal needs disk space first, because the log must be written into the
+/// file. At most an eighth of the quota.
 const SPARE: u64 = LOG_ROOM;
-/// Beyond the quota: what may be written before the next step of eviction.
+/// Bytes beyond the quota that may be written before the next eviction step.
 const SLACK: u64 = 8 * 1024 * 1024;
 
-/// The cache's place on the disk, held against other processes as long as this lives.
+/// The cache's location on disk, locked against other processes while this value exists.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
     _lock: File,
 }
 
-/// A connection to a sound file.
+/// A connection to a valid file.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) connection: Connection,
@@ -46,7 +47,7 @@ pub(super) struct Ready {
 }
 
 impl Place {
-    /// Makes the directory and takes the lock. The inner error says why no file can be written there.
+    /// Creates the directory and takes the lock. The inner error is the reason why no file can be written.
     pub(super) fn take(dir: &Path, file: &str) -> Result<Result<Self, io::Error>, OpenError> {
         let path = dir.join(file);
         let lock = match make_private(dir).and_then(|()| open_private(&beside(&path, ".lock"))) {
@@ -56,23 +57,23 @@ impl Place {
         match lock.try_lock() {
             Ok(()) => Ok(Ok(Self { path, _lock: lock })),
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path }),
-            // A file system without locks: SQLite's own exclusive lock fails there too.
+            // A file system without locks: SQLite's own exclusive lock fails there, too.
             Err(TryLockError::Error(error)) => Ok(Err(error)),
         }
     }
 
-    /// The file.
+    /// Path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What file and log take of the disk in bytes.
+    /// Disk usage of file and log in bytes.
     pub(super) fn room(&self) -> u64 {
         let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
         length(&self.path).saturating_add(length(&beside(&self.path, "-wal")))
     }
 
-    /// Opens the file; what is not sound or too new is set aside first.
+    /// Opens the file; sets aside a file that is invalid or too new.
     pub(super) fn open(&self, quota: ByteCount) -> Result<Ready, rusqlite::Error> {
         match self.connect(quota) {
             Ok(connection) => {
@@ -96,14 +97,14 @@ impl Place {
         }
     }
 
-    /// Keeps a damaged file for whoever wants to know what happened to it. Only the last one is kept, and only until
-    /// the next start that finds a sound file: it takes as much of the disk as the cache itself.
+    /// Keeps a damaged file for diagnosis. Only the last one is kept, and only until the next start that
+    /// finds a valid file: it uses as much disk space as the cache itself.
     pub(super) fn set_aside_damaged(&self) {
         let _ = fs::rename(&self.path, beside(&self.path, ".damaged"));
         self.remove();
     }
 
-    /// Takes the room that is kept back; half of what there is on a disk that is almost full.
+    /// Allocates the reserve; on an almost full disk, half of the free space.
     pub(super) fn keep_spare(&self, quota: ByteCount) {
         let path = beside(&self.path, ".spare");
         let length = SPARE.min(quota.bytes() / 8);
@@ -113,14 +114,14 @@ impl Place {
         let Ok(mut spare) = open_private(&path).and_then(|spare| spare.set_len(0).map(|()| spare)) else {
             return;
         };
-        // Written out: a file that is only given a length takes no room.
+        // Written out, because a file that is only extended occupies no space.
         if io::copy(&mut io::repeat(0).take(length), &mut spare).is_err() {
             let written = spare.metadata().map_or(0, |spare| spare.len());
             let _ = spare.set_len(written / 2);
         }
     }
 
-    /// Gives the disk the room that was kept back.
+    /// Releases the reserve.
     pub(super) fn give_up_spare(&self) {
         let _ = fs::remove_file(beside(&self.path, ".spare"));
     }
@@ -136,7 +137,7 @@ impl Place {
         }
     }
 
-    /// Begins an empty file.
+    /// Creates an empty file.
     pub(super) fn anew(&self, quota: ByteCount, reason: ResetReason) -> Result<Ready, rusqlite::Error> {
         self.remove();
         match self.connect(quota) {
@@ -145,21 +146,21 @@ impl Place {
                 reset: Some(reason),
             }),
             Err(Refused::Sqlite(error)) => Err(error),
-            // Unreachable with an empty file; whatever it is, it is not usable.
+            // Unreachable with an empty file; such a file is not usable.
             Err(Refused::Newer { .. }) => Err(rusqlite::Error::InvalidQuery),
         }
     }
 
     fn connect(&self, quota: ByteCount) -> Result<Connection, Refused> {
-        // SQLite would make it readable for others; its log inherits the mode.
+        // SQLite would make the file readable for others; the log inherits the mode.
         if let Err(error) = open_private(&self.path) {
             tracing::debug!(%error, "the cache's file cannot be made");
         }
         let connection = Connection::open(&self.path)?;
         connection.busy_timeout(std::time::Duration::ZERO)?;
-        // Exclusive before the first access to the log: then SQLite needs no shared memory beside the file.
+        // Exclusive before the first access to the log: SQLite then needs no shared memory beside the file.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        // Before anything that writes: a file that is refused stays as it is.
+        // Before any write: a rejected file remains unchanged.
         if check_header(&connection)? == 0 {
             connection.pragma_update(None, "page_size", PAGE)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -173,7 +174,7 @@ impl Place {
     }
 }
 
-/// A cache in memory.
+/// Opens a cache in memory.
 pub(super) fn in_memory(quota: ByteCount) -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
     connection.pragma_update(None, "page_size", PAGE)?;
@@ -181,7 +182,7 @@ pub(super) fn in_memory(quota: ByteCount) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A file that cannot be used as it is.
+/// A file that is not usable.
 enum Refused {
     Newer { version: u32 },
     Sqlite(rusqlite::Error),
@@ -193,7 +194,7 @@ impl From<rusqlite::Error> for Refused {
     }
 }
 
-/// The version of a file that can be used, zero if it is empty.
+/// Returns the version of a usable file, zero if it is empty.
 fn check_header(connection: &Connection) -> Result<u32, Refused> {
     let version = schema::version(connection)?;
     let foreign = schema::application(connection)? != if version == 0 { 0 } else { schema::APPLICATION_ID };
@@ -209,14 +210,16 @@ fn tune(connection: &Connection, quota: ByteCount) -> rusqlite::Result<()> {
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "trusted_schema", false)?;
-    // What is deleted is overwritten where that costs no further writing; forgetting does it everywhere.
+    // Deleted data are overwritten where that needs no additional write; deletion requests overwrite them
+    // everywhere.
     connection.pragma_update(None, "secure_delete", "FAST")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     let version = u32::try_from(schema::version(connection)?).unwrap_or(0);
     if version < schema::VERSION {
         schema::migrate(connection, version)?;
     }
-    // After the migration: a file may be larger than a quota that was lowered, and SQLite takes the larger.
+    // After the migration: the file may be larger than a lowered quota, and SQLite then uses the larger
+    // limit.
     let pages = (quota.bytes() + quota.bytes() / 16 + SLACK) / PAGE;
     connection.pragma_update(None, "max_page_count", i64::try_from(pages).unwrap_or(i64::MAX))
 }

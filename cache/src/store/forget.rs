@@ -1,4 +1,4 @@
-//! Forgetting by who asked and by site, and so that nothing of it stays in the file.
+//! Deletion by owner and by site, without remains in the file.
 use std::collections::BTreeSet;
 
 use longhaul_http::site::SchemefulSite;
@@ -7,10 +7,10 @@ use rusqlite::{ToSql, params};
 use super::{Store, content::label};
 use crate::{Forget, ForgetWhat, Owner, Partition, Whose};
 
-/// Bodies looked at in a step.
+/// Bodies examined per step.
 const STEP: usize = 1024;
 
-/// What a row says of its partition, so that it can be forgotten.
+/// Columns of a row that select it for deletion by partition.
 pub(super) struct Labels {
     pub(super) device: Option<[u8; 32]>,
     pub(super) client: Option<i64>,
@@ -31,18 +31,18 @@ impl Labels {
     }
 }
 
-/// SQLite has signed numbers only.
+/// SQLite has only signed integers.
 fn client_of(owner: Owner) -> i64 {
     i64::from_le_bytes(owner.client.0.to_le_bytes())
 }
 
-/// The registrable domain of a URL's host.
+/// Registrable domain of a URL's host.
 pub(super) fn domain_of(url: &str) -> String {
     let site = SchemefulSite::of_url(url);
     site.map_or_else(String::new, |site| site.domain().to_owned())
 }
 
-/// The conditions on a row, and their values.
+/// Conditions on a row, and their values.
 struct Condition {
     sql: &'static str,
     values: Vec<Box<dyn ToSql>>,
@@ -87,8 +87,8 @@ impl Condition {
 }
 
 impl Store {
-    /// Forgets. What is asked for by a user also leaves no trace in the file; what an origin asks for is only not used
-    /// any more.
+    /// Performs a deletion request. Data deleted for a user leave no trace in the file; data deleted for an
+    /// origin are only no longer used.
     pub(super) fn forget_of(&mut self, forget: &Forget) -> rusqlite::Result<()> {
         let for_good = !matches!(forget.what, ForgetWhat::Origin(_));
         self.overwrite_deleted(if for_good { "ON" } else { "FAST" })?;
@@ -133,8 +133,8 @@ impl Store {
         self.leave_no_trace()
     }
 
-    /// Forgets the shared responses to a URL that nobody else asked for: who shares a response keeps it in a private
-    /// partition, too.
+    /// Deletes the shared responses of a URL that no other owner requested: every user of a shared response
+    /// also has it in a private partition.
     fn forget_unshared(&mut self, url: [u8; 8]) -> rusqlite::Result<()> {
         let sql = "SELECT id, body FROM responses WHERE url = ?1 AND device IS NULL
                    AND NOT EXISTS (SELECT 1 FROM responses WHERE url = ?1 AND device IS NOT NULL)";
@@ -150,7 +150,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets what devices hold of it.
+    /// Deletes the selected data from mirrors.
     fn forget_mirrored(&mut self, forget: &Forget) -> rusqlite::Result<()> {
         let (device, client) = match forget.whose {
             Whose::Everybody => (None, None),
@@ -173,7 +173,7 @@ impl Store {
         self.forget_held(device, &condition, &values)
     }
 
-    /// Forgets the bodies that no response names. Nothing says whose they are.
+    /// Deletes the bodies that no response refers to. Their owners are unknown.
     fn forget_unnamed_bodies(&mut self) -> rusqlite::Result<()> {
         let mut after = i64::MIN;
         loop {
@@ -196,8 +196,8 @@ impl Store {
         }
     }
 
-    /// Removes what is marked as removed, gives the free pages back to the disk, and empties the log. Rows are
-    /// overwritten as they are deleted (`secure_delete`).
+    /// Removes the data marked for removal, returns the free pages to the disk, and truncates the log. Rows
+    /// are overwritten as they are deleted (`secure_delete`).
     fn leave_no_trace(&mut self) -> rusqlite::Result<()> {
         while let Some(body) = self.garbage.front().copied() {
             self.remove_chunks(body, STEP)?;
@@ -211,8 +211,8 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets all responses of a client to a URL that an unsafe request may have changed (RFC 9111 section 4.4), in all
-    /// its partitions.
+    /// Deletes all responses of a client for a URL that an unsafe request may have changed (RFC 9111 section
+    /// 4.4), in all its partitions.
     pub(super) fn forget_url(&mut self, owner: Owner, url: &str) -> rusqlite::Result<()> {
         let sql = "SELECT id, body FROM responses WHERE url = ?1 AND device = ?2 AND client = ?3";
         let rows = {

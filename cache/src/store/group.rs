@@ -1,18 +1,18 @@
-//! Changes that are committed together, and the answers that wait for it.
+//! Group commit: changes that are committed together, and the answers that wait for the commit.
 use longhaul_types::ContentHash;
 use tokio::sync::oneshot;
 
 use super::Store;
 use crate::StoreError;
 
-/// Operations in a group: bounds how long an answer waits while requests keep coming.
+/// Operations per group: limits the delay of an answer while requests keep arriving.
 const MOST_OPERATIONS: u32 = 128;
-/// Bytes of bodies in a group: bounds the pages that SQLite holds back and the time of a commit.
+/// Bytes of bodies per group: limits the pages that SQLite holds back and the time of a commit.
 const MOST_BYTES: u64 = 2 * 1024 * 1024;
-/// The log is moved into the file in an idle moment once this many bytes were written.
+/// Bytes written after which an idle moment performs a checkpoint.
 const MOVE_AFTER: u64 = 2 * 1024 * 1024;
 
-/// A transaction under way.
+/// An open transaction.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) answers: Vec<Answer>,
@@ -22,7 +22,7 @@ pub(super) struct Group {
     bytes: u64,
 }
 
-/// An answer that is due when the change is committed.
+/// An answer that is sent after the commit.
 #[derive(Debug)]
 pub(super) enum Answer {
     Body(oneshot::Sender<Result<ContentHash, StoreError>>, ContentHash),
@@ -30,7 +30,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Whoever asked may have gone; then the answer is lost, and rightly.
+    /// If the receiver is gone, the answer is dropped.
     fn send(self, outcome: Result<(), StoreError>) {
         match self {
             Self::Body(reply, chk) => {
@@ -44,7 +44,7 @@ impl Answer {
 }
 
 impl Store {
-    /// Makes sure that a transaction is under way and counts an operation of `bytes` into it.
+    /// Ensures that a transaction is open, and counts an operation of `bytes` in it.
     pub(super) fn begin(&mut self, bytes: u64) -> rusqlite::Result<&mut Group> {
         if self.group.is_none() {
             self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -60,7 +60,7 @@ impl Store {
         Ok(group)
     }
 
-    /// Has the answer sent with the next commit; at once if nothing is to be committed.
+    /// Sends the answer after the next commit; at once if there is nothing to commit.
     pub(super) fn answer(&mut self, answer: Answer) {
         match &mut self.group {
             Some(group) => group.answers.push(answer),
@@ -68,13 +68,13 @@ impl Store {
         }
     }
 
-    /// Whether the group should not grow any more.
+    /// True if the group should not grow further.
     pub(super) fn group_is_large(&self) -> bool {
         let large = |group: &Group| group.operations >= MOST_OPERATIONS || group.bytes >= MOST_BYTES;
         self.group.as_ref().is_some_and(large)
     }
 
-    /// Commits the group. If that fails, everything in it is undone and those who asked for it are told so.
+    /// Commits the group. On failure, all its changes are rolled back and its requesters get an error.
     pub(super) fn commit(&mut self) {
         if self.group.is_none() {
             return;
@@ -93,13 +93,13 @@ impl Store {
         }
     }
 
-    /// Undoes the group, and what was remembered of it.
+    /// Rolls back the group and its state in memory.
     pub(super) fn roll_back(&mut self, reason: StoreError) {
         let Some(group) = self.group.take() else {
             return;
         };
         if !self.connection.is_autocommit() {
-            // SQLite may have rolled back by itself; an error here leaves nothing else to try.
+            // SQLite may have rolled back already; after an error there is nothing else to try.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         self.fail_uploads(self.groups, reason);
@@ -109,7 +109,7 @@ impl Store {
             .for_each(|answer| answer.send(Err(reason)));
     }
 
-    /// Moves the log into the file if enough has gathered. Returns whether it did.
+    /// Performs a checkpoint if the log is large enough. Returns true if it did.
     pub(super) fn move_log(&mut self) -> bool {
         if self.unmoved < MOVE_AFTER || self.group.is_some() || self.place.is_none() {
             return false;

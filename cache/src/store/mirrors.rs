@@ -1,4 +1,4 @@
-//! What the gateway believes devices to hold.
+//! Mirrors in the file.
 use std::collections::{BTreeMap, VecDeque};
 
 use longhaul_types::{ContentHash, PublicKey};
@@ -7,9 +7,10 @@ use rusqlite::{OptionalExtension as _, ToSql, params};
 use super::{Store, forget::Labels, hash_of};
 use crate::{MAX_DEVICES, MAX_HELD, Partition, PartitionLabel, command::MirrorPage};
 
-/// Hashes in a page of an answer, or removed in a step.
+/// Hashes per page of an answer, or removed in a step.
 const STEP: usize = 4096;
-/// A hash takes about 80 bytes of the file; all mirrors together may take a quarter of the quota.
+/// Quota per hash. A hash takes about 80 bytes of the file; all mirrors together may take a quarter of the
+/// quota.
 const QUOTA_PER_HASH: u64 = 200;
 
 /// The devices that have a mirror.
@@ -27,7 +28,7 @@ struct Device {
     state: u64,
     held: usize,
     used: i64,
-    /// Where forgetting goes on. Hashes are evenly spread, so forgetting them in their order is forgetting any.
+    /// Position of partial removal. Hashes are uniformly distributed, so their order is as good as random.
     cursor: ContentHash,
 }
 
@@ -60,7 +61,7 @@ impl Store {
             mirrors.next = mirrors.next.max(device.number.saturating_add(1));
             mirrors.devices.insert(key, device);
         }
-        // Numbers in use by rows: one probe of the index for each.
+        // Device numbers in use by rows: one index probe each.
         let sql = "SELECT min(device) FROM mirrors WHERE device > ?1";
         let mut find = self.connection.prepare_cached(sql)?;
         let mut last = i64::MIN;
@@ -75,7 +76,7 @@ impl Store {
         Ok(())
     }
 
-    /// A page of a mirror, after the given hash. The first page counts as a use of the mirror.
+    /// Returns the page of a mirror after the given hash. The first page counts as a use of the mirror.
     pub(super) fn mirror(
         &mut self,
         key: PublicKey,
@@ -105,7 +106,7 @@ impl Store {
         Ok(Some((state, page.collect::<rusqlite::Result<_>>()?)))
     }
 
-    /// Begins a mirror anew. The rows of the one before are removed step by step.
+    /// Resets a mirror. The rows of the previous one are removed step by step.
     pub(super) fn mirror_reset(&mut self, key: PublicKey, state: u64) -> rusqlite::Result<()> {
         self.begin(0)?;
         self.forget_device(key)?;
@@ -191,7 +192,7 @@ impl Store {
         self.count_held(key, |held| held.saturating_sub(removed))
     }
 
-    /// Forgets rows of one device's mirror, or of all, that fulfil a condition.
+    /// Deletes the rows that meet a condition from one device's mirror or from all mirrors.
     pub(super) fn forget_held(
         &mut self,
         device: Option<[u8; 32]>,
@@ -205,7 +206,7 @@ impl Store {
             .filter(|(key, _)| device.is_none_or(|device| *key.as_bytes() == device))
             .map(|(key, device)| (*key, device.number))
             .collect();
-        // What waits to be swept is of nobody any more.
+        // Rows that wait for removal have no owner.
         while self.sweep_mirrors()? {}
         let delete = format!("DELETE FROM mirrors WHERE {condition} AND device = ?");
         for (key, number) in keys {
@@ -247,7 +248,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets arbitrary hashes of a mirror. A body that is held after all is sent twice, no more.
+    /// Removes arbitrary hashes from a mirror. A body that is nevertheless held is sent twice.
     fn forget_some(&mut self, key: PublicKey) -> rusqlite::Result<()> {
         let Some(device) = self.mirrors.devices.get_mut(&key) else {
             return Ok(());
@@ -266,7 +267,7 @@ impl Store {
         self.mirror_remove(key, &victims)
     }
 
-    /// Removes rows of mirrors that are forgotten. Returns whether there are more.
+    /// Deletes rows of removed mirrors. Returns true if there are more.
     pub(super) fn sweep_mirrors(&mut self) -> rusqlite::Result<bool> {
         let Some(number) = self.mirrors.garbage.front().copied() else {
             return Ok(false);

@@ -1,8 +1,8 @@
-//! The thread that owns the file, and everything in SQL.
+//! The thread that owns the file, and all SQL.
 //!
-//! Changes are collected in a group and committed when nothing more is asked for, or when the group is large; their
-//! answers are sent then. A commit does not wait for the disk (`synchronous=NORMAL`): it survives a crash of the
-//! process, and after a power failure the file is sound but may lack what was committed last.
+//! Changes are collected in a group, which is committed when no further request waits or when the group is
+//! large; their answers are sent then. A commit does not wait for the disk (`synchronous=NORMAL`): it
+//! survives a crash of the process; after a power failure the file is valid but may lack the last commits.
 mod bodies;
 mod content;
 mod eviction;
@@ -46,18 +46,18 @@ use records::Totals;
 use recovery::Writing;
 use uploads::Upload;
 
-/// Less is of no use.
+/// A smaller quota is useless.
 const LEAST_QUOTA: ByteCount = ByteCount::mib(1);
-/// What a cache in memory may take: it is a stopgap, and the agent is to stay small.
+/// Maximum size of a cache in memory: it is a temporary substitute, and the agent must stay small.
 const MEMORY_QUOTA: ByteCount = ByteCount::mib(16);
-/// Batches of evictions that wait for their reader; more wait in the store.
+/// Batches of evictions that wait for their reader; further ones wait in the store.
 const EVICTION_BATCHES: usize = 16;
 
-/// The file and what must be remembered beside it.
+/// The file and its state in memory.
 #[derive(Debug)]
 pub(super) struct Store {
     connection: Connection,
-    /// None: in memory.
+    /// None for a cache in memory.
     place: Option<Place>,
     storage: Storage,
     shared: Arc<Shared>,
@@ -65,21 +65,21 @@ pub(super) struct Store {
     entropy: u64,
     resets: u64,
     next_body: i64,
-    /// The last value of the clock that orders records and devices by use.
+    /// Last value of the clock that orders records and devices by use.
     clock: i64,
     group: Option<Group>,
     groups: u64,
     uploads: BTreeMap<WriterId, Upload>,
     pins: BTreeMap<i64, Weak<()>>,
-    /// Bodies that were asked for since their priority was last written, and how often.
+    /// Number of requests for bodies since their priority was last written.
     touched: BTreeMap<i64, u32>,
-    /// Bodies without a name whose chunks are to be removed.
+    /// Unnamed bodies whose chunks are to be removed.
     garbage: VecDeque<i64>,
     eviction: Eviction,
     totals: Totals,
     mirrors: Mirrors,
     writing: Writing,
-    /// Bytes written since the log was last moved into the file.
+    /// Bytes written since the last checkpoint.
     unmoved: u64,
 }
 
@@ -116,7 +116,7 @@ fn open_file(place: Place, quota: ByteCount) -> Result<(Base, Option<ResetReason
 fn start(store: Store) -> Result<Queues, OpenError> {
     let (reads, read_queue) = mpsc::channel(READ_QUEUE);
     let (writes, write_queue) = mpsc::channel(WRITE_QUEUE);
-    // Only to wait for two queues at once; it has neither clock nor sockets.
+    // Only for waiting on two queues at once; the runtime has neither clock nor sockets.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(OpenError::Thread)?;
@@ -126,7 +126,7 @@ fn start(store: Store) -> Result<Queues, OpenError> {
     Ok(Queues { reads, writes })
 }
 
-/// An open connection and where it leads.
+/// An open connection and its location.
 struct Base {
     connection: Connection,
     place: Option<Place>,
@@ -159,7 +159,7 @@ impl Store {
         let shared = Arc::new(Shared::new(0, base.quota.bytes() / 8, evictions));
         let mut store = Self::new(base, shared, entropy, Eviction::new(evicted));
         if let Err(error) = store.load() {
-            // What is found only now, in the tables, is damage all the same.
+            // Damage that is found only now, in the tables.
             store.trouble(&error);
         }
         store.keep_spare();
@@ -192,7 +192,7 @@ impl Store {
         }
     }
 
-    /// Reads from the tables what is kept in memory.
+    /// Reads the state in memory from the tables.
     fn load(&mut self) -> rusqlite::Result<()> {
         let last: Option<i64> = self
             .connection
@@ -216,7 +216,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes and stores a state id that no cache had before.
+    /// Creates and stores a new, unique state id.
     fn new_state(&self) -> rusqlite::Result<u64> {
         let mut hasher = blake3::Hasher::new_derive_key("longhaul cache state id");
         hasher.update(&self.entropy.to_be_bytes());
@@ -229,7 +229,7 @@ impl Store {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// Pages in use, in bytes.
+    /// Bytes of the pages in use.
     fn used(&self) -> rusqlite::Result<u64> {
         let pragma = |sql: &str| -> rusqlite::Result<u64> {
             self.connection
@@ -257,7 +257,7 @@ impl Store {
     }
 }
 
-/// A hash from a column; one of another length is damage.
+/// Converts a hash from a column. A column of another length fails before and counts as damage.
 fn hash_of(bytes: [u8; 32]) -> ContentHash {
     ContentHash::from_bytes(bytes)
 }

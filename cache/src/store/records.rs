@@ -1,4 +1,4 @@
-//! Records: bounded per kind by count and size, the one not used for longest dropped first.
+//! Records, limited per kind by count and size; the least recently used ones are dropped first.
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{MAX_RECORD, MAX_RECORDS, RecordKey, RecordKind};
 
-/// The part of the quota that the records of one kind may take.
+/// Divisor: the records of one kind may take this part of the quota.
 const SHARE: u64 = 16;
-/// A use is written only if so many others came since the last one: it saves a write for most reads.
+/// A use is written only after this many other uses: most reads then need no write.
 const COARSE: i64 = 64;
 
-/// What is counted so that bounds can be kept without counting anew.
+/// Counts that are kept up to date to enforce limits.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     /// Count and bytes of values by kind.
@@ -49,7 +49,7 @@ impl Store {
         Ok(())
     }
 
-    /// The next value of the clock of uses.
+    /// Advances the clock of uses.
     pub(super) fn tick(&mut self) -> i64 {
         self.clock = self.clock.saturating_add(1);
         self.clock
@@ -81,7 +81,7 @@ impl Store {
         Ok(sound.then(|| Bytes::from(value)))
     }
 
-    /// Keeps a record; one that is too long only removes the one before, which it supersedes.
+    /// Stores a record; one that is too long only removes its predecessor, which it supersedes.
     pub(super) fn put_record(
         &mut self,
         kind: RecordKind,

@@ -1,30 +1,30 @@
-//! What the store does when SQLite fails: it never passes the failure on.
+//! Recovery from SQLite errors, which the store never returns to its callers.
 use std::time::{Duration, Instant};
 
 use super::{Base, LEAST_QUOTA, Store, file, trouble::Trouble};
 use crate::{ResetReason, Storage, StoreError};
 
-/// How long nothing is written after the disk stayed full although the store shrank.
+/// Time without writes after the disk remained full although the store shrank.
 const PAUSE: Duration = Duration::from_secs(30);
-/// How long the store stays at the size that it shrank to.
+/// Time for which the store keeps the size to which it shrank.
 const MODEST: Duration = Duration::from_secs(3600);
 
-/// Whether changes are taken.
+/// Acceptance of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
     Yes,
-    /// The disk is full: the store shrinks to so many bytes first.
+    /// The disk is full: the store first shrinks to this many bytes.
     Shrinking {
         to: u64,
     },
-    /// The disk is full and shrinking did not help: reading only.
+    /// The disk is full and shrinking did not help: read-only.
     Paused {
         until: Instant,
     },
 }
 
 impl Store {
-    /// Whether a change can be taken now.
+    /// Returns an error if no change can be accepted now.
     pub(super) fn writable(&mut self) -> Result<(), StoreError> {
         match self.writing {
             Writing::Yes => Ok(()),
@@ -36,7 +36,7 @@ impl Store {
         }
     }
 
-    /// Brings the store back to work after an error.
+    /// Restores operation after an error.
     pub(super) fn trouble(&mut self, error: &rusqlite::Error) {
         let trouble = Trouble::of(error);
         tracing::warn!(%error, ?trouble, "the cache's file fails");
@@ -55,7 +55,8 @@ impl Store {
             .place
             .as_ref()
             .map_or_else(|| self.used().unwrap_or(0), file::Place::room);
-        // A quarter less than what the disk gave, and in any case what the log takes, if that is not most of it.
+        // A quarter less than the disk usage, and at least less by the log's maximum size, unless that is
+        // most of it.
         let size = room
             .saturating_sub(file::LOG_ROOM.max(room / 4))
             .max(room / 2)
@@ -64,8 +65,8 @@ impl Store {
         if first && let Some(place) = &self.place {
             place.give_up_spare();
         }
-        // Removing rows needs the log: it must be emptied first so that it can be written again from its start. If
-        // even that fails, a new file is the only way to give the disk back what this one takes.
+        // Removing rows needs the log, which must be truncated first to be written from its start. If even
+        // that fails, only a new file returns the disk space.
         match self.checkpoint("TRUNCATE") {
             Ok(()) if first => self.shrink_to(size),
             Ok(()) => {
@@ -86,7 +87,7 @@ impl Store {
         self.eviction.limit_to(size, Instant::now() + MODEST);
     }
 
-    /// After the last step of shrinking: gives the pages back to the disk.
+    /// After the last shrinking step: returns the pages to the disk.
     pub(super) fn shrunk(&mut self) {
         self.commit();
         self.writing = Writing::Yes;
@@ -96,21 +97,21 @@ impl Store {
         }
     }
 
-    /// Keeps room back for the next time that the disk is full.
+    /// Allocates the reserve for the next time that the disk is full.
     pub(super) fn keep_spare(&self) {
         if let Some(place) = self.place.as_ref().filter(|_| self.storage.is_file()) {
             place.keep_spare(self.quota);
         }
     }
 
-    /// What is kept in memory may be ahead of the file after a rollback.
+    /// Reloads the state in memory, which may be ahead of the file after a rollback.
     fn restore_memory(&mut self) -> rusqlite::Result<()> {
         self.load_garbage()?;
         self.load_totals()?;
         self.load_mirrors()
     }
 
-    /// Begins an empty cache in place of one that cannot be used any more.
+    /// Replaces an unusable cache by an empty one.
     pub(super) fn reset(&mut self, reason: ResetReason) {
         self.roll_back(StoreError::Reset);
         self.resets += 1;
@@ -118,7 +119,7 @@ impl Store {
         tracing::warn!(?reason, "the cache begins anew");
         self.forget();
         if self.begin_anew(reason).is_err() && self.begin_in_memory().is_err() {
-            // Not even memory: every request fails from now on, each as a miss.
+            // Not even memory: every later request fails as a miss.
             self.writing = Writing::Paused {
                 until: Instant::now() + PAUSE,
             };
@@ -136,7 +137,7 @@ impl Store {
     }
 
     fn begin_anew(&mut self, reason: ResetReason) -> rusqlite::Result<()> {
-        // The old connection must be closed before the file goes; until then a placeholder takes its place.
+        // The old connection must be closed before the file is removed; a placeholder replaces it until then.
         let placeholder = file::in_memory(self.quota)?;
         drop(std::mem::replace(&mut self.connection, placeholder));
         if let Some(place) = &self.place {
@@ -159,7 +160,7 @@ impl Store {
         self.connection = base.connection;
         self.quota = base.quota;
         self.storage = base.storage;
-        // The lock is kept: the file is still this process's to repair at the next start.
+        // The lock is kept: this process can still repair the file at its next start.
         self.load()
     }
 }

@@ -10,19 +10,19 @@ use super::{
 };
 use crate::{MAX_RESPONSE, MAX_VARIANTS, Partition, StoredResponse};
 
-/// Responses without a body, which eviction of bodies does not reach: redirections, errors.
+/// Maximum number of responses without a body, which eviction of bodies does not remove: redirects, errors.
 const MOST_BODILESS: usize = 16_384;
-/// Responses with one and the same body (tracking pixels under ever new URLs).
+/// Maximum number of responses with the same body (tracking pixels with ever new URLs).
 const MOST_PER_BODY: i64 = 256;
 
-/// A row that must be told apart from others of its key.
+/// A row among others with the same key.
 struct Row {
     id: i64,
     body: Option<i64>,
 }
 
 impl Store {
-    /// The responses to a URL, the newest first. Damaged rows are dropped.
+    /// Returns the responses of a URL, newest first. Damaged rows are dropped.
     pub(super) fn find(&mut self, partition: &Partition, url: &str) -> rusqlite::Result<Vec<StoredResponse>> {
         let sql = "SELECT id, sum, content FROM responses WHERE key = ?1 ORDER BY id DESC";
         let mut find = self.connection.prepare_cached(sql)?;
@@ -58,8 +58,8 @@ impl Store {
         self.load_totals()
     }
 
-    /// Puts a response in place of the one before. One that cannot be kept still removes that one, which it
-    /// supersedes.
+    /// Stores a response and replaces its predecessor. A response that cannot be stored still removes its
+    /// predecessor, which it supersedes.
     pub(super) fn put(&mut self, response: &StoredResponse) -> rusqlite::Result<()> {
         let key = key(&response.partition, &response.url);
         let variant = variant(response);
@@ -142,7 +142,7 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes the oldest rows of what the new one made too many: variants, rows of a body, rows without a body.
+    /// Deletes the oldest rows beyond the limits: variants, rows of a body, rows without a body.
     fn keep_bounds(&mut self, key: [u8; SUM], body: Option<i64>) -> rusqlite::Result<()> {
         let sql = "SELECT id, body FROM responses WHERE key = ?1 ORDER BY id DESC LIMIT -1 OFFSET ?2";
         let mut find = self.connection.prepare_cached(sql)?;
@@ -176,7 +176,8 @@ impl Store {
         Ok(())
     }
 
-    /// Lets a body that no response has any more leave first; it may yet serve as the base of a coding.
+    /// Lowers the priority of a body without responses, so that it is evicted first; it may still serve as
+    /// base.
     pub(super) fn demote(&self, body: i64) -> rusqlite::Result<()> {
         let sql = "UPDATE bodies SET uses = 1, priority = ?2 WHERE id = ?1 AND chk IS NOT NULL
                    AND NOT EXISTS (SELECT 1 FROM responses WHERE body = ?1)";
@@ -186,7 +187,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets all responses to a URL.
+    /// Deletes all responses of a URL.
     pub(super) fn remove(&mut self, partition: &Partition, url: &str) -> rusqlite::Result<()> {
         let sql = "SELECT id, body FROM responses WHERE key = ?1";
         let mut find = self.connection.prepare_cached(sql)?;

@@ -1,11 +1,12 @@
-//! The tables, and how a file of an older version is brought up to date.
+//! The tables, and migration of files of older versions.
 use rusqlite::Connection;
 
-/// Says "longhaul cache" in the header of the file, so that no other program's file is taken for one.
+/// Identifies a Longhaul cache in the header of the file, so that no other program's file is mistaken for
+/// one.
 pub(super) const APPLICATION_ID: i32 = 0x4c68_4361;
 
-/// One step per version: step `n` makes a file of version `n` out of one of version `n - 1`. Steps are never
-/// changed once released; a new file goes through all of them.
+/// Migration steps: step `n` turns a file of version `n - 1` into one of version `n`. Released steps never
+/// change; a new file goes through all of them.
 const STEPS: [&str; VERSION as usize] = [
     BODIES_RESPONSES_RECORDS,
     MIRRORS,
@@ -16,7 +17,7 @@ const STEPS: [&str; VERSION as usize] = [
 /// The version of the files that this program writes.
 pub(super) const VERSION: u32 = 4;
 
-/// A body without `chk` is being written or being removed. The row id of a chunk is the body's shifted left by
+/// A body without `chk` is being written or removed. The row id of a chunk is the body's id shifted left by
 /// [`PART_BITS`] plus the chunk's number, which saves an index.
 const BODIES_RESPONSES_RECORDS: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -45,8 +46,8 @@ const MIRRORS: &str = "
     CREATE TABLE mirrors (device INTEGER NOT NULL, chk BLOB NOT NULL, PRIMARY KEY (device, chk)) WITHOUT ROWID;
 ";
 
-/// Older files keep responses and records by URL and not by who asked: those are dropped. The new columns say what is to
-/// be forgotten: device and client, URL, origin, and the domains of the URL and of who asked.
+/// Older files store responses and records by URL without the owner; these are dropped. The new columns
+/// select rows for deletion: device and client, URL, origin, and the domains of the URL and of the requester.
 const PARTITIONS: &str = "
     DROP TABLE responses;
     DROP TABLE records;
@@ -66,8 +67,8 @@ const PARTITIONS: &str = "
     CREATE INDEX records_by_use ON records (kind, used);
 ";
 
-/// Older files do not say for which site a device got a body: their mirrors begin anew. The labels say what is to be
-/// forgotten.
+/// Older files do not record the site for which a device received a body; their mirrors are reset. The labels
+/// select rows for deletion.
 const MIRRORS_BY_PARTITION: &str = "
     DELETE FROM devices;
     DROP TABLE mirrors;
@@ -76,10 +77,10 @@ const MIRRORS_BY_PARTITION: &str = "
         client INTEGER, asker BLOB, frame BLOB, PRIMARY KEY (device, chk, partition)) WITHOUT ROWID;
 ";
 
-/// Bits of a chunk's row id that number it within its body: bodies of up to 64 GiB.
+/// Bits of a chunk's row id for its number within the body: bodies of up to 64 GiB.
 pub(super) const PART_BITS: u32 = 20;
 
-/// Brings the file to [`VERSION`] in one transaction.
+/// Migrates the file to [`VERSION`] in one transaction.
 pub(super) fn migrate(connection: &Connection, from: u32) -> rusqlite::Result<()> {
     migrate_to(connection, from, VERSION)
 }
@@ -95,17 +96,17 @@ fn migrate_to(connection: &Connection, from: u32, to: u32) -> rusqlite::Result<(
     transaction.commit()
 }
 
-/// The version of an open file; zero if it is empty.
+/// Returns the version of an open file; zero if it is empty.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// The file's application id; zero if it is empty.
+/// Returns the file's application id; zero if it is empty.
 pub(super) fn application(connection: &Connection) -> rusqlite::Result<i32> {
     connection.query_row("PRAGMA application_id", [], |row| row.get(0))
 }
 
-/// Makes a file as version `version` of the program did.
+/// Creates a file as version `version` of the program did.
 #[cfg(test)]
 pub(super) fn make_old(connection: &Connection, version: u32) -> rusqlite::Result<()> {
     migrate_to(connection, 0, version)

@@ -1,4 +1,4 @@
-//! The store without its thread: old files, page limits, undone groups, left-over rows.
+//! Tests of the store without its thread: old files, page limits, rolled-back groups, left-over rows.
 use std::{
     path::Path,
     sync::{Arc, atomic::Ordering},
@@ -80,7 +80,7 @@ fn is_there(store: &mut Store, number: u32) -> bool {
     found.is_some_and(|found| found.parts.concat() == content(number, 50_000))
 }
 
-/// Lets idle moments pass until there is nothing left to do.
+/// Runs idle steps until there is nothing left to do.
 fn settle_down(store: &mut Store) {
     while store.idle() {}
 }

@@ -1,20 +1,20 @@
-//! What an error of SQLite means for the cache.
+//! Classification of SQLite errors.
 use rusqlite::{Error, ErrorCode, ffi};
 
-/// What is wrong.
+/// Class of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The file is not what this program wrote.
+    /// The file is not one that this program wrote.
     Damaged,
-    /// Nothing more can be written: disk, disk quota or page limit.
+    /// No further data can be written: disk, disk quota or page limit.
     Full,
     /// The file belongs to another process.
     InUse,
 }
 
 impl Trouble {
-    /// What an error means. Errors that only a damaged file can cause (a table that is missing, a column of
-    /// another type, a constraint that the program keeps) count as damage.
+    /// Classifies an error. Errors that only a damaged file can cause (a missing table, a column of another
+    /// type, a violated constraint) count as damage.
     pub(super) fn of(error: &Error) -> Self {
         let Error::SqliteFailure(failure, _) = error else {
             return Self::Damaged;

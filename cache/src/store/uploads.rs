@@ -1,4 +1,4 @@
-//! Bodies that are written while they stream: rows without a name until the hash is known.
+//! Bodies that are written while they arrive: unnamed rows until the hash is known.
 use std::sync::Weak;
 
 use longhaul_types::ContentHash;
@@ -10,19 +10,19 @@ use crate::{
     command::{Part, WriterId},
 };
 
-/// Bodies written at once: more than browsers open connections.
+/// Maximum number of bodies written at once: more than browsers open connections.
 const MOST_UPLOADS: usize = 512;
 
-/// A body under way.
+/// A body that is being written.
 #[derive(Debug)]
 pub(super) struct Upload {
     body: i64,
-    /// Dead when the writer is gone.
+    /// Expires with the writer.
     alive: Weak<()>,
     cost: Cost,
     parts: u32,
     length: u64,
-    /// The last group that it wrote in.
+    /// The last group in which the body was written.
     group: u64,
     failed: Option<StoreError>,
 }
@@ -37,7 +37,7 @@ impl Store {
         self.sweep_uploads();
         let full = self.uploads.len() >= MOST_UPLOADS;
         if full {
-            // Its chunks meet no upload, and the end is told so.
+            // The chunks of the body are ignored, and `finish` returns an error.
             return Ok(());
         }
         let failed = self.writable().err();
@@ -88,7 +88,7 @@ impl Store {
         self.put_chunk(body, number, part)
     }
 
-    /// Names a body. The inner error says why there is none to be named.
+    /// Names a body. The inner error is the reason why the body cannot be named.
     pub(super) fn finish(
         &mut self,
         writer: WriterId,
@@ -121,7 +121,7 @@ impl Store {
         Ok(())
     }
 
-    /// Discards what writers left behind that were dropped.
+    /// Discards the data of dropped writers.
     pub(super) fn sweep_uploads(&mut self) {
         let garbage = &mut self.garbage;
         self.uploads.retain(|_, upload| {
@@ -133,7 +133,7 @@ impl Store {
         });
     }
 
-    /// Fails the uploads that wrote in a group that was undone; in group zero: all.
+    /// Fails the uploads that wrote in a group that was rolled back; for group zero, all uploads.
     pub(super) fn fail_uploads(&mut self, group: u64, reason: StoreError) {
         for upload in self.uploads.values_mut() {
             if (group == 0 || upload.group == group) && upload.failed.is_none() {
@@ -142,7 +142,7 @@ impl Store {
         }
     }
 
-    /// Finds the bodies without a name that nobody is writing: left over from a crash or a removal.
+    /// Finds the unnamed bodies without a writer: left over from a crash or a removal.
     pub(super) fn load_garbage(&mut self) -> rusqlite::Result<()> {
         let sql = "SELECT id FROM bodies WHERE chk IS NULL";
         let mut find = self.connection.prepare_cached(sql)?;

@@ -1,4 +1,4 @@
-//! The thread: takes requests, answers, and uses idle moments to commit, evict and tidy.
+//! The thread: serves requests, and uses idle moments to commit, evict and clean up.
 use longhaul_types::ContentHash;
 use tokio::{
     runtime::Runtime,
@@ -14,7 +14,7 @@ use crate::{
     command::{Read, Write},
 };
 
-/// Reads answered before a write that waits gets its turn: browsers wait for reads, but writes must not starve.
+/// Reads served before a waiting write: browsers wait for reads, but writes must not starve.
 const READS_IN_A_ROW: u32 = 16;
 
 enum Job {
@@ -31,7 +31,7 @@ enum Next {
 
 enum Waited {
     Job,
-    /// The reader of evictions takes more, or is gone.
+    /// The receiver of evictions has room, or is gone.
     Room,
     /// All handles are gone.
     Closed,
@@ -41,11 +41,11 @@ struct Jobs {
     reads: Receiver<Read>,
     writes: Receiver<Write>,
     reads_in_a_row: u32,
-    /// The job that was waited for.
+    /// The job that ended the wait.
     waited: Option<Job>,
 }
 
-/// Works until the last handle is gone or the cache is closed.
+/// Serves requests until the last handle is gone or the cache is closed.
 pub(super) fn run(mut store: Store, reads: Receiver<Read>, writes: Receiver<Write>, runtime: &Runtime) {
     let mut jobs = Jobs {
         reads,
@@ -61,7 +61,7 @@ pub(super) fn run(mut store: Store, reads: Receiver<Read>, writes: Receiver<Writ
             Next::Nothing if store.idle() => {}
             Next::Nothing => match runtime.block_on(jobs.wait(store.unsent_reports())) {
                 Waited::Job => {}
-                // What waited goes on now, and not only with the next commit, which may never come.
+                // Sends waiting reports now, because the next commit may never come.
                 Waited::Room => store.report(Vec::new()),
                 Waited::Closed => break None,
             },
@@ -100,7 +100,7 @@ impl Jobs {
         }
     }
 
-    /// Waits for a job, which is the next one then, or until `reports` has room.
+    /// Waits for a job, which `next` then returns, or until `reports` has room.
     async fn wait(&mut self, reports: Option<Sender<Vec<ContentHash>>>) -> Waited {
         let Self {
             reads,
@@ -133,7 +133,7 @@ impl Jobs {
     }
 }
 
-/// Answers a request that changes nothing; if the file fails, as if nothing were there.
+/// Answers a read request; if the file fails, as if it were empty.
 fn answer<T: Default>(
     store: &mut Store,
     reply: oneshot::Sender<T>,
@@ -144,7 +144,7 @@ fn answer<T: Default>(
         store.trouble(&error);
         T::default()
     });
-    // Whoever asked may have gone.
+    // The receiver may be gone.
     drop(reply.send(value));
 }
 
@@ -228,7 +228,7 @@ impl Store {
         self.bound();
     }
 
-    /// Runs what may change the file, if it can be changed now.
+    /// Performs a change, if changes are possible now.
     pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
@@ -268,7 +268,7 @@ impl Store {
         }
     }
 
-    /// After each write: bounds the group, and keeps within the quota while no idle moment comes.
+    /// After each write: limits the group, and keeps the quota even without idle moments.
     fn bound(&mut self) {
         if let Err(error) = self.reclaim() {
             self.trouble(&error);
@@ -278,7 +278,7 @@ impl Store {
         }
     }
 
-    /// Uses an idle moment for one step. Returns whether there may be more to do.
+    /// Uses an idle moment for one step. Returns true if there may be more to do.
     pub(super) fn idle(&mut self) -> bool {
         if self.group.is_some() {
             self.commit();
@@ -298,7 +298,7 @@ impl Store {
         }
     }
 
-    /// Before the end: what is only in memory goes into the file, and the log too.
+    /// Before the end: writes the state in memory and the log into the file.
     fn leave(&mut self) {
         if let Err(error) = self.write_uses() {
             self.trouble(&error);

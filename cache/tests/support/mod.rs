@@ -1,4 +1,4 @@
-//! What the tests of the cache share: real files in directories of their own.
+//! Shared helpers of the cache's tests: real files in separate directories.
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 use std::{
@@ -18,12 +18,12 @@ pub(crate) fn open(dir: &Path, quota: ByteCount) -> Opened {
         file: FILE,
         quota,
     };
-    // What a caller draws at random; here only never the same twice.
+    // A random number in production; here only unique.
     static ENTROPY: AtomicU64 = AtomicU64::new(0);
     Cache::open(config, ENTROPY.fetch_add(1, Ordering::Relaxed)).expect("the cache opens")
 }
 
-/// Opens a cache in which nothing was wrong.
+/// Opens a cache whose file is valid.
 pub(crate) fn open_sound(dir: &Path, quota: ByteCount) -> Cache {
     let opened = open(dir, quota);
     assert_eq!(opened.reset, None);
@@ -31,7 +31,7 @@ pub(crate) fn open_sound(dir: &Path, quota: ByteCount) -> Cache {
     opened.cache
 }
 
-/// A body that no other equals and that does not compress.
+/// A unique body that does not compress.
 pub(crate) fn body(number: u32, length: usize) -> Bytes {
     let mut body = vec![0; length];
     blake3::Hasher::new()
@@ -59,7 +59,7 @@ pub(crate) async fn store_at(cache: &Cache, body: &Bytes, cost: Cost) -> Result<
     writer.commit().await
 }
 
-/// Reads a body to its end, checking every byte; none if it is absent or breaks off.
+/// Reads a body to its end and checks every byte; none if it is absent or reading fails.
 pub(crate) async fn read(cache: &Cache, chk: ContentHash) -> Option<Bytes> {
     let mut body = cache.body(chk).await?;
     let mut whole = Vec::new();

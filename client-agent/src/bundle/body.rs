@@ -1,4 +1,4 @@
-//! A pushed body in memory: written once, as it arrives, and read by any number of requests from its start.
+//! A pushed body in memory: written once, as it arrives, and read from its start by any number of requests.
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -8,35 +8,35 @@ use bytes::Bytes;
 use longhaul_types::ContentHash;
 use tokio::sync::watch;
 
-/// The longest pushed body that is taken: the gateway's own bound, above which it does not push.
+/// Maximum size of a pushed body. It equals the gateway's limit, above which the gateway does not push.
 pub(crate) const MAX_BODY: u64 = 8 * 1024 * 1024;
-/// All pushed bodies that are in memory at a time. A page's bundle is bounded by as much at the gateway.
+/// Maximum memory of all pushed bodies. The gateway limits the bundle of one page to the same amount.
 pub(crate) const MAX_MEMORY: u64 = 64 * 1024 * 1024;
 
-/// Why a pushed body ended before its end.
+/// Reasons for the early end of a pushed body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyFault {
     /// The session is lost.
     #[error("the session is lost")]
     SessionLost,
-    /// The gateway broke it off, or it is not wanted any more.
+    /// The gateway cancelled the push, or the push is no longer needed.
     #[error("the push was broken off")]
     Cut,
-    /// It does not match its hashes, again and again.
+    /// The push repeatedly does not match its hashes.
     #[error("the push is damaged")]
     Damaged,
-    /// It is coded against a body that is not here.
+    /// The cache does not have the body's base.
     #[error("the base of the push is not held")]
     NoBase,
-    /// Nothing of it comes any more.
+    /// No more data arrives.
     #[error("nothing comes any more")]
     Stuck,
-    /// There is no room for it.
+    /// The body exceeds a limit of size or memory.
     #[error("the pushed body is too large")]
     TooLarge,
 }
 
-/// The memory that pushed bodies take, all page loads together.
+/// Memory of the pushed bodies of all page loads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<AtomicU64>);
 
@@ -69,21 +69,21 @@ pub(crate) struct PushedBody {
 struct State {
     chunks: Vec<Bytes>,
     length: u64,
-    /// The decoded length, where the gateway told it.
+    /// The decoded length, if the gateway sent it.
     announced: Option<u64>,
     end: Option<Result<ContentHash, BodyFault>>,
-    /// Coded bytes on the hop, all attempts together.
+    /// Encoded bytes on the hop, all attempts together.
     wire: u64,
-    /// Counts the streams that brought it: what comes on an older one than the newest is not taken any more.
+    /// Number of streams so far that carried the body. Data of any but the newest stream is rejected.
     stream: u32,
 }
 
-/// Writes what one stream brings.
+/// Writer of the data of one stream.
 #[derive(Debug)]
 pub(crate) struct BodyInlet {
     body: Arc<PushedBody>,
     stream: u32,
-    /// Bytes of an earlier attempt that this one has confirmed.
+    /// Bytes of an earlier attempt that this attempt has repeated.
     confirmed: u64,
 }
 
@@ -100,7 +100,8 @@ impl PushedBody {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to write from the start, whatever an earlier stream brought: that stays, and must come again.
+    /// Starts a new attempt to write the body from its start. Bytes of earlier attempts are kept, and the new
+    /// attempt must repeat them.
     pub(crate) fn inlet(self: &Arc<Self>) -> BodyInlet {
         let mut state = self.state();
         state.stream += 1;
@@ -114,18 +115,18 @@ impl PushedBody {
         }
     }
 
-    /// How it ended, if it has.
+    /// The result, if the body has ended.
     pub(crate) fn end(&self) -> Option<Result<ContentHash, BodyFault>> {
         self.state().end
     }
 
-    /// Whether there is something to hand to a browser: bytes, or the end of an empty body.
+    /// True if a browser can read something: bytes, or the end of an empty body.
     pub(crate) fn has_begun(&self) -> bool {
         let state = self.state();
         !state.chunks.is_empty() || matches!(state.end, Some(Ok(_)))
     }
 
-    /// The decoded length, once it is known.
+    /// The decoded length, if known.
     pub(crate) fn length(&self) -> Option<u64> {
         let state = self.state();
         match state.end {
@@ -134,18 +135,18 @@ impl PushedBody {
         }
     }
 
-    /// Coded bytes that crossed the hop for it.
+    /// Encoded bytes of the body that crossed the hop.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.state().wire
     }
 
-    /// Ends it with a fault, unless it is complete or has ended before.
+    /// Ends the body with a fault, unless it has already ended.
     pub(crate) fn fail(&self, fault: BodyFault) {
         self.state().end.get_or_insert(Err(fault));
         self.changed.send_replace(());
     }
 
-    /// A reader at its start.
+    /// Returns a reader at the start of the body.
     pub(crate) fn reader(self: &Arc<Self>) -> BodyReader {
         BodyReader {
             changes: self.changed.subscribe(),
@@ -163,10 +164,10 @@ impl Drop for PushedBody {
 }
 
 impl BodyInlet {
-    /// Notes what the stream says of the length.
+    /// Records the length that the stream declares.
     ///
     /// # Errors
-    /// It is longer than what is taken.
+    /// The body is larger than the maximum.
     pub(crate) fn announce(&self, length: Option<u64>) -> Result<(), BodyFault> {
         if length.is_some_and(|length| length > MAX_BODY) {
             return Err(BodyFault::TooLarge);
@@ -176,15 +177,16 @@ impl BodyInlet {
         Ok(())
     }
 
-    /// Counts coded bytes.
+    /// Counts encoded bytes.
     pub(crate) fn count(&self, wire: u64) {
         self.body.state().wire += wire;
     }
 
-    /// Takes verified bytes.
+    /// Appends verified bytes.
     ///
     /// # Errors
-    /// There is no room, another stream took over, or an earlier attempt brought other bytes at this place.
+    /// There is no memory, a newer stream has replaced this one, or an earlier attempt had other bytes at
+    /// this offset.
     pub(crate) fn push(&mut self, window: Bytes) -> Result<(), BodyFault> {
         let mut state = self.body.state();
         if state.stream != self.stream || state.end.is_some() {
@@ -211,11 +213,11 @@ impl BodyInlet {
         Ok(())
     }
 
-    /// The body is complete.
+    /// Completes the body.
     pub(crate) fn finish(&self, chk: ContentHash) {
         let mut state = self.body.state();
         if state.stream == self.stream {
-            // A repetition that is shorter than what came before is another body.
+            // A repetition that is shorter than the earlier data belongs to another body.
             let whole = state.length == self.confirmed;
             let end = if whole { Ok(chk) } else { Err(BodyFault::Damaged) };
             state.end.get_or_insert(end);
@@ -224,7 +226,7 @@ impl BodyInlet {
         self.body.changed.send_replace(());
     }
 
-    /// The stream broke off and no other one will come.
+    /// Fails the body: the stream has ended and no other will follow.
     pub(crate) fn fail(&self, fault: BodyFault) {
         if self.body.state().stream == self.stream {
             self.body.fail(fault);
@@ -233,7 +235,7 @@ impl BodyInlet {
 }
 
 impl State {
-    /// Whether `bytes` stand at `offset`.
+    /// True if the stored bytes at `offset` equal `bytes`.
     fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
         let mut at = 0;
         let mut left = bytes;
@@ -254,7 +256,7 @@ impl State {
     }
 }
 
-/// Reads a pushed body from its start.
+/// Reader of a pushed body, from its start.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
     body: Arc<PushedBody>,
@@ -263,10 +265,10 @@ pub(crate) struct BodyReader {
 }
 
 impl BodyReader {
-    /// The next bytes; `None` at the end. Cancel safe.
+    /// Returns the next bytes; `None` at the end. Cancel safe.
     ///
     /// # Errors
-    /// The body broke off.
+    /// The body ended early.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyFault> {
         loop {
             self.changes.borrow_and_update();
@@ -282,12 +284,12 @@ impl BodyReader {
                     None => {}
                 }
             }
-            // The sender lives in the body, which this reader holds.
+            // The sender is part of the body, which this reader keeps alive.
             let _open = self.changes.changed().await;
         }
     }
 
-    /// What was read so far.
+    /// The bytes read so far.
     pub(crate) fn delivered(&self) -> Vec<Bytes> {
         let state = self.body.state();
         state.chunks.iter().take(self.next).cloned().collect()

@@ -1,24 +1,24 @@
-//! Who uses a page load, and how it ends.
+//! Use and end of a page load.
 use std::{sync::Arc, time::Duration};
 
-use longhaul_protocol::session::{Cancel, Message, Used};
+use longhaul_session::{Cancel, Message, Used};
 use tokio::{sync::watch, time::sleep};
 
 use super::body::BodyFault;
 use super::load::{Document, PageLoad, Progress};
 
-/// How a page load ends.
+/// Kind of end of a page load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It is complete and has not been used for a while.
+    /// The page load is complete and has not been used for some time.
     Complete,
-    /// The browser has left it.
+    /// The browser has left the page.
     Cancelled,
-    /// The page's fetch itself was given up, and the gateway knows that.
+    /// The page's fetch itself was cancelled; the gateway already has its `Cancel`.
     Untold,
 }
 
-/// The browser uses the page load, for as long as this lives.
+/// Guard that keeps the page load in use.
 #[derive(Debug)]
 pub(crate) struct Live(Arc<PageLoad>);
 
@@ -29,7 +29,7 @@ impl Drop for Live {
 }
 
 impl PageLoad {
-    /// A request of the browser uses it.
+    /// Joins the page load for a request of the browser.
     pub(crate) fn enter(self: &Arc<Self>) -> Live {
         let mut state = self.state();
         state.live += 1;
@@ -52,7 +52,7 @@ impl PageLoad {
         }
     }
 
-    /// The browser goes to another page: this load ends as soon as no request uses it.
+    /// Marks the page as left: the page load ends as soon as no request uses it.
     pub(crate) fn supersede(&self) {
         let mut state = self.state();
         state.superseded = true;
@@ -63,8 +63,9 @@ impl PageLoad {
         }
     }
 
-    /// A document that this page led to has come: a frame of it, or the next page. Plain http does not tell; but the page
-    /// that was left makes no more requests, and is superseded after `time`.
+    /// Called when a document arrives that this page navigated to: a frame of the page, or the next page.
+    /// Plain http does not distinguish them; but a page that was left sends no more requests. It is
+    /// superseded after `time`.
     pub(crate) async fn supersede_if_left(&self, time: Duration) {
         let entered = self.state().entered;
         sleep(time).await;
@@ -77,12 +78,12 @@ impl PageLoad {
         }
     }
 
-    /// The browser broke the page itself off.
+    /// Records that the browser aborted the page's document.
     pub(crate) fn break_off(&self) {
         self.state().broken_off = true;
     }
 
-    /// Whether nothing more will come of it.
+    /// True if no more data will arrive.
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.state();
         let answered = state.document != Document::Awaited;
@@ -98,10 +99,10 @@ impl PageLoad {
         self.state().over
     }
 
-    /// Waits until it is over. Cancel safe.
+    /// Waits for the end of the page load. Cancel safe.
     pub(super) async fn over(&self, changes: &mut watch::Receiver<()>) {
         while !self.is_over() {
-            // The sender lives in this load.
+            // The sender is part of this page load.
             let _open = changes.changed().await;
         }
     }
@@ -110,7 +111,7 @@ impl PageLoad {
         self.state().live > 0
     }
 
-    /// The session is lost: what is not here will not come.
+    /// Handles the loss of the session: missing data will not arrive.
     pub(super) fn session_lost(&self) {
         let mut state = self.state();
         state.session_lost = true;
@@ -119,7 +120,7 @@ impl PageLoad {
         self.notify();
     }
 
-    /// Ends it, and tells the gateway what it must know.
+    /// Ends the page load and sends `Used` and, if necessary, `Cancel` to the gateway.
     pub(super) fn end(&self, end: End) {
         let complete = self.is_complete();
         let (entries, taken, lost) = {
@@ -132,7 +133,7 @@ impl PageLoad {
             (state.entries.count(), state.entries.taken(), state.session_lost)
         };
         if !lost {
-            // The gateway learns from this before it forgets the load.
+            // `Used` precedes `Cancel`: the gateway learns from it before it discards the page load.
             if entries > 0 {
                 let is_taken = |entry: u32| taken.binary_search(&entry).is_ok();
                 self.hop

@@ -1,70 +1,72 @@
-//! Whether a pushed response answers a browser's request (architecture section 7).
+//! The rules by which an entry's response answers a browser's request (docs/protocol/session.md section 7.3).
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::{
     policy::Reload,
     request_context::{RequestContext, identity_key},
     vary::{self, Vary},
 };
-use longhaul_protocol::session::{EntryHead, Scope};
+use longhaul_session::{EntryHead, Scope};
 
-/// Why it does not.
+/// Reason why a response does not answer a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Misfit {
+pub(crate) enum MismatchReason {
     /// A field that `Vary` names differs.
     Vary,
-    /// Relation, mode or destination differ: the origin might have answered otherwise.
+    /// Relation, mode or destination differ: the origin might have answered differently.
     Shape,
-    /// It was fetched with other credentials.
+    /// The response was fetched with other credentials.
     Credentials,
-    /// It is not allowed to the origin that asks.
+    /// The response does not allow the requester's origin.
     Origin,
-    /// The browser wants it fresher than the page was asked for.
+    /// The browser requires a fresher response than the page's fetch did.
     Reload,
 }
 
 /// A browser's request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    /// Its fields, `Host` among them.
+pub(crate) struct BrowserRequest<'a> {
+    /// Request fields, including `Host`.
     pub(crate) headers: &'a HeaderMap,
-    /// Who asks.
+    /// Request context (docs/protocol/session.md section 9).
     pub(crate) context: &'a RequestContext,
-    /// How fresh it wants the answer.
+    /// Freshness that the browser requires.
     pub(crate) reload: Reload,
-    /// Whether a style sheet of the page asks, and not its document.
+    /// True if the requester is a style sheet of the page and not its document.
     pub(crate) by_sheet: bool,
 }
 
-/// Judges the response `head` with its `fields`, of a page load that was asked for with `page_reload`.
+/// Checks the response `head` with its `fields`; `page_reload` is the reload mode of the page load.
 pub(crate) fn fit(
     head: &EntryHead,
     fields: &HeaderMap,
-    asked: Asked<'_>,
+    asked: BrowserRequest<'_>,
     page_reload: Reload,
-) -> Result<(), Misfit> {
+) -> Result<(), MismatchReason> {
     let request = asked.headers;
-    // A browser that loads a page anew asks for its objects as ever, and so does the gateway, unless all is to be new.
+    // A browser that revalidates a page requests its objects normally, and so does the gateway; only a reload
+    // that bypasses caches applies to the objects, too.
     if asked.reload != Reload::None && page_reload != Reload::Bypass {
-        return Err(Misfit::Reload);
+        return Err(MismatchReason::Reload);
     }
     if vary::of(fields) == Vary::Any || vary::key(fields, request) != head.vary {
-        return Err(Misfit::Vary);
+        return Err(MismatchReason::Vary);
     }
     if head.shape != asked.context.shape().code() {
-        return Err(Misfit::Shape);
+        return Err(MismatchReason::Shape);
     }
     if !has_credentials_of(head, asked) {
-        return Err(Misfit::Credentials);
+        return Err(MismatchReason::Credentials);
     }
     if !is_allowed_to(fields, request) {
-        return Err(Misfit::Origin);
+        return Err(MismatchReason::Origin);
     }
     Ok(())
 }
 
-/// What was fetched without credentials is for whoever the page's document is; anything else for the same credentials,
-/// and where a style sheet asks, which may be part of other pages, too, for nobody.
-fn has_credentials_of(head: &EntryHead, asked: Asked<'_>) -> bool {
+/// A response fetched without credentials answers any request of the page's document. Every other response
+/// requires equal credentials and never answers a request of a style sheet, which may also belong to other
+/// pages.
+fn has_credentials_of(head: &EntryHead, asked: BrowserRequest<'_>) -> bool {
     match (head.scope, head.cookie) {
         (Scope::ThisPage, cookie) => {
             vary::cookie_key(asked.headers) == cookie && !(asked.by_sheet && cookie.is_some())
@@ -74,8 +76,8 @@ fn has_credentials_of(head: &EntryHead, asked: Asked<'_>) -> bool {
     }
 }
 
-/// A request that names its origin gets only what was allowed to that origin, to all, or comes from it: the origin of
-/// the response may never have been asked on behalf of another.
+/// A request with `Origin` gets only responses that allow its origin or all origins, or that come from the
+/// origin itself: the gateway may have fetched the response without naming the requester's origin.
 fn is_allowed_to(fields: &HeaderMap, request: &HeaderMap) -> bool {
     let Some(origin) = request.get(header::ORIGIN) else {
         return true;
@@ -102,7 +104,7 @@ fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
 mod tests {
     use http::{HeaderName, Method};
     use longhaul_http::request_context::CredentialsSecret;
-    use longhaul_protocol::session::EntryBody;
+    use longhaul_session::EntryBody;
     use longhaul_types::ClientId;
 
     use super::*;
@@ -119,7 +121,7 @@ mod tests {
         response: &[(&'static str, &'static str)],
         sent: &[(&'static str, &'static str)],
         request: &[(&'static str, &'static str)],
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), MismatchReason> {
         let (fields, sent, request) = (map(response), map(sent), map(request));
         let context = context_of(&request);
         let head = EntryHead {
@@ -139,7 +141,7 @@ mod tests {
             shape: context_of(&sent).shape().code(),
             ..head
         };
-        let asked = Asked {
+        let asked = BrowserRequest {
             headers: &request,
             context: &context,
             reload: Reload::None,
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn what_was_fetched_with_credentials_is_for_the_same() {
         let (one, two) = ([("cookie", "a=1")], [("cookie", "a=2")]);
-        let misfit = Err(Misfit::Credentials);
+        let misfit = Err(MismatchReason::Credentials);
         assert_eq!(judge(Scope::ThisPage, &[], &one, &one), Ok(()));
         assert_eq!(judge(Scope::ThisPage, &[], &one, &two), misfit);
         assert_eq!(judge(Scope::ThisPage, &[], &[], &one), misfit);
@@ -173,11 +175,14 @@ mod tests {
         let counted = [("cookie", "a=1; _ga=GA1.1.2")];
         assert_eq!(judge(Scope::Reusable, &[], &one, &counted), Ok(()));
         let vary = [("vary", "Cookie, Accept-Encoding")];
-        assert_eq!(judge(Scope::Reusable, &vary, &one, &two), Err(Misfit::Vary));
+        assert_eq!(
+            judge(Scope::Reusable, &vary, &one, &two),
+            Err(MismatchReason::Vary)
+        );
         assert_eq!(judge(Scope::Reusable, &vary, &one, &one), Ok(()));
         assert_eq!(
             judge(Scope::Reusable, &[("vary", "*")], &one, &one),
-            Err(Misfit::Vary)
+            Err(MismatchReason::Vary)
         );
     }
 
@@ -186,13 +191,19 @@ mod tests {
         let image = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
         let script = [("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "script")];
         assert_eq!(judge(Scope::Reusable, &[], &image, &image), Ok(()));
-        assert_eq!(judge(Scope::Reusable, &[], &image, &script), Err(Misfit::Shape));
+        assert_eq!(
+            judge(Scope::Reusable, &[], &image, &script),
+            Err(MismatchReason::Shape)
+        );
         let (own, other) = (
             [("referer", "http://cdn.test/")],
             [("referer", "http://evil.test/")],
         );
         assert_eq!(judge(Scope::Reusable, &[], &own, &own), Ok(()));
-        assert_eq!(judge(Scope::Reusable, &[], &own, &other), Err(Misfit::Shape));
+        assert_eq!(
+            judge(Scope::Reusable, &[], &own, &other),
+            Err(MismatchReason::Shape)
+        );
     }
 
     #[test]
@@ -200,7 +211,7 @@ mod tests {
         let request = [("origin", "http://site.test"), ("host", "cdn.test")];
         assert_eq!(
             judge(Scope::Reusable, &[], &request, &request),
-            Err(Misfit::Origin)
+            Err(MismatchReason::Origin)
         );
         let allowed = |value| {
             judge(
@@ -212,7 +223,7 @@ mod tests {
         };
         assert_eq!(allowed("*"), Ok(()));
         assert_eq!(allowed("http://site.test"), Ok(()));
-        assert_eq!(allowed("http://other.test"), Err(Misfit::Origin));
+        assert_eq!(allowed("http://other.test"), Err(MismatchReason::Origin));
         let own = [("origin", "http://cdn.test"), ("host", "cdn.test")];
         assert_eq!(judge(Scope::Reusable, &[], &own, &own), Ok(()));
     }
@@ -231,7 +242,7 @@ mod tests {
         };
         let context = context_of(&HeaderMap::new());
         let judge = |page, reload| {
-            let asked = Asked {
+            let asked = BrowserRequest {
                 headers: &HeaderMap::new(),
                 context: &context,
                 reload,
@@ -239,8 +250,11 @@ mod tests {
             };
             fit(&head, &HeaderMap::new(), asked, page)
         };
-        assert_eq!(judge(Reload::None, Reload::Bypass), Err(Misfit::Reload));
-        assert_eq!(judge(Reload::Revalidate, Reload::Bypass), Err(Misfit::Reload));
+        assert_eq!(judge(Reload::None, Reload::Bypass), Err(MismatchReason::Reload));
+        assert_eq!(
+            judge(Reload::Revalidate, Reload::Bypass),
+            Err(MismatchReason::Reload)
+        );
         assert_eq!(judge(Reload::Bypass, Reload::Revalidate), Ok(()));
         assert_eq!(judge(Reload::Revalidate, Reload::None), Ok(()));
     }

@@ -1,9 +1,9 @@
-//! The task of one page load: hands what is complete to the cache, and ends the load.
+//! The task of one page load: stores complete responses in the cache, and ends the page load.
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode, header::SET_COOKIE};
 use longhaul_cache::StoredResponse;
-use longhaul_protocol::session::EntryBody;
+use longhaul_session::EntryBody;
 use longhaul_types::ContentHash;
 use tokio::time::sleep_until;
 use tracing::debug;
@@ -11,12 +11,12 @@ use tracing::debug;
 use super::{
     Loads,
     ending::End,
-    load::{Keep, PageLoad, header_map},
-    outlook::{BodyOutlook, HeldBody},
+    entry_state::{EntryBodyState, HeldBody},
+    load::{Keep, PageLoad},
 };
 use crate::store::{Store, response_of};
 
-/// Follows a page load to its end.
+/// Runs until the page load ends.
 pub(super) async fn keep(load: Arc<PageLoad>, store: Store, loads: Loads, linger: Duration) {
     let mut changes = load.changes();
     let mut manifest_kept = false;
@@ -44,7 +44,7 @@ pub(super) async fn keep(load: Arc<PageLoad>, store: Store, loads: Loads, linger
         }
         let idle = complete && !load.is_used();
         tokio::select! {
-            // The sender lives in the load.
+            // The sender is part of the page load.
             _ = changes.changed() => {}
             () = sleep_until(load.progress() + linger), if idle => load.end(End::Complete),
         }
@@ -52,9 +52,9 @@ pub(super) async fn keep(load: Arc<PageLoad>, store: Store, loads: Loads, linger
     loads.forget(&load);
 }
 
-/// Keeps the body of an entry, and its response for those who took it; the CHK of the body.
+/// Stores the body of an entry, and its response for the contexts that used it; returns the CHK of the body.
 async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -> Option<ContentHash> {
-    let fields = header_map(&keep.head.fields)?;
+    let fields = longhaul_http::field_list::to_map(&keep.head.fields).ok()?;
     let status = StatusCode::from_u16(keep.head.status).ok()?;
     if !store.is_on() || !longhaul_http::policy::agent_stores(status, &fields) {
         return None;
@@ -81,7 +81,8 @@ async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -
         }
     };
     if fields.contains_key(SET_COOKIE) {
-        // Reused, it would not set its cookies, and the browser has not had them yet.
+        // A stored response with `Set-Cookie` would not set its cookies again, and the browser has not
+        // received them yet.
         return chk;
     }
     let length = match (&keep.body, chk) {
@@ -103,16 +104,16 @@ async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -
     chk
 }
 
-/// The CHK of a body that the cache should have, if it has it.
+/// Returns the CHK of a body that the cache should hold, if the cache has it.
 async fn held(load: &PageLoad, store: &Store, entry: u32) -> Option<ContentHash> {
     match load.body(entry) {
-        BodyOutlook::Held(_, HeldBody::Prefix(prefix)) => store.find_prefix(&prefix).await,
-        BodyOutlook::Held(_, HeldBody::Whole(chk)) => store.has(chk).await.then_some(chk),
-        BodyOutlook::Held(_, HeldBody::Unknown)
-        | BodyOutlook::None
-        | BodyOutlook::Pending
-        | BodyOutlook::Arriving(..)
-        | BodyOutlook::Failed
-        | BodyOutlook::Lost => None,
+        EntryBodyState::Held(_, HeldBody::Prefix(prefix)) => store.find_prefix(&prefix).await,
+        EntryBodyState::Held(_, HeldBody::Whole(chk)) => store.has(chk).await.then_some(chk),
+        EntryBodyState::Held(_, HeldBody::Unknown)
+        | EntryBodyState::None
+        | EntryBodyState::Pending
+        | EntryBodyState::Arriving(..)
+        | EntryBodyState::Failed
+        | EntryBodyState::Lost => None,
     }
 }

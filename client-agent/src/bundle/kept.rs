@@ -1,13 +1,13 @@
-//! Manifests that are kept for the next load of their page: the base of its next manifest, and which body each URL had.
+//! Kept manifests: the base of the manifest of the page's next load, and the body of each URL.
 use std::collections::BTreeMap;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use longhaul_protocol::session::{ManifestId, Record, RecordReader, keepable};
+use longhaul_session::{ManifestId, Record, RecordReader, keepable};
 use longhaul_types::ContentHash;
 
-/// The first byte of a kept manifest: another layout gets another number.
+/// Layout version, the first byte of a kept manifest; every change of the layout gets a new number.
 const LAYOUT: u8 = 1;
-/// A larger manifest is not kept: the codec's window, beyond which a base does not help, is no larger.
+/// Maximum size of a kept manifest: the codec's window, beyond which a base has no effect, is no larger.
 const MAX_KEPT: usize = 512 * 1024;
 const CHK: usize = 32;
 
@@ -16,12 +16,12 @@ const CHK: usize = 32;
 pub(crate) struct KeptManifest {
     id: ManifestId,
     bytes: Bytes,
-    /// The CHKs of its entries' bodies, where they are known.
+    /// The CHKs of the entries' bodies, if known.
     chks: Vec<Option<ContentHash>>,
     bodies: BTreeMap<String, ContentHash>,
 }
 
-/// The id of a manifest with this CHK.
+/// Returns the id of a manifest with this CHK.
 pub(crate) fn id_of(chk: ContentHash) -> ManifestId {
     let mut id = ManifestId::default();
     let length = id.len();
@@ -30,7 +30,7 @@ pub(crate) fn id_of(chk: ContentHash) -> ManifestId {
 }
 
 impl KeptManifest {
-    /// A manifest with its entries' bodies; `None` if it is too large or is none.
+    /// Creates a kept manifest with its entries' bodies; returns `None` if it is too large or malformed.
     pub(super) fn new(bytes: &[u8], mut chks: Vec<Option<ContentHash>>) -> Option<Self> {
         if bytes.len() > MAX_KEPT {
             return None;
@@ -58,29 +58,29 @@ impl KeptManifest {
         })
     }
 
-    /// Its id.
+    /// The manifest's id.
     pub(crate) const fn id(&self) -> ManifestId {
         self.id
     }
 
-    /// Its decoded bytes.
+    /// The manifest's decoded bytes.
     pub(crate) const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The body that the entry of an absolute URL had; `origin` is the page's.
+    /// Returns the body of the entry with this absolute URL; `origin` is the page's origin.
     pub(crate) fn body_of(&self, origin: &str, url: &str) -> Option<ContentHash> {
         let path = url.strip_prefix(origin).filter(|path| path.starts_with('/'));
         let by_path = path.and_then(|path| self.bodies.get(path));
         by_path.or_else(|| self.bodies.get(url)).copied()
     }
 
-    /// The bodies of its entries.
+    /// The bodies of the entries.
     pub(crate) fn hashes(&self) -> impl Iterator<Item = ContentHash> {
         self.chks.iter().copied().flatten()
     }
 
-    /// As the cache keeps it.
+    /// Encodes the manifest as a record of the cache.
     pub(super) fn to_record(&self) -> Bytes {
         let mut record = BytesMut::with_capacity(self.bytes.len() + CHK * (self.chks.len() + 1) + 5);
         record.put_u8(LAYOUT);
@@ -92,7 +92,7 @@ impl KeptManifest {
         record.freeze()
     }
 
-    /// From what the cache kept; `None` if it is of another layout.
+    /// Decodes a record of the cache; returns `None` if its layout is unknown.
     pub(crate) fn from_record(mut record: Bytes) -> Option<Self> {
         if record.try_get_u8().ok()? != LAYOUT {
             return None;
@@ -113,7 +113,7 @@ impl KeptManifest {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_protocol::session::{Entry, encode_record};
+    use longhaul_session::{Entry, encode_record};
 
     use super::*;
 

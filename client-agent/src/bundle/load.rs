@@ -1,45 +1,45 @@
-//! One page load: what its manifest says, what has been pushed of it, and who uses it.
+//! One page load: the records of its manifest, its pushes and its users.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
-use longhaul_http::{policy::Reload, request_context::RequestContext, site::SchemefulSite};
-use longhaul_protocol::session::{EntryBody, EntryHead, Record, ShortHash, Withdrawal};
+use longhaul_http::{field_list, policy::Reload, request_context::RequestContext, site::SchemefulSite};
+use longhaul_session::{EntryBody, EntryHead, Record, ShortHash, Withdrawal};
 use longhaul_types::ContentHash;
 use tokio::{sync::watch, time::Instant};
 use url::Url;
 
 use super::{
     body::{Memory, PushedBody},
+    entry::{Entries, MAX_ENTRIES},
     kept::KeptManifest,
-    slot::{Entries, MAX_ENTRIES},
 };
-use crate::{counters::Counters, session::Hop, store::Keeper};
+use crate::{counters::Counters, session::GatewaySession, store::StorageContext};
 
-/// What a page load begins with.
+/// Arguments of a new page load.
 pub(crate) struct Beginning {
     /// The session in which the page is fetched.
-    pub(crate) hop: Arc<Hop>,
-    /// The page's fetch.
+    pub(crate) hop: Arc<GatewaySession>,
+    /// The number of the page's fetch.
     pub(crate) page: u64,
     /// The page's URL.
     pub(crate) url: String,
-    /// Its scheme, host and port.
+    /// Scheme, host and port of the URL.
     pub(crate) origin: String,
-    /// Who asks for it.
+    /// The request context of the page's fetch.
     pub(crate) context: RequestContext,
-    /// How fresh the browser wants it.
+    /// Freshness that the browser requires of the page.
     pub(crate) reload: Reload,
-    /// The manifest of its last load.
+    /// The manifest of the page's previous load.
     pub(crate) base: Option<Arc<KeptManifest>>,
-    /// What is held of that, while the gateway may not know.
+    /// Held bodies of that manifest, if the gateway may not know them.
     pub(crate) holding: Vec<ShortHash>,
 }
 
 /// A page load.
 #[derive(Debug)]
 pub(crate) struct PageLoad {
-    pub(crate) hop: Arc<Hop>,
+    pub(crate) hop: Arc<GatewaySession>,
     pub(crate) page: u64,
     pub(crate) url: String,
     pub(crate) origin: String,
@@ -57,61 +57,62 @@ pub(super) struct State {
     pub(super) entries: Entries,
     pub(super) manifest: Progress,
     pub(super) document: Document,
-    /// The origin of the document that the browser shows; none before its response, and while it is redirected.
+    /// The origin of the document that the browser shows; `None` before its response and during a
+    /// redirection.
     pub(super) document_origin: Option<String>,
-    /// Where the browser was sent last, and has not asked yet.
+    /// Target of the last redirection, until the browser requests it.
     pub(super) redirect: Option<String>,
     pub(super) holding: Vec<ShortHash>,
-    /// Requests of the browser that use it.
+    /// Number of browser requests that use the page load now.
     pub(super) live: usize,
-    /// Requests of the browser that have used it.
+    /// Number of browser requests that have used the page load.
     pub(super) entered: u64,
-    /// The browser has gone on to another page.
+    /// The browser has navigated to another page.
     pub(super) superseded: bool,
-    /// The browser broke the page off.
+    /// The browser aborted the page.
     pub(super) broken_off: bool,
     pub(super) session_lost: bool,
     pub(super) over: bool,
     pub(super) progress: Instant,
-    /// Asked for by the browser, not told to the gateway yet.
+    /// Entries that the browser waits for and that no `Ask` has listed yet.
     pub(super) asks: Vec<u32>,
 }
 
-/// How far the manifest is.
+/// Progress of the manifest.
 #[derive(Clone, Debug)]
 pub(crate) enum Progress {
-    /// Nothing of it is here.
+    /// Nothing has arrived.
     Awaited,
-    /// Entries may follow.
+    /// More entries may follow.
     Reading,
     /// No entry will follow.
     Planned,
-    /// It is complete: its decoded bytes.
+    /// Complete, with its decoded bytes.
     Complete(Bytes),
-    /// It broke off.
+    /// Ended early.
     Broken,
 }
 
-/// How far the page's own response is.
+/// Progress of the page's own response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Document {
-    /// There is no answer yet.
+    /// No head yet.
     Awaited,
-    /// Its head came then; whether it is the page, and does not send the browser elsewhere.
+    /// Arrival time of the head; true if the response is the page and not a redirection.
     Answered(Instant, bool),
 }
 
-/// Where a page's response leads.
+/// Direction of a page's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// It is the page.
+    /// The response is the page.
     Here,
-    /// It is a redirection; its target, without fragment, is the page, if it can be read.
+    /// The response is a redirection; contains its target without fragment, if it can be parsed.
     Elsewhere(Option<String>),
 }
 
 impl Direction {
-    /// Where the response to a request for `url` leads.
+    /// Returns the direction of the response to a request for `url`.
     pub(crate) fn of(url: &str, status: StatusCode, fields: &HeaderMap) -> Self {
         let location = fields.get(header::LOCATION).filter(|_| status.is_redirection());
         let Some(location) = location else {
@@ -175,7 +176,7 @@ impl PageLoad {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To wait for changes.
+    /// Returns a receiver for changes.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -184,17 +185,17 @@ impl PageLoad {
         self.changed.send_replace(());
     }
 
-    /// Bytes came on one of its streams.
+    /// Records that bytes arrived on one of the page load's streams.
     pub(crate) fn touch(&self) {
         self.state().progress = Instant::now();
     }
 
-    /// When bytes last came on one of its streams.
+    /// Time at which bytes last arrived on one of the page load's streams.
     pub(crate) fn progress(&self) -> Instant {
         self.state().progress
     }
 
-    /// The page's head is here.
+    /// Handles the page's head.
     pub(crate) fn answered(&self, direction: Direction) {
         let mut state = self.state();
         let is_page = direction == Direction::Here;
@@ -207,11 +208,14 @@ impl PageLoad {
         self.notify();
     }
 
-    /// The browser has the response of an entry to which it was redirected.
+    /// Handles the response of an entry to which the browser was redirected.
     fn arrive(&self, url: &str, head: &EntryHead) {
-        let direction = match (StatusCode::from_u16(head.status), header_map(&head.fields)) {
-            (Ok(status), Some(fields)) => Direction::of(url, status, &fields),
-            (Err(_), _) | (_, None) => Direction::Elsewhere(None),
+        let direction = match (
+            StatusCode::from_u16(head.status),
+            field_list::to_map(&head.fields),
+        ) {
+            (Ok(status), Ok(fields)) => Direction::of(url, status, &fields),
+            (Err(_), _) | (_, Err(_)) => Direction::Elsewhere(None),
         };
         let mut state = self.state();
         (state.document_origin, state.redirect) = match direction {
@@ -220,7 +224,8 @@ impl PageLoad {
         };
     }
 
-    /// The browser takes an entry's response; it may be the document to which it was redirected.
+    /// Handles the use of an entry by the browser; the entry may be the document to which the browser was
+    /// redirected.
     pub(super) fn follow(&self, entry: u32) {
         let taken = {
             let state = self.state();
@@ -248,7 +253,7 @@ impl PageLoad {
         first
     }
 
-    /// Takes a record; false if it makes no sense.
+    /// Applies a record; returns false if it is malformed.
     pub(super) fn record(&self, record: Record) -> bool {
         let mut state = self.state();
         let taken = match record {
@@ -293,12 +298,12 @@ impl PageLoad {
         self.state().manifest.clone()
     }
 
-    /// Hashes to be told to a gateway that does not know what the agent holds; once.
+    /// Returns once the hashes for `Holding`, sent to a gateway that does not have the agent's mirror.
     pub(crate) fn take_holding(&self) -> Vec<ShortHash> {
         std::mem::take(&mut self.state().holding)
     }
 
-    /// The place for the body of an entry, which may not be announced yet.
+    /// Returns the body of an entry, which may not be announced yet.
     pub(super) fn body_place(&self, entry: u32) -> Option<Arc<PushedBody>> {
         let mut state = self.state();
         if state.over || entry >= MAX_ENTRIES {
@@ -312,13 +317,13 @@ impl PageLoad {
         ))
     }
 
-    /// An entry's body cannot be taken: the browser's own request goes its own way.
+    /// Withdraws an entry whose body cannot be accepted: the browser's request becomes an ordinary fetch.
     pub(super) fn refuse(&self, entry: u32, reason: Withdrawal) {
         self.state().entries.withdraw(entry, reason);
         self.notify();
     }
 
-    /// A pushed body is complete, or has failed for good.
+    /// Handles the end of a pushed body, complete or failed.
     pub(super) fn body_ended(&self, entry: u32) {
         let mut state = self.state();
         if let Some(slot) = state.entries.slot_mut(entry) {
@@ -328,7 +333,7 @@ impl PageLoad {
         self.notify();
     }
 
-    /// The next entry whose response can be kept, and for whom; it is given out once for each.
+    /// Returns the next entry whose response can be stored, with its cache contexts; each is returned once.
     pub(super) fn next_to_keep(&self) -> Option<(u32, Keep)> {
         let mut state = self.state();
         let (entry, place) = state.entries.next_to_keep()?;
@@ -356,11 +361,16 @@ impl PageLoad {
         ))
     }
 
-    /// What was fetched without credentials is for the page's own document as well, before that asks.
-    fn with_own(&self, mut takers: Vec<Keeper>, document_origin: Option<&str>) -> Vec<Keeper> {
+    /// Adds the context of the page's own document: responses fetched without credentials are stored for it
+    /// before it requests them.
+    fn with_own(
+        &self,
+        mut takers: Vec<StorageContext>,
+        document_origin: Option<&str>,
+    ) -> Vec<StorageContext> {
         let site = document_origin.and_then(SchemefulSite::of_url);
         if let Some(site) = site.filter(|_| self.context.partition().is_some()) {
-            let own = Keeper::of_site(self.context.client(), site);
+            let own = StorageContext::of_site(self.context.client(), site);
             if !takers.contains(&own) {
                 takers.push(own);
             }
@@ -368,14 +378,14 @@ impl PageLoad {
         takers
     }
 
-    /// The final CHK of an entry's body.
+    /// Sets the final CHK of an entry's body.
     pub(super) fn settle_chk(&self, entry: u32, chk: ContentHash) {
         if let Some(slot) = self.state().entries.slot_mut(entry) {
             slot.chk = Some(chk);
         }
     }
 
-    /// The manifest to be kept for the next load of the page: its bytes, and the CHKs of its entries.
+    /// Returns the manifest to store for the page's next load: its bytes, and the CHKs of its entries.
     pub(super) fn to_keep(&self) -> Option<KeptManifest> {
         let state = self.state();
         let Progress::Complete(bytes) = &state.manifest else {
@@ -385,23 +395,13 @@ impl PageLoad {
     }
 }
 
-/// A response that the cache is to keep.
+/// A response to store in the cache.
 #[derive(Debug)]
 pub(super) struct Keep {
     pub(super) url: Arc<str>,
     pub(super) head: Arc<EntryHead>,
-    /// For whom: those who took it.
-    pub(super) takers: Vec<Keeper>,
-    /// The pushed body, where it was pushed.
+    /// The cache contexts of the requests that used the response.
+    pub(super) takers: Vec<StorageContext>,
+    /// The pushed body, if the body was pushed.
     pub(super) body: Option<Arc<PushedBody>>,
-}
-
-/// The fields of an entry's response, or of any, as the `http` crate has them; `None` if they are not HTTP.
-pub(crate) fn header_map(fields: &[longhaul_protocol::session::HeaderField]) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::with_capacity(fields.len() + 1);
-    for (name, value) in fields {
-        let name = http::HeaderName::from_bytes(name.as_bytes()).ok()?;
-        headers.append(name, http::HeaderValue::from_bytes(value).ok()?);
-    }
-    Some(headers)
 }

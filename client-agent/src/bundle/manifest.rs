@@ -1,22 +1,23 @@
-//! The manifest's stream, from its windows to the page load's entries.
+//! Reading of the manifest from its stream into the page load's entries.
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits};
-use longhaul_protocol::session::{ManifestId, RecordReader};
+use longhaul_session::{ManifestId, RecordReader};
 use longhaul_types::ByteCount;
 use tracing::{debug, warn};
 
 use super::{
+    entry::MAX_ENTRIES,
     load::{PageLoad, Progress},
-    slot::MAX_ENTRIES,
 };
 use crate::session::{ResponseStream, coding_of};
 
-/// The longest manifest: as many entries as there may be, with header sections that are longer than those of most.
+/// Maximum size of a manifest: the maximum number of entries, with header sections larger than those of most
+/// responses.
 const MAX_MANIFEST: ByteCount = ByteCount::kib(2 * MAX_ENTRIES as u64);
 
-/// Why a manifest cannot be read further. What was read of it stays good.
+/// Errors that end the reading of a manifest. Records read before remain valid.
 #[derive(Debug, thiserror::Error)]
 enum ManifestError {
     #[error("it is coded against a manifest that is not kept")]
@@ -28,7 +29,7 @@ enum ManifestError {
     #[error(transparent)]
     Window(#[from] longhaul_codec::DecodeError),
     #[error(transparent)]
-    Record(#[from] longhaul_protocol::session::EnvelopeError),
+    Record(#[from] longhaul_session::EnvelopeError),
     #[error("it contradicts itself or is too long")]
     Nonsense,
     #[error("the page load is over")]

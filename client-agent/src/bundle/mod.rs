@@ -1,18 +1,19 @@
-//! Page loads: manifests and pushed bodies (docs/protocol/session.md section 7) as the browser's requests meet them.
+//! Page loads at the agent: manifests and pushed bodies (docs/protocol/session.md section 7).
 //!
-//! A page's fetch begins a `PageLoad`. Its manifest and pushes fill it, whatever comes first; requests wait in it for
-//! what they need (`crate::request`), and one task per load (`keeper`) hands complete responses to the cache and
-//! ends the load: when the browser has gone to another page, or some time after everything has come.
+//! A page's fetch starts a `PageLoad`. Manifest and pushes arrive in any order; requests wait in the page
+//! load for the entries that they match (`crate::request`). One task per page load (`keeper`) stores complete
+//! responses in the cache and ends the page load: when the browser has left the page, or some time after the
+//! page load is complete.
 mod body;
 mod ending;
+mod entry;
+mod entry_state;
 mod fit;
 mod keeper;
 mod kept;
 mod load;
 mod manifest;
-mod outlook;
 mod push;
-mod slot;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,22 +21,23 @@ use std::{
 };
 
 use longhaul_http::{request_context::origin_of, site::SchemefulSite};
-use longhaul_protocol::session::{Manifest, Message, Push};
+use longhaul_session::{Manifest, Message, Push};
 use longhaul_types::ClientId;
 use tracing::debug;
 
 pub(crate) use body::{BodyFault, BodyReader, PushedBody};
 pub(crate) use ending::Live;
-pub(crate) use fit::{Asked, fit};
+pub(crate) use entry_state::{EntryBodyState, HeadState, HeldBody};
+pub(crate) use fit::{BrowserRequest, fit};
 pub(crate) use kept::KeptManifest;
-pub(crate) use load::{Beginning, Direction, Document, PageLoad, Progress, header_map};
-pub(crate) use outlook::{BodyOutlook, HeadOutlook, HeldBody};
+pub(crate) use load::{Beginning, Direction, Document, PageLoad, Progress};
 
 use crate::{counters::Counters, session::ResponseStream, store::Store};
 use body::Memory;
 use ending::End;
 
-/// Page loads at a time. More tabs than this do not load at once over a slow link; the oldest ones end.
+/// Maximum number of page loads. More tabs do not load at the same time over a slow link; the oldest page
+/// loads end.
 const MAX_LOADS: usize = 32;
 
 /// All page loads.
@@ -44,7 +46,7 @@ pub struct Loads(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// The newest last.
+    /// The newest is last.
     loads: Mutex<Vec<Arc<PageLoad>>>,
     memory: Memory,
     counters: Arc<Counters>,
@@ -53,7 +55,8 @@ struct Inner {
 }
 
 impl Loads {
-    /// None yet. A load ends when nothing has come and no request has used it for `linger` after it was complete.
+    /// Creates an empty set. A page load that is complete and unused ends `linger` after its last data
+    /// arrived.
     pub(crate) fn new(store: Store, counters: Arc<Counters>, linger: Duration) -> Self {
         Self(Arc::new(Inner {
             loads: Mutex::new(Vec::new()),
@@ -68,7 +71,7 @@ impl Loads {
         self.0.loads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a page load, before its fetch is sent.
+    /// Starts a page load, before its fetch is sent.
     pub(crate) fn begin(&self, beginning: Beginning) -> Arc<PageLoad> {
         let load = PageLoad::new(beginning, self.0.memory.clone(), Arc::clone(&self.0.counters));
         let oldest = {
@@ -89,19 +92,19 @@ impl Loads {
         load
     }
 
-    /// A client's loads, the newest first.
+    /// Returns a client's page loads, newest first.
     pub(crate) fn of_client(&self, client: ClientId) -> Vec<Arc<PageLoad>> {
         let loads = self.list();
         let of_client = loads.iter().rev().filter(|load| load.context.client() == client);
         of_client.cloned().collect()
     }
 
-    /// The loads, the newest first.
+    /// Returns all page loads, newest first.
     fn newest_first(&self) -> Vec<Arc<PageLoad>> {
         self.list().iter().rev().cloned().collect()
     }
 
-    /// A client's browser goes to another page: what it has left ends. `but` stays.
+    /// Marks a client's page loads except `but` as left: the browser navigates to another page.
     pub(crate) fn supersede_others(&self, client: ClientId, but: Option<&Arc<PageLoad>>) {
         for load in self.of_client(client) {
             if but.is_none_or(|but| !Arc::ptr_eq(but, &load)) {
@@ -110,7 +113,8 @@ impl Loads {
         }
     }
 
-    /// Ends the loads of a client, or of all, whose pages are of a site, by its domain, or all.
+    /// Ends the page loads of a client (or of all clients) whose pages are of a site, given by its domain (or
+    /// of any site).
     pub(crate) fn end_for(&self, client: Option<ClientId>, domain: Option<&str>) {
         for load in self.newest_first() {
             let site = SchemefulSite::of_url(&load.url);
@@ -130,7 +134,7 @@ impl Loads {
         self.list().retain(|other| !Arc::ptr_eq(other, load));
     }
 
-    /// The load of a page's fetch.
+    /// Returns the page load of a page's fetch.
     pub(crate) fn of_page(&self, session: u64, page: u64) -> Option<Arc<PageLoad>> {
         let loads = self.list();
         loads
@@ -139,9 +143,9 @@ impl Loads {
             .cloned()
     }
 
-    // ---- what comes from the gateway ----
+    // ---- data from the gateway ----
 
-    /// A manifest begins on a stream of session `session`.
+    /// Reads a manifest from a stream of session `session`.
     pub(crate) async fn manifest(&self, session: u64, manifest: Manifest, stream: ResponseStream) {
         match self.of_page(session, manifest.page) {
             Some(load) => manifest::read(load, manifest.base, stream).await,
@@ -149,7 +153,7 @@ impl Loads {
         }
     }
 
-    /// A pushed body begins on a stream of session `session`.
+    /// Reads a pushed body from a stream of session `session`.
     pub(crate) async fn push(&self, session: u64, push: Push, stream: ResponseStream) {
         match self.of_page(session, push.page) {
             Some(load) => push::read(load, &self.0.store, push.entry, stream).await,
@@ -157,7 +161,7 @@ impl Loads {
         }
     }
 
-    /// The gateway does not know what the agent holds: it is told for the page loads under way.
+    /// Sends `Holding` for the page loads in progress, because the gateway does not have the agent's mirror.
     pub(crate) fn tell_holding(&self, session: u64) {
         for load in self.newest_first() {
             let hashes = if load.hop.serial() == session {
@@ -168,15 +172,12 @@ impl Loads {
             if !hashes.is_empty() {
                 let page = load.page;
                 load.hop
-                    .tell(Message::Holding(longhaul_protocol::session::Holding {
-                        page,
-                        hashes,
-                    }));
+                    .tell(Message::Holding(longhaul_session::Holding { page, hashes }));
             }
         }
     }
 
-    /// A session is over.
+    /// Handles the end of a session.
     pub(crate) fn session_lost(&self, session: u64) {
         for load in self.newest_first() {
             if load.hop.serial() == session {

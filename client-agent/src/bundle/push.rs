@@ -1,10 +1,10 @@
-//! A pushed body's stream, from its windows to the memory where requests read it.
+//! Reading of a pushed body from its stream into memory, from where requests read it.
 use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::StreamError;
-use longhaul_protocol::session::{Evicted, Message, ShortHash, Withdrawal};
+use longhaul_session::{Evicted, Message, ShortHash, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
 use tracing::{debug, warn};
 
@@ -17,7 +17,7 @@ use crate::{
     store::Store,
 };
 
-/// Reads a pushed body to its end. A damaged one is asked for again.
+/// Reads a pushed body to its end. If it is damaged, requests it again.
 pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut stream: ResponseStream) {
     let Some(body) = load.body_place(entry) else {
         debug!(entry, "a push that nothing waits for");
@@ -30,7 +30,7 @@ pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut str
             load.counters.pushed_objects.one();
         }
         Err(fault) => {
-            // The stream must not go on beside the one that is asked for.
+            // The stream must end before its replacement begins.
             drop(stream);
             match fault {
                 BodyFault::Damaged => {
@@ -112,7 +112,7 @@ async fn windows(
     }
 }
 
-/// The body that this one is coded against. What is wanted again when it is missing comes without a base.
+/// Returns the base of a body. If the base is missing, the repeated push has no base.
 async fn base(load: &PageLoad, store: &Store, name: &ShortHash) -> Result<Bytes, BodyFault> {
     if let Some(base) = store.base(name).await {
         load.counters.base_used(name);
@@ -132,7 +132,7 @@ const fn fault_of(error: &StreamError) -> BodyFault {
 
 const fn fault_of_windows(error: DecodeError) -> BodyFault {
     match error {
-        // The origin broke off: another push would bring no more.
+        // The origin ended the body early: another push would not bring more.
         DecodeError::Truncated { .. } => BodyFault::Cut,
         DecodeError::TooLarge(_) => BodyFault::TooLarge,
         DecodeError::WindowMismatch { .. }

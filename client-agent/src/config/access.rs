@@ -1,4 +1,4 @@
-//! Who may use the agent, and where its way around the gateway leads: `listen.users`, `listen.allow`,
+//! Access to the agent and destinations of direct fetches: `listen.users`, `listen.allow`,
 //! `listen.password-file` and `direct.allow`.
 use std::{fs, io, net::SocketAddr, path::Path};
 
@@ -11,10 +11,11 @@ use super::{
 };
 use crate::listener::{Access, Passwords, UserId};
 
-/// A password file has some lines; what is larger is something else.
+/// Maximum size of a password file, which has only a few lines.
 const MAX_PASSWORD_FILE: u64 = 64 * 1024;
 
-/// Reads these settings; `None` if there is a problem with them, or if `listen` needs what is not set.
+/// Reads these settings; returns `None` if there is a problem with them, or if `listen` requires a setting
+/// that is absent.
 pub(super) fn resolve(
     layers: &mut Layers<'_>,
     flags: &ConfigFlags,
@@ -66,7 +67,7 @@ pub(super) fn resolve(
     Some((Access::new(users?, allow?, passwords?), direct?))
 }
 
-/// The address of `listen`, which may stand alone or in a table with the other keys.
+/// Returns the address of `listen`, which is either a plain value or a key of the table.
 pub(super) fn listen_address(file: &ConfigFile) -> Option<&Value> {
     file.listen.address.as_ref()
 }

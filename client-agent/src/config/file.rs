@@ -2,33 +2,35 @@
 use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::Value;
 
-/// The file as written. Values are not judged yet, so that all of them can be reported at once; unknown keys are
-/// refused.
+/// The configuration file as parsed. Values are validated later, so that all problems are reported together;
+/// unknown keys are rejected.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ConfigFile {
-    /// Where browsers connect, and who: the address alone, or a table.
+    /// Address for browsers, and who is served: the address alone, or a table.
     pub listen: ListenSection,
     /// Address and port of the status page, loopback only. Default `"127.0.0.1:3129"`.
     pub control: Option<Value>,
     /// A directory. Default `~/.local/state/longhaul-agent` (XDG state directory).
     pub state_dir: Option<Value>,
-    /// The invite line. Default: the file `invite` in the state directory, which others cannot read.
+    /// The invite line. Default: the file `invite` in the state directory, which other users cannot read.
     pub invite: Option<Value>,
     /// The name of a link profile. Default: unknown, measured.
     pub link: Option<Value>,
-    /// How near to the original pictures are. Default `"medium"`.
+    /// Fidelity of images. Default `"medium"`.
     pub image_level: Option<Value>,
-    /// When to go around the gateway.
+    /// Conditions of the direct fallback.
     pub fallback: FallbackSection,
-    /// Where the way around the gateway leads.
+    /// Destinations of direct fetches.
     pub direct: DirectSection,
-    /// What the agent keeps of pages.
+    /// The agent's cache.
     pub cache: CacheSection,
-    /// Whether pages come in bundles.
+    /// Page bundles.
     pub push: PushSection,
-    /// What HTTPS is accelerated.
+    /// Acceleration of HTTPS.
     pub https: HttpsSection,
+    /// The session with the gateway.
+    pub session: SessionSection,
 }
 
 /// `listen`, or `[listen]`
@@ -36,11 +38,11 @@ pub struct ConfigFile {
 pub struct ListenSection {
     /// Address and port for browsers. Default `"127.0.0.1:3128"`: this machine only.
     pub address: Option<Value>,
-    /// Users of this machine, by name or number. Default none but the agent's own.
+    /// Users of this machine, by name or number. Default: none besides the agent's own user.
     pub users: Option<Value>,
-    /// Ranges of other machines. Default none.
+    /// Address ranges of other machines. Default none.
     pub allow: Option<Value>,
-    /// A file. Default none: no password.
+    /// Path of a file. Default none: no password.
     pub password_file: Option<Value>,
 }
 
@@ -81,7 +83,7 @@ impl<'de> Deserialize<'de> for ListenSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct DirectSection {
-    /// Ranges. Default none.
+    /// Address ranges. Default none.
     pub allow: Option<Value>,
 }
 
@@ -89,7 +91,7 @@ pub struct DirectSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct CacheSection {
-    /// A size with its unit, or `"0"` for no cache. Default `"256 MiB"`.
+    /// A size with its unit, or `"0"` to disable the cache. Default `"256 MiB"`.
     pub size: Option<Value>,
     /// A directory. Default `cache` in the state directory.
     pub dir: Option<Value>,
@@ -99,7 +101,7 @@ pub struct CacheSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct PushSection {
-    /// `"yes"` or `"no"`, or the same as a boolean. Default yes.
+    /// `"yes"`, `"no"` or a boolean. Default yes.
     pub enabled: Option<Value>,
     /// A time with its unit. Default `"5s"`.
     pub patience: Option<Value>,
@@ -119,6 +121,15 @@ pub struct HttpsSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct FallbackSection {
-    /// A time with its unit, or `"never"`. Default `"10s"`: longer than a session takes to start on the slowest links.
+    /// A time with its unit, or `"never"`. Default `"10s"`: longer than a session takes to start on the
+    /// slowest links.
     pub after: Option<Value>,
+}
+
+/// `[session]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct SessionSection {
+    /// `"yes"`, `"no"` or a boolean. Default yes.
+    pub early_credentials: Option<Value>,
 }

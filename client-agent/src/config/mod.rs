@@ -1,5 +1,6 @@
-//! Settings: raw from the command line ([`CliArgs`]), the environment and the file ([`ConfigFile`]), resolved and
-//! valid in [`Config`]. Defaults < file < environment (`LONGHAUL_*`) < flags.
+//! Settings: raw values of the command line ([`CliArgs`]), the environment and the file ([`ConfigFile`]);
+//! resolved and validated values in [`Config`]. Precedence: defaults < file < environment (`LONGHAUL_*`) <
+//! flags.
 mod access;
 mod args;
 mod file;
@@ -8,7 +9,7 @@ mod resolve;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use longhaul_origin::Cidr;
-use longhaul_protocol::session::ImageLevel;
+use longhaul_session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile};
 
 use crate::{https::HttpsSettings, listener::Access};
@@ -16,92 +17,112 @@ use crate::{https::HttpsSettings, listener::Access};
 pub use args::{CaArgs, CaCommand, CliArgs, Command, ConfigFlags, ForgetArgs, StatusArgs};
 pub use file::{
     CacheSection, ConfigFile, DirectSection, FallbackSection, HttpsSection, ListenSection, PushSection,
+    SessionSection,
 };
 pub use resolve::{ConfigError, Environment, Problem, default_state_dir, load, load_state_dir, resolve};
 
-/// The default of [`Config::listen`]: the port that HTTP proxies (Squid) commonly have, on this machine only.
+/// Default of [`Config::listen`]: the common port of HTTP proxies (Squid), on this machine only.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:3128";
-/// The default of [`Config::control`]: the port beside it.
+/// Default of [`Config::control`]: the next port.
 pub const DEFAULT_CONTROL: &str = "127.0.0.1:3129";
-/// The default of [`Fallback::After`]: longer than a session takes to start on the slowest profile (three round trips
-/// of 860 ms with a lost datagram), shorter than users wait before they give a page up.
+/// Default of [`Fallback::After`]: longer than the start of a session on the slowest profile (three round
+/// trips of 860 ms with a lost datagram), shorter than users wait before they abandon a page.
 pub const DEFAULT_FALLBACK: Duration = Duration::from_secs(10);
 
-/// The default of [`Config::images`]: differences are slight, and pictures are most of what most pages take.
+/// Default of [`Config::images`]: differences are slight, and images are most of the bytes of most pages.
 pub const DEFAULT_IMAGE_LEVEL: ImageLevel = ImageLevel::Medium;
-/// The default of [`CacheSettings::size`]: the pages of some weeks of a reader, and less than browsers take for theirs.
+/// Default of [`CacheSettings::size`]: some weeks of one reader's pages; less than browsers use for their own
+/// caches.
 pub const DEFAULT_CACHE_SIZE: ByteCount = ByteCount::mib(256);
-/// The smallest cache that is of use: one page's objects.
+/// The smallest useful cache: one page's objects.
 pub const MIN_CACHE_SIZE: ByteCount = ByteCount::mib(1);
-/// The default of [`PushSettings::patience`]: five seconds without a byte of a page, over an open session, are more than
-/// any retransmission takes.
+/// Default of [`PushSettings::patience`]: no retransmission takes five seconds without a byte of a page over
+/// an open session.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
-/// The default of [`PushSettings::linger`]: longer than a script waits before it loads what was pushed for it, short
-/// enough that pushed bodies do not stay in memory.
+/// Default of [`PushSettings::linger`]: longer than a script waits before it loads an object that was pushed
+/// for it, short enough that pushed bodies do not stay in memory.
 pub const DEFAULT_LINGER: Duration = Duration::from_secs(10);
-/// The default of [`PushSettings::reordering`]: entries are sent before the bytes that refer to them, so only packets that
-/// overtake each other matter.
+/// Default of [`PushSettings::reordering`]: entries are sent before the bytes that refer to them, so only
+/// reordering of packets matters.
 pub const DEFAULT_REORDERING: Duration = Duration::from_millis(20);
 
-/// The default of [`PushSettings::leaving`]: browsers drop a page's requests within milliseconds of the next one's head.
+/// Default of [`PushSettings::leaving`]: browsers cancel a page's requests within milliseconds of the next
+/// page's head.
 pub const DEFAULT_LEAVING: Duration = Duration::from_secs(1);
 
-/// Valid settings of an agent.
+/// Validated settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `listen`: where browsers connect. Port 0 takes a free one. Default [`DEFAULT_LISTEN`].
+    /// `listen`: address of the proxy. Port 0 selects a free port. Default [`DEFAULT_LISTEN`].
     pub listen: SocketAddr,
-    /// `[listen]`: who is served. Default: the user that the agent runs as, on this machine.
+    /// `[listen]`: who is served. Default: the user who runs the agent, on this machine.
     pub access: Access,
-    /// `direct.allow`: what the way around the gateway may reach besides the public Internet and what the browser names by a
-    /// private address. Default: nothing.
+    /// `direct.allow`: addresses that direct fetches may reach in addition to the public Internet and to
+    /// private addresses that the browser itself names. Default: none.
     pub direct_allow: Vec<Cidr>,
-    /// `control`: where the status page is served; a loopback address, since it shows what the agent does. Default
-    /// [`DEFAULT_CONTROL`].
+    /// `control`: address of the status page; a loopback address, because the page shows the agent's
+    /// activity. Default [`DEFAULT_CONTROL`].
     pub control: SocketAddr,
-    /// `state-dir`: what the agent keeps: `invite`, `token`, and while it runs `agent.json`. Default
+    /// `state-dir`: directory of `invite`, `token` and, while the agent runs, `agent.json`. Default
     /// [`default_state_dir`].
     pub state_dir: PathBuf,
-    /// `invite`, or the file of that name in the state directory: the gateway and this device's key. No default.
+    /// `invite`, or the file of this name in the state directory: the gateway and this device's key. No
+    /// default.
     pub invite: Invite,
-    /// `link`: what is known of the hop beforehand; the transport starts from it and then measures. Default unknown.
+    /// `link`: profile of the hop; the transport starts from it and then measures. Default unknown.
     pub link: Option<LinkProfile>,
-    /// `image-level`: how near to the original pictures are that a page displays. Default [`DEFAULT_IMAGE_LEVEL`].
+    /// `image-level`: fidelity of the images that a page displays. Default [`DEFAULT_IMAGE_LEVEL`].
     pub images: ImageLevel,
-    /// `fallback.after`: when to go around the gateway. Default [`DEFAULT_FALLBACK`].
+    /// `fallback.after`: time before the direct fallback. Default [`DEFAULT_FALLBACK`].
     pub fallback: Fallback,
-    /// `[cache]`: what the agent keeps of pages.
+    /// `[cache]`: the agent's cache.
     pub cache: CacheSettings,
-    /// `[push]`: whether pages come in bundles.
+    /// `[push]`: page bundles.
     pub push: PushSettings,
-    /// `[https]`: what HTTPS is accelerated, which lets the gateway read it.
+    /// `[https]`: hosts whose HTTPS is accelerated, which lets the gateway read it.
     pub https: HttpsSettings,
+    /// `session.early-credentials`: permission for requests with cookies in early data. Default
+    /// [`EarlyCredentials::Allowed`].
+    pub early_credentials: EarlyCredentials,
 }
 
-/// What the agent keeps of pages.
+/// Permission for requests with cookies in the session's early data (docs/protocol/transport.md section 3.3):
+/// it saves a round trip, but an attacker who recorded the early data and later steals the gateway's static
+/// key can read them. Requests with `Authorization` are never sent in early data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EarlyCredentials {
+    /// Requests with cookies may be sent in early data.
+    #[default]
+    Allowed,
+    /// Requests with cookies wait until the handshake is complete.
+    Withheld,
+}
+
+/// Settings of the agent's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheSettings {
-    /// `cache.size`: how large the file may grow; 0 for no cache. Default [`DEFAULT_CACHE_SIZE`].
+    /// `cache.size`: maximum size of the file; 0 disables the cache. Default [`DEFAULT_CACHE_SIZE`].
     pub size: ByteCount,
-    /// `cache.dir`: where the file is. Default `cache` in the state directory.
+    /// `cache.dir`: directory of the file. Default `cache` in the state directory.
     pub dir: PathBuf,
 }
 
-/// Whether and how pages come in bundles.
+/// Settings of page bundles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushSettings {
-    /// `push.enabled`: whether the gateway fetches and pushes what a page needs. Default yes.
+    /// `push.enabled`: true if the gateway fetches and pushes the objects of pages. Default yes.
     pub enabled: bool,
-    /// `push.patience`: how long a promised object is waited for while nothing of its page comes, or eight round trips if
-    /// that is longer. Default [`DEFAULT_PATIENCE`].
+    /// `push.patience`: maximum wait for an announced object while no data of its page arrives, or eight
+    /// round-trip times if that is longer. Default [`DEFAULT_PATIENCE`].
     pub patience: Duration,
-    /// How long pushed bodies stay in memory once their page is complete. Default [`DEFAULT_LINGER`]; tests set another.
+    /// Time for which pushed bodies stay in memory after their page is complete. Default [`DEFAULT_LINGER`];
+    /// tests set another value.
     pub linger: Duration,
-    /// By how much the entry of an object may come later than the bytes that made the browser ask for it, besides half a
-    /// round trip. Default [`DEFAULT_REORDERING`]; tests set another.
+    /// Maximum delay, in addition to half a round-trip time, of an object's entry after the bytes that made
+    /// the browser request the object. Default [`DEFAULT_REORDERING`]; tests set another value.
     pub reordering: Duration,
-    /// How long after the head of a document that a page led to the page must be idle to count as left. Default
-    /// [`DEFAULT_LEAVING`]; tests set another.
+    /// Time after the head of a document that a page navigated to; if the page is idle during this time, it
+    /// counts as left. Default [`DEFAULT_LEAVING`]; tests set another value.
     pub leaving: Duration,
 }
 
@@ -117,7 +138,7 @@ impl Default for PushSettings {
     }
 }
 
-/// All settings as they take effect, one a line, without the invite's secrets.
+/// Writes the effective settings, one per line, without the invite's secrets.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "proxy     {}", self.listen)?;
@@ -148,6 +169,9 @@ impl fmt::Display for Config {
                 )?;
             }
         }
+        if self.early_credentials == EarlyCredentials::Withheld {
+            writeln!(f, "session   requests with cookies wait for the handshake")?;
+        }
         writeln!(f, "pictures  {}", self.images.name())?;
         writeln!(f, "https     {}", self.https)?;
         match self.fallback {
@@ -175,12 +199,12 @@ fn list(ranges: &[Cidr]) -> String {
     texts.join(", ")
 }
 
-/// Whether and when requests go directly to the origins because no gateway answers.
+/// Settings of the direct fallback, used when no gateway answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// After the gateway has been silent for so long.
+    /// After the gateway has been silent for this time.
     After(Duration),
-    /// Not at all: nothing leaves this machine but to the gateway.
+    /// Never: traffic goes only to the gateway.
     Never,
 }
 

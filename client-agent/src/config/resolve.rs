@@ -1,4 +1,4 @@
-//! From raw settings to valid ones, with all problems at once.
+//! Conversion of raw settings into validated ones; all problems are reported together.
 use std::{
     collections::BTreeMap,
     fmt,
@@ -7,25 +7,26 @@ use std::{
     time::Duration,
 };
 
-use longhaul_protocol::session::ImageLevel;
+use longhaul_session::ImageLevel;
 use longhaul_types::{ByteCount, Invite, LinkProfile, parse_duration};
 use toml::Value;
 
 use super::{
     CacheSettings, Config, ConfigFile, ConfigFlags, DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK,
-    DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN, DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE, PushSettings, access,
+    DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN, DEFAULT_PATIENCE, EarlyCredentials, Fallback, MIN_CACHE_SIZE,
+    PushSettings, access,
 };
 use crate::{
     https::{Accelerate, HttpsSettings},
     state_dir::StateDir,
 };
 
-/// The environment's variables as far as they are text.
+/// Environment variables that are valid Unicode.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The variables of this process.
+    /// Returns the variables of this process.
     pub fn of_process() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -33,7 +34,7 @@ impl Environment {
         Self(std::env::vars_os().filter_map(text).collect())
     }
 
-    /// A variable that is set and not empty.
+    /// Returns a variable that is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
             .get(name)
@@ -52,17 +53,17 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
     }
 }
 
-/// One thing that is wrong.
+/// A problem with a setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct Problem {
-    /// The flag, variable, key or file.
+    /// The flag, variable, key or file with the problem.
     pub place: String,
-    /// What is wrong with it and what to do.
+    /// Description of the problem and of the action to take.
     pub what: String,
 }
 
-/// Everything that is wrong with the settings.
+/// All problems of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub Vec<Problem>);
 
@@ -80,9 +81,9 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
+/// Returns `$XDG_STATE_HOME/longhaul-agent`, else `~/.local/state/longhaul-agent`.
 pub fn default_state_dir(environment: &Environment) -> Option<PathBuf> {
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG Base Directory Specification requires that relative paths are ignored.
     let state = environment
         .get("XDG_STATE_HOME")
         .map(PathBuf::from)
@@ -95,10 +96,10 @@ pub fn default_state_dir(environment: &Environment) -> Option<PathBuf> {
     state.or_else(home).map(|state| state.join("longhaul-agent"))
 }
 
-/// Reads file, environment and flags, and the invite from the state directory if none of them has one.
+/// Reads file, environment and flags; reads the invite from the state directory if none of them contains one.
 ///
 /// # Errors
-/// Every problem found.
+/// All problems found.
 pub fn load(flags: &ConfigFlags, environment: &Environment) -> Result<Config, ConfigError> {
     let path = flags
         .config
@@ -121,10 +122,10 @@ pub fn load(flags: &ConfigFlags, environment: &Environment) -> Result<Config, Co
     }
 }
 
-/// Only the state directory, for commands that need nothing else.
+/// Resolves only the state directory, for commands that need no other setting.
 ///
 /// # Errors
-/// It is not given and there is no home directory.
+/// The state directory is not set and there is no home directory.
 pub fn load_state_dir(flag: Option<&Path>, environment: &Environment) -> Result<PathBuf, ConfigError> {
     let given = flag
         .map(Path::to_path_buf)
@@ -134,10 +135,10 @@ pub fn load_state_dir(flag: Option<&Path>, environment: &Environment) -> Result<
         .ok_or_else(|| ConfigError(vec![no_state_dir()]))
 }
 
-/// Resolves settings; `problems` are those found before.
+/// Resolves settings; `problems` are the problems found earlier.
 ///
 /// # Errors
-/// Every problem found.
+/// All problems found.
 pub fn resolve(
     flags: &ConfigFlags,
     environment: &Environment,
@@ -171,12 +172,15 @@ pub fn resolve(
     );
     let cache_flag = flags.cache_dir.as_ref().map(|path| path.display().to_string());
     let cache_dir = layers.pick("cache.dir", cache_flag.as_deref(), file.cache.dir.as_ref());
-    // TOML has booleans, and whoever writes one means it.
-    let as_text = file.push.enabled.as_ref().and_then(Value::as_bool);
-    let as_text = as_text.map(|yes| Value::String(if yes { "yes" } else { "no" }.to_owned()));
-    let in_file = as_text.as_ref().or(file.push.enabled.as_ref());
-    let enabled = layers.pick("push.enabled", flags.no_push.then_some("no"), in_file);
+    let in_file = file.push.enabled.as_ref().map(yes_or_no);
+    let enabled = layers.pick("push.enabled", flags.no_push.then_some("no"), in_file.as_ref());
     let patience = layers.pick("push.patience", None, file.push.patience.as_ref());
+    let in_file = file.session.early_credentials.as_ref().map(yes_or_no);
+    let early_credentials = layers.pick(
+        "session.early-credentials",
+        flags.session_early_credentials.as_deref(),
+        in_file.as_ref(),
+    );
     let [accelerate, except] =
         [&file.https.accelerate, &file.https.except].map(|value| value.as_ref().map(joined));
     let accelerate = layers.pick(
@@ -209,6 +213,10 @@ pub fn resolve(
     let enabled = match enabled.0 {
         Some(given) => layers.parse(given, parse_yes),
         None => Some(true),
+    };
+    let early_credentials = match early_credentials.0 {
+        Some(given) => layers.parse(given, parse_early_credentials),
+        None => Some(EarlyCredentials::default()),
     };
     let patience = match patience.0 {
         Some(given) => layers.parse(given, parse_patience),
@@ -258,7 +266,7 @@ pub fn resolve(
         state_dir,
         invite,
         link,
-        fallback,
+        fallback.zip(early_credentials),
         pages,
     ) {
         (
@@ -267,7 +275,7 @@ pub fn resolve(
             Some(state_dir),
             Some(invite),
             Some(link),
-            Some(fallback),
+            Some((fallback, early_credentials)),
             Some((images, size, enabled, patience, https)),
         ) if layers.problems.is_empty() => Ok(Config {
             listen,
@@ -290,6 +298,7 @@ pub fn resolve(
                 ..PushSettings::default()
             },
             https,
+            early_credentials,
             state_dir,
         }),
         _ => Err(ConfigError(layers.problems)),
@@ -301,7 +310,7 @@ pub(super) struct Layers<'a> {
     pub(super) problems: Vec<Problem>,
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 pub(super) struct Given {
     place: String,
     text: String,
@@ -319,7 +328,7 @@ impl Picked {
 }
 
 impl Layers<'_> {
-    /// The value of the uppermost layer that has one.
+    /// Returns the value of the highest layer that has one.
     pub(super) fn pick(&mut self, key: &str, flag: Option<&str>, file: Option<&Value>) -> Picked {
         let name = key.replace('.', "-");
         let variable = format!("LONGHAUL_{}", name.replace('-', "_").to_ascii_uppercase());
@@ -381,7 +390,15 @@ fn loopback_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A list of names is as good as one text with commas.
+/// Accepts a TOML boolean as `yes` or `no`.
+fn yes_or_no(value: &Value) -> Value {
+    match value.as_bool() {
+        Some(yes) => Value::String(if yes { "yes" } else { "no" }.to_owned()),
+        None => value.clone(),
+    }
+}
+
+/// Converts a list of names into one text with commas.
 pub(super) fn joined(value: &Value) -> Value {
     let names = value
         .as_array()
@@ -454,6 +471,14 @@ fn parse_yes(text: &str) -> Result<bool, String> {
         "no" | "false" | "off" => Ok(false),
         _ => Err(format!("`{text}` is neither yes nor no")),
     }
+}
+
+fn parse_early_credentials(text: &str) -> Result<EarlyCredentials, String> {
+    Ok(if parse_yes(text)? {
+        EarlyCredentials::Allowed
+    } else {
+        EarlyCredentials::Withheld
+    })
 }
 
 fn parse_patience(text: &str) -> Result<Duration, String> {

@@ -195,6 +195,26 @@ fn cache_and_push_are_set_in_all_layers() {
 }
 
 #[test]
+fn cookies_travel_in_early_data_unless_that_is_turned_off() {
+    let of = |flag: Option<&str>, variable: &str, text: &str| {
+        let flags = ConfigFlags {
+            session_early_credentials: flag.map(str::to_owned),
+            ..flags()
+        };
+        let environment = Environment::from([("LONGHAUL_SESSION_EARLY_CREDENTIALS", variable)]);
+        resolve(&flags, &environment, &file(text), Vec::new()).map(|config| config.early_credentials)
+    };
+    let off = "[session]\nearly-credentials = false";
+    assert_eq!(of(None, "", ""), Ok(EarlyCredentials::Allowed));
+    assert_eq!(of(None, "", off), Ok(EarlyCredentials::Withheld));
+    assert_eq!(of(None, "yes", off), Ok(EarlyCredentials::Allowed));
+    assert_eq!(of(Some("no"), "yes", ""), Ok(EarlyCredentials::Withheld));
+    let ConfigError(problems) = of(Some("never"), "", "").unwrap_err();
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].place, "--session-early-credentials");
+}
+
+#[test]
 fn https_is_accelerated_only_by_choice() {
     use crate::https::Accelerate;
     let https = |flag: Option<&str>, text: &str| {

@@ -1,4 +1,4 @@
-//! Who may see and change what at the control port.
+//! Access rules of the control port.
 use std::net::SocketAddr;
 
 use http::{HeaderMap, Method, Request, StatusCode, header};
@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use super::{CHANGES, token::ControlToken};
 use crate::listener::UserId;
 
-/// Why a request to the control port is refused.
+/// Reason why a request to the control port is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("this port answers only under its own address")]
@@ -33,27 +33,27 @@ impl Refusal {
     }
 }
 
-/// The other end of a connection to the control port.
+/// The peer of a connection to the control port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
-    /// Its user, where the system tells.
+    /// The peer's user, if the system reports one.
     pub(super) user: Option<UserId>,
-    /// Whether the agent serves it at all.
+    /// True if the agent serves the peer.
     pub(super) is_served: bool,
 }
 
-/// What an admitted request may.
+/// Rights of an admitted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rights {
-    /// Only find the proxy.
+    /// May read only the proxy script.
     Script,
-    /// See all.
+    /// May read everything.
     See,
-    /// See and change all.
+    /// May read and change everything.
     Change,
 }
 
-/// Where the control port is, and its secret.
+/// Address and token of the control port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Door<'a> {
     pub(super) own: SocketAddr,
@@ -61,10 +61,10 @@ pub(super) struct Door<'a> {
 }
 
 impl Door<'_> {
-    /// Judges a request by where it comes from, and by what it shows.
+    /// Checks a request by its origin and its credentials.
     pub(super) fn admit<B>(self, caller: Caller, request: &Request<B>) -> Result<Rights, Refusal> {
         let host = single(request.headers(), &header::HOST).ok_or(Refusal::Host)?;
-        // A request in absolute form would be one to a proxy, which this port is not.
+        // A request in absolute form is a proxy request, and this port is not a proxy.
         if request.uri().authority().is_some() || !self.is_own_name(host) {
             return Err(Refusal::Host);
         }
@@ -100,7 +100,7 @@ impl Door<'_> {
         }
     }
 
-    /// Whether a request shows the token, or the cookie that this user got for it.
+    /// True if a request contains the token, or the cookie that this user received for it.
     fn is_shown<B>(self, caller: Caller, request: &Request<B>) -> bool {
         let bearer = single(request.headers(), &header::AUTHORIZATION)
             .and_then(|field| field.strip_prefix("Bearer "))
@@ -126,7 +126,7 @@ impl Door<'_> {
         name == self.own.to_string() || name.eq_ignore_ascii_case(&format!("localhost:{}", self.own.port()))
     }
 
-    /// The cookie that stands for the token.
+    /// Returns the `Set-Cookie` value that represents the token.
     pub(super) fn set_cookie(self, user: Option<UserId>) -> String {
         format!(
             "{}={}; Path=/; HttpOnly; SameSite=Strict",
@@ -136,7 +136,7 @@ impl Door<'_> {
     }
 }
 
-/// Ports of one host share their cookies, so that two agents need two names.
+/// Name of the cookie: ports of one host share cookies, so two agents need two names.
 fn cookie_name(own: SocketAddr) -> String {
     format!("longhaul-control-{}", own.port())
 }
@@ -193,7 +193,7 @@ mod tests {
         Door { own, token }.admit(caller, &request.body(()).unwrap())
     }
 
-    /// The owner's request with the token.
+    /// Checks the owner's request with the token.
     fn judge(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<Rights, Refusal> {
         let token = ControlToken::make().unwrap();
         let bearer = format!("Bearer {}", token.to_hex());
@@ -287,7 +287,7 @@ mod tests {
         let shown = [HOST, ORIGIN, ("cookie", &*cookies)];
         let post = |caller| judge_with(&token, caller, ("POST", PICTURE), &shown);
         assert_eq!(post(owner()), Ok(Rights::Change));
-        // Another user's server on this machine got it from the browser.
+        // Another user's server on this machine got the cookie from the browser.
         assert_eq!(post(other(true)), Err(Refusal::Token));
     }
 }

@@ -1,12 +1,12 @@
 //! The control port: status page, `/status.json`, `/proxy.pac`. Loopback only.
 //!
-//! Any web page can make the browser send requests to this port, so each request is judged: its `Host` must be this
-//! port itself (a page that rebinds its own name to 127.0.0.1 sends its own name), and what is not GET or HEAD must
-//! also come from this origin.
+//! Any web page can make the browser send requests to this port, so each request is checked: its `Host` must
+//! be this port's own address (a page that uses DNS rebinding sends its own name), and requests with methods
+//! other than GET and HEAD must come from this port's origin.
 //!
-//! And any user of this machine can connect to it. The user who runs the agent sees everything; others see where the proxy
-//! is, if they are served. Changes, and other users' looks, need the token of this run. What can be changed is the
-//! level of pictures; and what is kept can be forgotten.
+//! Any user of this machine can connect to the port. The user who runs the agent sees everything; other
+//! served users see only the proxy script. Changes, and access by other users, need the token of this run.
+//! The port can change the image level and delete stored data.
 mod admission;
 mod status;
 mod token;
@@ -18,8 +18,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{net::TcpListener, time::Instant};
 
-use longhaul_protocol::session::ImageLevel;
-pub use status::{HttpsStatus, SessionStatus, SparedHost, Status};
+use longhaul_session::ImageLevel;
+pub use status::{BypassedHost, HttpsStatus, SessionStatus, Status};
 pub use token::{ControlToken, NoRandomness};
 
 use admission::{Caller, Door, Rights};
@@ -31,43 +31,43 @@ use crate::{
     request::{Context, ProxyBody},
 };
 
-/// Where the level of pictures is changed.
+/// Path for changes of the image level.
 pub(crate) const PICTURES: &str = "/pictures";
-/// Where the agent and the gateway are told to forget.
+/// Path for deletion at agent and gateway.
 pub(crate) const FORGET: &str = "/forget";
-/// Where something is changed, by POST and with the token.
+/// Paths that change something, by POST and with the token.
 const CHANGES: [&str; 2] = [PICTURES, FORGET];
 
-/// Connections at a time: people and scripts of a few users.
+/// Limits of connections: people and scripts of a few users.
 const PLACES: PlaceLimits = PlaceLimits {
     total: 256,
     per_owner: 64,
     refused: 16,
 };
 
-/// What is to be forgotten.
+/// Argument of a deletion.
 enum Order {
     All,
     Site(Site),
     Nonsense(NoSite),
 }
 
-/// What the control port shows.
+/// State of the control port.
 #[derive(Debug)]
 pub struct Control {
-    /// The agent's parts.
+    /// The agent's components.
     pub context: Arc<Context>,
     /// The control port's own address.
     pub address: SocketAddr,
-    /// The agent's start.
+    /// Start time of the agent.
     pub started: Instant,
-    /// Who is served.
+    /// Access rules of the agent.
     pub access: Arc<Access>,
-    /// What changes need.
+    /// Token for changes.
     pub token: ControlToken,
 }
 
-/// Serves the control port for ever.
+/// Serves the control port forever.
 pub async fn serve(listener: TcpListener, control: Arc<Control>) {
     accept(listener, PLACES, |accepted| {
         serve_one(accepted, Arc::clone(&control))
@@ -132,14 +132,15 @@ impl Control {
             "cross-origin-resource-policy",
             HeaderValue::from_static("same-origin"),
         );
-        // The address may hold the token.
+        // The address may contain the token.
         headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         response
     }
 
     fn page<B>(&self, caller: Caller, rights: Rights, request: &Request<B>) -> Response<ProxyBody> {
         let (media_type, body) = match request.uri().path() {
-            // Out of the address, where others may see it over the user's shoulder, in the history and in bookmarks.
+            // Removes the token from the address, where other people, the history and bookmarks may expose
+            // it.
             "/" if rights == Rights::Change && admission::in_query(request).is_some() => {
                 return self.with_cookie(caller);
             }
@@ -171,7 +172,7 @@ impl Control {
         response
     }
 
-    /// Leads to the status page with a cookie instead of the token.
+    /// Redirects to the status page with a cookie that replaces the token.
     fn with_cookie(&self, caller: Caller) -> Response<ProxyBody> {
         let mut response = text(StatusCode::SEE_OTHER, "here it is".to_owned());
         let headers = response.headers_mut();
@@ -182,7 +183,7 @@ impl Control {
         response
     }
 
-    /// What a request orders to be forgotten; none if it orders nothing, or may not.
+    /// Returns the deletion that a request orders; `None` if it orders none or lacks the rights.
     fn forget_order<B>(&self, caller: Caller, request: &Request<B>) -> Option<Order> {
         let is_order = request.uri().path() == FORGET && request.method() == Method::POST;
         let may_change = self.door().admit(caller, request).ok()? == Rights::Change;
@@ -197,7 +198,7 @@ impl Control {
         })
     }
 
-    /// Forgets at both ends.
+    /// Deletes at both ends.
     async fn forget(&self, order: Order) -> Response<ProxyBody> {
         let site = match order {
             Order::All => None,
@@ -209,7 +210,7 @@ impl Control {
         text(StatusCode::OK, format!("{what}: {done}"))
     }
 
-    /// Changes the level of pictures to that of the query, and goes back to the status page.
+    /// Sets the image level of the query and redirects to the status page.
     fn set_pictures<B>(&self, request: &Request<B>) -> Response<ProxyBody> {
         let name = request
             .uri()
@@ -230,7 +231,7 @@ impl Control {
         response
     }
 
-    /// How things stand; the cache's figures as they were shown last.
+    /// Returns the status; the cache's usage is the one read last.
     pub fn status(&self) -> Status {
         Status::of(&self.context, self.address, self.started.elapsed())
     }

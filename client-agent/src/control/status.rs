@@ -1,4 +1,4 @@
-//! The status as tools read it: `/status.json`. Keys are only ever added.
+//! The status for tools: `/status.json`. Keys are only added, never removed.
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::{
     config::Fallback,
     https::Accelerate,
     request::Context,
-    session::{GatewayState, Hop},
+    session::{GatewaySession, GatewayState},
 };
 
 /// The contents of `/status.json`.
@@ -15,144 +15,146 @@ use crate::{
 pub struct Status {
     /// `connecting`, `open`, `stalled` or `down`.
     pub state: String,
-    /// Why there is no session, in words; `null` while there is one.
+    /// Reason why there is no session, for people; `null` while there is one.
     pub reason: Option<String>,
-    /// For how long the gateway has been silent although an answer is due, s; `null` while all is well.
+    /// Duration in s of the gateway's silence while an answer is due; `null` if there is none.
     pub silent_s: Option<f64>,
     /// The gateway's public key.
     pub gateway_key: String,
-    /// The gateway's software, once it has said so.
+    /// The gateway's software, once `Welcome` has arrived.
     pub gateway_software: Option<String>,
-    /// The session, while there is one.
+    /// The current session, if there is one.
     pub session: Option<SessionStatus>,
-    /// Bytes received on the hop in all sessions, headers of IP and UDP included.
+    /// Bytes received on the hop in all sessions, including IP and UDP headers.
     pub bytes_down: u64,
-    /// Bytes sent on the hop in all sessions, headers of IP and UDP included.
+    /// Bytes sent on the hop in all sessions, including IP and UDP headers.
     pub bytes_up: u64,
-    /// Sessions that were open.
+    /// Number of sessions that reached the open state.
     pub sessions: u64,
-    /// Verified body bytes handed to browsers, decoded.
+    /// Decoded and verified body bytes delivered to browsers.
     pub body_bytes_decoded: u64,
-    /// Decoded body bytes and tunnelled bytes less all bytes of the hop in both directions; 0 where that is negative.
+    /// Decoded body bytes, tunnelled bytes and upload bytes minus all bytes of the hop in both directions; 0
+    /// if negative.
     pub bytes_saved: u64,
-    /// Body bytes taken from browsers.
+    /// Body bytes received from browsers.
     pub upload_bytes: u64,
-    /// Raw bytes of tunnels, both directions.
+    /// Raw bytes of tunnels in both directions.
     pub tunnel_bytes: u64,
-    /// Requests of browsers, CONNECT included.
+    /// Requests of browsers, including CONNECT.
     pub requests: u64,
-    /// Requests that ended in an error page or a broken connection.
+    /// Requests that ended with an error page or an aborted connection.
     pub failures: u64,
     /// Tunnels opened.
     pub tunnels: u64,
-    /// Requests and tunnels that went around the gateway.
+    /// Requests and tunnels sent directly, without the gateway.
     pub direct_requests: u64,
-    /// Whether requests go around the gateway right now.
+    /// True if requests are sent directly at present.
     pub direct_in_use: bool,
     /// Requests repeated in another session or outside early data.
     pub repeated: u64,
-    /// Windows of bodies that did not match their hash.
+    /// Body windows that did not match their check.
     pub windows_bad: u64,
-    /// Bodies asked for again from an offset.
+    /// Bodies requested again from an offset.
     pub resumed: u64,
-    /// Bodies that broke off before their end.
+    /// Bodies that were truncated.
     pub truncated: u64,
-    /// Whether the gateway pushes what pages need.
+    /// True if page bundles are enabled.
     pub push_enabled: bool,
-    /// Page loads begun.
+    /// Page loads started.
     pub pages: u64,
-    /// What manifests announced.
+    /// Entries of manifests.
     pub announced: u64,
-    /// Bytes of pushed bodies on the hop, coded.
+    /// Encoded bytes of pushed bodies on the hop.
     pub pushed_bytes: u64,
-    /// Pushed bodies that are complete.
+    /// Pushed bodies received completely.
     pub pushed_objects: u64,
-    /// Of `pushed_bytes`, those of bodies that browsers took.
+    /// Bytes of `pushed_bytes` that belong to bodies used by browsers.
     pub push_taken_bytes: u64,
-    /// Pushed bodies that browsers took.
+    /// Pushed bodies used by browsers.
     pub push_taken_objects: u64,
-    /// Of `pushed_bytes`, those of bodies that no browser had taken when their page load ended.
+    /// Bytes of `pushed_bytes` that belong to bodies that no browser had used at the end of their page load.
     pub push_wasted_bytes: u64,
-    /// Decoded bytes of pushed bodies that are in memory now.
+    /// Decoded bytes of pushed bodies in memory at present.
     pub push_memory_bytes: u64,
-    /// Bodies pushed again: damaged, or not held although the gateway thought so.
+    /// Bodies requested again with `Want`: damaged, or not held although the gateway's mirror contained them.
     pub push_wanted: u64,
     /// Manifests kept for the next load of their page.
     pub manifests_kept: u64,
-    /// Bodies that came from the cache since the gateway said that they have not changed.
+    /// Bodies served from the cache because the gateway reported them as held.
     pub held_hits: u64,
-    /// Bodies that were coded against another one, which is held.
+    /// Bodies encoded against a base of the cache.
     pub bases_used: u64,
-    /// Bodies that were coded against a dictionary, which every agent has.
+    /// Bodies encoded against a dictionary.
     pub dictionaries_used: u64,
-    /// Bodies that were coded against one that is not held, and were asked for again.
+    /// Bodies encoded against a base that the cache did not have, and requested again.
     pub bases_missing: u64,
-    /// What HTTPS is accelerated.
+    /// Accelerated HTTPS.
     pub https: HttpsStatus,
-    /// How near to the original pictures are: `original`, `high`, `medium`, `low` or `text`.
+    /// Image level: `original`, `high`, `medium`, `low` or `text`.
     pub image_level: String,
     /// Bytes in the cache.
     pub cache_bytes: u64,
-    /// How many there may be; 0 without a cache.
+    /// Maximum size of the cache in bytes; 0 without a cache.
     pub cache_quota: u64,
-    /// Bodies that were asked of the cache and were there.
+    /// Body lookups that found the body in the cache.
     pub cache_hits: u64,
-    /// How often the cache lost everything: a damaged file, a full disk.
+    /// Number of times the cache was reset: damaged file, newer version, full disk.
     pub cache_resets: u64,
-    /// How often requests left a phase, by phase and reason.
+    /// Number of exits from request phases, by phase and reason.
     pub exits: BTreeMap<String, u64>,
-    /// Where browsers connect.
+    /// Address of the proxy.
     pub proxy: SocketAddr,
     /// The control port.
     pub control: SocketAddr,
-    /// Since the agent's start, s.
+    /// Time since the agent's start, in s.
     pub uptime_s: u64,
     /// The agent's version.
     pub version: String,
 }
 
-/// What HTTPS is accelerated, which the gateway then reads.
+/// Accelerated HTTPS, which the gateway can read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HttpsStatus {
     /// `off`, `list` or `all`.
     pub accelerate: String,
-    /// The hosts, where only those of a list are.
+    /// The accelerated hosts, if `accelerate` is `list`.
     pub hosts: Vec<String>,
-    /// Hosts that never are.
+    /// Hosts that are never accelerated.
     pub except: Vec<String>,
-    /// SHA-256 of this device's authority, which browsers must trust; `null` while nothing is accelerated.
+    /// SHA-256 fingerprint of the device's certificate authority, which browsers must trust; `null` if
+    /// nothing is accelerated.
     pub fingerprint: Option<String>,
     /// Connections accelerated so far.
     pub connections: u64,
-    /// Hosts that are left alone for a while, and why.
-    pub spared: Vec<SparedHost>,
+    /// Bypassed hosts with their reasons.
+    pub spared: Vec<BypassedHost>,
 }
 
-/// A host that is left alone.
+/// A bypassed host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SparedHost {
-    /// Its name.
+pub struct BypassedHost {
+    /// Host name.
     pub host: String,
-    /// Why, in words.
+    /// Reason, for people.
     pub why: String,
-    /// Until when, seconds since 1970.
+    /// End of the bypass, in seconds since 1970.
     pub until: u64,
 }
 
-/// One session, as its transport sees it.
+/// One session, from its transport's statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
     /// Smoothed round-trip time, ms.
     pub rtt_ms: f64,
-    /// Smallest round-trip time seen lately, ms; `null` while none is measured.
+    /// Smallest recent round-trip time, ms; `null` if none is measured.
     pub min_rtt_ms: Option<f64>,
-    /// Estimated rate of the link towards this computer, bit/s; `null` while it is not known.
+    /// Estimated rate of the link towards this computer, bit/s; `null` if unknown.
     pub rate_bps: Option<u64>,
     /// Packets sent.
     pub packets_sent: u64,
     /// Packets received.
     pub packets_received: u64,
-    /// How often the session stalled.
+    /// Number of stalls.
     pub stalls: u64,
 }
 
@@ -243,7 +245,7 @@ impl HttpsStatus {
             connections: context.counters.accelerated.get(),
             spared: spared
                 .into_iter()
-                .map(|spared| SparedHost {
+                .map(|spared| BypassedHost {
                     host: spared.host,
                     why: spared.why.text().to_owned(),
                     until: spared.until.since_epoch().as_secs(),
@@ -263,7 +265,7 @@ const fn name(state: GatewayState) -> &'static str {
 }
 
 impl SessionStatus {
-    fn of(hop: &Hop) -> Self {
+    fn of(hop: &GatewaySession) -> Self {
         let stats = hop.stats();
         Self {
             rtt_ms: stats.srtt.as_secs_f64() * 1000.0,

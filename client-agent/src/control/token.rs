@@ -1,21 +1,21 @@
-//! The control port's secret: who has it may change things, whoever they are.
+//! The token of the control port: any client that presents it may make changes.
 //!
-//! It is made anew at each start and lies in the state directory, where only the agent's own user (and root) can read it.
-//! A browser gets it once, in the address of the status page, and from then on shows a cookie. Browsers send cookies to all
-//! ports of a host, of which another user of this machine may have one; so a cookie is worth something only from the user
-//! to whom it was given.
+//! The agent creates the token at each start and stores it in the state directory, readable only by its own
+//! user (and root). A browser gets it once, in the address of the status page, and then sends a cookie.
+//! Browsers send cookies to all ports of a host, and another user of this machine may own one of these ports;
+//! therefore a cookie is valid only for the user to whom it was given.
 use crate::listener::UserId;
 
 /// The token.
 pub struct ControlToken([u8; 32]);
 
-/// The system has no randomness.
+/// Error: the system has no randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the system has no randomness")]
 pub struct NoRandomness;
 
 impl ControlToken {
-    /// A new one.
+    /// Creates a token.
     ///
     /// # Errors
     /// The system has no randomness.
@@ -25,18 +25,18 @@ impl ControlToken {
         Ok(Self(bytes))
     }
 
-    /// It in 64 hexadecimal digits.
+    /// The token as 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
-    /// Whether a text is it. Takes the same time for each text.
+    /// True if a text equals the token; takes the same time for every text.
     pub(super) fn is(&self, text: &str) -> bool {
         // blake3 compares hashes in constant time.
         blake3::Hash::from_hex(text).is_ok_and(|shown| shown == blake3::Hash::from_bytes(self.0))
     }
 
-    /// The cookie that stands for it when this user shows it.
+    /// The cookie that represents the token for this user.
     pub(super) fn cookie(&self, user: Option<UserId>) -> blake3::Hash {
         let whose = user.map_or_else(|| "nobody in particular".to_owned(), |user| user.to_string());
         blake3::keyed_hash(&self.0, whose.as_bytes())

@@ -1,7 +1,7 @@
-//! The status page: what a person wants to know, on one page without scripts or external resources.
+//! The status page: the agent's state for people, on one page without scripts or external resources.
 use std::fmt::Write as _;
 
-use longhaul_protocol::session::ImageLevel;
+use longhaul_session::ImageLevel;
 use longhaul_types::{BitRate, ByteCount};
 
 use crate::{
@@ -9,12 +9,12 @@ use crate::{
     pages::{document, escape},
 };
 
-/// Lets the page load nothing and run nothing.
+/// Content security policy: the page may load and execute nothing.
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
-/// Seconds between two loads of the page by itself.
+/// Interval of the automatic reload in seconds.
 const REFRESH: u8 = 2;
 
-/// The page; its buttons work for whoever has shown the token.
+/// Returns the page; its buttons work if the request has presented the token.
 pub(crate) fn html(status: &Status, may_change: bool) -> String {
     let mut main = String::with_capacity(4096);
     let (class, headline) = headline(status);
@@ -45,7 +45,7 @@ pub(crate) fn html(status: &Status, may_change: bool) -> String {
     )
 }
 
-/// What becomes of HTTPS, in plain words.
+/// Describes the handling of HTTPS in plain words.
 fn https(status: &HttpsStatus) -> String {
     let which = match status.accelerate.as_str() {
         "list" => format!("of {} and what is below them", escape(&status.hosts.join(", "))),
@@ -91,7 +91,7 @@ fn headline(status: &Status) -> (&'static str, &'static str) {
     }
 }
 
-/// Buttons for the level of pictures, that in use pressed.
+/// Adds the buttons for the image level; the current level's button is pressed.
 fn pictures(main: &mut String, now: &str, may_change: bool) {
     main.push_str("<h2>Pictures</h2>");
     if !may_change {
@@ -122,7 +122,7 @@ fn pictures(main: &mut String, now: &str, may_change: bool) {
     );
 }
 
-/// A button to forget everything.
+/// Adds a button that deletes all data.
 fn forget(main: &mut String, may_change: bool) {
     if !may_change {
         return;
@@ -228,7 +228,7 @@ fn request_rows(status: &Status) -> Vec<Row> {
     ]
 }
 
-/// Enough of a key to tell gateways apart.
+/// Shortens a key; the beginning suffices to distinguish gateways.
 fn short_key(key: &str) -> String {
     let start: String = key.chars().take(12).collect();
     format!("{start}\u{2026}")

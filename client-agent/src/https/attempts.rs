@@ -1,5 +1,6 @@
-//! Clients that go away without a word when they see our certificate. Programs with pinned certificates do so, but so do
-//! browsers that have opened several connections and need no more than the first.
+//! Detection of clients that reject the agent's certificate without an alert. Programs with pinned
+//! certificates close the connection without an alert, but so do browsers that opened several connections and
+//! need only the first.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,13 +9,14 @@ use std::{
 
 use tokio::{sync::watch, time::Instant};
 
-/// For so long after a client of a host has accepted our certificate, one that leaves is not taken for one that refuses it:
-/// the time within which browsers end the connections that they opened beside the first.
+/// Time after the acceptance of the certificate by a client of a host during which a closed connection does
+/// not count as a rejection: within this time browsers close additional connections.
 const LATELY: Duration = Duration::from_secs(10);
-/// Hosts with connections that are being opened, or lately were. Beyond them nothing is concluded.
+/// Maximum number of hosts with connections in the handshake, or recent ones. Connections of further hosts
+/// are not evaluated.
 const MAX: usize = 512;
 
-/// The connections that are being opened, by host.
+/// The connections in the handshake, by host.
 #[derive(Debug)]
 pub(super) struct Attempts {
     hosts: Mutex<BTreeMap<String, State>>,
@@ -33,7 +35,7 @@ impl State {
     }
 }
 
-/// A connection that is being opened; dropped, it counts for nothing.
+/// A connection in the handshake; dropping it has no effect on the result.
 #[derive(Debug)]
 pub(super) struct Attempt {
     attempts: Arc<Attempts>,
@@ -48,7 +50,7 @@ impl Attempts {
         })
     }
 
-    /// A client of a host begins; `None` if there are too many at once.
+    /// Registers a client of a host; returns `None` if there are too many hosts.
     pub(super) fn begin(self: &Arc<Self>, host: &str) -> Option<Attempt> {
         let now = Instant::now();
         let mut hosts = self.lock();
@@ -70,21 +72,21 @@ impl Attempts {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, State>> {
-        // What the lock guards is whole between any two statements.
+        // The guarded data is consistent after every statement, so a poisoned lock is harmless.
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Attempt {
-    /// The client has accepted our certificate.
+    /// Records that the client has accepted the certificate.
     pub(super) fn accepted(self) {
         if let Some(state) = self.attempts.lock().get_mut(&self.host) {
             state.accepted = Some(Instant::now());
         }
     }
 
-    /// The client has left after it got our certificate; whether that says that it does not accept it. Waits for the others
-    /// that are being opened, each of which has a time of its own.
+    /// The client has closed the connection after it received the certificate; returns true if this counts as
+    /// a rejection. Waits for the host's other connections in the handshake, each of which has a timeout.
     pub(super) async fn was_refusal(self) -> bool {
         let (attempts, host) = (Arc::clone(&self.attempts), self.host.clone());
         let mut changes = attempts.changes.subscribe();
@@ -94,7 +96,7 @@ impl Attempt {
             if state.is_accepted(Instant::now()) {
                 return false;
             }
-            // The sender lives in `attempts`.
+            // The sender is part of `attempts`.
             if state.under_way == 0 || changes.changed().await.is_err() {
                 return true;
             }
@@ -126,7 +128,7 @@ mod tests {
         assert!(attempts.begin("a.test").unwrap().was_refusal().await);
         assert!(attempts.lock().is_empty());
 
-        // A browser opens two, and ends the second when the first stands.
+        // A browser opens two connections, and closes the second when the first is established.
         let (first, second) = (
             attempts.begin("a.test").unwrap(),
             attempts.begin("a.test").unwrap(),
@@ -143,7 +145,7 @@ mod tests {
         tokio::time::advance(LATELY).await;
         assert!(attempts.begin("a.test").unwrap().was_refusal().await);
 
-        // A program opens two, and refuses both.
+        // A program opens two connections, and rejects the certificate on both.
         let (first, second) = (
             attempts.begin("c.test").unwrap(),
             attempts.begin("c.test").unwrap(),

@@ -1,5 +1,5 @@
-//! The certificate authority of this device: made on it, never leaves it, and signs nothing but what this agent shows to
-//! the browsers of this machine.
+//! The device's certificate authority: created on the device, never leaves it, and signs only the
+//! certificates that this agent presents to the browsers of this machine.
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -19,39 +19,39 @@ use rustls::{
 
 use crate::state_dir::{StateDir, StateError};
 
-/// The file with the certificate, in the state directory.
+/// File of the certificate in the state directory.
 const CERTIFICATE: &str = "ca.pem";
-/// The file with its private key, which nobody but its owner can read.
+/// File of the private key, readable only by its owner.
 const KEY: &str = "ca.key";
-/// How long the authority is valid: its removal, not its age, ends its use.
+/// Validity of the authority: its use ends by removal, not by age.
 const YEARS: u64 = 5;
-/// How long a host's certificate is valid. One that is copied is soon worthless.
+/// Validity of a host's certificate: a stolen one is soon worthless.
 const LEAF_DAYS: u64 = 7;
-/// How far clocks may be behind.
+/// Tolerance for clocks that are behind.
 const SKEW_DAYS: u64 = 1;
 const DAY: u64 = 24 * 3600;
 
-/// The authority's certificate or key cannot be had.
+/// Errors of the certificate authority.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorityError {
-    /// There is none yet.
+    /// The authority does not exist yet.
     #[error("this device has no certificate authority yet: `longhaul-agent ca export` makes one")]
     Missing,
-    /// One of its files cannot be read or removed.
+    /// A file cannot be read or removed.
     #[error("{} cannot be {what}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// One of its files cannot be written.
+    /// A file cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Its files hold something else.
+    /// A file has unexpected contents.
     #[error(
         "{} is damaged: `longhaul-agent ca remove` removes it, and `longhaul-agent ca export` makes a new one, which \
          browsers must be told to trust", path.display()
@@ -63,7 +63,7 @@ pub enum AuthorityError {
     /// The system has no randomness.
     #[error("the system has no randomness")]
     Randomness,
-    /// Keys or certificates cannot be made.
+    /// A key or certificate cannot be created.
     #[error("a certificate cannot be made: {0}")]
     Make(#[from] rcgen::Error),
     /// The key of a certificate cannot be used.
@@ -71,7 +71,7 @@ pub enum AuthorityError {
     Key(#[from] rustls::Error),
 }
 
-/// The authority.
+/// The device's certificate authority.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
@@ -87,10 +87,10 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// The authority of this device, made now if there is none.
+    /// Opens the device's authority; creates it if there is none.
     ///
     /// # Errors
-    /// It is damaged, or cannot be read or written.
+    /// The authority is damaged, or cannot be read or written.
     pub fn open_or_make(state: &StateDir, now: UnixTime) -> Result<Self, AuthorityError> {
         match Self::open(state) {
             Err(AuthorityError::Missing) => Self::make(state, now),
@@ -98,10 +98,10 @@ impl Authority {
         }
     }
 
-    /// The authority of this device.
+    /// Opens the device's authority.
     ///
     /// # Errors
-    /// There is none, it is damaged, or cannot be read.
+    /// The authority does not exist, is damaged, or cannot be read.
     pub fn open(state: &StateDir) -> Result<Self, AuthorityError> {
         let (certificate, key) = (state.path().join(CERTIFICATE), state.path().join(KEY));
         let (pem, key_pem) = (read(&certificate)?, read(&key)?);
@@ -111,7 +111,7 @@ impl Authority {
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| damaged(&certificate))?;
         let pair = KeyPair::from_pem(&key_pem).map_err(|_| damaged(&key))?;
         let public = pair.public_key_raw().to_vec();
-        // A key that belongs to another certificate would sign what no browser takes.
+        // A key that belongs to another certificate would sign certificates that no browser accepts.
         if !der.windows(public.len()).any(|window| window == public) {
             return Err(damaged(&key));
         }
@@ -129,16 +129,16 @@ impl Authority {
         limit(&mut params, now, YEARS * 365);
         let key_pem = pair.serialize_pem();
         let made = CertifiedIssuer::self_signed(params, pair)?;
-        // The key first: a certificate without key would look like damage.
+        // The key is written first: a certificate without key would look like damage.
         state.replace(KEY, key_pem.as_bytes())?;
         state.replace(CERTIFICATE, made.pem().as_bytes())?;
         Self::open(state)
     }
 
-    /// Removes the authority's key and certificate from this device; whether there was one.
+    /// Removes the authority's key and certificate from this device; returns true if one of them existed.
     ///
     /// # Errors
-    /// They cannot be removed.
+    /// A file cannot be removed.
     pub fn remove(state: &StateDir) -> Result<bool, AuthorityError> {
         let mut was_there = false;
         for name in [KEY, CERTIFICATE] {
@@ -158,7 +158,7 @@ impl Authority {
         Ok(was_there)
     }
 
-    /// The certificate for trust stores, in PEM.
+    /// The certificate in PEM, for trust stores.
     pub fn pem(&self) -> &str {
         &self.pem
     }
@@ -170,10 +170,10 @@ impl Authority {
         bytes.join(":")
     }
 
-    /// A certificate for one host with a key of its own.
+    /// Signs a certificate for one host, with a key of its own.
     ///
     /// # Errors
-    /// The host is no name that certificates have.
+    /// The host is not a valid name for a certificate.
     pub(super) fn leaf(&self, host: &str, now: UnixTime) -> Result<CertifiedKey, AuthorityError> {
         let pair = KeyPair::generate()?;
         let mut params = CertificateParams::new([host.to_owned()])?;
@@ -187,21 +187,22 @@ impl Authority {
         limit(&mut params, now, LEAF_DAYS);
         let leaf = params.signed_by(&pair, &self.issuer)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pair.serialize_der()));
-        // With the authority, so that clients that know it by its key alone find it.
+        // The chain includes the authority's certificate, so that clients that know only its key find it.
         let chain = vec![leaf.der().clone(), self.certificate.clone()];
         Ok(CertifiedKey::new(chain, any_ecdsa_type(&key)?))
     }
 }
 
-/// Common names have 64 characters at most (RFC 5280 appendix A.1); browsers read the alternative name.
+/// Truncates a common name to 64 characters, the maximum (RFC 5280 appendix A.1); browsers read the
+/// alternative name.
 fn short_name(host: &str) -> String {
     host.chars().take(64).collect()
 }
 
-/// What the authority's certificate says besides its times.
+/// Parameters of the authority's certificate except its validity.
 fn params(pair: &KeyPair) -> CertificateParams {
     let mut params = CertificateParams::default();
-    // Several devices of one person are told apart by it; the machine's or user's name is nobody's business.
+    // The mark distinguishes several devices of one person without revealing the machine's or user's name.
     let mark = &blake3::hash(pair.public_key_raw()).to_hex()[..8];
     params.distinguished_name = DistinguishedName::new();
     params
@@ -212,7 +213,7 @@ fn params(pair: &KeyPair) -> CertificateParams {
     params
 }
 
-/// Valid from a little ago, for so many days.
+/// Sets the validity: from shortly before `now`, for `days` days.
 fn limit(params: &mut CertificateParams, now: UnixTime, days: u64) {
     let epoch = date_time_ymd(1970, 1, 1);
     let now = now.since_epoch();

@@ -1,4 +1,5 @@
-//! What a browser says first in a tunnel: whether it is TLS, to whom, and in which protocols.
+//! Classification of the first bytes that a browser sends in a tunnel: TLS or not, the host name and the
+//! protocols.
 use std::{io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
@@ -8,13 +9,13 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a client may be silent. One that waits for the server to speak is not one of TLS, though one on a busy machine may
-/// be.
+/// Time after which a silent client counts as slow. A client that waits for the server's first bytes does not
+/// use TLS, but a TLS client on a busy machine may be slow, too.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Longer hellos do not exist: with a post-quantum key share and a ticket they take about 2 KiB.
+/// Maximum size of a ClientHello: with a post-quantum key share and a ticket it takes about 2 KiB.
 const MAX_HELLO: usize = 64 * 1024;
 
-/// The first bytes of a client, all of them, and what they are.
+/// All bytes that the client has sent so far, and their classification.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FirstBytes {
     pub(super) bytes: Bytes,
@@ -25,20 +26,20 @@ pub(super) struct FirstBytes {
 pub(super) enum Kind {
     /// A ClientHello (RFC 8446 section 4.1.2).
     Hello {
-        /// The host that it names, if it does.
+        /// The host in the server name extension, if present.
         name: Option<String>,
-        /// Whether it offers HTTP/1.1 or HTTP/2.
+        /// True if ALPN offers HTTP/1.1 or HTTP/2.
         speaks_http: bool,
     },
-    /// Something else.
+    /// Another protocol.
     Other,
-    /// Nothing for a while, or a part of something that may become a ClientHello.
+    /// No byte before the timeout, or an incomplete ClientHello.
     Slow,
-    /// The client left.
+    /// The client closed the connection without sending a byte.
     Gone,
 }
 
-/// Reads until that is known.
+/// Reads until the first bytes are classified.
 pub(super) async fn read<R: AsyncRead + Unpin>(client: &mut R) -> io::Result<FirstBytes> {
     let mut acceptor = Acceptor::default();
     let mut bytes = BytesMut::new();
@@ -98,7 +99,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_slow_has_not_said_that_it_is_something_else() {
-        // The beginning of a TLS handshake record that holds a ClientHello of 508 bytes.
+        // The beginning of a TLS handshake record with a ClientHello of 508 bytes.
         let part = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
         assert_eq!(kind(b"", true).await, Kind::Gone);
         assert_eq!(kind(b"", false).await, Kind::Slow);

@@ -1,4 +1,4 @@
-//! Which hosts are accelerated: what the user says, what is never accelerated unasked, and what turned out not to bear it.
+//! The hosts that are accelerated: the user's settings, the built-in exclusions, and the bypassed hosts.
 use std::{
     collections::BTreeMap,
     fmt,
@@ -11,46 +11,47 @@ use longhaul_types::UnixTime;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// What the user wants accelerated.
+/// The hosts that the user wants accelerated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Accelerate {
-    /// Nothing.
+    /// No host.
     #[default]
     Off,
-    /// These hosts and those below them.
+    /// These hosts and their subdomains.
     Only(Vec<String>),
-    /// All hosts, but for the exclusions.
+    /// All hosts except the built-in exclusions.
     All,
 }
 
 /// The user's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpsSettings {
-    /// `https.accelerate`: what the gateway may read to make it faster. Default off: it is the user's to decide.
+    /// `https.accelerate`: the hosts whose traffic the gateway may read to accelerate it. Default off: the
+    /// user has to decide.
     pub accelerate: Accelerate,
-    /// `https.except`: hosts that are left alone in any case. Default none.
+    /// `https.except`: hosts that are never accelerated. Default none.
     pub except: Vec<String>,
 }
 
-/// Why a host is left alone although the settings would have it accelerated.
+/// Reason why a host is bypassed although the settings would accelerate it (docs/https.md section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Why {
-    /// It asks for a certificate of the client.
+    /// The host requests a client certificate.
     AsksCertificate,
-    /// A client did not accept our certificate.
+    /// A client did not accept the agent's certificate.
     RefusedByClient,
-    /// A client went away as soon as it had our certificate, without a word.
+    /// A client closed the connection without an alert as soon as it had received the agent's certificate.
     LeftByClient,
-    /// The user opened it so after its certificate had been found wrong.
+    /// The user opened the host unaccelerated after its certificate had failed verification.
     UsersChoice,
-    /// What was spoken was not HTTP over TLS.
+    /// The client's bytes were not HTTP over TLS.
     NotHttp,
 }
 
 impl Why {
-    /// In words.
+    /// Explanation for users.
     pub const fn text(self) -> &'static str {
         match self {
             Self::AsksCertificate => "it asks for a certificate of yours",
@@ -61,23 +62,23 @@ impl Why {
         }
     }
 
-    /// How long that is remembered.
+    /// Duration of the bypass.
     pub(super) const fn time(self) -> Duration {
         const HOUR: u64 = 3600;
         match self {
-            // It is how the host is set up.
+            // The reason lies in the host's configuration.
             Self::AsksCertificate => Duration::from_secs(7 * 24 * HOUR),
-            // Less certain than a refusal in words.
+            // Less certain than an alert.
             Self::LeftByClient => Duration::from_secs(HOUR),
             Self::RefusedByClient => Duration::from_secs(24 * HOUR),
-            // As browsers do with exceptions: until the end of a day's work.
+            // Until the end of a working day, like certificate exceptions in browsers.
             Self::UsersChoice => Duration::from_secs(8 * HOUR),
             Self::NotHttp => Duration::from_secs(HOUR),
         }
     }
 }
 
-/// The decision for each host.
+/// Decision for each host.
 #[derive(Debug)]
 pub(super) struct Hosts {
     settings: HttpsSettings,
@@ -85,14 +86,14 @@ pub(super) struct Hosts {
     changes: watch::Sender<()>,
 }
 
-/// A host that is left alone.
+/// A bypassed host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SparedHost {
-    /// Its name.
+pub struct BypassedHost {
+    /// Host name.
     pub host: String,
-    /// Why.
+    /// Reason of the bypass.
     pub why: Why,
-    /// Until when.
+    /// End of the bypass.
     pub until: UnixTime,
 }
 
@@ -102,9 +103,9 @@ struct Spared {
     until: UnixTime,
 }
 
-/// Names that the gateway is told: a few hundred bytes as a rule, and 64 KiB at most.
+/// Maximum number of names sent to the gateway: usually a few hundred bytes, at most 64 KiB.
 const MAX_TOLD: usize = 256;
-/// Hosts that are remembered as left alone; those that would be the next to be accelerated again make room.
+/// Maximum number of bypassed hosts; the host whose bypass ends first is removed.
 pub(super) const MAX_SPARED: usize = 512;
 
 impl Hosts {
@@ -124,7 +125,7 @@ impl Hosts {
         self.settings.accelerate == Accelerate::Off
     }
 
-    /// Whether a host is to be accelerated.
+    /// True if a host is to be accelerated.
     pub(super) fn accelerates(&self, host: &str, now: UnixTime) -> bool {
         !is_listed(host, &self.settings.except) && self.wanted().contains(host) && !self.is_spared(host, now)
     }
@@ -137,8 +138,8 @@ impl Hosts {
         }
     }
 
-    /// What the gateway is told: it need not push what browsers will get through tunnels. Among the hosts of a list it
-    /// may be wrong about some, which costs a push in vain.
+    /// Returns the value for the gateway, which need not push objects that browsers fetch through tunnels.
+    /// For listed hosts the value may be inexact, which costs an unused push.
     pub(super) fn told(&self, now: UnixTime) -> Accelerated {
         match self.wanted() {
             Accelerated::AllBut(_) => {
@@ -156,20 +157,20 @@ impl Hosts {
         }
     }
 
-    /// Notes whenever [`Self::told`] changes.
+    /// Returns a receiver for changes of [`Self::told`].
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
-    /// Leaves a host alone for a while.
+    /// Bypasses a host for some time.
     pub(super) fn spare(&self, host: &str, why: Why, now: UnixTime) {
         self.spare_until(host, why, now + why.time(), now);
         self.changes.send_replace(());
     }
 
-    /// Leaves a host alone as an earlier run did.
-    pub(super) fn spare_again(&self, spared: &SparedHost, now: UnixTime) {
-        // A clock that was wrong must not leave a host alone for years.
+    /// Restores a bypass of an earlier run.
+    pub(super) fn spare_again(&self, spared: &BypassedHost, now: UnixTime) {
+        // An entry written with a wrong clock must not bypass a host for years.
         let until = spared.until.min(now + spared.why.time());
         if until > now {
             self.spare_until(&spared.host, spared.why, until, now);
@@ -193,19 +194,19 @@ impl Hosts {
         self.lock().get(host).is_some_and(|spared| spared.until > now)
     }
 
-    /// Waits until a host is left alone from now on.
+    /// Waits until a host becomes bypassed.
     pub(super) async fn spared(&self, host: &str, now: impl Fn() -> UnixTime) {
         let mut changes = self.changes.subscribe();
-        // The sender lives in this value.
+        // The sender is part of this value.
         while !self.is_spared(host, now()) && changes.changed().await.is_ok() {}
     }
 
-    /// The hosts that are left alone now.
-    pub(super) fn all_spared(&self, now: UnixTime) -> Vec<SparedHost> {
+    /// Returns the hosts that are bypassed at present.
+    pub(super) fn all_spared(&self, now: UnixTime) -> Vec<BypassedHost> {
         let spared = self.lock();
         let now_spared = spared.iter().filter(|(_, spared)| spared.until > now);
         now_spared
-            .map(|(host, Spared { why, until })| SparedHost {
+            .map(|(host, Spared { why, until })| BypassedHost {
                 host: host.clone(),
                 why: *why,
                 until: *until,
@@ -214,7 +215,7 @@ impl Hosts {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Spared>> {
-        // What the lock guards is whole between any two statements.
+        // The guarded data is consistent after every statement, so a poisoned lock is harmless.
         self.spared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -268,7 +269,7 @@ mod tests {
         told.await;
         assert!(!all.accelerates("pinned.test", NOW) && all.accelerates("other.test", NOW));
         let until = NOW + Duration::from_secs(24 * 3600);
-        let spared = SparedHost {
+        let spared = BypassedHost {
             host: "pinned.test".to_owned(),
             why: Why::RefusedByClient,
             until,
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn what_an_earlier_run_left_alone_is_no_longer_than_it_may_be() {
         let all = hosts(Accelerate::All, &[]);
-        let of = |host: &str, until| SparedHost {
+        let of = |host: &str, until| BypassedHost {
             host: host.to_owned(),
             why: Why::NotHttp,
             until,

@@ -1,9 +1,9 @@
-//! HTTP/2 with a client on this machine, in bounds that hold whatever it sends.
+//! HTTP/2 with a client on this machine, with limits that hold for any client.
 //!
-//! The library answers floods of PING and SETTINGS one at a time, bounds CONTINUATION frames by the size of the header
-//! list, and counts streams that are reset before it has handed them out. What is left to bound here: streams that were
-//! handed out and are then reset (each costs a fetch and its cancellation on the hop), and what waits for a client that
-//! takes nothing.
+//! The library answers PING and SETTINGS floods one at a time, bounds CONTINUATION frames by the size of the
+//! header list, and counts streams that are reset before it has handed them out. This module bounds the rest:
+//! streams that are handed out and then reset (each costs a fetch and its cancellation on the hop), and data
+//! that waits for a client that does not read.
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -21,30 +21,32 @@ use tracing::debug;
 
 use crate::listener::LastingBody;
 
-/// Requests of a connection at a time; Chromium asks for up to 100 of servers that allow them.
+/// Maximum number of concurrent requests per connection; Chromium opens up to 100 if the server allows it.
 const MAX_STREAMS: u32 = 128;
-/// Header fields of a request, each 32 bytes more than its text (RFC 9113 section 10.5.1). As for HTTP/1.1: refused in words
-/// above 64 KiB, and not read above this. It bounds CONTINUATION frames, too.
+/// Maximum size of a request's header list, counted as in RFC 9113 section 10.5.1 (32 bytes per field in
+/// addition to its text). As for HTTP/1.1: above 64 KiB the request gets an error page, above this limit it
+/// is not read. The limit also bounds CONTINUATION frames.
 const MAX_HEAD: u32 = 128 * 1024;
-/// The least that the protocol allows, so that no frame is long in the way of others.
+/// Maximum frame size: the minimum that the protocol allows, so that no frame delays others for long.
 const MAX_FRAME: u32 = 16 * 1024;
-/// How much a browser may send ahead of what is taken: an upload to a slow link must not fill the memory.
+/// Flow-control window of a stream: an upload over a slow link must not fill the memory.
 const WINDOW: u32 = 256 * 1024;
-/// The same for all uploads of a connection.
+/// Flow-control window of a connection, for all uploads together.
 const CONNECTION_WINDOW: u32 = 4 * WINDOW;
-/// What waits in memory of one response for a client that grants a large window and then does not read: all streams
-/// together 8 MiB. A program nearby takes more than this in a millisecond.
+/// Buffered bytes of one response for a client that grants a large window and does not read: 8 MiB for all
+/// streams together. A program on this machine reads more than this in a millisecond.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
-/// Streams that are reset before they are handed out (CVE-2023-44487). A browser that leaves a page at once resets all
-/// that it has just opened; more than that at a time none does.
+/// Maximum number of streams that are reset before they are handed out (CVE-2023-44487). A browser that
+/// leaves a page at once resets all streams that it has just opened; no browser exceeds this number.
 const MAX_PENDING_RESETS: usize = MAX_STREAMS as usize;
-/// Streams of a connection that we reset because the client broke the rules: no browser does, often.
+/// Maximum number of streams that the agent resets because of protocol errors; browsers rarely cause any.
 const MAX_ERROR_RESETS: usize = 256;
-/// Requests that a client may cancel at once, and how many more in each second: some pages left in a row.
+/// Burst of requests that a client may cancel, and further cancellations per second: several pages left in a
+/// row.
 const CANCELS: f64 = 1024.0;
 const CANCELS_PER_SECOND: f64 = 64.0;
 
-/// Serves a connection. Once `spared` is ready, what is under way has `grace` to end, and `ending` is set.
+/// Serves a connection. Once `spared` is ready, requests in progress get `grace` to end, and `ending` is set.
 pub(super) async fn serve<I, S>(
     stream: I,
     service: S,
@@ -86,14 +88,14 @@ pub(super) async fn serve<I, S>(
     debug!(?ended, "an accelerated connection ended");
 }
 
-/// The requests of a connection that its client cancels.
+/// Token bucket of the requests that a client cancels on one connection.
 #[derive(Debug)]
 pub(super) struct Cancels {
     left: Mutex<(f64, Instant)>,
     exhausted: Notify,
 }
 
-/// A request without response; dropped, it is cancelled.
+/// Guard of a request without response; dropping it counts as a cancellation.
 #[derive(Debug)]
 pub(super) struct Unanswered(Option<Arc<Cancels>>);
 
@@ -105,12 +107,12 @@ impl Cancels {
         })
     }
 
-    /// A request begins.
+    /// Registers a new request.
     pub(super) fn begin(self: &Arc<Self>) -> Unanswered {
         Unanswered(Some(Arc::clone(self)))
     }
 
-    /// Waits until the client has cancelled too many.
+    /// Waits until the client has cancelled too many requests.
     async fn exhausted(&self) {
         self.exhausted.notified().await;
     }
@@ -127,7 +129,7 @@ impl Cancels {
 }
 
 impl Unanswered {
-    /// Here is its response.
+    /// Marks the request as answered.
     pub(super) fn answered<B>(mut self, response: Response<B>) -> Response<B> {
         self.0 = None;
         response

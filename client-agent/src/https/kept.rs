@@ -1,4 +1,4 @@
-//! The hosts that are left alone, on disk: what a program or host does not bear it will not bear after a restart either.
+//! The bypassed hosts on disk: the reasons for a bypass usually persist across restarts.
 use std::{
     fs::File,
     io::{self, Read},
@@ -12,13 +12,14 @@ use tracing::{debug, warn};
 
 use super::{
     Why,
-    hosts::{MAX_SPARED, SparedHost},
+    hosts::{BypassedHost, MAX_SPARED},
 };
 use crate::state_dir::StateDir;
 
-/// The file in the state directory. It tells which sites somebody visits, as the cache does.
+/// File in the state directory. It reveals visited sites, as the cache does.
 const FILE: &str = "unaccelerated.json";
-/// All entries with names of the greatest length (RFC 1035 section 2.3.4), and room for the rest of each.
+/// Maximum size of the file: all entries with names of maximum length (RFC 1035 section 2.3.4) and their
+/// other members.
 const MAX_FILE: u64 = MAX_SPARED as u64 * (253 + 128);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,11 +30,11 @@ struct Entry {
     until: u64,
 }
 
-/// The file.
+/// The file of bypassed hosts.
 #[derive(Debug)]
 pub(super) struct Kept {
     state: StateDir,
-    /// One writes at a time, and the last one writes the newest.
+    /// Serialises writers; the last one writes the newest state.
     writing: Mutex<()>,
 }
 
@@ -45,8 +46,8 @@ impl Kept {
         }
     }
 
-    /// What an earlier run wrote; nothing if there is none, or if it cannot be read.
-    pub(super) fn read(&self) -> Vec<SparedHost> {
+    /// Reads the entries of an earlier run; returns none if the file is absent or unreadable.
+    pub(super) fn read(&self) -> Vec<BypassedHost> {
         let path = self.state.path().join(FILE);
         let mut text = String::new();
         let read = File::open(&path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text));
@@ -62,7 +63,7 @@ impl Kept {
             warn!(%error, file = FILE, "the list of hosts that were left alone is damaged and begun anew");
             Vec::new()
         });
-        let spared = entries.into_iter().take(MAX_SPARED).map(|entry| SparedHost {
+        let spared = entries.into_iter().take(MAX_SPARED).map(|entry| BypassedHost {
             host: entry.host,
             why: entry.why,
             until: UnixTime::new(Duration::from_secs(entry.until)),
@@ -70,8 +71,8 @@ impl Kept {
         spared.collect()
     }
 
-    /// Writes what `spared` says once it is this call's turn. Blocks.
-    pub(super) fn write(&self, spared: impl FnOnce() -> Vec<SparedHost>) {
+    /// Writes the entries that `spared` returns after the lock is taken. Blocks.
+    pub(super) fn write(&self, spared: impl FnOnce() -> Vec<BypassedHost>) {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let entries: Vec<Entry> = spared()
             .into_iter()
@@ -82,7 +83,7 @@ impl Kept {
             })
             .collect();
         let written = serde_json::to_vec(&entries).map(|text| self.state.replace(FILE, &text));
-        // On a full disk a host is accelerated again after the next start, and left alone again.
+        // If the disk is full, the host is accelerated again after the next start, and then bypassed again.
         match written {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!(%error, "not kept"),
@@ -102,7 +103,7 @@ mod tests {
         let kept = Kept::new(state.clone());
         assert_eq!(kept.read(), []);
         let spared: Vec<_> = (0..MAX_SPARED as u64)
-            .map(|number| SparedHost {
+            .map(|number| BypassedHost {
                 host: format!("{number:0>253}"),
                 why: Why::AsksCertificate,
                 until: UnixTime::new(Duration::from_secs(1_700_000_000 + number)),

@@ -1,4 +1,4 @@
-//! The certificates that browsers are shown, one for each host, kept while they are fresh.
+//! The certificates that the agent presents to browsers, one per host, cached while they are fresh.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -15,16 +15,16 @@ use rustls::{
 
 use super::authority::{Authority, AuthorityError};
 
-/// Hosts whose certificates are kept: some days' browsing. One takes about 3 KiB.
+/// Maximum number of cached certificates: some days of browsing. One takes about 3 KiB.
 const MAX: usize = 512;
-/// After that a new one is made, long before a browser would find the old one expired.
+/// Age at which a certificate is replaced, long before browsers consider it expired.
 const FRESH: Duration = Duration::from_secs(5 * 24 * 3600);
 
-/// What the browsers of this device are shown.
+/// The certificates and TLS configurations of this device.
 #[derive(Debug)]
 pub(super) struct Leaves {
     authority: Authority,
-    /// So that browsers resume their TLS sessions, whichever host's.
+    /// Shared tickets, so that browsers resume their TLS sessions with any host.
     tickets: Arc<dyn ProducesTickets>,
     made: Mutex<BTreeMap<String, Leaf>>,
 }
@@ -48,7 +48,7 @@ impl Leaves {
         &self.authority
     }
 
-    /// How TLS is spoken in place of a host.
+    /// Returns the TLS configuration for a host.
     pub(super) fn of(&self, host: &str, now: UnixTime) -> Result<Arc<ServerConfig>, AuthorityError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |leaf: &Leaf| {

@@ -1,11 +1,12 @@
-//! HTTPS that is accelerated by the user's choice: the agent speaks TLS with the browser in the host's place, so that the
-//! gateway can plan, push and code what is inside as it does for plain HTTP (docs/https.md).
+//! Acceleration of HTTPS, if the user enables it: the agent terminates the browser's TLS, so that the gateway
+//! can plan, push and encode the objects as for plain HTTP (docs/https.md).
 //!
-//! `hosts` decides for which hosts. A connection of one of them begins like a tunnel; `first_bytes` reads what its client
-//! says, `serve` answers with a certificate of `leaves`, signed by the `authority` of this device, and leads the requests
-//! to [`request`](crate::request). Whatever is not HTTP over TLS goes through a tunnel, untouched, and so does the next
-//! connection to a host whose clients do not accept our certificate. The origin's certificate is judged by the gateway;
-//! if that finds it wrong, no page comes but one that says so.
+//! `hosts` decides for which hosts. A connection to such a host begins like a tunnel; `first_bytes`
+//! classifies the client's first bytes; `serve` terminates TLS with a certificate of `leaves`, signed by the
+//! device's `authority`, and passes the requests to [`request`](crate::request). Anything but HTTP over TLS
+//! goes unchanged through a tunnel, and so does the next connection to a host whose clients do not accept the
+//! agent's certificate. The gateway verifies the origin's certificate; if verification fails, the browser
+//! gets an error page.
 mod attempts;
 mod authority;
 mod first_bytes;
@@ -21,19 +22,19 @@ mod upgrade;
 use std::sync::Arc;
 
 use longhaul_http::acceleration::Accelerated;
-use longhaul_protocol::session::AcceleratedHosts;
+use longhaul_session::AcceleratedHosts;
 use rustls::ServerConfig;
 use tokio::sync::watch;
 use tracing::debug;
 
 pub use authority::{Authority, AuthorityError};
-pub use hosts::{Accelerate, HttpsSettings, SparedHost, Why};
+pub use hosts::{Accelerate, BypassedHost, HttpsSettings, Why};
 pub(crate) use serve::serve;
 
 use self::{attempts::Attempts, hosts::Hosts, kept::Kept, leaves::Leaves};
 use crate::{state_dir::StateDir, store::now};
 
-/// What is accelerated, and what browsers are shown for it. Clones are the same.
+/// State of accelerated HTTPS. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Https(Arc<Inner>);
 
@@ -42,17 +43,18 @@ struct Inner {
     hosts: Hosts,
     kept: Kept,
     attempts: Arc<Attempts>,
-    /// `None` while nothing is accelerated: then this device needs no authority.
+    /// `None` if no host is accelerated: the device then needs no certificate authority.
     leaves: Option<Leaves>,
-    /// What the offers of this run are known by.
+    /// Secret of this run for the buttons of error pages.
     secret: [u8; 32],
 }
 
 impl Https {
-    /// Makes this device's authority if there is none and anything is to be accelerated.
+    /// Opens the state; creates the device's certificate authority if there is none and a host is to be
+    /// accelerated.
     ///
     /// # Errors
-    /// The authority cannot be had.
+    /// The certificate authority cannot be opened or created.
     pub fn open(settings: HttpsSettings, state: &StateDir) -> Result<Self, AuthorityError> {
         let hosts = Hosts::new(settings);
         let kept = Kept::new(state.clone());
@@ -76,19 +78,19 @@ impl Https {
         })))
     }
 
-    /// Whether a host is to be accelerated.
+    /// True if a host is to be accelerated.
     pub(crate) fn accelerates(&self, host: &str) -> bool {
         self.0.leaves.is_some() && self.0.hosts.accelerates(host, now())
     }
 
-    /// How TLS is spoken in a host's place; `None` if it cannot be.
+    /// Returns the TLS configuration for a host; `None` if there is no certificate.
     fn config(&self, host: &str) -> Option<Arc<ServerConfig>> {
         let made = self.0.leaves.as_ref()?.of(host, now());
         made.inspect_err(|error| debug!(%error, "no certificate for a host"))
             .ok()
     }
 
-    /// What the gateway is told of it.
+    /// Returns the value of `AcceleratedHosts` for the gateway.
     pub(crate) fn told(&self) -> AcceleratedHosts {
         match self.0.hosts.told(now()) {
             Accelerated::Nothing => AcceleratedHosts::Nothing,
@@ -97,35 +99,36 @@ impl Https {
         }
     }
 
-    /// Notes whenever that changes.
+    /// Returns a receiver for changes of that value.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.0.hosts.changes()
     }
 
-    /// What only pages of a host in this run know.
+    /// Returns the secret that only pages of this host in this run contain.
     fn secret_of(&self, host: &str) -> String {
         blake3::keyed_hash(&self.0.secret, host.as_bytes()).to_hex()[..32].to_owned()
     }
 
-    /// Leaves a host alone for a while, and ends its accelerated connections, so that the next one is a tunnel.
+    /// Bypasses a host for some time and ends its accelerated connections, so that the next connection is a
+    /// tunnel.
     pub(crate) fn spare(&self, host: &str, why: Why) {
         self.0.hosts.spare(host, why, now());
         let inner = Arc::clone(&self.0);
-        // Files block.
+        // File operations block.
         tokio::task::spawn_blocking(move || inner.kept.write(|| inner.hosts.all_spared(now())));
     }
 
-    /// The settings in words.
+    /// The user's settings.
     pub fn settings(&self) -> &HttpsSettings {
         self.0.hosts.settings()
     }
 
-    /// The hosts that are left alone for now.
-    pub fn spared(&self) -> Vec<SparedHost> {
+    /// The hosts that are bypassed at present.
+    pub fn spared(&self) -> Vec<BypassedHost> {
         self.0.hosts.all_spared(now())
     }
 
-    /// The fingerprint of this device's authority, if there is one in use.
+    /// Fingerprint of the device's certificate authority, if it is in use.
     pub fn fingerprint(&self) -> Option<String> {
         self.0
             .leaves

@@ -1,5 +1,5 @@
-//! A client that has said nothing yet, in its tunnel: one that waits for its host to speak first speaks another protocol than
-//! TLS; one that speaks first after all was only slow.
+//! A tunnel whose client has not sent any byte: if the host sends first, the protocol is not TLS; if the
+//! client sends first, it was only slow.
 use std::{
     io,
     pin::Pin,
@@ -8,11 +8,11 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The connection of such a client.
+/// The connection of a silent client.
 #[derive(Debug)]
 pub(super) struct Quiet<S, F> {
     stream: S,
-    /// What is done if the host speaks first; `None` once anybody has spoken.
+    /// Called if the host sends first; `None` once either side has sent bytes.
     host_first: Option<F>,
 }
 
@@ -29,7 +29,7 @@ impl<S: AsyncRead + Unpin, F: Unpin> AsyncRead for Quiet<S, F> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        // Its end is a word, too: it waits for nothing.
+        // The end of the client's data counts as well: the client waits for nothing.
         if read.is_ready() {
             self.host_first = None;
         }

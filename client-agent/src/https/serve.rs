@@ -1,4 +1,4 @@
-//! An accelerated connection: TLS with the browser, and HTTP/2 or HTTP/1.1 in it.
+//! An accelerated connection: TLS with the browser, and HTTP/2 or HTTP/1.1 inside TLS.
 use std::{convert::Infallible, io, io::Cursor, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
@@ -7,7 +7,7 @@ use http::{
 };
 use hyper::{body::Incoming, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::rt::TokioIo;
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 use longhaul_types::Pii;
 use rustls::{AlertDescription, ServerConfig};
 use tokio::{
@@ -33,14 +33,14 @@ use crate::{
     tunnel,
 };
 
-/// How long a browser on the same machine may take for its part of the handshake.
+/// Timeout of the TLS handshake for a browser on the same machine.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// After so long without a request a connection is one that a browser holds for later.
+/// Time after which a connection without a request counts as one that the browser keeps open for later.
 const FIRST_REQUEST: Duration = Duration::from_secs(5);
-/// How long requests under way have when a host is left alone from now on.
+/// Time that requests in progress have after their host becomes bypassed.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// The host that a connection is for.
+/// The host of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     name: String,
@@ -57,7 +57,7 @@ impl Host {
     }
 }
 
-/// Serves a connection to a host that is to be accelerated, from the browser's first byte on.
+/// Serves a connection to a host that is to be accelerated, from the browser's first byte.
 pub(crate) async fn serve(
     context: Arc<Context>,
     outer: Arc<ConnectionScope>,
@@ -66,7 +66,7 @@ pub(crate) async fn serve(
     browser: OnUpgrade,
 ) {
     let Ok(browser) = browser.await else { return };
-    // Until its first request it has so long as for the head of one.
+    // Until its first request, the connection has the same timeout as the head of a request.
     outer.expect();
     let mut browser = TokioIo::new(browser);
     let Ok(FirstBytes { bytes, kind }) = first_bytes::read(&mut browser).await else {
@@ -91,7 +91,7 @@ pub(crate) async fn serve(
             tunnel::carry(&context, &outer, host.address(), browser, bytes).await;
         }
         Kind::Slow => {
-            // Its words are still those of the host's own client. Who speaks first tells what it is.
+            // The client may still speak its host's protocol. The side that sends first decides.
             let (https, name) = (context.https.clone(), host.name.clone());
             let listens = bytes
                 .is_empty()
@@ -125,7 +125,7 @@ async fn accelerate<S>(
     let (context, host) = (&context, Arc::new(host));
     let spared = context.https.0.hosts.spared(&host.name, now);
     if is_h2 {
-        // Set once the browser knows that this connection takes no more requests.
+        // Set once the browser knows that this connection accepts no more requests.
         let ending = watch::Sender::new(false);
         let cancels = Cancels::new();
         let service = service_fn(|request| {
@@ -137,8 +137,8 @@ async fn accelerate<S>(
                 if !asks_certificate(&response) {
                     return Ok(response.map(|body| LastingBody::new(body, in_use)));
                 }
-                // Nothing has reached the host, which is what this says: the browser asks again by itself, on the connection
-                // that it opens now (RFC 9113 section 8.7).
+                // Nothing has reached the host, which REFUSED_STREAM signals: the browser repeats the request
+                // on a new connection (RFC 9113 section 8.7).
                 let _ended = ended.wait_for(|is_ending| *is_ending).await;
                 Err(h2::Error::from(h2::Reason::REFUSED_STREAM))
             }
@@ -157,16 +157,16 @@ async fn accelerate<S>(
     }
 }
 
-/// A client that has accepted our certificate.
+/// A client that has accepted the agent's certificate.
 struct Greeted<S> {
     stream: S,
     is_h2: bool,
-    /// Whether its first request has begun.
+    /// True if its first request has begun.
     has_begun: bool,
 }
 
-/// TLS with a client, to its first byte of HTTP. One that does not accept our certificate gets to the host by itself from
-/// its next connection on.
+/// Performs the TLS handshake with a client and waits for its first byte of HTTP. If the client does not
+/// accept the agent's certificate, the host is bypassed, so that the client's next connection is a tunnel.
 async fn greet<S>(
     context: &Arc<Context>,
     host: &Host,
@@ -185,7 +185,7 @@ where
             match timeout(FIRST_REQUEST, stream.read_buf(&mut first)).await {
                 Ok(Ok(0)) => Refusal::Silent,
                 Ok(Err(error)) => Refusal::of(&error),
-                // One that holds the connection for later has accepted the certificate as well.
+                // A client that keeps the connection open for later has accepted the certificate as well.
                 Ok(Ok(_)) | Err(_) => {
                     if let Some(attempt) = attempt {
                         attempt.accepted();
@@ -218,14 +218,14 @@ where
     None
 }
 
-/// How a client that ends a connection says that it does not accept our certificate.
+/// Form in which a client that ends the connection rejects the agent's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// With an alert.
+    /// By a TLS alert.
     Told,
-    /// By leaving, which may mean something else.
+    /// By closing the connection, which may have other reasons.
     Silent,
-    /// Not at all.
+    /// The client does not reject the certificate.
     No,
 }
 
@@ -235,14 +235,14 @@ impl Refusal {
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match (inner, error.kind()) {
-            // RFC 8446 section 6.1: the client changed its mind, for a reason that has nothing to do with TLS.
+            // RFC 8446 section 6.1: the client cancels for a reason unrelated to TLS.
             (
                 Some(rustls::Error::AlertReceived(
                     AlertDescription::UserCanceled | AlertDescription::CloseNotify,
                 )),
                 _,
             ) => Self::No,
-            // Whatever it is, the client does not go on after what it saw of us. Few say what they mean.
+            // Every other alert counts as rejection of the certificate: few clients send the specific one.
             (Some(rustls::Error::AlertReceived(_)), _) => Self::Told,
             (
                 None,
@@ -262,7 +262,7 @@ async fn answer(
     host: &Host,
     mut request: Request<Incoming>,
 ) -> Response<ProxyBody> {
-    // Tunnels begin outside.
+    // Tunnels are opened only on the proxy connection itself.
     if *request.method() == Method::CONNECT {
         return page_response(&BadRequest::Malformed.page());
     }
@@ -295,18 +295,19 @@ async fn answer(
     if let Some(offer) = unaccelerated::offer(context, host.name(), &response) {
         return offer;
     }
-    // It names ways past the proxy, and ports whose certificates browsers would then compare.
+    // `Alt-Svc` names routes that bypass the proxy, and ports whose certificates browsers would then compare.
     response.headers_mut().remove(header::ALT_SVC);
     response
 }
 
-/// Whether there is no response because the host asks for a certificate that only the browser can show.
+/// True if there is no response because the host requests a certificate that only the browser has.
 fn asks_certificate(response: &Response<ProxyBody>) -> bool {
     let page: Option<&Page> = response.extensions().get();
     page.is_some_and(|page| page.reason == Some(FailureReason::TlsClientCertificate))
 }
 
-/// The URL that is asked for. Other hosts than the connection's are not answered on it (RFC 9110 section 7.4).
+/// Returns the requested URL. Requests for other hosts than the connection's are rejected (RFC 9110 section
+/// 7.4).
 fn absolute(host: &Host, request: &Request<Incoming>) -> Result<Uri, StatusCode> {
     let said = match request.uri().authority() {
         Some(authority) => authority.as_str().to_owned(),
@@ -333,7 +334,8 @@ fn absolute(host: &Host, request: &Request<Incoming>) -> Result<Uri, StatusCode>
     Uri::from_parts(parts).map_err(|_| StatusCode::BAD_REQUEST)
 }
 
-/// HTTP/2 may send a cookie a field, which other versions take for something else (RFC 9113 section 8.2.3).
+/// Joins cookie fields: HTTP/2 may split cookies into several fields, which other versions interpret
+/// differently (RFC 9113 section 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let all: Vec<&[u8]> = headers
         .get_all(header::COOKIE)

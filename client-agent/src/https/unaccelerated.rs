@@ -1,7 +1,8 @@
-//! The way out for a host whose certificate is wrong: its page says so and offers to open the host unaccelerated. The
-//! browser then judges the certificate itself, shows its own warning, and lets the user decide as without Longhaul.
+//! The error page of a host whose certificate fails verification offers to open the host unaccelerated. The
+//! browser then verifies the certificate itself, shows its own warning, and the user decides as without
+//! Longhaul.
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 use tracing::debug;
 
 use super::Why;
@@ -10,10 +11,10 @@ use crate::{
     request::{Context, ProxyBody},
 };
 
-/// Where the offer's button leads, on the host itself; the host's own secret follows.
+/// Path of the button's target, on the host itself; the host's secret follows.
 const PATH: &str = "/.well-known/longhaul/unaccelerated/";
 
-/// The page of a failure with the offer, if the host's TLS is what failed.
+/// Returns the error page with the offer if the failure is one of the host's TLS.
 pub(super) fn offer(
     context: &Context,
     host: &str,
@@ -24,7 +25,7 @@ pub(super) fn offer(
         return None;
     }
     debug!(reason = ?page.reason, "the TLS of an accelerated host is wrong");
-    // The secret keeps other sites from pressing the button.
+    // The secret prevents other sites from triggering the button.
     let offer = format!(
         "<form method=post action=\"{PATH}{}\"><p><button>Open this website unaccelerated</button></p>\
          <p>It then passes as it is, and the browser itself judges whether it is the one that it says it is.</p></form>",
@@ -33,7 +34,7 @@ pub(super) fn offer(
     Some(page.to_response_with(&offer).map(ProxyBody::full))
 }
 
-/// Whether a certificate or TLS is what is wrong.
+/// True if the failure is one of a certificate or of TLS.
 const fn is_defect(reason: FailureReason) -> bool {
     matches!(
         reason,
@@ -45,7 +46,7 @@ const fn is_defect(reason: FailureReason) -> bool {
     )
 }
 
-/// The answer to a press of the button.
+/// Answers the request of the button.
 pub(super) fn answer<B>(context: &Context, host: &str, request: &Request<B>) -> Option<Response<ProxyBody>> {
     let secret = request.uri().path().strip_prefix(PATH)?;
     let mut response = Response::new(ProxyBody::empty());
@@ -64,7 +65,7 @@ pub(super) fn answer<B>(context: &Context, host: &str, request: &Request<B>) -> 
     Some(response)
 }
 
-/// The path of the page with the button.
+/// Returns the path of the page with the button.
 fn came_from(host: &str, headers: &HeaderMap) -> Option<HeaderValue> {
     let page: Uri = headers.get(header::REFERER)?.to_str().ok()?.parse().ok()?;
     let path = page.path_and_query()?.as_str();

@@ -1,9 +1,11 @@
-//! Connections of accelerated hosts that become something else than HTTP, WebSockets above all (RFC 9110 section 7.8): the
-//! request and what follows go through a tunnel of their own, byte for byte; the gateway speaks TLS with the host.
+//! Upgrades of connections of accelerated hosts, mostly to WebSocket (RFC 9110 section 7.8): the request and
+//! the following bytes go unchanged through a tunnel of their own; the gateway terminates TLS towards the
+//! host.
 //!
-//! A request with a body is none of them. The connection could change only when all of its body has come (RFC 9110 section
-//! 7.8), and until then its bytes could be taken for something else: by us for what the new protocol says, by the host for
-//! the next request. Whoever gets such a request may ignore the field; so it is answered as one without.
+//! A request with a body is never treated as an upgrade. The protocol could change only after the whole body
+//! (RFC 9110 section 7.8); until then the agent could mistake body bytes for the new protocol, and the host
+//! could mistake them for the next request. A server may ignore `Upgrade`, so the agent answers such a
+//! request as one without the field.
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,17 +23,17 @@ use crate::{
     tunnel,
 };
 
-/// The body of a refusal to upgrade is an error page.
+/// Maximum size of the body of a refusal to upgrade, which is an error page.
 const MAX_REFUSAL: usize = 256 * 1024;
 
-/// Whether a request wants its connection to become something else, and may.
+/// True if a request asks for an upgrade and may have one.
 pub(super) fn is_wanted(request: &Request<Incoming>) -> bool {
     request.version() == Version::HTTP_11
         && longhaul_http::hop::upgrade(request.headers()).is_some()
         && !has_body(request)
 }
 
-/// Answers such a request.
+/// Answers an upgrade request.
 pub(super) async fn answer(
     context: &Arc<Context>,
     scope: &ConnectionScope,
@@ -47,7 +49,7 @@ pub(super) async fn answer(
         Ok(response) => response,
         Err(error) => {
             debug!(%error, "no answer to an upgrade");
-            let reason = longhaul_protocol::session::FailureReason::ConnectionReset;
+            let reason = longhaul_session::FailureReason::ConnectionReset;
             let detail = error.to_string();
             refuse(context, &Failure::Gateway { reason, detail })
         }
@@ -82,16 +84,16 @@ where
     Ok(response.map(|_| ProxyBody::empty()))
 }
 
-/// The request as the browser sent it; it has no body.
+/// Copies the browser's request for the host; the request has no body.
 fn to_host(request: &Request<Incoming>) -> Request<Empty<Bytes>> {
     let mut copy = Request::new(Empty::new());
     *copy.method_mut() = request.method().clone();
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     *copy.uri_mut() = path.parse().unwrap_or_default();
     *copy.headers_mut() = request.headers().clone();
-    // Meant for proxies.
+    // This field is for proxies.
     copy.headers_mut().remove(header::PROXY_AUTHORIZATION);
-    // It says 0, if anything; who counts must not count on it.
+    // The field can only be 0; removing it avoids differing interpretations.
     copy.headers_mut().remove(header::CONTENT_LENGTH);
     copy
 }

@@ -1,4 +1,4 @@
-//! Who is served: users of this machine, ranges of addresses, and holders of a password.
+//! Access control: users of this machine, address ranges, and holders of a password.
 use std::{
     collections::BTreeSet,
     fmt,
@@ -19,10 +19,10 @@ use crate::{
     request::{ProxyBody, page_response},
 };
 
-/// What a proxy says when it wants a password (RFC 7617).
+/// The proxy's authentication challenge (RFC 7617).
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Longhaul agent\", charset=\"UTF-8\"");
 
-/// Who is served.
+/// The users, address ranges and passwords that are served.
 #[derive(Clone, Debug)]
 pub struct Access {
     users: BTreeSet<UserId>,
@@ -31,31 +31,31 @@ pub struct Access {
 }
 
 impl Default for Access {
-    /// The user that the agent runs as, on this machine, without a password.
+    /// Serves the user who runs the agent, on this machine, without a password.
     fn default() -> Self {
         Self::new([], [], Passwords::default())
     }
 }
 
-/// Who is not served, and why.
+/// Reason why a client is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// A user who is not served.
+    /// The user is not served.
     User(UserId),
-    /// A peer on this machine whose user cannot be found out.
+    /// The peer is on this machine but its user cannot be determined.
     Nobody,
-    /// An address beyond the ranges.
+    /// The address is outside the ranges.
     Range(IpAddr),
-    /// No password, or a wrong one.
+    /// The password is missing or wrong.
     Password,
-    /// A password of somebody else than the connection's first.
+    /// The credential differs from the connection's first one.
     OtherPassword,
-    /// The client has as many connections as it may, and uses them all.
+    /// The client has reached its limit of connections, and all are in use.
     Crowded,
 }
 
 impl Access {
-    /// Serves the agent's own user, `users`, and peers on other machines in `ranges`; all of them only with one of
+    /// Serves the agent's own user, `users`, and peers on other machines in `ranges`; requires one of
     /// `passwords`, if there are any.
     pub fn new(
         users: impl IntoIterator<Item = UserId>,
@@ -74,30 +74,31 @@ impl Access {
         self.users.iter().copied()
     }
 
-    /// The ranges of other machines that are served.
+    /// The address ranges of other machines that are served.
     pub fn ranges(&self) -> &[Cidr] {
         &self.ranges
     }
 
-    /// Whether a password is needed.
+    /// True if a password is required.
     pub fn has_passwords(&self) -> bool {
         !self.passwords.entries.is_empty()
     }
 
-    /// Judges the other end of a connection that was accepted at `ours`: its user, where the system tells one.
+    /// Checks the peer of a connection that was accepted at `ours`; returns its user, if the system reports
+    /// one.
     pub(crate) async fn judge(&self, ours: SocketAddr, peer: SocketAddr) -> Result<Option<UserId>, Denial> {
         self.judge_peer(peer::find(ours, peer).await, peer.ip().to_canonical())
     }
 
     fn judge_peer(&self, found: Peer, ip: IpAddr) -> Result<Option<UserId>, Denial> {
-        // Which address of this machine its own programs come from says nothing; the user does.
+        // For programs of this machine the user decides, not the local address that they use.
         match found {
             Peer::User(user) if self.users.contains(&user) => Ok(Some(user)),
             Peer::User(user) => Err(Denial::User(user)),
             Peer::Gone => Err(Denial::Nobody),
             Peer::Untold => Ok(None),
-            // Without a password no other machine is served, whatever the ranges: the settings are refused then, but this
-            // is the last door.
+            // Without a password no other machine is served, whatever the ranges: the settings reject this
+            // case already, and this is the second check.
             Peer::Elsewhere if self.has_passwords() && self.ranges.iter().any(|range| range.contains(ip)) => {
                 Ok(None)
             }
@@ -105,7 +106,7 @@ impl Access {
         }
     }
 
-    /// Judges the credential of a request: whose it is, if any is needed.
+    /// Checks the credential of a request; returns its name, if passwords are required.
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Option<Arc<str>>, Denial> {
         if !self.has_passwords() {
             return Ok(None);
@@ -120,7 +121,7 @@ impl Access {
     }
 }
 
-/// The `name:password` of a Basic credential (RFC 7617 section 2).
+/// Returns the `name:password` of a Basic credential (RFC 7617 section 2).
 fn basic(field: &[u8]) -> Option<Vec<u8>> {
     let (scheme, rest) = field.split_at_checked(6)?;
     scheme
@@ -129,30 +130,30 @@ fn basic(field: &[u8]) -> Option<Vec<u8>> {
         .flatten()
 }
 
-/// Names with passwords. What is kept tells nothing of them.
+/// Names with keyed hashes of their passwords.
 #[derive(Clone, Default)]
 pub struct Passwords {
     key: [u8; 32],
     entries: Vec<(Arc<str>, blake3::Hash)>,
 }
 
-/// Why a text holds no passwords.
+/// Errors of parsing a password file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PasswordsError {
-    /// There is none in it.
+    /// The file contains no password.
     #[error("it holds no password; write a line `name:password`")]
     None,
-    /// A line without a name or a password.
+    /// The line has no name or no password.
     #[error("line {0} is not `name:password`")]
     Line(usize),
-    /// A password that can be guessed.
+    /// The password can be guessed.
     #[error("the password in line {line} is shorter than {least} characters: whoever reaches the port may guess", least = Passwords::MIN_LENGTH)]
     Short {
-        /// The line.
+        /// The line number.
         line: usize,
     },
-    /// Two lines with one name.
+    /// Two lines have the same name.
     #[error("line {0} has a name that another line has, too")]
     Twice(usize),
     /// The system has no randomness.
@@ -161,13 +162,14 @@ pub enum PasswordsError {
 }
 
 impl Passwords {
-    /// The shortest password: guessing twelve random characters over a network takes ages, and nobody types it often.
+    /// Minimum length of a password: guessing twelve random characters over a network is infeasible, and
+    /// users rarely type the password.
     pub const MIN_LENGTH: usize = 12;
 
-    /// Reads lines of `name:password`. Empty lines and those that begin with `#` are skipped.
+    /// Parses lines of `name:password`. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// [`PasswordsError`] says what is wrong with which line.
+    /// [`PasswordsError`] names the line and the problem.
     pub fn parse(text: &str) -> Result<Self, PasswordsError> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|_| PasswordsError::Randomness)?;
@@ -195,7 +197,8 @@ impl Passwords {
         Ok(Self { key, entries })
     }
 
-    /// Whose `name:password` this is. Takes the same time for every text of a length: hashes are compared, all of them.
+    /// Returns the name for a `name:password`. The time depends only on the length of the input: all hashes
+    /// are compared.
     fn holder(&self, pair: &[u8]) -> Option<Arc<str>> {
         let shown = blake3::keyed_hash(&self.key, pair);
         let mut holder = None;
@@ -218,8 +221,8 @@ impl fmt::Debug for Passwords {
 }
 
 impl Denial {
-    /// The answer to whoever is not served. The connection ends with it, but for the question for a password, which is
-    /// answered on the same connection.
+    /// Returns the response to a denied client. The connection ends after it, except for a missing or wrong
+    /// password, which the client may send on the same connection.
     pub(crate) fn answer(self) -> Response<ProxyBody> {
         let page = self.page();
         let mut response = page_response(&page);

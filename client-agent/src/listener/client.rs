@@ -1,4 +1,4 @@
-//! Who uses the agent.
+//! The clients of the agent.
 use std::{fmt, sync::Arc};
 
 use longhaul_types::ClientId;
@@ -8,17 +8,17 @@ use longhaul_types::ClientId;
 pub struct UserId(u32);
 
 impl UserId {
-    /// The user with this number.
+    /// Returns the user with this number.
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The user that this process runs as, and whose sockets it opens.
+    /// Returns the effective user of this process, who owns its sockets.
     pub fn own() -> Self {
         Self(nix::unistd::geteuid().as_raw())
     }
 
-    /// Its number.
+    /// The user's number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -30,11 +30,11 @@ impl fmt::Display for UserId {
     }
 }
 
-/// One client of the agent: what one client loads and keeps is nobody else's.
+/// One client of the agent. Data that one client loads and stores is not shared with other clients.
 ///
-/// Two connections have the same client if the kernel names the same user for both and both showed the same credential.
-/// A peer on another machine has no user, so that only its credential tells it from others; where the system does not tell
-/// users at all (see `listener/peer`), all programs of this machine are one client.
+/// Two connections have the same client if the kernel reports the same user for both and both have the same
+/// credential. A peer on another machine has no user, so only its credential identifies it. On systems that
+/// do not report users (see `listener/peer`), all programs of this machine are one client.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client {
     user: Option<UserId>,
@@ -47,25 +47,26 @@ impl Client {
         Self { user, credential }
     }
 
-    /// The operating-system user at the other end; `None` for peers on other machines and where the system does not tell.
+    /// The operating-system user of the peer; `None` for peers on other machines and on systems that do not
+    /// report users.
     pub const fn user(&self) -> Option<UserId> {
         self.user
     }
 
-    /// What it is called towards the gateway and in the cache.
+    /// The client's identifier in the session and the cache.
     pub fn id(&self) -> ClientId {
         match (self.user, &self.credential) {
             (None, None) => ClientId::OWNER,
             (Some(user), None) if user == UserId::own() => ClientId::OWNER,
             (user, credential) => {
                 let user = user.map_or_else(|| "-".to_owned(), |user| user.to_string());
-                // No number of a user has a space, so no two clients have one description.
+                // User numbers contain no space, so the descriptions of two clients differ.
                 ClientId::of(&format!("{user} {}", credential.as_deref().unwrap_or_default()))
             }
         }
     }
 
-    /// The name of the proxy credential that it showed; `None` where no password is configured.
+    /// The name of the client's proxy credential; `None` if no password is configured.
     pub fn credential(&self) -> Option<&str> {
         self.credential.as_deref()
     }

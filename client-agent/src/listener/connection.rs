@@ -13,20 +13,20 @@ use tracing::debug;
 
 use super::{LastingBody, Watched, explain::ExplainingIo};
 
-/// Largest header section that is parsed at all. It is refused above 64 KiB, in words; what is larger than this is
-/// refused without being read to its end.
+/// Maximum size of a header section that is parsed. Above 64 KiB the request gets an error page; above this
+/// limit it is refused without being read completely.
 const MAX_HEAD: usize = 128 * 1024;
-/// Fields of a header section that are parsed at all.
+/// Maximum number of fields of a header section that is parsed.
 const MAX_FIELDS: usize = 512;
-/// How long a header section may take to come, and an idle connection lives. Longer than the pauses of a reader, so that
-/// browsers rarely open connections anew.
+/// Timeout of a header section, and lifetime of an idle connection. Longer than the pauses of a reader, so
+/// that browsers rarely open new connections.
 const HEAD_TIME: Duration = Duration::from_secs(90);
-/// How much of what a browser still sends is read after the last answer, and for how long: closed before that, the
-/// system would take the answer back from the browser (RST).
+/// Maximum bytes and time of reading after the last answer: if the connection were closed earlier, the system
+/// would send RST and the browser would lose the answer.
 const LINGER_BYTES: usize = 8 * 1024 * 1024;
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// Serves a connection inside TLS; once `ending` is ready, what is under way has `grace` to end.
+/// Serves a connection inside TLS; once `ending` is ready, requests in progress get `grace` to end.
 pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = ()>, grace: Duration)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -48,7 +48,7 @@ where
         }
     };
     if let Err(error) = ended {
-        // Without the end that TLS announces, nothing that broke off looks complete.
+        // No close_notify was sent, so a truncated response does not look complete.
         debug!(%error, "accelerated connection of a browser broken");
     }
 }
@@ -75,7 +75,7 @@ where
     let io = ExplainingIo::new(TokioIo::new(stream));
     let mut connection = builder().serve_connection(io, service).with_upgrades();
     let ended = (&mut connection).await;
-    // There is nothing left of it if it became a tunnel.
+    // There are no parts if the connection became a tunnel.
     let Some(parts) = connection.into_parts() else {
         return;
     };
@@ -83,8 +83,8 @@ where
     match ended {
         Err(error) if !error.is_parse() => {
             debug!(%error, "connection of a browser broken");
-            // A body that broke off must not look complete, not even to a client of HTTP/1.0 that reads to the end: the
-            // connection is reset, not closed.
+            // The connection is reset, not closed: a truncated body must not look complete, not even to an
+            // HTTP/1.0 client that reads to the end.
             let _best_effort = stream.get_ref().set_zero_linger();
         }
         Ok(()) | Err(_) => {

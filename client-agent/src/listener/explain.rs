@@ -1,5 +1,5 @@
-//! Words for what hyper refuses by itself: it answers requests that it cannot parse with a bare status. This stream,
-//! between hyper and the socket, puts the page for that status in its place.
+//! Error pages for requests that hyper rejects by itself: hyper answers requests that it cannot parse with a
+//! bare status. This stream between hyper and the socket replaces the bare status by the error page.
 use std::{
     io,
     pin::Pin,
@@ -10,10 +10,10 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::pages::{BadRequest, Page};
 
-/// A stream that explains bare refusals.
+/// A stream that replaces bare refusals by error pages.
 pub(super) struct ExplainingIo<T> {
     inner: T,
-    /// The page that is being written instead of hyper's answer, and how far.
+    /// The page that replaces hyper's answer, and the number of bytes written.
     page: Option<(Vec<u8>, usize)>,
 }
 
@@ -27,7 +27,8 @@ impl<T> ExplainingIo<T> {
     }
 }
 
-/// The page for an answer that hyper made. All others have a `Via` field (they are relayed) or a body.
+/// Returns the page for an answer that hyper generated. All other answers have a `Via` field (relayed) or a
+/// body.
 fn explanation(answer: &[u8]) -> Option<Vec<u8>> {
     let head = answer.strip_prefix(b"HTTP/1.1 ")?;
     let bad = match head.get(..4)? {

@@ -1,4 +1,4 @@
-//! What the proxy port itself serves: the proxy script and a page that says what this port is.
+//! The responses of the proxy port itself: the proxy script and a page that explains the port.
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use crate::{
     request::{Context, ProxyBody, page_response},
 };
 
-/// Whether an authority names the agent's own proxy port: such a request would go in circles.
+/// True if an authority is the agent's own proxy port: proxying such a request would cause a loop.
 pub(super) fn is_own(authority: &Authority, proxy: SocketAddr) -> bool {
     if authority.port_u16().unwrap_or(80) != proxy.port() {
         return false;
@@ -22,7 +22,7 @@ pub(super) fn is_own(authority: &Authority, proxy: SocketAddr) -> bool {
     }
 }
 
-/// Answers a request to the agent itself.
+/// Answers a request for the agent itself.
 pub(super) fn answer<B>(context: &Context, request: &Request<B>) -> Response<ProxyBody> {
     match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/proxy.pac") => script(context.proxy),
@@ -31,7 +31,7 @@ pub(super) fn answer<B>(context: &Context, request: &Request<B>) -> Response<Pro
     }
 }
 
-/// The proxy script, uncompressed and with the media type that browsers insist on.
+/// Returns the proxy script, uncompressed and with the media type that browsers require.
 pub(crate) fn script(proxy: SocketAddr) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(Bytes::from(pac::script(proxy))));
     let headers = response.headers_mut();

@@ -1,7 +1,8 @@
-//! Where browsers connect: an HTTP/1.1 forward proxy.
+//! The listener for browsers: an HTTP/1.1 forward proxy.
 //!
-//! A connection takes one of `places`, then `peer` finds out whose it is and `access` judges whether that client is
-//! served, before anything it says is read. What it asks for then carries its [`ConnectionScope`].
+//! Each connection takes one of the `places`. Before any byte is read, `peer` determines the connection's
+//! user and `access` decides whether that user is served. The connection's requests carry its
+//! [`ConnectionScope`].
 mod access;
 mod client;
 mod connection;
@@ -38,55 +39,55 @@ use crate::{
     tunnel,
 };
 
-/// Connections at a time, tunnels included. Chromium opens up to 225 tunnels and 99 connections; six browsers are served.
-/// One takes below 200 KiB.
+/// Limits of connections, including tunnels. Chromium opens up to 225 tunnels and 99 connections, so six
+/// browsers fit. One connection takes less than 200 KiB.
 const PLACES: PlaceLimits = PlaceLimits {
     total: 2048,
-    // Three browsers of one user. Two users cannot fill the house.
+    // Three browsers of one user. Two users cannot fill all places.
     per_owner: 1000,
-    // Each is there for the time of one answer.
+    // Each connection exists only for the time of one answer.
     refused: 16,
 };
-/// How often connections that take too long are looked for.
+/// Interval of the search for connections that take too long.
 const SWEEP: Duration = Duration::from_secs(5);
-/// Pause after the system refused a connection, most often for want of file descriptors.
+/// Pause after the system failed to accept a connection, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// What a connection hears for which there is no place.
+/// Response on a connection for which there is no place.
 const NO_PLACE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// A port that cannot be listened on.
+/// Errors of opening a listening port.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// Another program has it.
+    /// Another program uses the port.
     #[error(
         "{what} {address} is in use by another program, perhaps another agent: stop that, or choose another port with \
          --{flag}"
     )]
     InUse {
-        /// What listens there.
+        /// Description of the port's purpose.
         what: &'static str,
         /// The address.
         address: SocketAddr,
         /// The flag that changes it.
         flag: &'static str,
     },
-    /// The system refuses.
+    /// The system refuses to open the port.
     #[error("{what} {address} cannot be opened: {source}; choose another one with --{flag}")]
     Refused {
-        /// What listens there.
+        /// Description of the port's purpose.
         what: &'static str,
         /// The address.
         address: SocketAddr,
         /// The flag that changes it.
         flag: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// Opens a listening socket; `what` and `flag` name it in errors.
+/// Opens a listening socket; errors contain `what` and `flag`.
 ///
 /// # Errors
 /// The port is in use or not allowed.
@@ -109,18 +110,18 @@ pub async fn bind(
     })
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) stream: Watched<TcpStream>,
-    /// The address that it came to.
+    /// The local address.
     pub(crate) ours: SocketAddr,
-    /// The address that it came from.
+    /// The remote address.
     pub(crate) peer: SocketAddr,
     pub(crate) place: Arc<Place>,
 }
 
-/// Accepts connections for ever and gives each to `serve`, each with one of the places.
+/// Accepts connections forever and passes each to `serve`, with one of the places.
 pub(crate) async fn accept<F>(listener: TcpListener, limits: PlaceLimits, serve: impl Fn(Accepted) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -140,7 +141,7 @@ where
         match accepted.and_then(|(stream, peer)| Ok((stream.local_addr()?, stream, peer))) {
             Ok((ours, stream, peer)) => {
                 let Some(place) = places.take() else {
-                    // Whatever the socket takes at once; nobody waits for a client that keeps the house full.
+                    // Best effort: nothing waits for a client while all places are taken.
                     let _best_effort = stream.try_write(NO_PLACE);
                     continue;
                 };
@@ -161,7 +162,7 @@ where
     }
 }
 
-/// Serves browsers for ever.
+/// Serves browsers forever.
 pub async fn serve(listener: TcpListener, context: Arc<Context>, access: Arc<Access>) {
     accept(listener, PLACES, |accepted| {
         serve_one(accepted, Arc::clone(&context), Arc::clone(&access))
@@ -197,7 +198,7 @@ async fn serve_one(accepted: Accepted, context: Arc<Context>, access: Arc<Access
     serve_http(stream, service).await;
 }
 
-/// Says to whoever is not served why, whatever the request, if there are not too many of them.
+/// Answers any request with the reason of the denial, unless too many denied connections exist already.
 async fn deny(stream: Watched<TcpStream>, place: &Place, denial: Denial) {
     debug!(?denial, "a client is not served");
     if !place.belongs_to(Owner::Refused) {
@@ -217,7 +218,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Response<ProxyBody> {
     let is_connect = *request.method() == Method::CONNECT;
-    // In origin form, or in absolute form with the agent's own address, it is meant for the agent itself.
+    // A request in origin form, or in absolute form with the agent's own address, is for the agent itself.
     if !is_connect
         && request
             .uri()
@@ -236,7 +237,8 @@ async fn answer(
         return denial.answer();
     }
     if !is_connect {
-        // Which takes all `Proxy-*` fields off, the credential among them. Not here: the order of the others is kept.
+        // `request::answer` removes all `Proxy-*` fields, including the credential, and keeps the order of
+        // the other fields.
         return request::answer(context, scope, request).await;
     }
     if has_body(&request) {
@@ -245,7 +247,7 @@ async fn answer(
     tunnel::connect(context, scope, request).await
 }
 
-/// Whether a request says that it has a body, be it empty in the end.
+/// True if a request declares a body, even an empty one.
 pub(crate) fn has_body(request: &Request<Incoming>) -> bool {
     announces_body(request.headers()) || !request.body().is_end_stream()
 }
@@ -258,8 +260,8 @@ fn announces_body(headers: &HeaderMap) -> bool {
             .any(|length| length.as_bytes().trim_ascii() != b"0")
 }
 
-/// A CONNECT request has no body (RFC 9110 section 9.3.6): what one that says so sends is neither the tunnel's nor another
-/// request.
+/// Refuses a CONNECT request with a body (RFC 9110 section 9.3.6): its bytes belong neither to the tunnel nor
+/// to another request.
 fn refuse_body() -> Response<ProxyBody> {
     let mut response = page_response(&BadRequest::Malformed.page());
     response

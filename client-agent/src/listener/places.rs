@@ -1,9 +1,9 @@
-//! Bounded places for connections.
+//! Bounded number of connections, with fair shares.
 //!
-//! Each accepted connection takes a place until it ends, whatever becomes of it: requests, a tunnel, accelerated TLS. A
-//! client that opens many and says nothing must not keep others out, so a full house makes room: of the client that has
-//! most places, the connection that has waited longest without a complete request goes; if there is none, one whose client
-//! has taken nothing of an answer for long. Connections in use stay.
+//! Each accepted connection takes a place until it ends, whether it carries requests, a tunnel or accelerated
+//! TLS. A client that opens many silent connections must not exclude others. If all places are taken, the
+//! owner with most places loses the connection that has waited longest without a complete request; if there
+//! is none, a connection whose client has not read for a long time. Connections in use stay.
 use std::{
     collections::BTreeMap,
     net::IpAddr,
@@ -19,37 +19,37 @@ use tokio::time::Instant;
 
 use super::UserId;
 
-/// How long the head of a request, or the begin of TLS in a tunnel, may take from its first byte on: peers are on this
-/// machine or near, and write heads at once.
+/// Timeout of the head of a request, or of a ClientHello in a tunnel, from its first byte: peers are on this
+/// machine or near, and send heads at once.
 pub(super) const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How long a connection of any kind may be without a request. Browsers give theirs up after about as long; plain
-/// HTTP/1.1 ends sooner.
+/// Maximum time of any connection without a request. Browsers close idle connections after about this time;
+/// plain HTTP/1.1 connections end sooner.
 const IDLE_TIME: Duration = Duration::from_secs(300);
-/// After so long without taking a byte of its answer a client counts as stuck, if room is needed. Nobody reads that slowly
-/// from a program nearby; who pauses a download loses it only in a full house.
+/// Time without reading after which a client counts as stuck, if a place is needed. No program
+/// nearby reads this slowly; a paused download is lost only if all places are taken.
 const STUCK_TIME: Duration = Duration::from_secs(30);
 
-/// How many connections there may be.
+/// Limits of the number of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlaceLimits {
-    /// In all.
+    /// All connections.
     pub(crate) total: usize,
-    /// Of one client.
+    /// Connections of one owner.
     pub(crate) per_owner: usize,
-    /// Of all who are not served, while they are told so.
+    /// Connections that are being refused.
     pub(crate) refused: usize,
 }
 
-/// Whose connection it is, for fair shares.
+/// Owner of a connection, for fair shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     /// Not known yet.
     Unknown,
-    /// Nobody's who is served.
+    /// A peer that is not served.
     Refused,
-    /// A user's of this machine.
+    /// A user of this machine.
     User(UserId),
-    /// Another machine's.
+    /// Another machine.
     Machine(IpAddr),
 }
 
@@ -63,23 +63,23 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     next: u64,
-    slots: BTreeMap<u64, Arc<Slot>>,
+    slots: BTreeMap<u64, Arc<ManifestEntry>>,
 }
 
-/// One connection's place; dropped, it is free.
+/// The place of one connection; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
     number: u64,
-    slot: Arc<Slot>,
+    slot: Arc<ManifestEntry>,
 }
 
-/// A request under way, or another use of a connection, for as long as it lives.
+/// Guard of a request or other use of a connection.
 #[derive(Debug)]
-pub(crate) struct InUse(Arc<Slot>);
+pub(crate) struct InUse(Arc<ManifestEntry>);
 
 #[derive(Debug)]
-struct Slot {
+struct ManifestEntry {
     evicted: AtomicBool,
     state: Mutex<State>,
 }
@@ -87,28 +87,29 @@ struct Slot {
 #[derive(Debug)]
 struct State {
     owner: Owner,
-    /// Requests and other uses under way.
+    /// Number of requests and other uses in progress.
     uses: usize,
-    /// Whether something has begun that is no request yet. Meaningless while in use.
+    /// True if bytes have arrived that are not a complete request yet. Meaningless while the connection is in
+    /// use.
     begun: bool,
-    /// Since when that, or since when nothing.
+    /// Start of the incomplete request, or of the idle time.
     since: Instant,
-    /// What bytes mean while it is not in use.
+    /// Meaning of arriving bytes while the connection is not in use.
     bytes: Meaning,
-    /// Since when the client has taken nothing of what is to be written.
+    /// Time since which the client has not read pending output.
     stuck_since: Option<Instant>,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
-/// What it means that bytes come.
+/// Meaning of arriving bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// A request begins.
     Request,
-    /// Nothing: frames of HTTP/2 come at any time.
+    /// No meaning: HTTP/2 frames arrive at any time.
     Nothing,
-    /// A tunnel is in use, from the first byte in either direction to its end.
+    /// A tunnel is in use from the first byte in either direction to its end.
     Tunnel,
 }
 
@@ -120,13 +121,14 @@ impl Places {
         })
     }
 
-    /// Takes a place, if need be that of another connection; `None` if all are in use.
+    /// Takes a place, if necessary by evicting another connection; returns `None` if all connections are in
+    /// use.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Place> {
         let mut taken = lock(&self.taken);
         if taken.slots.len() >= self.limits.total && !taken.make_room() {
             return None;
         }
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(ManifestEntry::new());
         let number = taken.next;
         taken.next += 1;
         taken.slots.insert(number, Arc::clone(&slot));
@@ -137,7 +139,7 @@ impl Places {
         })
     }
 
-    /// Ends the connections that have taken too long to say something.
+    /// Evicts the connections that exceeded their time limits.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         let mut taken = lock(&self.taken);
@@ -154,7 +156,7 @@ impl Places {
 }
 
 impl Taken {
-    /// Makes room at the cost of the owner with most places who has one to spare.
+    /// Evicts a connection of the owner with most places who has one that may be evicted.
     fn make_room(&mut self) -> bool {
         let mut counts = BTreeMap::<Owner, usize>::new();
         for slot in self.slots.values() {
@@ -169,7 +171,7 @@ impl Taken {
             .any(|(_, owner)| self.make_room_of(owner, None))
     }
 
-    /// Ends the owner's connection that can best be done without, but not `kept`; whether there was one.
+    /// Evicts the owner's least valuable connection except `kept`; returns true if there was one.
     fn make_room_of(&mut self, owner: Owner, kept: Option<u64>) -> bool {
         let now = Instant::now();
         let spare = self
@@ -197,7 +199,7 @@ impl Taken {
 }
 
 impl Place {
-    /// Says whose it is; `false` if those already have as many as they may, all in use.
+    /// Sets the owner; returns `false` if the owner has reached its limit and all its connections are in use.
     pub(crate) fn belongs_to(&self, owner: Owner) -> bool {
         let limits = self.places.limits;
         let limit = if owner == Owner::Refused {
@@ -215,19 +217,19 @@ impl Place {
         count <= limit || taken.make_room_of(owner, Some(self.number))
     }
 
-    /// A request begins, or another use that may last.
+    /// Marks the beginning of a request or of another use.
     pub(crate) fn begin(&self) -> InUse {
         lock(&self.slot.state).uses += 1;
         InUse(Arc::clone(&self.slot))
     }
 
-    /// From now on the client is waited for: it has to say something that is no request yet.
+    /// Starts the timeout for bytes that are not a request yet, such as a ClientHello.
     pub(super) fn expect(&self) {
         let mut state = lock(&self.slot.state);
         (state.begun, state.since) = (true, Instant::now());
     }
 
-    /// From now on there are requests, of which the first may have `begun`.
+    /// Marks that requests follow; `begun` if the first one has begun.
     pub(super) fn expect_requests(&self, multiplexed: bool, begun: bool) {
         let mut state = lock(&self.slot.state);
         (state.begun, state.since) = (begun && !multiplexed, Instant::now());
@@ -238,7 +240,7 @@ impl Place {
         };
     }
 
-    /// From now on it is a tunnel; whether it has carried something already.
+    /// Marks the connection as a tunnel; `is_used` if the tunnel has carried bytes.
     pub(super) fn becomes_tunnel(&self, is_used: bool) {
         let mut state = lock(&self.slot.state);
         (state.begun, state.since) = (false, Instant::now());
@@ -248,17 +250,17 @@ impl Place {
         }
     }
 
-    /// Whether the connection has to end.
+    /// True if the connection must end.
     pub(super) fn is_evicted(&self) -> bool {
         self.slot.evicted.load(Ordering::Acquire)
     }
 
-    /// Notes that bytes have come.
+    /// Records that bytes have arrived.
     pub(super) fn came(&self) {
         lock(&self.slot.state).moved();
     }
 
-    /// Notes whether the client takes what is written.
+    /// Records whether the client reads the output.
     pub(super) fn went(&self, is_stuck: bool, waker: &Waker) {
         let mut state = lock(&self.slot.state);
         if is_stuck {
@@ -272,7 +274,7 @@ impl Place {
         }
     }
 
-    /// Has a reader told when the connection has to end.
+    /// Registers the waker of a reader, which is woken when the connection is evicted.
     pub(super) fn wake_reader(&self, waker: &Waker) {
         let mut state = lock(&self.slot.state);
         if !state.reader.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -297,7 +299,7 @@ impl Drop for InUse {
     }
 }
 
-impl Slot {
+impl ManifestEntry {
     fn new() -> Self {
         Self {
             evicted: AtomicBool::new(false),
@@ -325,19 +327,19 @@ impl Slot {
 }
 
 impl State {
-    /// Bytes have come.
+    /// Updates the state after bytes have arrived.
     fn moved(&mut self) {
         match self.bytes {
             Meaning::Request if self.uses == 0 && !self.begun => {
                 (self.begun, self.since) = (true, Instant::now());
             }
-            // Nothing ends this use but the connection's end.
+            // A tunnel remains in use until the connection ends.
             Meaning::Tunnel if self.uses == 0 => self.uses = 1,
             Meaning::Request | Meaning::Tunnel | Meaning::Nothing => {}
         }
     }
 
-    /// What goes first if room is needed: the least. `None` for what stays.
+    /// Returns the order of eviction, lowest first; `None` if the connection must stay.
     fn worth(&self, now: Instant) -> Option<(u8, Instant)> {
         if self.uses == 0 {
             return Some((0, self.since));
@@ -352,7 +354,7 @@ impl State {
     }
 }
 
-/// What these locks guard is whole between any two statements.
+/// The guarded data is consistent after every statement, so a poisoned lock is harmless.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -386,7 +388,7 @@ mod tests {
         assert!(!silent[0].is_evicted(), "in use");
         assert!(silent[1].is_evicted(), "the longest of all others");
         assert!(!fifth.is_evicted() && !silent[2].is_evicted());
-        // It waits anew, behind the others.
+        // The connection is idle again, with a newer idle time than the others.
         drop(served);
         tokio::time::advance(Duration::from_millis(1)).await;
         let _sixth = place(&places, 1);
@@ -402,7 +404,7 @@ mod tests {
         let new = place(&places, 3);
         assert!(few.iter().all(|place| !place.is_evicted()));
         assert_eq!(many.iter().filter(|place| place.is_evicted()).count(), 1);
-        // All in use: nobody new, until one ends.
+        // All connections are in use: no new one until one ends.
         let in_use: Vec<InUse> = few.iter().chain(&many).chain([&new]).map(Place::begin).collect();
         assert!(places.take().is_none());
         drop(new);
@@ -433,7 +435,7 @@ mod tests {
         h2.came();
         let _served = served.begin();
         tokio::time::advance(HEAD_TIME / 2).await;
-        // Byte after byte is not faster.
+        // Further bytes do not extend the timeout.
         half.came();
         tokio::time::advance(HEAD_TIME / 2).await;
         places.sweep();

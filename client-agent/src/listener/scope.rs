@@ -1,4 +1,4 @@
-//! What belongs to one connection of a browser.
+//! State of one connection of a browser.
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,26 +13,26 @@ use super::{
     places::{InUse, Place},
 };
 
-/// The number of the next connection; 0 is none.
+/// Number of the next connection; 0 means none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// One connection of a browser, which may become bound: once a login of a connection (NTLM, Negotiate: RFC 4559) was
-/// seen on it, what it carries belongs to nobody else.
+/// One connection of a browser. It becomes bound once it has carried a login for the connection (NTLM,
+/// Negotiate: RFC 4559); its responses then belong to this connection only.
 #[derive(Debug)]
 pub struct ConnectionScope {
     number: u64,
     bound: AtomicBool,
-    /// For the way around the gateway.
+    /// Client for direct fetches of a bound connection.
     direct: OnceLock<OriginClient>,
     user: Option<UserId>,
-    /// Of the first request that showed one; requests that show another are refused.
+    /// Credential of the first request that had one; requests with another credential are refused.
     credential: OnceLock<Arc<str>>,
     /// `None` in tests.
     place: Option<Arc<Place>>,
 }
 
 impl ConnectionScope {
-    /// A connection of a client, with a number that no other has.
+    /// Creates the state of a client's connection, with a unique number.
     pub fn new(client: &Client) -> Self {
         let scope = Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -48,7 +48,7 @@ impl ConnectionScope {
         scope
     }
 
-    /// The same, of a connection that has a place.
+    /// Creates the state of a connection that has a place.
     pub(crate) fn with_place(user: Option<UserId>, place: Arc<Place>) -> Self {
         Self {
             place: Some(place),
@@ -56,8 +56,8 @@ impl ConnectionScope {
         }
     }
 
-    /// A connection inside this one, such as that of TLS in a tunnel: of the same client and in the same place, with a
-    /// number and logins of its own.
+    /// Creates the state of a connection inside this one, such as TLS in a tunnel: it has the same client and
+    /// place, and its own number and logins.
     pub(crate) fn inner(&self) -> Self {
         Self {
             place: self.place.clone(),
@@ -65,62 +65,63 @@ impl ConnectionScope {
         }
     }
 
-    /// Whose connection it is.
+    /// The client of the connection.
     pub fn client(&self) -> Client {
         Client::new(self.user, self.credential.get().cloned())
     }
 
-    /// Notes whose credential a request shows; `false` if another one showed somebody else's before.
+    /// Records the credential of a request; returns `false` if an earlier request had another credential.
     pub(crate) fn shows(&self, name: &Arc<str>) -> bool {
         self.credential.get_or_init(|| Arc::clone(name)) == name
     }
 
-    /// The connection is in use for as long as what this gives lives.
+    /// Marks the connection as in use until the guard is dropped.
     pub(crate) fn begin(&self) -> Option<InUse> {
         self.place.as_ref().map(|place| place.begin())
     }
 
-    /// The client has to say something first that is no request, such as the begin of TLS.
+    /// Marks that the client must send bytes that are not yet a request, such as a ClientHello.
     pub(crate) fn expect(&self) {
         if let Some(place) = &self.place {
             place.expect();
         }
     }
 
-    /// Requests follow, of which the first may have `begun`.
+    /// Marks that requests follow; `begun` if the first one has begun.
     pub(crate) fn expect_requests(&self, multiplexed: bool, begun: bool) {
         if let Some(place) = &self.place {
             place.expect_requests(multiplexed, begun);
         }
     }
 
-    /// It has become a tunnel, which has carried something already or not.
+    /// Marks that the connection has become a tunnel; `is_used` if the tunnel has carried bytes.
     pub(crate) fn becomes_tunnel(&self, is_used: bool) {
         if let Some(place) = &self.place {
             place.becomes_tunnel(is_used);
         }
     }
 
-    /// Notes a request on it.
+    /// Processes the fields of a request.
     pub fn asked(&self, request: &HeaderMap) {
         if credentials::is_connection_bound(request) {
             self.bound.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Notes the response to the last request on it.
+    /// Processes the response to the last request.
     pub fn answered<B>(&self, response: &Response<B>) {
         if credentials::is_connection_challenge(response) {
             self.bound.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Its number, from 1, once it is bound.
+    /// The connection's number, from 1, if it is bound.
     pub fn bound(&self) -> Option<u64> {
         self.bound.load(Ordering::Relaxed).then_some(self.number)
     }
 
-    /// The client that asks origins directly for it: once it is bound, one with connections of its own.
+    /// Returns the client for direct fetches: a bound connection has a client with origin connections of its
+    /// own.
     pub fn direct(&self, shared: &OriginClient) -> OriginClient {
         match self.bound() {
             None => shared.clone(),

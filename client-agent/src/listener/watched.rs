@@ -1,5 +1,5 @@
-//! What flows through a connection, as far as its [`Place`] has to know: that bytes have come, that the client takes what
-//! is written, and that the connection has to end.
+//! Observation of a connection's bytes for its [`Place`]: arrival of bytes, progress of the client's reads,
+//! and eviction of the connection.
 use std::{
     io,
     pin::Pin,
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::places::{InUse, Place};
 use crate::request::{BodyBroken, ProxyBody};
 
-/// A stream that has a place.
+/// A stream with a place.
 #[derive(Debug)]
 pub(crate) struct Watched<T> {
     inner: T,
@@ -48,7 +48,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
         let polled = Pin::new(&mut self.inner).poll_read(cx, buffer);
         if polled.is_pending() {
             self.place.wake_reader(cx.waker());
-            // It may have been just now.
+            // The eviction may have happened just now.
             if self.place.is_evicted() {
                 return Self::end();
             }
@@ -95,7 +95,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
     }
 }
 
-/// The body of an answer, with which the use of its connection ends.
+/// Response body that keeps its connection in use until its end.
 #[derive(Debug)]
 pub(crate) struct LastingBody {
     body: ProxyBody,

@@ -1,68 +1,68 @@
-//! What can go wrong with a request, and the page for each.
+//! Failures of requests, and the error page for each.
 use http::StatusCode;
 use longhaul_origin::{AddressClass, FetchError, TlsDefect};
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 
 use super::Page;
 
-/// Why a request has no response.
+/// Reason why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The browser's request cannot be carried out.
+    /// The browser's request cannot be processed.
     Request(BadRequest),
-    /// The gateway says why.
+    /// The gateway reports a failure.
     Gateway {
         /// The typed reason.
         reason: FailureReason,
-        /// Its own words.
+        /// The gateway's description.
         detail: String,
     },
-    /// No gateway answers, and going around it is off or failed as well.
+    /// No gateway answers, and the direct fallback is disabled or failed.
     NoGateway {
-        /// What is known about the gateway.
+        /// State of the gateway.
         gateway: String,
-        /// Why the way around it failed, where it was tried.
+        /// Error of the direct fetch, if one was tried.
         direct: Option<FetchError>,
     },
-    /// The gateway answers and refuses this device, or speaks another version. Its own words.
+    /// The gateway refuses this device, or has no common version; contains its description.
     Refused(String),
-    /// The origin failed while the request went around the gateway.
+    /// The direct fetch failed at the origin.
     Direct(FetchError),
-    /// The session ended with the request under way.
+    /// The session ended while the request was in progress.
     Lost(Lost),
 }
 
-/// What the loss of a session means for the request.
+/// Consequence of a session loss for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// It may have reached the origin, and must not be repeated.
+    /// The request may have reached the origin and must not be repeated.
     PerhapsSent,
-    /// It was repeated as often as allowed.
+    /// The request was repeated as often as allowed.
     TooOften,
-    /// Its body was read already and is too large to have been kept.
+    /// The request's body has been read and was too large to keep.
     BodyGone,
 }
 
-/// What is wrong with a browser's request.
+/// Errors of a browser's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadRequest {
-    /// It is not HTTP, or breaks its rules.
+    /// The request is not HTTP, or violates its rules.
     Malformed,
-    /// Its target is not one that a proxy fetches.
+    /// A proxy cannot fetch the target.
     Target(longhaul_http::target::TargetError),
-    /// Its body's length is ambiguous.
+    /// The length of the body is ambiguous.
     Framing(longhaul_http::framing::FramingError),
-    /// Its header section is too large.
+    /// The header section is too large.
     HeaderTooLarge,
-    /// Its URL is too long.
+    /// The URL is too long.
     TargetTooLong,
-    /// It is addressed to the agent itself, which has no such page.
+    /// The request is for the agent itself, which has no such page.
     NoSuchPage,
-    /// It came through this agent before.
+    /// The request has already passed through this agent.
     Loop,
-    /// The body broke off.
+    /// The request body ended early.
     Upload,
     /// The agent is at one of its limits.
     Overloaded,
@@ -76,7 +76,7 @@ const YOURS: &str = "The request that this browser or program sent.";
 const AGENT: &str = "The agent on this computer.";
 
 impl Failure {
-    /// The page for the browser.
+    /// Returns the page for the browser.
     pub fn page(&self) -> Page {
         match self {
             Self::Request(bad) => bad.page(),
@@ -166,7 +166,7 @@ fn gateway_page(reason: FailureReason, detail: &str) -> Page {
     page_of(reason, format!("{reason:?}: {detail}"))
 }
 
-/// The words of a reason, with a detail.
+/// Returns the page of a reason, with a detail.
 fn page_of(reason: FailureReason, detail: String) -> Page {
     let Words {
         status,
@@ -403,7 +403,7 @@ fn words(reason: FailureReason) -> Words {
 }
 
 impl BadRequest {
-    /// The page for the browser.
+    /// Returns the page for the browser.
     pub fn page(self) -> Page {
         let (status, title, what, advice) = match self {
             Self::Malformed => (

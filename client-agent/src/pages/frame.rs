@@ -1,6 +1,6 @@
-//! The look that all pages of the agent share: one file, no external resources.
+//! The common layout of all pages of the agent: one file, no external resources.
 
-/// Lets a page load nothing and run nothing: it is only text and its own style.
+/// Content security policy: the page contains only text and its own style, and may load and execute nothing.
 pub(crate) const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -17,7 +17,7 @@ footer{color:#778;font-size:.8rem;margin-top:1.6rem}a{color:#1c6ea4}\
 .ok{color:#187a3c}.wait{color:#a86400}.bad{color:#b3261e}\
 @media(prefers-color-scheme:dark){body{color:#dde3ea;background:#14181d}main{background:#1e242b}code{color:#aab}}";
 
-/// A whole document around `main`, which is HTML already; `head` too.
+/// Returns a document around `main`; `main` and `head` are HTML.
 pub(crate) fn document(title: &str, head: &str, main: &str) -> String {
     format!(
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">{head}\
@@ -27,7 +27,7 @@ pub(crate) fn document(title: &str, head: &str, main: &str) -> String {
     )
 }
 
-/// Text as HTML, for element contents and quoted attribute values.
+/// Escapes text for element contents and quoted attribute values.
 pub(crate) fn escape(text: &str) -> String {
     let mut html = String::with_capacity(text.len() + 16);
     for character in text.chars() {

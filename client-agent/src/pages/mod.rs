@@ -1,4 +1,4 @@
-//! Error pages: what happened in plain words, whose fault it is, what to do, and the technical detail.
+//! Error pages: what happened in plain words, who is responsible, what to do, and the technical detail.
 mod failure;
 mod frame;
 mod registered;
@@ -9,31 +9,32 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 
 pub use failure::{BadRequest, Failure, Lost};
 pub(crate) use frame::{document, escape};
 
-/// What a page says.
+/// The contents of an error page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The response's status.
+    /// The status code of the response.
     pub status: StatusCode,
     /// The heading.
     pub title: String,
-    /// What happened.
+    /// Description of the problem.
     pub what: String,
-    /// Whose fault it is.
+    /// The party at fault.
     pub whose: &'static str,
-    /// What the reader can do.
+    /// The action for the reader to take.
     pub advice: String,
-    /// For those who help the reader.
+    /// Technical detail for support.
     pub detail: String,
-    /// The reason, where it is one of the session's.
+    /// The reason, if it is one of the session's.
     pub reason: Option<FailureReason>,
 }
 
-/// Longest detail that is shown: the gateway's own limit for details, and a bound on pages.
+/// Maximum length of the displayed detail: the gateway's own limit for details, and a bound on the page's
+/// size.
 const MAX_DETAIL: usize = 500;
 
 impl Page {
@@ -42,7 +43,7 @@ impl Page {
         self.to_html_with("")
     }
 
-    /// The page with `more` at its end, which is HTML already.
+    /// The page with `more`, which is HTML, at its end.
     fn to_html_with(&self, more: &str) -> String {
         let mut main = String::with_capacity(1024);
         let status = format!(
@@ -66,12 +67,12 @@ impl Page {
         document(&self.title, "", &main)
     }
 
-    /// The page as a response that nothing may store.
+    /// The page as a response that must not be stored.
     pub fn to_response(&self) -> Response<Bytes> {
         self.to_response_with("")
     }
 
-    /// The same for the page with `more` at its end, which is HTML already.
+    /// The page with `more`, which is HTML, at its end, as a response that must not be stored.
     pub(crate) fn to_response_with(&self, more: &str) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(self.to_html_with(more)));
         *response.status_mut() = self.status;
@@ -98,7 +99,8 @@ impl Page {
         response
     }
 
-    /// What happened for programs (RFC 9209), as a string of structured fields: printable ASCII with `"` and `\` escaped.
+    /// Value of `Proxy-Status` (RFC 9209), as a string of structured fields: printable ASCII with `"` and `\`
+    /// escaped.
     fn proxy_status(&self) -> String {
         let text = format!("{}: {}", self.title, self.detail);
         let mut details = String::with_capacity(text.len());
@@ -108,7 +110,7 @@ impl Page {
             }
             details.push(character);
         }
-        // For programs: the error's registered name (RFC 9209 section 2.3), where one fits.
+        // The error's registered name (RFC 9209 section 2.3), if one fits.
         let error = self
             .reason
             .and_then(registered::name_of)

@@ -1,12 +1,12 @@
-//! Names of errors for programs: the registry of RFC 9209 section 2.3.
-use longhaul_protocol::session::FailureReason;
+//! Registered error names for programs (RFC 9209 section 2.3).
+use longhaul_session::FailureReason;
 
-/// The registered name that fits a reason.
+/// Returns the registered name for a reason.
 pub(super) const fn name_of(reason: FailureReason) -> Option<&'static str> {
     use FailureReason as Why;
     Some(match reason {
         Why::DnsNotFound => "dns_error",
-        // Readers take `dns_error` for a name that does not exist.
+        // Readers interpret `dns_error` as a name that does not exist.
         Why::DnsFailed => "dns_timeout",
         Why::ConnectionRefused => "connection_refused",
         Why::Unreachable => "destination_ip_unroutable",
@@ -23,7 +23,7 @@ pub(super) const fn name_of(reason: FailureReason) -> Option<&'static str> {
         Why::TargetRefused => "http_request_denied",
         Why::BadUrl => "http_request_error",
         Why::Internal => "proxy_internal_error",
-        // What happens between agent and gateway has no name there.
+        // The registry has no names for errors between agent and gateway.
         Why::Changed | Why::Overloaded | Why::TooEarly | Why::UnknownBase | Why::Malformed => return None,
     })
 }

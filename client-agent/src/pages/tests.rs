@@ -1,4 +1,4 @@
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The body of an answer on its way to the browser.
+//! Body of a response on its way to the browser.
 use std::{
     fmt,
     pin::Pin,
@@ -10,12 +10,13 @@ use http_body::{Body, Frame, SizeHint};
 use longhaul_origin::OriginBody;
 use tokio::sync::mpsc;
 
-/// A body that ended before its end. The browser's connection breaks, so that it cannot take it for complete.
+/// Error of a truncated body. The agent aborts the browser's connection, so that the browser does not take
+/// the body for complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body broke off before its end")]
 pub struct BodyBroken;
 
-/// A body for the browser.
+/// A response body for the browser.
 pub struct ProxyBody(Source);
 
 enum Source {
@@ -30,17 +31,17 @@ enum Source {
 }
 
 impl ProxyBody {
-    /// No body.
+    /// Returns an empty body.
     pub const fn empty() -> Self {
         Self(Source::Full(None))
     }
 
-    /// A body in memory.
+    /// Returns a body in memory.
     pub fn full(bytes: Bytes) -> Self {
         Self(Source::Full((!bytes.is_empty()).then_some(bytes)))
     }
 
-    /// Windows as they come; `length` decoded bytes in all, where that is known.
+    /// Returns a body of windows as they arrive; `length` is the number of decoded bytes, if known.
     pub(super) const fn windows(
         windows: mpsc::Receiver<Result<Bytes, BodyBroken>>,
         length: Option<u64>,
@@ -52,7 +53,7 @@ impl ProxyBody {
         })
     }
 
-    /// An origin's own body.
+    /// Returns the body of an origin's response.
     pub(super) fn origin(body: OriginBody) -> Self {
         Self(Source::Origin(Box::new(body)))
     }
@@ -75,7 +76,7 @@ impl Body for ProxyBody {
                 let polled = std::task::ready!(windows.poll_recv(cx));
                 *ended = !matches!(polled, Some(Ok(_)));
                 let Some(window) = polled.transpose()? else {
-                    // The end of the channel is a clean end only if nothing is missing.
+                    // The end of the channel is the end of the body only if no byte is missing.
                     return Poll::Ready(left.is_some_and(|left| left > 0).then_some(Err(BodyBroken)));
                 };
                 if let Some(left) = left {

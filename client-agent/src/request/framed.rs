@@ -1,4 +1,4 @@
-//! Sites that are loaded in frames of others.
+//! Sites that are loaded in frames of other sites.
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
@@ -12,22 +12,23 @@ use longhaul_http::{
 use longhaul_types::ClientId;
 use tokio::time::Instant;
 
-/// How long after its document a frame is taken to ask for things: its scripts may do so for as long as the page is open,
-/// which nobody tells, but what a frame loads itself comes in this time on any hop.
+/// Time after its document for which a frame is assumed to send requests. Its scripts may send requests for
+/// as long as the page is open, which the agent cannot detect; the frame's own subresources arrive within
+/// this time on any hop.
 const TIME: Duration = Duration::from_secs(10 * 60);
-/// Sites at a time. Pages with advertisements frame some twenty.
+/// Maximum number of sites. Pages with advertisements frame about twenty.
 const MOST: usize = 512;
 
-/// Sites that were lately loaded in frames of other sites.
+/// Sites that were recently loaded in frames of other sites.
 ///
-/// A request of a frame's document does not tell under which page it is. With a partition of its own site, whoever frames
-/// that site could find out what the user had from it elsewhere. So nothing private is looked up or kept for such a site
-/// while it is framed.
+/// A request from a frame's document does not reveal the page that contains the frame. With a partition of
+/// the frame's own site, a page that frames the site could detect what the user loaded from it elsewhere.
+/// While a site is framed, nothing private is therefore looked up or stored for it.
 #[derive(Debug, Default)]
 pub struct FramedSites(Mutex<BTreeMap<(ClientId, SchemefulSite), Instant>>);
 
 impl FramedSites {
-    /// Notes a frame's document, and judges any other request: the context in which it may be answered.
+    /// Records a frame's document; for any other request, returns the context in which it may be answered.
     pub(super) fn judge(&self, context: RequestContext, url: &str) -> RequestContext {
         let mut framed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -37,7 +38,9 @@ impl FramedSites {
                 if let Some(target) = target.filter(|_| context.relation() == SiteRelation::CrossSite) {
                     framed.retain(|_, since| now.duration_since(*since) < TIME);
                     if framed.len() >= MOST {
-                        framed.pop_first();
+                        let oldest = framed.iter().min_by_key(|(_, since)| **since);
+                        let oldest = oldest.map(|(site, _)| site.clone());
+                        oldest.and_then(|site| framed.remove(&site));
                     }
                     framed.insert((context.client(), target), now);
                 }

@@ -1,49 +1,50 @@
-//! What a request finds at the agent: a fresh response, a page load that promises its answer, or nothing.
+//! Lookup of a request at the agent: a fresh response, a page load whose manifest announces it, or neither.
 use std::{sync::Arc, time::Duration};
 
 use http::header;
-use longhaul_protocol::session::{FetchKind, MirrorState, ShortHash};
+use longhaul_session::{FetchKind, MirrorState, ShortHash, short_hash};
 use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     Exit,
-    life::Life,
     phase::{Phase, PhaseExit, Promise},
     response::{self, Source},
+    task::RequestTask,
 };
 use crate::{
     bundle::{Document, KeptManifest, PageLoad, Progress},
-    session::{Hop, Need, short},
+    session::{GatewaySession, Need},
     store::Lookup,
 };
 
-/// The longest wait for an entry of a manifest that is still being written.
+/// Maximum wait for an entry of an incomplete manifest.
 const MANIFEST_TIME: Duration = Duration::from_millis(200);
-/// Hashes that are told of a page's last manifest: 3 KiB.
+/// Maximum number of hashes in `Fetch.holding`: 3 KiB.
 const MAX_HOLDING: usize = 512;
 
-/// A page load in whose name a request is made.
+/// A page load that a request belongs to.
 struct Owner {
     load: Arc<PageLoad>,
-    /// Whether a style sheet of the page asks, and not its document.
+    /// True if the requester is a style sheet of the page and not its document.
     by_sheet: bool,
 }
 
-impl Life {
+impl RequestTask {
     pub(super) async fn look(&mut self) -> Phase {
-        if !self.draft.is_lookable() {
+        if !self.upstream.is_lookable() {
             return self.leave(PhaseExit::LookingUnfit, Phase::Waiting);
         }
-        let (pictures, draft) = (&self.context.pictures, &self.draft);
-        if let Some(instead) = pictures.instead_of(&draft.fetch.url, &draft.headers) {
+        let (pictures, upstream) = (&self.context.pictures, &self.upstream);
+        if let Some(instead) = pictures.instead_of(&upstream.fetch.url, &upstream.headers) {
             return self.leave(PhaseExit::LookingHidden, Phase::Over(Exit::Cached(instead)));
         }
-        let loads = self.context.loads.of_client(self.draft.context.client());
-        let is_page = self.draft.fetch.kind == FetchKind::Page;
+        let loads = self.context.loads.of_client(self.upstream.context.client());
+        let is_page = self.upstream.fetch.kind == FetchKind::Page;
         let owners = self.owners(&loads);
         let found = if is_page {
-            // On plain http a frame's document looks like a page: the page that has the frame may have announced it.
+            // On plain http a frame's document looks like a page; the page with the frame may have announced
+            // it.
             self.redirected_promise(&loads)
                 .or_else(|| self.promise_of(&owners))
         } else {
@@ -53,20 +54,20 @@ impl Life {
         self.came_from = owner
             .clone()
             .filter(|load| is_page && !load.is_over() && !load.is_complete());
-        let url = &self.draft.fetch.url;
+        let url = &self.upstream.fetch.url;
         let redirected = loads
             .iter()
             .find(|load| is_page && found.is_none() && leads_elsewhere(load) && load.redirects_to(url))
             .cloned();
         if is_page && found.is_none() && redirected.is_none() {
-            let client = self.draft.context.client();
+            let client = self.upstream.context.client();
             self.context
                 .loads
                 .supersede_others(client, self.came_from.as_ref());
         }
         if let Some(phase) = self.look_up().await {
             if let Some(Promise { load, entry, .. }) = &found {
-                // What was pushed may be in the cache already; the browser takes it all the same.
+                // A pushed response may already be in the cache; the entry counts as used.
                 load.take(*entry, load.body_entry(*entry), None);
             }
             return phase;
@@ -91,10 +92,10 @@ impl Life {
         }
     }
 
-    /// The page loads in whose name the request is made, the one of its referrer's very page first.
+    /// Returns the page loads that the request belongs to, the load of its referrer's URL first.
     fn owners(&self, loads: &[Arc<PageLoad>]) -> Vec<Owner> {
-        let requester = self.draft.context.requester();
-        let referrer = self.draft.headers.get(header::REFERER);
+        let requester = self.upstream.context.requester();
+        let referrer = self.upstream.headers.get(header::REFERER);
         let referrer = referrer.and_then(|referrer| referrer.to_str().ok());
         let mut owners: Vec<Owner> = loads
             .iter()
@@ -110,14 +111,14 @@ impl Life {
                 Some(Owner { load, by_sheet })
             })
             .collect();
-        // Stable: the newest come first otherwise.
+        // The sort is stable: otherwise the newest load is first.
         owners.sort_by_key(|owner| (owner.by_sheet, referrer != Some(owner.load.url.as_str())));
         owners
     }
 
-    /// What a page load of the requester promises.
+    /// Finds the request's entry in a page load of the requester.
     fn promise_of(&self, owners: &[Owner]) -> Option<Promise> {
-        let url = &self.draft.fetch.url;
+        let url = &self.upstream.fetch.url;
         owners.iter().find_map(|owner| {
             Some(Promise {
                 entry: owner.load.find(url)?,
@@ -127,9 +128,9 @@ impl Life {
         })
     }
 
-    /// What a page load promises that was redirected to this page.
+    /// Finds the entry in a page load that was redirected to this page.
     fn redirected_promise(&self, loads: &[Arc<PageLoad>]) -> Option<Promise> {
-        let url = &self.draft.fetch.url;
+        let url = &self.upstream.fetch.url;
         let load = loads.iter().find(|load| load.redirects_to(url))?;
         Some(Promise {
             entry: load.find(url)?,
@@ -138,7 +139,7 @@ impl Life {
         })
     }
 
-    /// Looks in the agent's own cache.
+    /// Looks up the agent's cache.
     async fn look_up(&mut self) -> Option<Phase> {
         let store = self.context.store.clone();
         match store.look_up(self.query()).await {
@@ -158,13 +159,15 @@ impl Life {
         }
     }
 
-    /// Finds what a page's fetch tells of its last load.
+    /// Finds the data of the page's previous load for its fetch.
     async fn prepare_page(&mut self) {
         if !self.context.push.enabled {
             return;
         }
         let store = &self.context.store;
-        let record = store.manifest(&self.draft.context, &self.draft.fetch.url).await;
+        let record = store
+            .manifest(&self.upstream.context, &self.upstream.fetch.url)
+            .await;
         let kept = record.and_then(KeptManifest::from_record);
         let agreed = self
             .context
@@ -183,11 +186,11 @@ impl Life {
         let entered = Instant::now();
         let time = manifest_time(&load.hop, self.context.push.reordering);
         let mut changes = load.changes();
-        let is_page = self.draft.fetch.kind == FetchKind::Page;
+        let is_page = self.upstream.fetch.kind == FetchKind::Page;
         loop {
             changes.borrow_and_update();
-            if let Some(entry) = load.find(&self.draft.fetch.url) {
-                let by_sheet = !is_page && !load.is_document_of(self.draft.context.requester());
+            if let Some(entry) = load.find(&self.upstream.fetch.url) {
+                let by_sheet = !is_page && !load.is_document_of(self.upstream.context.requester());
                 let promise = Promise {
                     load,
                     entry,
@@ -200,7 +203,8 @@ impl Life {
                 Progress::Planned | Progress::Complete(_) | Progress::Broken => {
                     return self.not_promised(PhaseExit::ManifestNotFound).await;
                 }
-                // The manifest's stream begins before the page's: what is not here shortly after that, is none.
+                // The manifest's stream begins before the page's: a manifest that does not arrive shortly
+                // after the page does not exist.
                 Progress::Awaited => {
                     if let Document::Answered(at, _) = load.document() {
                         until = until.min(at + time);
@@ -208,7 +212,7 @@ impl Life {
                 }
                 Progress::Reading => {}
             }
-            if load.is_over() || load.is_withdrawn(&self.draft.fetch.url) {
+            if load.is_over() || load.is_withdrawn(&self.upstream.fetch.url) {
                 return self.not_promised(PhaseExit::ManifestNotFound).await;
             }
             tokio::select! {
@@ -219,10 +223,10 @@ impl Life {
         }
     }
 
-    /// No manifest has it: it goes its own way, a page's with all that belongs to a page.
+    /// Not in any manifest: sends an ordinary fetch; a navigation also starts its own page load.
     async fn not_promised(&mut self, exit: PhaseExit) -> Phase {
-        if self.draft.fetch.kind == FetchKind::Page {
-            let client = self.draft.context.client();
+        if self.upstream.fetch.kind == FetchKind::Page {
+            let client = self.upstream.context.client();
             self.context
                 .loads
                 .supersede_others(client, self.came_from.as_ref());
@@ -232,14 +236,14 @@ impl Life {
     }
 }
 
-/// Whether the load's page was a redirection, of whose target the manifest may still tell.
+/// True if the page's response was a redirection whose target may still appear in the manifest.
 fn leads_elsewhere(load: &PageLoad) -> bool {
     matches!(load.document(), Document::Answered(_, false))
         && matches!(load.manifest(), Progress::Awaited | Progress::Reading)
         && !load.is_over()
 }
 
-fn manifest_time(hop: &Hop, reordering: Duration) -> Duration {
+fn manifest_time(hop: &GatewaySession, reordering: Duration) -> Duration {
     (hop.stats().srtt / 2 + reordering).min(MANIFEST_TIME.max(reordering))
 }
 
@@ -250,7 +254,7 @@ async fn held_of(store: &crate::store::Store, kept: &KeptManifest) -> Vec<ShortH
     hashes.dedup();
     for chk in hashes {
         if holding.len() < MAX_HOLDING && store.has(chk).await {
-            holding.push(short(&chk));
+            holding.push(short_hash(&chk));
         }
     }
     holding

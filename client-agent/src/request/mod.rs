@@ -1,35 +1,35 @@
-//! The life of a request, from the browser to its answer.
+//! Handling of a browser's request, from its arrival to its response.
 //!
 //! ```text
 //! Looking --fresh--> Cached          WaitingForManifest --announced--> Promised
 //!    |  +--the page is known--> WaitingForManifest |                      ^ | |
 //!    |  +--announced-----------------------------> | -------- Promised ---+ | head fits
 //!    |                                             | not found, time        v
-//! other                                            |       +--withdrawn,-- Arriving --body--> Promised (answered)
+//! other                                            |       +--withdrawn,-- Arriving -body-> Promised (exit)
 //!    v                                             v       v   mismatch,... |
 //! Waiting --session--> Sent --head--> Forwarded  Waiting <------------------+ broken, stuck, lost
 //!    |  ^                | |  +--Promised--> Promised
 //!    |  +-- repeated ----+ +-- the gateway's Failed --> Refused
 //!    +--- gateway silent for long ---> Direct
 //! ```
-//! Why a request left a phase is counted ([`PhaseExit`]). No phase loses a request: whatever a promise, a push or a
-//! session comes to, the request is then sent on its own.
+//! The reason for each change of phase is counted ([`PhaseExit`]). No phase drops a request: if a promise, a
+//! push or a session fails, the agent sends the request as an ordinary fetch.
 //!
-//! What is safe may be repeated in another session, or go around a silent gateway. Everything else reaches the origin
-//! at most once, and its failure is told.
+//! The agent may repeat a safe request in another session, or send it directly if the gateway is silent.
+//! Every other request reaches the origin at most once, and its failure is reported to the browser.
 mod body;
-mod draft;
 mod framed;
-mod known;
-mod life;
 mod looking;
 mod page_use;
 mod phase;
 mod promised;
 mod relay;
 mod response;
+mod resume_check;
 mod sent;
+mod task;
 mod upload;
+mod upstream;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -37,7 +37,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 use tracing::debug;
 
 pub use body::{BodyBroken, ProxyBody};
@@ -46,7 +46,7 @@ pub use phase::PhaseExit;
 
 use crate::{
     bundle::Loads,
-    config::{Fallback, PushSettings},
+    config::{EarlyCredentials, Fallback, PushSettings},
     counters::Counters,
     forget::Forgetting,
     https::Https,
@@ -58,58 +58,60 @@ use crate::{
     tunnel::WorkingHosts,
 };
 
-/// What all requests share.
+/// State that all requests share.
 #[derive(Debug)]
 pub struct Context {
-    /// The gateway.
+    /// Handle of the gateway session.
     pub gateway: Gateway,
-    /// The way around it.
+    /// HTTP client for direct fetches.
     pub direct: OriginClient,
-    /// When to take that way.
+    /// Conditions of the direct fallback.
     pub fallback: Fallback,
-    /// What the user wants of pictures.
+    /// The user's image settings.
     pub pictures: Pictures,
-    /// What is counted.
+    /// Counters of the status page.
     pub counters: Arc<Counters>,
-    /// The cache.
+    /// The agent's cache.
     pub store: Store,
-    /// Page loads under way.
+    /// Page loads in progress.
     pub loads: Loads,
-    /// Whether pages are loaded in bundles.
+    /// Settings of page bundles.
     pub push: PushSettings,
-    /// What HTTPS is accelerated.
+    /// Permission for requests with cookies in early data.
+    pub early_credentials: EarlyCredentials,
+    /// State of accelerated HTTPS.
     pub https: Https,
-    /// Where tunnels have worked lately.
+    /// Hosts to which tunnels were opened recently.
     pub working_hosts: WorkingHosts,
-    /// Where browsers connect.
+    /// Address of the proxy's listener.
     pub proxy: SocketAddr,
-    /// What keys of credentials are made with.
+    /// Secret of the credentials keys.
     pub secret: CredentialsSecret,
-    /// Sites that were lately loaded in frames of others.
+    /// Sites that were recently loaded in frames of other sites.
     pub framed: FramedSites,
-    /// Forgets at both ends.
+    /// Deletion of data at both ends.
     pub forgetting: Forgetting,
 }
 
-/// How a request ended, as far as its head.
+/// Result of a request, up to the response's head.
 #[derive(Debug)]
 pub enum Exit {
     /// The gateway's response.
     Forwarded(Response<ProxyBody>),
-    /// A fresh response of the agent's cache.
+    /// A fresh response from the agent's cache.
     Cached(Response<ProxyBody>),
-    /// A response that a manifest promised.
+    /// A response that a manifest announced.
     Promised(Response<ProxyBody>),
-    /// The origin's response, around the gateway.
+    /// The origin's response to a direct fetch.
     Direct(Response<ProxyBody>),
-    /// Somebody's rules, or the request itself, stand against it.
+    /// A request that a rule of the agent or the gateway rejects, or that is invalid.
     Refused(Failure),
-    /// There is no response.
+    /// A failure without a response.
     Failed(Failure),
 }
 
 impl Exit {
-    /// An exit without response.
+    /// Creates the exit for a failure.
     pub(crate) fn without_response(failure: Failure) -> Self {
         let refused = match &failure {
             Failure::Request(_) => true,
@@ -127,7 +129,7 @@ impl Exit {
     }
 }
 
-/// Answers a request in absolute form that came on this connection.
+/// Answers a request in absolute form that arrived on this connection.
 pub async fn answer(
     context: &Arc<Context>,
     scope: &Arc<ConnectionScope>,
@@ -135,7 +137,7 @@ pub async fn answer(
 ) -> Response<ProxyBody> {
     context.counters.requests.one();
     scope.asked(request.headers());
-    let exit = match life::Life::new(context, scope, request) {
+    let exit = match task::RequestTask::new(context, scope, request) {
         Ok(life) => life.run().await,
         Err(bad) => Exit::Refused(Failure::Request(bad)),
     };
@@ -158,7 +160,7 @@ pub async fn answer(
     response
 }
 
-/// A page as the answer to a request.
+/// Converts an error page into a response.
 pub(crate) fn page_response(page: &Page) -> Response<ProxyBody> {
     page.to_response().map(ProxyBody::full)
 }

@@ -1,9 +1,9 @@
-//! A request's part in a page load.
+//! Participation of a request in a page load.
 use std::sync::Arc;
 
 use crate::bundle::{Live, PageLoad};
 
-/// A request's use of a page load.
+/// A request's reference to a page load.
 #[derive(Debug)]
 pub(super) struct PageUse {
     pub(super) load: Arc<PageLoad>,
@@ -11,12 +11,12 @@ pub(super) struct PageUse {
     _live: Live,
 }
 
-/// What a request is to a page load.
+/// Role of a request in a page load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The page itself.
+    /// The page's document.
     Page,
-    /// Something that the page needs.
+    /// An object of the page.
     Object,
 }
 

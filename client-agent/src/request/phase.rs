@@ -1,45 +1,45 @@
-//! The phases of a request, and the reasons for which it leaves them.
+//! The phases of a request, and the reasons for leaving them.
 use std::sync::Arc;
 
-use longhaul_protocol::session::EntryHead;
+use longhaul_session::EntryHead;
 
 use super::Exit;
 use crate::{
     bundle::PageLoad,
-    session::{Hop, Timing},
+    session::{GatewaySession, Timing},
 };
 
-/// Where a request stands.
+/// Phase of a request.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// At the agent's own cache and at the page loads.
+    /// Looks up the agent's cache and the page loads.
     Looking,
-    /// For the manifest of the page that it belongs to.
+    /// Waits for the manifest of the request's page.
     WaitingForManifest(Arc<PageLoad>),
-    /// For the head that a manifest promises.
+    /// Waits for the `Head` record of an entry.
     Promised(Promise),
-    /// For the first bytes of the body.
+    /// Waits for the first bytes of the entry's body.
     Arriving(Promise, Arc<EntryHead>),
-    /// For a session, or for the time to go around the gateway.
+    /// Waits for a session, or for the direct fallback.
     Waiting,
-    /// In a session, for the gateway's answer.
-    Sent(Arc<Hop>, Timing),
-    /// Around the gateway.
+    /// Sent in a session; waits for the gateway's answer.
+    Sent(Arc<GatewaySession>, Timing),
+    /// Fetches directly, without the gateway.
     Direct,
-    /// At its end.
+    /// Finished.
     Over(Exit),
 }
 
-/// What a manifest promises.
+/// An entry of a manifest that matches the request.
 #[derive(Clone, Debug)]
 pub(super) struct Promise {
     pub(super) load: Arc<PageLoad>,
     pub(super) entry: u32,
-    /// Whether a style sheet of the page asks, and not its document.
+    /// True if the requester is a style sheet of the page and not its document.
     pub(super) by_sheet: bool,
 }
 
-/// The phase that a request left, and why.
+/// A phase that a request left, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it, and `name` says it to users")]
 pub enum PhaseExit {
@@ -83,7 +83,7 @@ pub enum PhaseExit {
 }
 
 impl PhaseExit {
-    /// All, in the order of their discriminants.
+    /// All values, in the order of their discriminants.
     pub const ALL: [Self; 37] = [
         Self::LookingFresh,
         Self::LookingNotModified,
@@ -124,7 +124,7 @@ impl PhaseExit {
         Self::Direct,
     ];
 
-    /// Its name in `/status.json`: the phase, a dot, and the reason.
+    /// Name in `/status.json`: the phase, a dot, and the reason.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LookingFresh => "looking.fresh",

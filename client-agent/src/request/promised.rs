@@ -1,10 +1,13 @@
-//! A request whose answer a manifest promises: for its head, then for its body.
+//! A request whose response a manifest announces: the wait for its head, then for its body.
 use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 use longhaul_driver::LinkState;
-use longhaul_http::conditional::{is_not_modified, not_modified_fields};
-use longhaul_protocol::session::{Delivery, EntryHead};
+use longhaul_http::{
+    conditional::{is_not_modified, not_modified_fields},
+    field_list,
+};
+use longhaul_session::{Delivery, EntryHead};
 use longhaul_types::Pii;
 use tokio::{
     sync::watch,
@@ -14,21 +17,22 @@ use tracing::debug;
 
 use super::{
     Exit,
-    life::Life,
     phase::{Phase, PhaseExit, Promise},
     response::{self, Source},
+    task::RequestTask,
 };
 use crate::{
-    bundle::{Asked, BodyOutlook, HeadOutlook, HeldBody, PageLoad, fit, header_map},
-    store::Keeper,
+    bundle::{BrowserRequest, EntryBodyState, HeadState, HeldBody, PageLoad, fit},
+    store::StorageContext,
 };
 
-/// Browsers ask for many things at once; so long the first waits for the others before the gateway is told.
+/// Delay before `Ask` is sent, so that requests made together go in one message.
 const ASKS: Duration = Duration::from_millis(10);
-/// Round trips without a byte of the page after which something is wrong: a lost packet takes three.
+/// Round-trip times without a byte of the page after which the promise is given up: recovery from a lost
+/// packet takes three.
 const ROUND_TRIPS: u32 = 8;
 
-impl Life {
+impl RequestTask {
     pub(super) async fn wait_for_head(&mut self, promise: Promise) -> Phase {
         self.join(Arc::clone(&promise.load));
         let mut changes = promise.load.changes();
@@ -36,13 +40,13 @@ impl Life {
         loop {
             changes.borrow_and_update();
             match promise.load.head(promise.entry) {
-                HeadOutlook::Known(head) => return self.judge(promise, head),
-                HeadOutlook::Withdrawn(reason) => {
+                HeadState::Known(head) => return self.judge(promise, head),
+                HeadState::Withdrawn(reason) => {
                     debug!(?reason, "a promise was withdrawn");
                     return self.own(PhaseExit::PromisedWithdrawn);
                 }
-                HeadOutlook::Lost => return self.give_up(PhaseExit::PromisedLost),
-                HeadOutlook::Pending => ask(&promise),
+                HeadState::Lost => return self.give_up(PhaseExit::PromisedLost),
+                HeadState::Pending => ask(&promise),
             }
             tokio::select! {
                 _ = changes.changed() => {}
@@ -52,25 +56,25 @@ impl Life {
         }
     }
 
-    /// The head is here: does it answer this request?
+    /// Checks whether the entry's head answers this request.
     fn judge(&mut self, promise: Promise, head: Arc<EntryHead>) -> Phase {
         let status = StatusCode::from_u16(head.status)
             .ok()
             .filter(|status| status.as_u16() >= 200);
-        let (Some(fields), Some(status)) = (header_map(&head.fields), status) else {
+        let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
             return self.own(PhaseExit::ArrivingBroken);
         };
-        let asked = Asked {
-            headers: &self.draft.asked,
-            context: &self.draft.context,
-            reload: self.draft.reload,
+        let asked = BrowserRequest {
+            headers: &self.upstream.asked,
+            context: &self.upstream.context,
+            reload: self.upstream.reload,
             by_sheet: promise.by_sheet,
         };
         if let Err(misfit) = fit(&head, &fields, asked, promise.load.reload) {
             debug!(
                 ?misfit,
                 %status,
-                url = ?Pii(&self.draft.fetch.url),
+                url = ?Pii(&self.upstream.fetch.url),
                 "a promised response does not answer the browser's request"
             );
             return self.own(PhaseExit::PromisedMismatch);
@@ -78,7 +82,7 @@ impl Life {
         if !promise.load.claim(promise.entry, head.scope) {
             return self.own(PhaseExit::PromisedUsed);
         }
-        if is_not_modified(&self.draft.asked, status, &fields) {
+        if is_not_modified(&self.upstream.asked, status, &fields) {
             promise.load.take(promise.entry, None, self.taker(&head));
             let response = response::not_modified(not_modified_fields(&fields));
             return self.leave(
@@ -95,17 +99,17 @@ impl Life {
         loop {
             changes.borrow_and_update();
             match promise.load.body(promise.entry) {
-                BodyOutlook::None => {
+                EntryBodyState::None => {
                     promise.load.take(promise.entry, None, self.taker(&head));
                     return self.answer(PhaseExit::ArrivingEmpty, &head, Source::Empty).await;
                 }
-                BodyOutlook::Arriving(of, body) => {
+                EntryBodyState::Arriving(of, body) => {
                     promise.load.take(promise.entry, Some(of), self.taker(&head));
                     return self
                         .answer(PhaseExit::ArrivingPushed, &head, Source::Pushed(body))
                         .await;
                 }
-                BodyOutlook::Held(of, held) => {
+                EntryBodyState::Held(of, held) => {
                     if let Some(body) = self.held_body(held).await {
                         self.context.counters.held_hits.one();
                         promise.load.take(promise.entry, None, self.taker(&head));
@@ -117,9 +121,9 @@ impl Life {
                     }
                     continue;
                 }
-                BodyOutlook::Failed => return self.own(PhaseExit::ArrivingBroken),
-                BodyOutlook::Lost => return self.give_up(PhaseExit::ArrivingLost),
-                BodyOutlook::Pending => ask(&promise),
+                EntryBodyState::Failed => return self.own(PhaseExit::ArrivingBroken),
+                EntryBodyState::Lost => return self.give_up(PhaseExit::ArrivingLost),
+                EntryBodyState::Pending => ask(&promise),
             }
             tokio::select! {
                 _ = changes.changed() => {}
@@ -138,9 +142,10 @@ impl Life {
         }
     }
 
-    /// For whom the response is kept: for this request, with its credentials if the gateway sent any.
-    fn taker(&self, head: &EntryHead) -> Option<Keeper> {
-        let keeper = Keeper::of(&self.draft.context)?;
+    /// Cache context of the stored response: that of this request, with its credentials only if the gateway
+    /// sent any.
+    fn taker(&self, head: &EntryHead) -> Option<StorageContext> {
+        let keeper = StorageContext::of(&self.upstream.context)?;
         Some(if head.cookie.is_some() {
             keeper
         } else {
@@ -150,7 +155,7 @@ impl Life {
 
     async fn answer(&mut self, exit: PhaseExit, head: &EntryHead, source: Source) -> Phase {
         let status = StatusCode::from_u16(head.status).ok();
-        let (Some(fields), Some(status)) = (header_map(&head.fields), status) else {
+        let (Ok(fields), Some(status)) = (field_list::to_map(&head.fields), status) else {
             return self.own(PhaseExit::ArrivingBroken);
         };
         self.clear_site_data(&fields).await;
@@ -158,20 +163,20 @@ impl Life {
         self.leave(exit, Phase::Over(Exit::Promised(response)))
     }
 
-    /// The promise is of no use: the request goes to the gateway, and is answered on a stream of its own.
+    /// The entry cannot answer: sends an ordinary fetch, which gets a response stream of its own.
     fn own(&mut self, exit: PhaseExit) -> Phase {
-        self.draft.fetch.context.delivery = Delivery::Own;
+        self.upstream.fetch.context.delivery = Delivery::Own;
         self.leave(exit, Phase::Waiting)
     }
 
-    /// The promise is lost with its session or page load.
+    /// The entry is lost with its session or page load.
     fn give_up(&mut self, exit: PhaseExit) -> Phase {
         self.page = None;
         self.leave(exit, Phase::Waiting)
     }
 }
 
-/// Notes that the browser waits for this; the gateway is told with what else it asks for now.
+/// Records that the browser waits for the entry; `Ask` is sent after a delay, together with other entries.
 fn ask(promise: &Promise) {
     if promise.load.ask(promise.entry) {
         let load = Arc::clone(&promise.load);
@@ -182,7 +187,7 @@ fn ask(promise: &Promise) {
     }
 }
 
-/// How long a promise is believed in: while the session is open and nothing of the page comes, not for ever.
+/// Timeout of a promise: counts while the session is open and no data of the page arrives.
 pub(super) struct Patience {
     link: watch::Receiver<LinkState>,
     open_since: Option<Instant>,
@@ -198,7 +203,7 @@ impl Patience {
         }
     }
 
-    /// Waits until it has run out. Cancel safe.
+    /// Completes when the timeout expires. Cancel safe.
     pub(super) async fn runs_out(&mut self, load: &PageLoad) {
         loop {
             let open = *self.link.borrow_and_update() == LinkState::Open;
@@ -211,7 +216,7 @@ impl Patience {
             }
             tokio::select! {
                 changed = self.link.changed() => if changed.is_err() {
-                    // The session is over, which the page load will say.
+                    // The session is over; the page load reports it.
                     std::future::pending::<()>().await;
                 },
                 () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}

@@ -1,12 +1,12 @@
-//! A response's body on its way from the gateway: each window is verified before the browser gets a byte of it. A bad
-//! window, or the loss of the session, has the rest asked for again.
+//! Relay of a response body from the gateway. Each window is verified before the browser gets a byte of it.
+//! After a bad window or the loss of the session the relay requests the rest again.
 use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul_cache::StoredBody;
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
 use longhaul_driver::{End, Priority, StreamError};
-use longhaul_protocol::session::{
+use longhaul_session::{
     Body, BodyPlace, Delivery, Evicted, FailureReason, FetchKind, Message, Resume, ShortHash, Validator,
 };
 use longhaul_types::ContentHash;
@@ -15,24 +15,24 @@ use tracing::{debug, warn};
 
 use super::{
     BodyBroken, Context,
-    known::{Delivered, Known, decoder_behind},
     page_use::{PageUse, Role},
     promised::Patience,
     response::Begun,
+    resume_check::{Delivered, ResumeCheck, decoder_behind},
 };
 use crate::{
     bundle::{BodyFault, BodyReader},
     session::{
-        Arrival, BasePolicy, FetchContext, FetchDraft, Hop, HopError, Need, ResponseStream, Timing,
-        coding_of, next_window,
+        Arrival, BasePolicy, FetchContext, FetchDraft, GatewaySession, HopError, Need, ResponseStream,
+        Timing, coding_of, next_window,
     },
-    store::Tee,
+    store::CacheWriter,
 };
 
-/// How often the rest is asked for without a byte of progress.
+/// Maximum number of consecutive requests for the rest without a byte of progress.
 const MAX_FRUITLESS: u8 = 4;
 
-/// What is needed to relay a body and to ask for its rest.
+/// State for relaying a body and for requesting its rest.
 pub(super) struct Relay {
     pub(super) context: Arc<Context>,
     pub(super) fetch: FetchDraft,
@@ -41,47 +41,47 @@ pub(super) struct Relay {
     pub(super) status: u16,
     pub(super) validator: Option<Validator>,
     pub(super) browser: mpsc::Sender<Result<Bytes, BodyBroken>>,
-    /// Takes the body for the cache on the way.
-    pub(super) tee: Option<Tee>,
-    /// The page load that waits for nothing worse while this goes on.
+    /// Cache writer of the body.
+    pub(super) tee: Option<CacheWriter>,
+    /// Page load that this body keeps in use; each arrival of bytes counts as its progress.
     pub(super) page: Option<PageUse>,
-    /// What was handed to the browser.
+    /// Bytes delivered to the browser.
     pub(super) delivered: Delivered,
-    /// What of it must come again, where the body began anew.
-    pub(super) known: Known,
-    /// The decoded length, once the gateway has told it.
+    /// Prefix that a repeated body must match.
+    pub(super) known: ResumeCheck,
+    /// The decoded length, once the gateway has sent it.
     pub(super) length: Option<u64>,
 }
 
 /// A stream with the rest of the body.
 struct Source {
-    hop: Arc<Hop>,
+    hop: Arc<GatewaySession>,
     stream: ResponseStream,
     body: Option<Body>,
-    /// The body's base, if it was read already.
+    /// The body's base, if already read.
     base: Option<Bytes>,
 }
 
-/// Why a stream did not bring the body to its end.
+/// Reasons why a stream did not deliver the whole body.
 #[derive(Debug, thiserror::Error)]
 enum Interruption {
-    /// The browser wants no more.
+    /// The browser closed the connection.
     #[error("the browser left")]
     BrowserGone,
-    /// A window did not match; the rest may be asked for.
+    /// A window did not match; the rest may be requested.
     #[error("a window does not match its hash and the rest cannot be asked for")]
     BadWindow,
-    /// The session is lost; the rest may be asked for.
+    /// The session is lost; the rest may be requested.
     #[error("the session is lost and the rest cannot be asked for")]
     SessionLost,
-    /// The body is bad or incomplete at its source.
+    /// The body is malformed or incomplete at its source.
     #[error("{0}")]
     Broken(&'static str),
 }
 
 impl Relay {
-    /// Relays the body to its end, or breaks the browser's connection.
-    pub(super) async fn run(mut self, hop: Arc<Hop>, stream: ResponseStream, begun: Begun) {
+    /// Relays the body to its end, or aborts the browser's connection.
+    pub(super) async fn run(mut self, hop: Arc<GatewaySession>, stream: ResponseStream, begun: Begun) {
         let Begun { body, base } = begun;
         let first = Source {
             hop,
@@ -93,7 +93,7 @@ impl Relay {
         self.ended(end).await;
     }
 
-    /// Hands a pushed body to the browser. If the push breaks off, the rest is asked for.
+    /// Relays a pushed body to the browser. If the push ends early, requests the rest.
     pub(super) async fn run_pushed(mut self, mut reader: BodyReader) {
         let load = self.page.as_ref().map(|page| Arc::clone(&page.load));
         let mut patience = load
@@ -129,7 +129,7 @@ impl Relay {
         self.ended(end).await;
     }
 
-    /// Hands a stored body to the browser.
+    /// Relays a stored body to the browser.
     pub(super) async fn run_stored(mut self, mut body: StoredBody) {
         let end = loop {
             match body.next().await {
@@ -145,8 +145,8 @@ impl Relay {
         self.ended(end).await;
     }
 
-    /// Gets the rest of a body of which the browser has the start: from there on if the gateway can tell that it is the
-    /// rest, else all of it, which must begin with the same bytes.
+    /// Gets the rest of a body whose start the browser has: from the offset if there is a validator, else the
+    /// whole body, which must begin with the same bytes.
     async fn go_on_alone(&mut self, delivered: &[Bytes]) -> Result<(), Interruption> {
         if !self.is_get {
             return Err(Interruption::SessionLost);
@@ -155,7 +155,7 @@ impl Relay {
             let decoder = decoder_behind(delivered).ok_or(Interruption::SessionLost)?;
             return self.relay(None, Some(decoder)).await;
         }
-        self.known = Known::new(&self.delivered);
+        self.known = ResumeCheck::new(&self.delivered);
         let whole = tokio::select! {
             biased;
             () = self.browser.closed() => return Err(Interruption::BrowserGone),
@@ -230,7 +230,7 @@ impl Relay {
                     return Err(interruption);
                 }
             }
-            // The old stream must not go on beside the new one.
+            // The old stream must end before the new one begins.
             drop(source.take());
             self.context.counters.resumed.one();
             let resume = self.validator.clone().map(|validator| Resume {
@@ -239,7 +239,7 @@ impl Relay {
             });
             if resume.is_none() {
                 decoder = None;
-                self.known = Known::new(&self.delivered);
+                self.known = ResumeCheck::new(&self.delivered);
             }
             source = tokio::select! {
                 biased;
@@ -249,8 +249,9 @@ impl Relay {
         }
     }
 
-    /// Whether a body that broke off so may be asked for again: its rest, by a validator; else, behind a lost session, all of it,
-    /// to be compared with what the browser has. A body without a length may have no end, and never repeat itself.
+    /// True if the agent may request a broken body again: with a validator, the rest; without one, after a
+    /// lost session, the whole body, to be compared with the delivered bytes. A body without a length may be
+    /// endless and never repeat itself.
     fn may_ask_again(&self, interruption: &Interruption) -> bool {
         self.is_get
             && match interruption {
@@ -260,8 +261,8 @@ impl Relay {
             }
     }
 
-    /// The base of a body. Without it nothing of the body can be read.
-    async fn base(&self, hop: &Hop, name: &ShortHash) -> Result<Bytes, Interruption> {
+    /// Returns the base of a body. Without its base a body cannot be decoded.
+    async fn base(&self, hop: &GatewaySession, name: &ShortHash) -> Result<Bytes, Interruption> {
         if let Some(base) = self.context.store.base(name).await {
             self.context.counters.base_used(name);
             return Ok(base);
@@ -334,7 +335,7 @@ impl Relay {
         }
     }
 
-    /// Waits for the gateway, unless the browser leaves.
+    /// Waits for the gateway; ends if the browser closes its connection.
     async fn or_gone<T>(
         &self,
         read: impl Future<Output = Result<T, StreamError>>,
@@ -351,12 +352,12 @@ impl Relay {
         }
     }
 
-    /// Asks for the rest, or for all of it, in whatever session there is or will be.
+    /// Requests the rest, or the whole body, in the current or next session.
     async fn ask_again(&self, resume: Option<Resume>) -> Result<Source, Interruption> {
         let _demand = self.context.gateway.demand();
         let mut policy = BasePolicy::Best;
         let fetch = FetchDraft {
-            // A second bundle for a page that is half here would help nobody.
+            // A second page bundle would not help a page that has partly arrived.
             kind: FetchKind::Object,
             context: FetchContext {
                 delivery: Delivery::Own,

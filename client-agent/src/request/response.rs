@@ -1,4 +1,4 @@
-//! From a head and a body's source to the browser's response.
+//! Construction of the browser's response from a head and a body source.
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -7,62 +7,66 @@ use longhaul_cache::StoredBody;
 use longhaul_driver::StreamError;
 use longhaul_http::hop;
 use longhaul_origin::OriginBody;
-use longhaul_protocol::session::{Body, ShortHash, Validator};
+use longhaul_session::{Body, ShortHash, Validator};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     Context, ProxyBody,
-    draft::Draft,
-    known::{Delivered, Known},
     page_use::PageUse,
     relay::Relay,
+    resume_check::{Delivered, ResumeCheck},
+    upstream::UpstreamRequest,
 };
 use crate::{
     bundle::PushedBody,
-    session::{Hop, ResponseStream},
-    store::{Store, Tee},
+    session::{GatewaySession, ResponseStream},
+    store::{CacheWriter, Store},
 };
 
-/// How long the browser's head waits for the `Body` message, which knows the length. Without a length the response is
-/// chunked and the browser shows no progress; an event stream must not wait long for nothing.
+/// Wait of the response's head for the `Body` message, which contains the length. Without a length the
+/// response is chunked and the browser shows no progress; an event stream must not be delayed for long.
 const LENGTH_TIME: Duration = Duration::from_millis(200);
-/// Windows of one response that wait for the browser, 32 KiB each.
+/// Buffered windows per response, 32 KiB each.
 const WINDOWS_AHEAD: usize = 2;
 
-/// Where the body of a response comes from.
+/// Source of a response body.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// There is none.
+    /// No body.
     Empty,
-    /// From the gateway, in this session.
-    Gateway(Arc<Hop>, ResponseStream, Box<Begun>),
-    /// From what is being pushed.
+    /// A stream from the gateway in this session.
+    Gateway(Arc<GatewaySession>, ResponseStream, Box<Begun>),
+    /// A pushed body.
     Pushed(Arc<PushedBody>),
-    /// From the agent's cache.
+    /// The agent's cache.
     Stored(Box<StoredBody>),
 }
 
-/// What has come of a body on a stream of its own.
+/// Beginning of a body on a response stream.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
-    /// The `Body` message, if it is here.
+    /// The `Body` message, if received.
     pub(super) body: Option<Body>,
-    /// The base that it names.
+    /// The base that `Body` names.
     pub(super) base: Option<Bytes>,
 }
 
-/// How a body on a stream of its own begins.
+/// Result of opening a body on a response stream.
 pub(super) enum Opening {
     Source(Source),
-    /// The stream has broken off already.
+    /// The stream has already ended.
     Broken,
-    /// It is coded against a body that is not here.
+    /// The cache does not have the body's base.
     NoBase(ShortHash),
 }
 
 impl Source {
-    /// A body on a stream of its own.
-    pub(super) async fn gateway(store: &Store, hop: Arc<Hop>, mut stream: ResponseStream) -> Opening {
+    /// Opens a body on a response stream.
+    pub(super) async fn gateway(
+        store: &Store,
+        hop: Arc<GatewaySession>,
+        mut stream: ResponseStream,
+    ) -> Opening {
         let body = match timeout(LENGTH_TIME, stream.body()).await {
             Ok(Err(StreamError::Cancelled(_) | StreamError::Stopped(_))) => return Opening::Broken,
             Ok(Err(_)) | Err(_) => None,
@@ -92,22 +96,22 @@ impl Source {
 /// A response on its way to the browser.
 pub(super) struct Outgoing<'a> {
     pub(super) context: &'a Arc<Context>,
-    pub(super) draft: &'a Draft,
+    pub(super) upstream: &'a UpstreamRequest,
     pub(super) status: StatusCode,
-    /// As the origin sent them.
+    /// Fields from the origin.
     pub(super) fields: HeaderMap,
     pub(super) source: Source,
-    /// The CHK of the whole body, where it is known beforehand.
+    /// Content hash of the whole body, if known in advance.
     pub(super) content_hash: Option<[u8; 32]>,
-    pub(super) tee: Option<Tee>,
+    pub(super) tee: Option<CacheWriter>,
     pub(super) page: Option<PageUse>,
 }
 
-/// The browser's response, whose body is brought by a task.
+/// Builds the browser's response and starts the task that relays its body.
 pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     let Outgoing {
         context,
-        draft,
+        upstream,
         status,
         fields,
         source,
@@ -118,11 +122,12 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     let mut headers = fields;
     hop::strip_response(&mut headers);
     hop::append_via(&mut headers, Version::HTTP_11);
-    let bodyless = draft.method == Method::HEAD
+    let bodyless = upstream.method == Method::HEAD
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED;
     if matches!(source, Source::Empty) || bodyless {
-        // In these the length is that of another response; in any other it would contradict the missing body.
+        // In these responses `Content-Length` describes another response; in any other it would contradict
+        // the missing body.
         if !bodyless {
             headers.remove(header::CONTENT_LENGTH);
         }
@@ -134,15 +139,15 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     let relay = Relay {
         context: Arc::clone(context),
         validator: validator(&headers, content_hash),
-        fetch: draft.fetch.clone(),
-        class: draft.class,
-        is_get: draft.method == Method::GET,
+        fetch: upstream.fetch.clone(),
+        class: upstream.class,
+        is_get: upstream.method == Method::GET,
         status: status.as_u16(),
         browser: sender,
         tee,
         page,
         delivered: Delivered::default(),
-        known: Known::default(),
+        known: ResumeCheck::default(),
         length: None,
     };
     match source {
@@ -154,14 +159,14 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     response(status, headers, ProxyBody::windows(windows, length))
 }
 
-/// A 304 with these fields.
+/// Returns a 304 with these fields.
 pub(super) fn not_modified(mut fields: HeaderMap) -> Response<ProxyBody> {
     hop::strip_response(&mut fields);
     hop::append_via(&mut fields, Version::HTTP_11);
     response(StatusCode::NOT_MODIFIED, fields, ProxyBody::empty())
 }
 
-/// The browser's response from an origin that was asked directly.
+/// Converts the response of a direct fetch.
 pub(super) fn of_origin(answer: Response<OriginBody>, method: &Method) -> Response<ProxyBody> {
     let (parts, body) = answer.into_parts();
     let mut headers = parts.headers;
@@ -182,8 +187,8 @@ fn response(status: StatusCode, headers: HeaderMap, body: ProxyBody) -> Response
     response
 }
 
-/// By what the gateway can tell that the rest belongs to what is here: a strong entity tag, the content hash, or the
-/// time of the last change.
+/// Validator by which the gateway identifies the representation for a resumption: a strong entity tag, the
+/// content hash, or the modification time.
 fn validator(headers: &HeaderMap, content_hash: Option<[u8; 32]>) -> Option<Validator> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let strong = text(header::ETAG).filter(|tag| tag.starts_with('"') && tag.len() > 2);
@@ -198,7 +203,6 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::bundle::header_map;
 
     #[test]
     fn only_strong_validators_name_a_representation() {
@@ -221,12 +225,5 @@ mod tests {
             validator(&map(header::LAST_MODIFIED, time), None),
             Some(Validator::LastModified(time.to_owned()))
         );
-    }
-
-    #[test]
-    fn fields_that_are_not_http_are_refused() {
-        assert!(header_map(&[("a b".to_owned(), b"x".to_vec())]).is_none());
-        assert!(header_map(&[("a".to_owned(), b"x\r\ny: z".to_vec())]).is_none());
-        assert!(header_map(&[("a".to_owned(), b"x".to_vec())]).is_some());
     }
 }

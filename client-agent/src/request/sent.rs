@@ -1,32 +1,33 @@
-//! A request in a session: what is sent, and what becomes of the gateway's answer.
+//! A request in a session: sending it, and handling the gateway's answer.
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use http::{HeaderMap, Response, StatusCode, header};
 use longhaul_driver::CloseReason;
-use longhaul_http::{clear_site_data::clears_cache, policy::invalidates};
+use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidates};
 use longhaul_origin::{FetchError, OriginBody};
-use longhaul_protocol::session::{
+use longhaul_session::{
     BodyPlace, Delivery, Evicted, FailureReason, FetchKind, HeaderField, Message, MirrorState, ShortHash,
+    short_hash,
 };
 use longhaul_types::{BitRate, ContentHash};
 use tracing::debug;
 
 use super::{
     Exit,
-    life::{DirectFetch, Life, MAX_REPEATS},
     page_use::{PageUse, Role},
     phase::{Phase, PhaseExit, Promise},
     response::{self, Opening, Source},
+    task::{DirectFetch, MAX_REPEATS, RequestTask},
     upload::{Transmission, UploadError, UploadTraits},
 };
 use crate::{
-    bundle::{Beginning, Direction, PageLoad, header_map},
+    bundle::{Beginning, Direction, PageLoad},
     direct,
     pages::{BadRequest, Failure, Lost},
-    session::{Arrival, BasePolicy, Exchange, Hop, Need, ResponseStream, Timing, short},
+    session::{Arrival, BasePolicy, Exchange, GatewaySession, Need, ResponseStream, Timing},
 };
 
-/// What happened first while the gateway's answer is awaited.
+/// First event while the request waits for the gateway's answer.
 enum Event {
     Arrival(Result<Arrival, CloseReason>),
     Sent(Result<(), UploadError>),
@@ -34,12 +35,12 @@ enum Event {
     FallbackDue,
 }
 
-impl Life {
-    /// Says in the fetch what the gateway should know beside the request.
-    fn complete_fetch(&mut self, hop: &Hop) {
+impl RequestTask {
+    /// Sets the members of the fetch that depend on page load and session.
+    fn complete_fetch(&mut self, hop: &GatewaySession) {
         let page = self.page.as_ref().map(|page| &page.load);
         let of_session = page.filter(|load| load.hop.serial() == hop.serial() && !load.is_over());
-        let context = &mut self.draft.fetch.context;
+        let context = &mut self.upstream.fetch.context;
         context.page = of_session.map_or(0, |load| load.page);
         context.held = self.held.map(|chk| *chk.as_bytes());
         context.manifest = self.kept.as_ref().map(|kept| kept.id());
@@ -49,33 +50,33 @@ impl Life {
         };
     }
 
-    /// Begins the page load of a page's fetch, before that is sent.
+    /// Starts the page load of a page's fetch, before the fetch is sent.
     fn begin_page(&mut self, exchange: &Exchange) {
-        if self.draft.fetch.kind != FetchKind::Page {
+        if self.upstream.fetch.kind != FetchKind::Page {
             return;
         }
         let hop = exchange.hop();
-        let told = !self.draft.fetch.context.holding.is_empty();
+        let told = !self.upstream.fetch.context.holding.is_empty();
         let load = self.context.loads.begin(Beginning {
             hop: Arc::clone(hop),
             page: exchange.id(),
-            url: self.draft.fetch.url.clone(),
-            origin: self.draft.fetch.origin.clone(),
-            context: self.draft.context.clone(),
-            reload: self.draft.reload,
+            url: self.upstream.fetch.url.clone(),
+            origin: self.upstream.fetch.origin.clone(),
+            context: self.upstream.context.clone(),
+            reload: self.upstream.reload,
             base: self.kept.clone(),
             holding: if told { Vec::new() } else { self.holding.clone() },
         });
         self.page = Some(PageUse::of(load, Role::Page));
-        // The gateway may have said so between the coding of the fetch and now.
+        // `Welcome` may have arrived after the fetch was encoded.
         if hop.mirror() == Some(MirrorState::Unknown) {
             self.context.loads.tell_holding(hop.serial());
         }
     }
 
-    pub(super) async fn send(&mut self, hop: Arc<Hop>, timing: Timing) -> Phase {
+    pub(super) async fn send(&mut self, hop: Arc<GatewaySession>, timing: Timing) -> Phase {
         self.complete_fetch(&hop);
-        let (mut exchange, fetch) = match hop.code(&self.draft.fetch, None, self.policy) {
+        let (mut exchange, fetch) = match hop.code(&self.upstream.fetch, None, self.policy) {
             Ok(coded) => coded,
             Err(error) => return self.not_sent(&error),
         };
@@ -93,7 +94,7 @@ impl Life {
             match event {
                 Event::Arrival(Ok(arrival)) => {
                     if let (Some(rest), Arrival::Head { .. }) = (transmission, &arrival) {
-                        // The origin answers before it has all of the body: the rest still goes.
+                        // The origin answers before it has the whole body: the rest is still sent.
                         tokio::spawn(rest);
                     }
                     return self.arrived(arrival, exchange, timing).await;
@@ -114,7 +115,7 @@ impl Life {
                 }
                 Event::FallbackDue => direct = Some(self.direct_fetch()),
                 Event::Direct(Ok(answer)) => {
-                    let response = response::of_origin(answer, &self.draft.method);
+                    let response = response::of_origin(answer, &self.upstream.method);
                     return self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)));
                 }
                 Event::Direct(Err(error)) if direct::is_offline(&error) => {
@@ -130,26 +131,26 @@ impl Life {
 
     fn transmission(
         &self,
-        hop: &Arc<Hop>,
+        hop: &Arc<GatewaySession>,
         timing: Timing,
         fetch: Vec<u8>,
     ) -> Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>> {
         let way = Transmission {
             hop: Arc::clone(hop),
-            class: self.draft.class,
+            class: self.upstream.class,
             timing,
             fetch,
         };
         let Some(upload) = self.upload.clone() else {
             return Box::pin(way.bodyless());
         };
-        let coded = self.draft.headers.contains_key(header::CONTENT_ENCODING);
-        let content_type = self.draft.headers.get(header::CONTENT_TYPE).filter(|_| !coded);
+        let coded = self.upstream.headers.contains_key(header::CONTENT_ENCODING);
+        let content_type = self.upstream.headers.get(header::CONTENT_TYPE).filter(|_| !coded);
         let traits = UploadTraits {
             content_type: content_type
                 .and_then(|value| value.to_str().ok())
                 .map(str::to_owned),
-            length: self.draft.length,
+            length: self.upstream.length,
             rate: uplink_rate(hop),
         };
         let context = Arc::clone(&self.context);
@@ -212,7 +213,7 @@ impl Life {
         )
     }
 
-    /// The head of a response is here; `None` if it makes no sense.
+    /// Handles the head of a response; returns `None` if the head is malformed.
     async fn answered(&mut self, answer: Answer, exchange: &Exchange) -> Option<Phase> {
         let Answer {
             status,
@@ -224,7 +225,7 @@ impl Life {
         let status = StatusCode::from_u16(status)
             .ok()
             .filter(|status| (200..600).contains(&status.as_u16()))?;
-        let fields = header_map(&fields)?;
+        let fields = field_list::to_map(&fields).ok()?;
         if let Some(PageUse {
             load,
             role: Role::Page,
@@ -237,12 +238,12 @@ impl Life {
             }
             load.answered(Direction::of(&load.url, status, &fields));
         }
-        if invalidates(&self.draft.method, status) {
+        if invalidates(&self.upstream.method, status) {
             self.forget_stored().await;
         }
         self.clear_site_data(&fields).await;
         let store = self.context.store.clone();
-        let bound = self.draft.is_bound();
+        let bound = self.upstream.is_bound();
         let (exit, source) = match (body, content_hash.map(ContentHash::from_bytes)) {
             (BodyPlace::Held, None) => return None,
             (BodyPlace::Held, Some(chk)) => {
@@ -292,27 +293,28 @@ impl Life {
         Some(self.leave(exit, Phase::Over(Exit::Forwarded(response))))
     }
 
-    /// What was stored under the URL of an unsafe request may be wrong now.
+    /// Invalidates the stored responses of an unsafe request's URL (RFC 9111 section 4.4).
     async fn forget_stored(&self) {
-        let (client, url) = (self.draft.context.client(), &self.draft.fetch.url);
+        let (client, url) = (self.upstream.context.client(), &self.upstream.fetch.url);
         self.context.store.invalidate(client, url).await;
     }
 
-    /// Forgets what is stored of the response's origin if it says so, before the browser gets the response.
+    /// Applies `Clear-Site-Data`: deletes the stored responses of the origin before the browser gets the
+    /// response.
     pub(super) async fn clear_site_data(&self, fields: &HeaderMap) {
         if clears_cache(fields) {
-            let (client, url) = (self.draft.context.client(), &self.draft.fetch.url);
+            let (client, url) = (self.upstream.context.client(), &self.upstream.fetch.url);
             self.context.store.clear(client, url).await;
         }
     }
 
-    /// The gateway takes a body to be held that is not there (any more).
-    fn held_is_missing(&mut self, chk: ContentHash, hop: &Hop) -> Phase {
+    /// Handles a body that the gateway considers held but that the cache does not have (any more).
+    fn held_is_missing(&mut self, chk: ContentHash, hop: &GatewaySession) -> Phase {
         hop.tell(Message::Evicted(Evicted {
-            hashes: vec![short(&chk)],
+            hashes: vec![short_hash(&chk)],
         }));
         self.held = None;
-        // The origin has had the request: only a safe one may reach it again.
+        // The origin has received the request: only a safe request may be repeated.
         if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
             return Phase::Over(Exit::without_response(malformed_answer()));
         }
@@ -321,25 +323,25 @@ impl Life {
         self.leave(PhaseExit::SentHeldMissing, Phase::Waiting)
     }
 
-    /// The answer is coded against a body that is not there (any more).
-    fn base_is_missing(&mut self, name: ShortHash, hop: &Hop) -> Phase {
+    /// Handles an answer whose base the cache does not have (any more).
+    fn base_is_missing(&mut self, name: ShortHash, hop: &GatewaySession) -> Phase {
         self.context.counters.bases_missing.one();
         hop.tell(Message::Evicted(Evicted { hashes: vec![name] }));
         if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
             return Phase::Over(Exit::without_response(malformed_answer()));
         }
-        self.draft.fetch.context.delivery = Delivery::Plain;
+        self.upstream.fetch.context.delivery = Delivery::Plain;
         self.repeats += 1;
         self.context.counters.repeated.one();
         self.leave(PhaseExit::SentBaseMissing, Phase::Waiting)
     }
 
-    /// The gateway says that a manifest promises the answer.
-    fn promised_by(&mut self, page: u64, entry: u32, hop: &Hop) -> Phase {
+    /// Handles `Promised`: an entry of a manifest answers the request.
+    fn promised_by(&mut self, page: u64, entry: u32, hop: &GatewaySession) -> Phase {
         match self.context.loads.of_page(hop.serial(), page) {
             // The gateway may only name the page load that the request itself named.
-            Some(load) if self.draft.is_lookable() && self.uses(&load) => {
-                let by_sheet = !load.is_document_of(self.draft.context.requester());
+            Some(load) if self.upstream.is_lookable() && self.uses(&load) => {
+                let by_sheet = !load.is_document_of(self.upstream.context.requester());
                 let promise = Promise {
                     load,
                     entry,
@@ -348,7 +350,7 @@ impl Life {
                 self.leave(PhaseExit::SentPromised, Phase::Promised(promise))
             }
             Some(_) | None => {
-                self.draft.fetch.context.delivery = Delivery::Own;
+                self.upstream.fetch.context.delivery = Delivery::Own;
                 if self.repeats >= MAX_REPEATS {
                     return Phase::Over(Exit::without_response(malformed_answer()));
                 }
@@ -364,14 +366,14 @@ impl Life {
     }
 
     fn outside_early_data(&mut self) -> Phase {
-        self.draft.need = Need::Open;
+        self.upstream.need = Need::Open;
         self.repeats += 1;
         self.context.counters.repeated.one();
         self.leave(PhaseExit::SentRepeated, Phase::Waiting)
     }
 }
 
-/// A head as it came.
+/// A received `Head`.
 struct Answer {
     status: u16,
     fields: Vec<HeaderField>,
@@ -387,12 +389,12 @@ fn malformed_answer() -> Failure {
     }
 }
 
-/// What uploads can count on: what the gateway grants this end.
-fn uplink_rate(hop: &Hop) -> Option<BitRate> {
+/// Rate that uploads can use: the rate that the gateway grants.
+fn uplink_rate(hop: &GatewaySession) -> Option<BitRate> {
     Some(hop.stats().send_rate).filter(|rate| *rate != BitRate::default())
 }
 
-/// Drives a future that may be absent; for ever without one.
+/// Polls an optional future; never completes if there is none.
 async fn run<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
     match future {
         Some(future) => future.await,

@@ -1,4 +1,5 @@
-//! A request's body on its way to the gateway: windows, coded where that pays, never the whole body in memory.
+//! A request's body on its way to the gateway: windows, compressed if worthwhile; the whole body is never in
+//! memory.
 use std::{
     future::poll_fn,
     pin::Pin,
@@ -12,19 +13,19 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use longhaul_codec::{AdaptiveEncoder, BodyTraits};
 use longhaul_driver::{End, Priority, SendStream, StreamError};
-use longhaul_protocol::session::{Body, Message, encode};
+use longhaul_session::{Body, Message, encode};
 use longhaul_types::{BitRate, ByteCount};
 use tokio::time::timeout;
 
-use crate::session::{Hop, HopError, Timing, body_coding_of};
+use crate::session::{GatewaySession, HopError, Timing, body_coding_of};
 
-/// Bytes kept so that a request can be sent once more when the gateway did nothing with it (`UnknownBase`). Forms are
-/// smaller, and a thousand of them are bearable.
+/// Bytes kept so that a request can be repeated if the gateway did not process it (`UnknownBase`). Forms are
+/// smaller, and a thousand of them fit in memory.
 const MAX_KEPT: usize = 64 * 1024;
-/// How long the first or next bytes are waited for before those at hand are sent as a window of their own.
+/// Wait for the first or next bytes before the available bytes are sent as a window of their own.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A browser's body, of which the start is kept.
+/// A browser's request body; its first bytes are kept.
 #[derive(Debug)]
 pub(super) struct Upload {
     kept: Vec<Bytes>,
@@ -34,23 +35,23 @@ pub(super) struct Upload {
     replayable: bool,
 }
 
-/// The body of one request, shared by the attempts to send it, of which only one is under way at a time.
+/// Body of one request, shared by the attempts to send it. Only one attempt is in progress at a time.
 #[derive(Clone, Debug)]
 pub(super) struct SharedUpload(Arc<Mutex<Upload>>);
 
-/// Why an upload ended before its end.
+/// Errors of an upload.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UploadError {
-    /// The browser broke it off.
+    /// The browser aborted the upload.
     #[error("the browser broke the upload off")]
     Browser,
-    /// The session did not take the request; nothing was sent.
+    /// The session did not accept the request; nothing was sent.
     #[error(transparent)]
     NotSent(#[from] HopError),
-    /// The gateway wants no more, or the session is lost.
+    /// The gateway stopped the stream, or the session is lost.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// The body cannot be coded.
+    /// The body cannot be encoded.
     #[error("the body cannot be coded")]
     Coding,
 }
@@ -73,14 +74,14 @@ impl SharedUpload {
         Self(Arc::new(Mutex::new(upload)))
     }
 
-    /// Goes back to the start, if all that was read is still here.
+    /// Goes back to the start, if all bytes read so far are kept.
     pub(super) fn rewind(&self) -> Result<(), BodyGone> {
         let mut upload = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         upload.at = 0;
         if upload.replayable { Ok(()) } else { Err(BodyGone) }
     }
 
-    /// Bytes taken from the browser so far.
+    /// Number of bytes read from the browser.
     pub(super) fn taken(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).size as u64
     }
@@ -95,7 +96,7 @@ impl SharedUpload {
             let Some(frame) = std::task::ready!(Pin::new(&mut upload.incoming).poll_frame(cx)) else {
                 return Poll::Ready(None);
             };
-            // Trailers of requests are not relayed.
+            // Request trailers are not relayed.
             if let Ok(bytes) = frame?.into_data() {
                 upload.keep(&bytes);
                 return Poll::Ready(Some(Ok(bytes)));
@@ -108,7 +109,7 @@ impl SharedUpload {
     }
 }
 
-/// More was read than is kept.
+/// Error: more bytes were read than are kept.
 #[derive(Debug)]
 pub(super) struct BodyGone;
 
@@ -126,7 +127,7 @@ impl Upload {
     }
 }
 
-/// The way around the gateway reads the body itself.
+/// A direct fetch reads the body itself.
 impl HttpBody for SharedUpload {
     type Data = Bytes;
     type Error = hyper::Error;
@@ -149,16 +150,16 @@ impl HttpBody for SharedUpload {
     }
 }
 
-/// One way of a request to the gateway.
+/// Parameters of one attempt to send a request to the gateway.
 pub(super) struct Transmission {
-    pub(super) hop: Arc<Hop>,
+    pub(super) hop: Arc<GatewaySession>,
     pub(super) class: Priority,
     pub(super) timing: Timing,
-    /// The coded `Fetch`.
+    /// The encoded `Fetch`.
     pub(super) fetch: Vec<u8>,
 }
 
-/// What the sender knows of a body.
+/// Properties of a body that the encoder uses.
 #[derive(Clone, Debug)]
 pub(super) struct UploadTraits {
     pub(super) content_type: Option<String>,
@@ -175,7 +176,7 @@ impl Transmission {
         Ok(())
     }
 
-    /// Sends a request with its body; `Fetch` and what is at hand of the body go out together.
+    /// Sends a request with its body; `Fetch` and the available bytes of the body are sent together.
     pub(super) async fn with_body(
         self,
         upload: SharedUpload,
@@ -222,7 +223,7 @@ impl Transmission {
     }
 }
 
-/// The request's stream, opened with the first window.
+/// Stream of the request, opened with the first window.
 struct Outgoing {
     transmission: Transmission,
     length: Option<u64>,
@@ -231,7 +232,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Sends `wire`; before the coding is decided there is none.
+    /// Sends `wire`; `coding` is `None` until the encoder has decided it.
     async fn write(
         &mut self,
         coding: Option<longhaul_codec::Coding>,
@@ -265,7 +266,7 @@ impl Outgoing {
         hop.open(*class, *timing, bytes, end).await
     }
 
-    /// What goes out next: `Fetch` first, `Body` before the first window.
+    /// Returns the next bytes to send: `Fetch` first, `Body` before the first window.
     fn take(
         &mut self,
         coding: Option<longhaul_codec::Coding>,

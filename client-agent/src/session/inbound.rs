@@ -1,8 +1,8 @@
-//! What comes from the gateway: one task takes the streams that it opens and hands each to whoever waits for it.
+//! Incoming streams of the gateway: one task accepts them and passes each to its receiver.
 use std::{sync::Arc, time::Duration};
 
 use longhaul_driver::{Expectation, RecvStream, SendStream, Session};
-use longhaul_protocol::session::{
+use longhaul_session::{
     FailureReason, Head, Message, MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
 };
 use tokio::{
@@ -11,17 +11,17 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
-use super::{Arrival, ResponseStream, hop::Shared};
+use super::{Arrival, ResponseStream, gateway_session::Shared};
 use crate::bundle::Loads;
 
-/// How long a stream may take from its first byte to its first whole message, link outages included. It bounds the tasks
-/// that wait for streams of a gateway that says nothing.
+/// Maximum time from the first byte of a stream to its first complete message, including link outages. It
+/// bounds the number of tasks that wait for streams of a silent gateway.
 const FIRST_MESSAGE: Duration = Duration::from_secs(600);
 
-/// Messages of the control stream are put together up to this: most of a packet.
+/// Maximum size of control messages that are sent together: most of a packet.
 const TOGETHER: usize = 1024;
 
-/// To whom what comes is handed.
+/// Receivers of incoming messages.
 #[derive(Clone, Debug)]
 pub(super) struct Inbound {
     pub(super) serial: u64,
@@ -30,7 +30,8 @@ pub(super) struct Inbound {
     pub(super) loads: Loads,
 }
 
-/// Takes the gateway's streams until the session ends. The transport bounds how many there are at a time.
+/// Accepts the gateway's streams until the session ends. The transport limits the number of concurrent
+/// streams.
 pub(super) async fn read_streams(session: Session, inbound: Inbound) {
     while let Ok(stream) = session.accept().await {
         tokio::spawn(read_stream(stream, session.expect_data(), inbound.clone()));
@@ -40,7 +41,7 @@ pub(super) async fn read_streams(session: Session, inbound: Inbound) {
     inbound.loads.session_lost(inbound.serial);
 }
 
-/// Sends what is to be told behind the `Hello`. The stream stays open for the whole session.
+/// Writes the control messages that follow `Hello`. The stream stays open for the whole session.
 pub(super) async fn write_control(stream: Option<SendStream>, mut to_tell: mpsc::Receiver<Message>) {
     let Some(mut stream) = stream else {
         return;
@@ -51,7 +52,7 @@ pub(super) async fn write_control(stream: Option<SendStream>, mut to_tell: mpsc:
             debug!(%error, "a message for the gateway is too large and dropped");
             continue;
         }
-        // What waits already goes out in the same packet.
+        // Messages that already wait go in the same packet.
         while wire.len() < TOGETHER
             && let Ok(message) = to_tell.try_recv()
         {
@@ -77,7 +78,8 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, inbound: 
     };
     match message {
         Message::Welcome(message) => {
-            // The gateway's control stream lasts as long as the session: nothing in particular is awaited of it.
+            // The gateway's control stream lasts as long as the session: no particular data is expected on
+            // it.
             drop(expectation);
             info!(gateway = %message.software.chars().filter(|c| c.is_ascii_graphic()).collect::<String>(), "gateway answers");
             let mirror = message.mirror;
@@ -206,7 +208,7 @@ fn deliver_head(shared: &Shared, head: &Head, stream: ResponseStream) {
         }
     };
     if let Some(answer) = answer {
-        // Nobody waits any more if this fails, and the stream is stopped as it is dropped.
+        // If this fails, the request is gone; the stream is stopped when it is dropped.
         let _gone = answer.send(arrival);
     }
 }

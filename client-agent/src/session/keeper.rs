@@ -1,4 +1,4 @@
-//! The task that keeps the session: dials at the start, again on loss, and publishes how things stand.
+//! The task that keeps the session open: dials at the start and after a loss, and publishes the state.
 use std::{
     net::SocketAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use longhaul_driver::{CloseReason, LinkState};
-use longhaul_protocol::session::Message;
+use longhaul_session::Message;
 use longhaul_types::UnixTime;
 use tokio::{
     net::lookup_host,
@@ -16,31 +16,31 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    DemandCount, DownReason, GatewayConfig, GatewayState, Hop, View,
-    hop::{Credentials, Pages},
+    DemandCount, DownReason, GatewayConfig, GatewaySession, GatewayState, View,
+    gateway_session::{Credentials, Pages},
     view::Ledger,
 };
 
-/// First pause between attempts; doubles each time.
+/// First pause between attempts; it doubles after each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest pause while requests wait.
+/// Maximum pause while requests wait.
 const PAUSE_WANTED: Duration = Duration::from_secs(3);
-/// Longest pause while none does: an agent without gateway costs little, and is back soon.
+/// Maximum pause while no request waits: short enough to reconnect soon, long enough to cost little.
 const PAUSE_IDLE: Duration = Duration::from_secs(15);
-/// Longest pause after a refusal, which only the operator can end.
+/// Maximum pause after a refusal, which only the operator can resolve.
 const PAUSE_REFUSED: Duration = Duration::from_secs(30);
-/// Longest look-up of the gateway's name. Resolvers ask again after 5 s.
+/// Timeout of the lookup of the gateway's name. Resolvers repeat a query after 5 s.
 const LOOKUP: Duration = Duration::from_secs(10);
-/// Longest handshake with the only address, or the last one: a queue of 10 s in the link is not rare on GPRS.
+/// Handshake timeout for the only or last address: a queue of 10 s in the link is not rare on GPRS.
 const HANDSHAKE: Duration = Duration::from_secs(15);
-/// Longest handshake while other addresses are left; doubles with each round.
+/// Handshake timeout while other addresses remain; it doubles with each round.
 const HANDSHAKE_ONE_OF_MANY: Duration = Duration::from_secs(4);
-/// A session that ends sooner than this is of no use.
+/// Minimum duration of a useful session: one that ends sooner counts as a failed attempt.
 const BRIEF: Duration = Duration::from_secs(5);
-/// The same where the gateway has forgotten it: that is a restart, and the next session is as good as any, unless it restarts all
-/// the time.
+/// Minimum duration of a session that ends with RESET. A RESET means that the gateway restarted, so the next
+/// session is useful, unless the gateway restarts all the time.
 const BRIEF_RESET: Duration = Duration::from_secs(1);
-/// More addresses of one name are not tried.
+/// Maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
 pub(super) struct Keeper {
@@ -54,9 +54,9 @@ pub(super) struct Keeper {
     failures: u32,
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 enum Outcome {
-    /// The session was open, and is over.
+    /// The session was open and has ended.
     Served(CloseReason),
     Failed(DownReason),
 }
@@ -87,7 +87,7 @@ impl Keeper {
             match self.round().await {
                 Outcome::Served(reason) => {
                     info!(?reason, "the session ended; opening another one");
-                    // Sessions that end as soon as they are open are dialled ever less often, too.
+                    // Pauses also grow if sessions end soon after they open.
                     let is_reset = reason == CloseReason::Reset;
                     let brief = if is_reset { BRIEF_RESET } else { BRIEF };
                     self.failures = if started.elapsed() < brief {
@@ -111,7 +111,7 @@ impl Keeper {
         }
     }
 
-    /// Looks the gateway's name up and tries its addresses.
+    /// Looks up the gateway's name and tries its addresses.
     async fn round(&mut self) -> Outcome {
         let addresses = match self.look_up().await {
             Ok(addresses) => addresses,
@@ -148,7 +148,7 @@ impl Keeper {
         }
     }
 
-    /// One session: from the first datagram to its end.
+    /// Runs one session, from the first datagram to its end.
     async fn attempt(&mut self, address: SocketAddr, patience: Duration) -> Outcome {
         let credentials = Credentials {
             token: self.token,
@@ -160,7 +160,8 @@ impl Keeper {
             preferences: *self.config.preferences.borrow_and_update(),
             accelerated: self.config.https.told(),
         };
-        let dialled = Hop::dial(&self.config.invite, address, credentials, self.config.link, pages);
+        let dialled =
+            GatewaySession::dial(&self.config.invite, address, credentials, self.config.link, pages);
         self.keep_stamp().await;
         let hop = match dialled {
             Ok(hop) => hop,
@@ -182,13 +183,13 @@ impl Keeper {
         outcome
     }
 
-    /// Follows an open session to its end.
-    async fn serve(&mut self, hop: &Arc<Hop>) -> Outcome {
+    /// Serves an open session until its end.
+    async fn serve(&mut self, hop: &Arc<GatewaySession>) -> Outcome {
         self.ledger.opened();
         let mut state = hop.session().state();
         let mut tokens = hop.session().tokens();
         let mut welcome = hop.watch_welcome();
-        // Those that the session began with count as seen.
+        // The values with which the session began count as seen.
         let mut preferences = self.config.preferences.clone();
         let mut accelerated = self.config.https.changes();
         let token = *tokens.borrow_and_update();
@@ -242,12 +243,12 @@ impl Keeper {
         let (state_dir, invite) = (self.config.state_dir.clone(), self.config.invite.clone());
         let kept = tokio::task::spawn_blocking(move || state_dir.keep_token(&invite, &token)).await;
         if let Ok(Err(error)) = kept {
-            // The next start costs a round trip more, no more than that.
+            // Without the stored token the next start takes one more round trip, nothing else.
             warn!("{error}");
         }
     }
 
-    /// Notes the time of a dial, so that later ones have greater stamps even if the wall clock is set back.
+    /// Stores the time of a dial, so that later dials have greater stamps even if the wall clock is set back.
     async fn keep_stamp(&mut self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let stamp = self
@@ -261,7 +262,7 @@ impl Keeper {
         }
     }
 
-    fn open(&self, hop: &Arc<Hop>) {
+    fn open(&self, hop: &Arc<GatewaySession>) {
         let was = self.view.borrow().state;
         if was != GatewayState::Open {
             info!("the session with the gateway is open");
@@ -283,7 +284,7 @@ impl Keeper {
         });
     }
 
-    /// There is no session.
+    /// Publishes that there is no session.
     fn leave(&self, state: GatewayState, why: Option<DownReason>) {
         self.view.send_modify(|view| {
             view.state = state;
@@ -293,7 +294,7 @@ impl Keeper {
         });
     }
 
-    /// Waits before the next attempt, shorter when requests wait or come.
+    /// Waits before the next attempt; the pause is shorter if requests wait or arrive.
     async fn pause(&self) {
         let grown = FIRST_PAUSE * 2u32.saturating_pow(self.failures.min(10));
         let refused = self.view.borrow().why.as_ref().is_some_and(DownReason::is_final);
@@ -312,7 +313,7 @@ impl Keeper {
     }
 }
 
-/// What the end of a session means: some ends are refusals that only the operator can change.
+/// Converts the end of a session: some reasons are refusals that only the operator can resolve.
 fn down_reason(reason: CloseReason) -> DownReason {
     /// docs/protocol/transport.md section 7.4.
     const DEVICE_REVOKED: u64 = 4;

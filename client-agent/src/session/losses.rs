@@ -1,22 +1,22 @@
-//! Tells the gateway which bodies the agent holds no longer.
+//! Sends `Evicted` for bodies that the agent no longer holds.
 use std::time::Duration;
 
 use longhaul_driver::LinkState;
-use longhaul_protocol::session::{Evicted, Message, ShortHash};
-use longhaul_types::ContentHash;
+use longhaul_session::{Evicted, Message, short_hash};
 use tokio::{sync::watch, time::timeout};
 
 use super::View;
 use crate::store::Losses;
 
-/// Evictions come in bursts; so long the first one waits for the others.
+/// Delay before `Evicted` is sent: evictions occur in bursts, which go in one message.
 const BURST: Duration = Duration::from_millis(200);
-/// Hashes in one message: 3 KiB.
+/// Maximum number of hashes in one message: 3 KiB.
 const IN_ONE: usize = 512;
-/// Hashes that wait for a session. More are dropped: a wrong belief of the gateway costs a `Want`.
+/// Maximum number of hashes that wait for a session. More are dropped: an outdated mirror costs only a
+/// `Want`.
 const MAX_WAITING: usize = 8192;
 
-/// Runs until there is no cache any more.
+/// Runs until the cache is closed.
 pub(super) async fn tell(mut losses: Losses, mut view: watch::Receiver<View>) {
     while let Some(first) = losses.next().await {
         let mut hashes = first;
@@ -34,16 +34,8 @@ pub(super) async fn tell(mut losses: Losses, mut view: watch::Receiver<View>) {
             return;
         };
         for part in hashes.chunks(IN_ONE) {
-            let hashes = part.iter().map(short).collect();
+            let hashes = part.iter().map(short_hash).collect();
             hop.tell(Message::Evicted(Evicted { hashes }));
         }
     }
-}
-
-/// The first bytes of a CHK.
-pub(crate) fn short(chk: &ContentHash) -> ShortHash {
-    let mut short = ShortHash::default();
-    let length = short.len();
-    short.copy_from_slice(&chk.as_bytes()[..length]);
-    short
 }

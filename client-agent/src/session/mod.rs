@@ -1,10 +1,10 @@
-//! The session with the gateway: one task ([`Gateway::start`]) dials at the start, dials again on loss, and says how
-//! things stand; requests take the session ([`Hop`]) from it.
-mod book;
-mod hop;
+//! The session with the gateway: one task ([`Gateway::start`]) opens a session at the start and after each
+//! loss, and publishes the state; requests get the session ([`GatewaySession`]) from it.
+mod gateway_session;
 mod inbound;
 mod keeper;
 mod losses;
+mod request_table;
 mod view;
 mod windows;
 
@@ -17,43 +17,42 @@ use std::{
 };
 
 use longhaul_driver::LinkState;
-use longhaul_protocol::session::Preferences;
+use longhaul_session::Preferences;
 use longhaul_types::{Invite, LinkProfile, PublicKey};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep_until},
 };
 
-pub use book::{BasePolicy, FetchContext, FetchDraft};
-pub use hop::{Arrival, Exchange, Hop, HopError, ResponseStream, Timing};
-pub(crate) use hop::{body_coding_of, coding_of};
-pub(crate) use losses::short;
+pub use gateway_session::{Arrival, Exchange, GatewaySession, HopError, ResponseStream, Timing};
+pub(crate) use gateway_session::{body_coding_of, coding_of};
+pub use request_table::{BasePolicy, FetchContext, FetchDraft};
 pub use view::{DownReason, GatewayState, Traffic, View};
 pub(crate) use windows::next_window;
 
 use crate::{bundle::Loads, https::Https, state_dir::StateDir, store::Store};
 use view::Ledger;
 
-/// What the session needs to know.
+/// Configuration of the gateway session.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
     /// Gateway and device.
     pub invite: Invite,
-    /// The hop, as far as it is known.
+    /// Link profile of the hop, if configured.
     pub link: Option<LinkProfile>,
-    /// What the user prefers, now and whenever that changes.
+    /// The user's preferences, with changes.
     pub preferences: watch::Receiver<Preferences>,
-    /// What HTTPS is accelerated.
+    /// State of accelerated HTTPS.
     pub https: Https,
-    /// Where the newest token is kept.
+    /// Directory in which the newest token is stored.
     pub state_dir: StateDir,
-    /// The cache, which the gateway mirrors.
+    /// The cache, of which the gateway keeps a mirror.
     pub store: Store,
-    /// Page loads, which the gateway fills.
+    /// The page loads, which the gateway's manifests and pushes fill.
     pub loads: Loads,
 }
 
-/// The gateway, as requests see it. Clones are the same.
+/// Handle of the gateway for requests. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     view: watch::Receiver<View>,
@@ -63,10 +62,10 @@ pub struct Gateway {
     task: Arc<KeeperTask>,
 }
 
-/// How ready a session must be for a request.
+/// The state of the session that a request requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The request may travel in early data: a session that is being opened will do.
+    /// The request may be sent in early data: a session whose handshake is in progress suffices.
     Early,
     /// The handshake must be complete.
     Open,
@@ -82,7 +81,7 @@ impl Drop for KeeperTask {
 }
 
 impl Gateway {
-    /// Starts the task that keeps the session.
+    /// Starts the task that keeps the session open.
     pub fn start(config: GatewayConfig) -> Self {
         let key = config.invite.gateway();
         let demand = Arc::new(DemandCount::default());
@@ -103,40 +102,41 @@ impl Gateway {
         }
     }
 
-    /// How things stand.
+    /// Returns the current state.
     pub fn view(&self) -> View {
         self.view.borrow().clone()
     }
 
-    /// To wait for changes.
+    /// Returns a receiver for changes of the state.
     pub fn watch(&self) -> watch::Receiver<View> {
         self.view.clone()
     }
 
-    /// The gateway's key.
+    /// The gateway's public key.
     pub const fn key(&self) -> PublicKey {
         self.key
     }
 
-    /// What crossed the hop in all sessions since the start.
+    /// Traffic on the hop in all sessions since the start.
     pub fn traffic(&self) -> Traffic {
         self.ledger.traffic(self.view.borrow().hop.as_deref())
     }
 
-    /// Says that somebody waits for the gateway, for as long as the answer lives: the keeper then dials more often.
+    /// Registers a waiting request until the returned guard is dropped: while requests wait, the task dials
+    /// more often.
     pub fn demand(&self) -> Demand {
         self.demand.waiting.fetch_add(1, Relaxed);
         self.demand.arrived.notify_waiters();
         Demand(Arc::clone(&self.demand))
     }
 
-    /// A session that `need` can use right now.
-    pub fn usable_now(&self, need: Need) -> Option<(Arc<Hop>, Timing)> {
+    /// Returns a session that `need` can use now, if there is one.
+    pub fn usable_now(&self, need: Need) -> Option<(Arc<GatewaySession>, Timing)> {
         find(&self.view.borrow(), need)
     }
 
     /// Waits for a session that `need` can use. Cancel safe.
-    pub async fn usable(&self, need: Need) -> (Arc<Hop>, Timing) {
+    pub async fn usable(&self, need: Need) -> (Arc<GatewaySession>, Timing) {
         let mut view = self.view.clone();
         loop {
             let found = find(&view.borrow_and_update(), need);
@@ -144,13 +144,13 @@ impl Gateway {
                 return found;
             }
             if view.changed().await.is_err() {
-                // The keeper ends only with the agent.
+                // The session task ends only with the agent.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Waits until the gateway has been silent for `time` without a break. Cancel safe.
+    /// Waits until the gateway has been silent for `time` without interruption. Cancel safe.
     pub async fn silent_for(&self, time: Duration) {
         let mut view = self.view.clone();
         loop {
@@ -170,9 +170,9 @@ impl Gateway {
         }
     }
 
-    /// Waits until it is clear that a request that waits since `started` waits in vain: the gateway refuses this device,
-    /// speaks no common version, or has been silent for too long (a gateway that has answered in this run is given more
-    /// time: an outage of the link suspends, it does not fail). Cancel safe.
+    /// Waits until a request that has waited since `started` must fail: the gateway refuses this device, has
+    /// no common version, or has been silent for too long. A gateway that has answered in this run gets more
+    /// time: an outage of the link suspends requests and does not fail them. Cancel safe.
     pub async fn hopeless(&self, started: Instant) {
         let mut view = self.view.clone();
         loop {
@@ -198,7 +198,7 @@ impl Gateway {
         }
     }
 
-    /// Ends the session with a word to the gateway, and waits until the word is out.
+    /// Closes the session and waits until its CLOSE is sent.
     pub async fn close(&self) {
         self.task.0.abort();
         let hop = self.view.borrow().hop.clone();
@@ -209,18 +209,19 @@ impl Gateway {
     }
 }
 
-/// How long a request waits for a gateway that answered before, when it cannot go around it. Longer than the outages
-/// that moving through cells and tunnels brings, shorter than browsers wait for a head (5 min).
+/// Wait of a request for a gateway that has answered before, if no direct fallback applies. Longer than
+/// outages when the user changes cells or passes through tunnels, shorter than browsers wait for a head (5
+/// min).
 const PATIENCE_OUTAGE: Duration = Duration::from_secs(120);
-/// For how long a refusal may be an error: a gateway that runs takes a second to hear of a device that was just admitted,
-/// and the keeper tries again 0.5, 1 and 2 s after a refusal.
+/// Time for which a refusal may be temporary: a running gateway takes a second to notice a newly admitted
+/// device, and the task dials again 0.5, 1 and 2 s after a refusal.
 const PATIENCE_REFUSED: Duration = Duration::from_secs(3);
-/// How long a request waits for a gateway that has not answered since the start.
+/// Wait of a request for a gateway that has not answered since the start.
 const PATIENCE_UNKNOWN: Duration = Duration::from_secs(20);
-/// How long the end of a session may take.
+/// Maximum time for closing a session.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
-fn find(view: &View, need: Need) -> Option<(Arc<Hop>, Timing)> {
+fn find(view: &View, need: Need) -> Option<(Arc<GatewaySession>, Timing)> {
     let hop = view.hop.as_ref()?;
     match (hop.link_state(), need) {
         (LinkState::Open, _) => Some((Arc::clone(hop), Timing::Open)),
@@ -235,7 +236,7 @@ struct DemandCount {
     arrived: Notify,
 }
 
-/// Somebody waits for the gateway.
+/// Guard of a request that waits for the gateway.
 #[derive(Debug)]
 pub struct Demand(Arc<DemandCount>);
 

@@ -1,4 +1,4 @@
-//! How things stand with the gateway, for requests, the status page and tools.
+//! The state of the gateway session, for requests, the status page and tools.
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -8,34 +8,35 @@ use longhaul_driver::CloseReason;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::Hop;
+use super::GatewaySession;
 
-/// The state of the session with the gateway.
+/// State of the session with the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatewayState {
     /// A session is being opened.
     Connecting,
-    /// All is well.
+    /// The session is open.
     Open,
-    /// Nothing has been heard for a while; everything is kept and goes on when the link is back.
+    /// The gateway has been silent for some time; all state is kept and transfers continue when the link is
+    /// back.
     Stalled,
-    /// No gateway answers, or it refuses. The agent goes on trying.
+    /// No gateway answers, or the gateway refuses the session. The agent continues to dial.
     Down,
 }
 
-/// A moment's view.
+/// Snapshot of the session's state.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The state.
     pub state: GatewayState,
-    /// The session, unless there is none.
-    pub hop: Option<Arc<Hop>>,
-    /// Since when the gateway has been silent although something was expected from it; `None` while all is well.
+    /// The session, if there is one.
+    pub hop: Option<Arc<GatewaySession>>,
+    /// Start of the gateway's silence, while an answer is expected; `None` if the session is open.
     pub silent_since: Option<Instant>,
-    /// Why the last attempt or session ended.
+    /// Reason for the end of the last attempt or session.
     pub why: Option<DownReason>,
-    /// Whether the gateway has answered since the agent started.
+    /// True if the gateway has answered since the agent started.
     pub has_answered: bool,
 }
 
@@ -51,26 +52,26 @@ impl View {
     }
 }
 
-/// Why there is no session.
+/// Reason why there is no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DownReason {
-    /// The name of the gateway could not be looked up.
+    /// The lookup of the gateway's name failed.
     NameLookup(String),
-    /// No address of it answered.
+    /// None of the gateway's addresses answered.
     NoAnswer,
     /// This machine could not send.
     Local(String),
-    /// The gateway does not know the device, or has revoked it, or is full.
+    /// The gateway does not know the device, has revoked it, or is full.
     Refused(CloseReason),
-    /// The two speak no common version.
+    /// Agent and gateway have no common version.
     Version,
     /// The session ended.
     Ended(CloseReason),
 }
 
 impl DownReason {
-    /// Whether trying again soon is of no use.
+    /// True if another attempt soon is useless.
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Version)
     }
@@ -99,24 +100,24 @@ impl fmt::Display for DownReason {
     }
 }
 
-/// Bytes on the hop, headers of IP and UDP included.
+/// Bytes on the hop, including IP and UDP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// From the gateway.
     pub down: u64,
     /// To the gateway.
     pub up: u64,
-    /// Sessions that reached the open state.
+    /// Number of sessions that reached the open state.
     pub sessions: u64,
 }
 
-/// The traffic of the sessions that are over.
+/// Traffic of the closed sessions.
 #[derive(Debug, Default)]
 pub(super) struct Ledger(Mutex<Traffic>);
 
 impl Ledger {
-    /// Adds a session that is over.
-    pub(super) fn settle(&self, hop: &Hop) {
+    /// Adds a closed session.
+    pub(super) fn settle(&self, hop: &GatewaySession) {
         let of_hop = hop.traffic();
         let mut total = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         total.down += of_hop.down;
@@ -124,13 +125,13 @@ impl Ledger {
         hop.mark_settled();
     }
 
-    /// Notes that a session is open.
+    /// Counts an opened session.
     pub(super) fn opened(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).sessions += 1;
     }
 
-    /// All sessions, the one under way included.
-    pub(super) fn traffic(&self, hop: Option<&Hop>) -> Traffic {
+    /// Returns the traffic of all sessions, including the current one.
+    pub(super) fn traffic(&self, hop: Option<&GatewaySession>) -> Traffic {
         let mut total = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hop) = hop
             && !hop.is_settled()

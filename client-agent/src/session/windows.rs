@@ -1,11 +1,11 @@
-//! Reading windows without holding up what else the thread does.
+//! Decoding of windows without blocking other tasks of the thread.
 use bytes::{Buf as _, Bytes};
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, Coding, DecodeError};
 
-/// [`BodyDecoder::next`], on a thread for computing where a window takes a tenth of a second: acknowledgements must not
-/// wait for it.
+/// Calls [`BodyDecoder::next`], on a blocking thread if a window takes a tenth of a second: acknowledgements
+/// must not be delayed.
 ///
-/// The decoder is good for nothing more if this is dropped before it is done.
+/// If the future is dropped before it completes, the decoder is unusable.
 pub(crate) async fn next_window(
     decoder: &mut BodyDecoder,
     wire: &mut Bytes,
@@ -21,7 +21,7 @@ pub(crate) async fn next_window(
         let event = step(&mut heavy, &mut input);
         (heavy, input, event)
     };
-    // It fails only where the process ends.
+    // This fails only when the process ends.
     let done = tokio::task::spawn_blocking(work).await;
     let (heavy, input, event) = done.map_err(|_| DecodeError::Truncated { offset })?;
     (*decoder, *wire) = (heavy, input);

@@ -1,8 +1,9 @@
-//! Looking a request up.
+//! Cache lookup of a request.
 use http::{HeaderMap, StatusCode};
 use longhaul_cache::{Cache, Partition, StoredBody, StoredResponse};
 use longhaul_http::{
     conditional::{is_not_modified, not_modified_fields},
+    field_list,
     policy::{CacheKind, Freshness, Reuse},
     request_context::RequestContext,
     vary,
@@ -10,47 +11,46 @@ use longhaul_http::{
 use longhaul_types::ContentHash;
 
 use super::{Store, now};
-use crate::bundle::header_map;
 
-/// What is looked for.
+/// A query of the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query<'a> {
-    /// Who asks.
+    /// Request context (docs/protocol/session.md section 9).
     pub(crate) context: &'a RequestContext,
     pub(crate) url: &'a str,
     pub(crate) method: &'a http::Method,
-    /// The browser's fields, `Host` among them.
+    /// The browser's fields, including `Host`.
     pub(crate) request: &'a HeaderMap,
 }
 
-/// What was found.
+/// Result of a lookup.
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// A fresh response: status, fields and body.
     Fresh(StatusCode, HeaderMap, Option<Box<StoredBody>>),
-    /// A fresh response, and the browser has the same: the fields of a 304.
+    /// A fresh response that the browser already has: the fields of a 304.
     NotModified(HeaderMap),
-    /// Nothing that may answer; perhaps a version that is held.
+    /// No response may answer; contains the held version, if there is one.
     Held(Option<ContentHash>),
 }
 
 impl Query<'_> {
-    /// The stored responses that may answer whoever asks, as far as sites, clients and credentials go.
+    /// Returns the stored responses that may answer the requester, by site, client and credentials.
     async fn stored(&self, cache: &Cache) -> Vec<StoredResponse> {
         let Some(partition) = Partition::local(self.context) else {
             return Vec::new();
         };
         let mut stored = cache.find(&partition, self.url).await;
         stored.retain(|response| {
-            let fields = header_map(&response.fields);
-            fields.is_some_and(|fields| self.context.may_reuse(response.credentials, &fields))
+            let fields = field_list::to_map(&response.fields);
+            fields.is_ok_and(|fields| self.context.may_reuse(response.credentials, &fields))
         });
         stored
     }
 }
 
 impl Store {
-    /// Looks for a response that may answer (RFC 9111 section 4), or a version of the resource.
+    /// Looks up a response that may answer (RFC 9111 section 4), or a held version of the resource.
     pub(crate) async fn look_up(&self, query: Query<'_>) -> Lookup {
         let Some(cache) = self.cache() else {
             return Lookup::Held(None);
@@ -82,7 +82,7 @@ impl Store {
         }
     }
 
-    /// Freshens the stored response that a 304 is about (RFC 9111 section 4.3.4).
+    /// Freshens the stored response that a 304 selects (RFC 9111 section 4.3.4).
     pub(crate) async fn freshen(&self, query: Query<'_>, not_modified: &HeaderMap) {
         let Some(cache) = self.cache() else {
             return;
@@ -107,9 +107,9 @@ impl Store {
     }
 }
 
-/// Status and fields of a stored response, if the fields that its `Vary` names are those of the request.
+/// Returns status and fields of a stored response if the request's fields match its `Vary` key.
 fn matching(response: &StoredResponse, request: &HeaderMap) -> Option<(StatusCode, HeaderMap)> {
-    let fields = header_map(&response.fields)?;
+    let fields = field_list::to_map(&response.fields).ok()?;
     let key = vary::key(&fields, request).unwrap_or_default();
     (key == response.vary).then_some((StatusCode::from_u16(response.status).ok()?, fields))
 }
@@ -120,8 +120,8 @@ fn judge(
     fields: &HeaderMap,
     request: &HeaderMap,
 ) -> Freshness {
-    // The stored request's varying fields equal this one's, as the key has told; those of a pushed response were never
-    // known here.
+    // The key shows that the stored request's varying fields equal this request's; those of a pushed response
+    // were never known to the agent.
     let nominated = vary::nominated(fields, request);
     let (requested_at, received_at) = (response.requested_at, response.received_at);
     Freshness::of(

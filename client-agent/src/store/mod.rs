@@ -1,10 +1,11 @@
-//! The agent's cache: a private one (RFC 9111), and the bodies that page loads build on.
+//! The agent's cache: a private cache (RFC 9111) that also holds the bodies that page loads refer to.
 //!
-//! What is stored by URL answers only requests of the same client, site and credentials (see
-//! [`RequestContext`]), so that no page can find out what other sites were visited. Bodies are shared by hash: to use one takes a gateway that names it.
+//! A response stored by URL answers only requests of the same client, site and credentials (see
+//! [`RequestContext`]), so that no page can detect which other sites were visited. Bodies are shared by hash:
+//! only a gateway that names the hash can use one.
+mod cache_writer;
 mod lookup;
 mod open;
-mod tee;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -23,29 +24,31 @@ use longhaul_http::{
     site::SchemefulSite,
     vary,
 };
-use longhaul_protocol::session::ShortHash;
+use longhaul_session::ShortHash;
 use longhaul_types::{ClientId, ContentHash, UnixTime};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, timeout_at},
 };
 
+pub(crate) use cache_writer::CacheWriter;
 pub(crate) use lookup::{Lookup, Query};
-pub(crate) use tee::Tee;
 
-/// Missing bodies that wait to be told to the gateway. It only saves a round trip later, so more are dropped.
+/// Maximum number of missing bodies that wait to be reported to the gateway. A report only saves a round trip
+/// later, so more are dropped.
 const MISSING: usize = 256;
-/// Agents' records other than manifests do not exist; this is a manifest's size at most.
+/// Kind of the agent's records, which are all manifests; a record has at most a manifest's size.
 const KIND: RecordKind = RecordKind::Manifest;
 
-/// How long a body that the gateway takes to be held is waited for. The gateway knows from the transport that it has
-/// arrived, which may be before the cache has it. To ask again costs more than this on the hops this is made for.
+/// Wait for a body that the gateway considers held. The gateway knows from the transport that the body has
+/// arrived, possibly before the cache has stored it. A repeated request costs more than this time on slow
+/// hops.
 const ON_ITS_WAY: Duration = Duration::from_millis(300);
 
-/// The largest body that serves as a base: the gateway's own bound.
+/// Maximum size of a base: the gateway's limit.
 const MAX_BASE_BODY: u64 = 2 * MAX_BASE as u64;
 
-/// The cache, or none. Clones are the same.
+/// The cache, or none. Clones share the same cache.
 #[derive(Clone, Debug)]
 pub struct Store(Option<Arc<Inner>>);
 
@@ -53,16 +56,16 @@ pub struct Store(Option<Arc<Inner>>);
 struct Inner {
     cache: Cache,
     missing: mpsc::Sender<ContentHash>,
-    /// What [`Store::losses`] reads.
+    /// The receiver that [`Store::losses`] returns.
     losses: Mutex<Option<Losses>>,
     usage: watch::Sender<Option<Usage>>,
-    /// Bodies that are being stored.
+    /// Number of bodies that are being stored.
     busy: watch::Sender<usize>,
     /// Resets before this run.
     resets: u64,
 }
 
-/// Bodies that the gateway may believe to be held and that are not.
+/// Bodies that the gateway's mirror may contain and that the agent does not hold.
 #[derive(Debug)]
 pub(crate) struct Losses {
     evicted: mpsc::Receiver<Vec<ContentHash>>,
@@ -70,7 +73,7 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// The next ones; `None` when there will be none. Cancel safe.
+    /// Returns the next hashes; `None` if the cache is closed. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Vec<ContentHash>> {
         tokio::select! {
             hashes = self.evicted.recv() => hashes,
@@ -80,7 +83,7 @@ impl Losses {
 }
 
 impl Store {
-    /// No cache: nothing is kept, and nothing is found.
+    /// Returns a disabled cache: nothing is stored or found.
     pub const fn off() -> Self {
         Self(None)
     }
@@ -105,23 +108,24 @@ impl Store {
         self.0.as_ref().map(|inner| &inner.cache)
     }
 
-    /// Whether there is a cache.
+    /// True if the cache is enabled.
     pub(crate) const fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Names the cache's state to the gateway; zero without a cache: then the gateway takes nothing to be held.
+    /// Returns the cache state (docs/protocol/session.md section 7.2); zero without a cache, so that the
+    /// gateway considers no body held.
     pub(crate) fn state_id(&self) -> u64 {
         self.cache().map_or(0, Cache::state_id)
     }
 
-    /// What the gateway must be told, once.
+    /// Returns the receiver of missing bodies, once.
     pub(crate) fn losses(&self) -> Option<Losses> {
         let inner = self.0.as_ref()?;
         inner.losses.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The gateway takes this body to be held, which it is not.
+    /// Reports a body that the gateway considers held and that the cache does not have.
     pub(crate) fn report_missing(&self, chk: ContentHash) {
         if let Some(inner) = &self.0 {
             let _full = inner.missing.try_send(chk);
@@ -130,7 +134,7 @@ impl Store {
 
     // ---- bodies ----
 
-    /// Whether a body is there.
+    /// True if the cache has a body.
     pub(crate) async fn has(&self, chk: ContentHash) -> bool {
         match self.cache() {
             Some(cache) => cache.has(chk).await,
@@ -138,12 +142,12 @@ impl Store {
         }
     }
 
-    /// The body whose CHK begins so.
+    /// Returns the CHK that begins with `prefix`.
     pub(crate) async fn find_prefix(&self, prefix: &[u8]) -> Option<ContentHash> {
         self.cache()?.find_prefix(prefix).await
     }
 
-    /// A body that the gateway takes to be held, waited for in case that it is being stored.
+    /// Returns a body that the gateway considers held; waits for it if it may be being stored.
     pub(crate) async fn body(&self, chk: ContentHash) -> Option<StoredBody> {
         let mut stored = self.stored();
         loop {
@@ -154,7 +158,7 @@ impl Store {
         }
     }
 
-    /// The body whose CHK begins so, which the gateway takes to be held, waited for like [`Self::body`].
+    /// Returns the body whose CHK begins with `prefix`; waits for it like [`Self::body`].
     pub(crate) async fn body_of_prefix(&self, prefix: &[u8]) -> Option<StoredBody> {
         let mut stored = self.stored();
         loop {
@@ -167,7 +171,7 @@ impl Store {
         }
     }
 
-    /// Tells when bodies have been stored, from now on and for a little time.
+    /// Returns a waiter for stored bodies, with a deadline.
     fn stored(&self) -> Arrivals {
         Arrivals {
             busy: self.0.as_ref().map(|inner| inner.busy.subscribe()),
@@ -175,7 +179,7 @@ impl Store {
         }
     }
 
-    /// A body that another one is coded against, named by the first bytes of its CHK.
+    /// Returns a base, named by the short hash of its CHK: a dictionary or a body of the cache.
     pub(crate) async fn base(&self, name: &ShortHash) -> Option<Bytes> {
         if let Some(dictionary) = dictionary::find(name) {
             return Some(dictionary);
@@ -187,33 +191,34 @@ impl Store {
         body.collect().await
     }
 
-    /// Begins to store a body.
+    /// Creates a writer for a body.
     pub(crate) fn writer(&self) -> Option<BodyWriter> {
         self.cache().map(|cache| cache.writer(Cost::unknown()))
     }
 
-    /// The length of a body that is there.
+    /// Returns the length of a body in the cache.
     pub(crate) async fn length(&self, chk: ContentHash) -> Option<u64> {
         Some(self.cache()?.body(chk).await?.length())
     }
 
     // ---- responses ----
 
-    /// Keeps a response, whose body is there.
+    /// Stores a response whose body is in the cache.
     pub(crate) async fn put(&self, response: StoredResponse) {
         if let Some(cache) = self.cache() {
             cache.put(response).await;
         }
     }
 
-    /// Forgets a client's responses to a URL that an unsafe request may have changed (RFC 9111 section 4.4).
+    /// Invalidates a client's responses to a URL that an unsafe request may have changed (RFC 9111 section
+    /// 4.4).
     pub(crate) async fn invalidate(&self, client: ClientId, url: &str) {
         if let Some(cache) = self.cache() {
             cache.forget_url(Owner::local(client), url).await;
         }
     }
 
-    /// Forgets what a client has of an origin, which asked for it (`Clear-Site-Data`).
+    /// Deletes a client's data of an origin (`Clear-Site-Data`).
     pub(crate) async fn clear(&self, client: ClientId, url: &str) {
         if let (Some(cache), Some(origin)) = (self.cache(), origin_of(url)) {
             let what = ForgetWhat::Origin(origin.to_owned());
@@ -222,8 +227,8 @@ impl Store {
         }
     }
 
-    /// Forgets what was fetched from a site or for it, by its registrable domain, or all. Of one client, or of all.
-    /// Nothing of it is in the file when this returns.
+    /// Deletes what was fetched from a site or for it, by its registrable domain, or everything; of one
+    /// client, or of all clients. The file contains none of this data when the call returns.
     pub(crate) async fn forget(&self, client: Option<ClientId>, site: Option<&str>) {
         if let Some(cache) = self.cache() {
             let whose = client.map_or(Whose::Everybody, Whose::local);
@@ -234,32 +239,32 @@ impl Store {
 
     // ---- manifests ----
 
-    /// Keeps the manifest of a page.
+    /// Stores the manifest of a page.
     pub(crate) async fn keep_manifest(&self, context: &RequestContext, url: &str, record: Bytes) {
         if let (Some(cache), Some(key)) = (self.cache(), manifest_key(context, url)) {
             cache.put_record(KIND, &key, record).await;
         }
     }
 
-    /// The manifest that was kept of a page.
+    /// Returns the kept manifest of a page.
     pub(crate) async fn manifest(&self, context: &RequestContext, url: &str) -> Option<Bytes> {
         let key = manifest_key(context, url)?;
         self.cache()?.record(KIND, &key).await
     }
 
-    // ---- figures and end ----
+    // ---- statistics and end ----
 
-    /// Waits until no body is being stored, and all is in the file.
+    /// Waits until no body is being stored and all data is in the file.
     pub async fn settle(&self) {
         if let Some(inner) = &self.0 {
             let mut busy = inner.busy.subscribe();
-            // The sender lives in this store.
+            // The sender is part of this store.
             drop(busy.wait_for(|busy| *busy == 0).await);
             inner.cache.flush().await;
         }
     }
 
-    /// Notes that a body is being stored.
+    /// Counts a body that is being stored, until the guard is dropped.
     pub(crate) fn busy(&self) -> Busy {
         if let Some(inner) = &self.0 {
             inner.busy.send_modify(|busy| *busy += 1);
@@ -267,7 +272,7 @@ impl Store {
         Busy(self.clone())
     }
 
-    /// Reads the cache's figures, for the next status.
+    /// Reads the cache's usage, for the next status.
     pub async fn refresh_usage(&self) {
         if let Some(inner) = &self.0 {
             let mut usage = inner.cache.usage().await;
@@ -276,12 +281,12 @@ impl Store {
         }
     }
 
-    /// The figures as they were read last.
+    /// Returns the usage as last read.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.0.as_ref().and_then(|inner| inner.usage.borrow().clone())
     }
 
-    /// Writes what is left and closes the file.
+    /// Writes pending data and closes the file.
     pub(crate) async fn close(&self) {
         if let Some(cache) = self.cache() {
             cache.clone().close().await;
@@ -296,7 +301,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// Waits until the next body is stored; `None` when that takes too long.
+    /// Waits until the next body is stored; returns `None` at the deadline.
     async fn next(&mut self) -> Option<()> {
         timeout_at(self.until, self.busy.as_mut()?.changed())
             .await
@@ -305,7 +310,7 @@ impl Arrivals {
     }
 }
 
-/// A body is being stored, for as long as this lives.
+/// Guard of a body that is being stored.
 #[derive(Debug)]
 pub(crate) struct Busy(Store);
 
@@ -317,7 +322,7 @@ impl Drop for Busy {
     }
 }
 
-/// The wall clock, by which caches reckon.
+/// Returns the wall-clock time, which freshness calculations use.
 pub(crate) fn now() -> UnixTime {
     UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
@@ -330,15 +335,16 @@ fn manifest_key(context: &RequestContext, url: &str) -> Option<RecordKey> {
     ))
 }
 
-/// For whom a response is kept.
+/// The cache context under which a response is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Keeper {
+pub(crate) struct StorageContext {
     partition: Partition,
     credentials: Option<CredentialsKey>,
 }
 
-impl Keeper {
-    /// For requests like this one, whose response was fetched with its credentials. None: nothing is kept for it.
+impl StorageContext {
+    /// Context of requests like this one, whose response was fetched with its credentials. `None`: nothing
+    /// may be stored for it.
     pub(crate) fn of(context: &RequestContext) -> Option<Self> {
         Some(Self {
             partition: Partition::local(context)?,
@@ -346,7 +352,7 @@ impl Keeper {
         })
     }
 
-    /// For what a site's own documents load, fetched without credentials.
+    /// Context of a site's own documents, for responses fetched without credentials.
     pub(crate) fn of_site(client: ClientId, site: SchemefulSite) -> Self {
         Self {
             partition: Partition::of_site(Owner::local(client), site),
@@ -354,7 +360,7 @@ impl Keeper {
         }
     }
 
-    /// The same for a response that was fetched without credentials.
+    /// Returns the same context for a response that was fetched without credentials.
     pub(crate) fn anonymous(self) -> Self {
         Self {
             credentials: None,
@@ -363,9 +369,10 @@ impl Keeper {
     }
 }
 
-/// A response as the cache keeps it, without its body. `request` needs only the fields that `Vary` names.
+/// Builds the cache's record of a response, without its body. `request` needs only the fields that `Vary`
+/// names.
 pub(crate) fn response_of(
-    keeper: &Keeper,
+    keeper: &StorageContext,
     url: &str,
     request: &HeaderMap,
     status: StatusCode,

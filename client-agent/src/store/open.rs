@@ -1,4 +1,4 @@
-//! Opening the cache. Browsing never fails for want of one.
+//! Opening of the cache. Browsing never fails because the cache is missing.
 use longhaul_cache::{Cache, CacheConfig, OpenError, Opened, ResetReason, Storage};
 use tracing::{info, warn};
 
@@ -9,7 +9,7 @@ use crate::config::CacheSettings;
 const FILE: &str = "cache.sqlite";
 
 impl Store {
-    /// Opens the cache, or goes on without.
+    /// Opens the cache; returns a disabled store if that fails.
     pub(crate) async fn open(settings: &CacheSettings) -> Self {
         if settings.size.bytes() == 0 {
             return Self::off();

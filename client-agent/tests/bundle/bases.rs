@@ -1,6 +1,6 @@
-//! Bodies that come as their difference from a body that is held, and those whose base is not.
+//! Tests of bodies encoded against a base, held or missing.
 use longhaul_codec::dictionary;
-use longhaul_protocol::session::{Delivery, Dictionaries, Message};
+use longhaul_session::{Delivery, Dictionaries, Message};
 
 use crate::support::{
     gateway::noise,
@@ -26,7 +26,7 @@ fn wanted(message: Message) -> Option<u32> {
     }
 }
 
-/// Two bodies with much in common.
+/// Returns two bodies with much in common.
 fn editions() -> (Vec<u8>, Vec<u8>) {
     let old = noise(400_000);
     let mut new = old.clone();
@@ -34,7 +34,7 @@ fn editions() -> (Vec<u8>, Vec<u8>) {
     (old, new)
 }
 
-/// Has the agent hold a body.
+/// Makes the agent hold a body.
 async fn hold(world: &mut World, body: &[u8]) {
     let browser = world.agent.begin(OLD, &[OF_PAGE]);
     world.fetch().await.answer(200, &[FRESH], body).await;
@@ -71,7 +71,7 @@ async fn a_push_whose_base_is_not_held_is_wanted_again() {
     manifest.head(reusable(0, &[FRESH], pushed())).await;
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
     page.push_based(0, &new, &old).await;
-    // In this order, so that the gateway does not name the same base again.
+    // The agent sends the messages in this order, so that the gateway does not name the same base again.
     assert_eq!(world.control(evicted).await, [short(&old)]);
     assert_eq!(world.control(wanted).await, 0);
     page.push(0, &new).await;

@@ -1,5 +1,5 @@
-//! The agent's cache: what is kept, for whom, and what the gateway is told of it.
-use longhaul_protocol::session::{EntryBody, Message, MirrorState, Record};
+//! Tests of the agent's cache: stored responses, their contexts, and the messages to the gateway.
+use longhaul_session::{EntryBody, Message, MirrorState, Record};
 use longhaul_types::{ByteCount, ContentHash};
 
 use crate::support::{
@@ -10,7 +10,7 @@ use crate::support::{
 
 const OBJECT: &str = "http://site.test/a";
 
-/// The agent asks for it, and the gateway answers so.
+/// Sends a request and answers the agent's fetch.
 async fn fetched(
     world: &mut World,
     url: &str,
@@ -30,12 +30,12 @@ async fn answered_alone(world: &mut World, url: &str, request: &[(&str, &str)], 
     world.no_fetch();
 }
 
-/// The first bytes of a body's CHK.
+/// Returns the short hash of a body.
 fn short(body: &[u8]) -> [u8; 6] {
     ContentHash::of(body).as_bytes()[..6].try_into().unwrap()
 }
 
-/// Waits until what the browser has is in the cache too.
+/// Waits until the delivered bodies are stored in the cache.
 async fn kept(world: &World) {
     world.agent.agent.control().context.store.settle().await;
 }
@@ -63,7 +63,8 @@ async fn fresh_responses_are_answered_without_the_gateway() {
         ),
         (1, 1)
     );
-    // A reload without cache, or one that wants validation, does not see it, but tells what is held.
+    // A reload that bypasses caches or revalidates does not use the stored response, but its fetch names the
+    // held version.
     for reload in ["no-cache", "max-age=0"] {
         let browser = world.agent.begin(OBJECT, &[OF_PAGE, ("cache-control", reload)]);
         let asked = world.fetch().await;
@@ -73,7 +74,7 @@ async fn fresh_responses_are_answered_without_the_gateway() {
         assert_eq!(browser.await.unwrap().text(), "kept", "{reload}");
     }
     assert_eq!(world.agent.exits("sent.held"), 2);
-    // A changed one takes its place.
+    // A changed response replaces the stored one.
     let browser = world
         .agent
         .begin(OBJECT, &[OF_PAGE, ("cache-control", "no-cache")]);
@@ -141,7 +142,7 @@ async fn what_must_not_be_stored_is_nowhere_on_the_disk() {
     )
     .await;
     kept(&world).await;
-    // The gateway takes the second one to be held, which had nothing against it in its response.
+    // The gateway considers the second body held, because its response permitted storing.
     let gone = world
         .control(|message| {
             if let Message::Evicted(evicted) = message {
@@ -226,7 +227,7 @@ async fn a_304_freshens_what_is_stored() {
     answered_alone(&mut world, OBJECT, &[OF_PAGE], b"body").await;
 }
 
-/// Loads the page with `/a` and `/b` pushed, `/c` an alias of `/a`; the manifest's decoded bytes.
+/// Loads the page with `/a` and `/b` pushed and `/c` the same as `/a`; returns the manifest's decoded bytes.
 async fn first_load(world: &mut World) -> Vec<u8> {
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     let page = world.fetch().await;
@@ -274,7 +275,7 @@ async fn an_unchanged_page_costs_its_hashes() {
     for url in ["/a", "/b", "/c", "/d"] {
         manifest.record(entry(url)).await;
     }
-    // Were they fresh, the cache alone would answer.
+    // If the responses were fresh, the cache alone would answer.
     let stale = ("cache-control", "max-age=0");
     manifest.head(reusable(0, &[stale], EntryBody::AsBefore)).await;
     let half = |body: &[u8]| ContentHash::of(body).as_bytes()[..16].try_into().unwrap();
@@ -288,7 +289,7 @@ async fn an_unchanged_page_costs_its_hashes() {
         ))
         .await;
     manifest.head(reusable(2, &[stale], EntryBody::AsBefore)).await;
-    // The gateway errs in this one.
+    // The gateway's mirror is wrong for this entry.
     manifest
         .head(reusable(
             3,
@@ -431,7 +432,7 @@ async fn a_full_cache_evicts_and_tells() {
         )
         .await;
     }
-    // One that it never takes.
+    // A body that the cache never accepts.
     fetched(
         &mut world,
         "http://site.test/large",

@@ -1,8 +1,8 @@
-//! Pushes that break off, are damaged or never come, and sessions that end: no request is lost.
+//! Tests of pushes that end early, are damaged or never arrive, and of sessions that end: no request is lost.
 use std::time::Duration;
 
 use longhaul_agent::config::Config;
-use longhaul_protocol::session::{Delivery, Message, MirrorState, Validator};
+use longhaul_session::{Delivery, Message, MirrorState, Validator};
 use longhaul_types::ContentHash;
 
 use crate::support::{
@@ -115,7 +115,7 @@ async fn another_body_than_the_push_began_with_is_a_truncation() {
     assert_eq!(world.agent.status().truncated, 1);
 }
 
-/// The origin has had a request whose answer is a hash that the agent does not know.
+/// The origin has received a request whose response names a hash that the agent does not hold.
 #[tokio::test]
 async fn an_unsafe_request_is_not_repeated_for_a_body_that_is_missing() {
     let mut world = World::new().await;
@@ -163,7 +163,7 @@ async fn a_lost_session_loses_no_request() {
     for _ in 0..3 {
         let asked = world.fetch().await;
         assert_eq!(asked.fetch.page, 0, "the page load was another session's");
-        // One window or two had come.
+        // One or two windows had arrived.
         let resumed = asked.fetch.resume.as_ref().map(|resume| resume.offset);
         assert_eq!(
             resumed.is_some_and(|offset| offset >= 32_768),
@@ -182,7 +182,7 @@ async fn a_lost_session_loses_no_request() {
         ),
         (1, 1)
     );
-    // What had come before the session ended is as good as ever.
+    // Data that arrived before the session ended remains valid.
     assert_eq!(
         world
             .agent
@@ -262,7 +262,7 @@ async fn nonsense_in_a_manifest_ends_it_and_nothing_else() {
     let (page, mut manifest) = world.page(&["/a", "/b"]).await;
     manifest.head(reusable(0, &[FRESH], pushed())).await;
     page.push(0, b"good").await;
-    let alias = longhaul_protocol::session::EntryBody::SameAs { entry: 1 };
+    let alias = longhaul_session::EntryBody::SameAs { entry: 1 };
     manifest.head(reusable(1, &[FRESH], alias)).await;
     assert_eq!(
         world.agent.begin(OBJECT, &[OF_PAGE]).await.unwrap().text(),

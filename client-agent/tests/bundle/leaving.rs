@@ -1,7 +1,7 @@
-//! What the gateway is told when the browser goes on.
+//! Tests of the messages to the gateway when the browser leaves a page.
 use std::time::Duration;
 
-use longhaul_protocol::session::{Message, MirrorState, Used};
+use longhaul_session::{Message, MirrorState, Used};
 
 use crate::support::{
     Client,
@@ -91,7 +91,7 @@ async fn a_page_that_is_still_used_is_not_cancelled() {
     );
     page.push(0, b"x").await;
     assert_eq!(waiting.await.unwrap().text(), "x");
-    // Its last request is answered.
+    // The page's last request is answered.
     assert_eq!(world.control(cancelled).await, page.fetch.id);
 }
 
@@ -159,7 +159,7 @@ async fn a_complete_page_ends_by_itself() {
             .next()
             .is_none()
     );
-    // What was not taken then is in the cache.
+    // The unused response is in the cache.
     assert_eq!(
         world
             .agent
@@ -183,7 +183,7 @@ async fn what_the_cache_answers_in_place_of_a_push_is_taken_too() {
     while world.agent.status().cache_bytes < 100_000 {
         store.refresh_usage().await;
     }
-    // The row comes right behind the body.
+    // The index entry is written just after the body.
     while world.agent.exits("looking.fresh") == 0 {
         assert!(
             world
@@ -232,7 +232,7 @@ async fn a_frame_is_told_from_the_next_page_by_what_the_page_does() {
             .filter_map(cancelled)
             .all(|fetch| fetch != page.fetch.id)
     );
-    // Nothing of the page is asked for any more: this was a link.
+    // The page sends no more requests: the navigation was a link.
     let next = world.agent.begin("http://site.test/next", &[AS_PAGE, OF_PAGE]);
     world.fetch().await.answer(200, &[], b"next").await;
     assert_eq!(next.await.unwrap().text(), "next");

@@ -1,4 +1,4 @@
-//! Pages that come in bundles: manifests, pushes and the requests that meet them, over real sockets.
+//! Tests of page bundles over real sockets: manifests, pushes and the matching requests.
 #[cfg(test)]
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,8 +1,8 @@
-//! What manifests promise, and how requests are answered with it.
+//! Tests of entries and of the requests that they answer.
 use std::time::Duration;
 
 use longhaul_http::vary;
-use longhaul_protocol::session::{Delivery, EntryBody, FetchKind, Message, Record, Scope, Withdrawal};
+use longhaul_session::{Delivery, EntryBody, FetchKind, Message, Record, Scope, Withdrawal};
 
 use crate::support::{
     gateway::noise,
@@ -32,7 +32,7 @@ async fn a_push_answers_the_browser() {
         (200, "body{}", Some("text/css"))
     );
     assert!(reply.field("via").unwrap().contains("longhaul"));
-    // The other one is asked for before anything is known of it but its URL.
+    // The second object is requested when only its URL is known.
     let waiting = world.agent.begin("http://cdn.test/b.png", &[OF_PAGE]);
     world
         .agent
@@ -90,7 +90,7 @@ async fn a_request_waits_a_little_for_the_manifest() {
     let change =
         |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir, longhaul_protocol::session::MirrorState::Agreed, change).await;
+    let mut world = World::with(dir, longhaul_session::MirrorState::Agreed, change).await;
     let (page, mut manifest) = world.page(&[]).await;
     let early = world.agent.begin(OBJECT, &[OF_PAGE]);
     let other = world.agent.begin("http://site.test/by-script", &[OF_PAGE]);
@@ -105,7 +105,7 @@ async fn a_request_waits_a_little_for_the_manifest() {
     page.push(0, b"early").await;
     assert_eq!(early.await.unwrap().text(), "early");
     assert_eq!(world.agent.exits("manifest.announced"), 1);
-    // Once all is planned there is nothing to wait for.
+    // After `Planned` there is nothing to wait for.
     manifest.record(Record::Planned).await;
     let asked = world.fetch().await;
     assert_eq!(
@@ -122,7 +122,7 @@ async fn the_target_of_a_redirected_page_is_waited_for() {
     let change =
         |config: &mut longhaul_agent::config::Config| config.push.reordering = Duration::from_secs(10);
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir, longhaul_protocol::session::MirrorState::Agreed, change).await;
+    let mut world = World::with(dir, longhaul_session::MirrorState::Agreed, change).await;
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     let page = world.fetch().await;
     let mut manifest = page.manifest(None).await;
@@ -179,7 +179,7 @@ async fn a_forwarded_request_can_be_promised() {
     manifest.head(reusable(0, &[FRESH], pushed())).await;
     page.push(0, b"promised").await;
     assert_eq!(browser.await.unwrap().text(), "promised");
-    // By a page load that the agent does not know.
+    // A `Promised` for a page load that the agent does not know.
     let browser = world.agent.begin("http://site.test/other", &[OF_PAGE]);
     world.fetch().await.promised(4711, 0).await;
     let asked = world.fetch().await;
@@ -353,7 +353,7 @@ async fn what_the_browser_asks_for_is_told_if_it_matters() {
     for request in requests {
         assert_eq!(request.await.unwrap().text(), "x");
     }
-    // Nothing is in front of this one.
+    // No other data is ahead of this entry.
     assert_eq!(
         world
             .agent
@@ -390,7 +390,7 @@ async fn a_redirected_page_is_followed_to_its_manifest() {
     manifest.head(shaped(OF_NOBODY, reusable(0, &[], pushed()))).await;
     page.push(0, b"<html>").await;
     assert_eq!(target.await.unwrap().text(), "<html>");
-    // The style sheet's Referer is just the origin of the target.
+    // The style sheet's `Referer` is only the origin of the target.
     let style = world.agent.begin(
         "http://www.site.test/a.css",
         &[("referer", "http://www.site.test/")],
@@ -406,7 +406,7 @@ async fn a_redirected_page_is_followed_to_its_manifest() {
 async fn without_push_a_page_is_an_object() {
     let dir = tempfile::tempdir().unwrap();
     let change = |config: &mut longhaul_agent::config::Config| config.push.enabled = false;
-    let mut world = World::with(dir, longhaul_protocol::session::MirrorState::Agreed, change).await;
+    let mut world = World::with(dir, longhaul_session::MirrorState::Agreed, change).await;
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     let page = world.fetch().await;
     assert_eq!((page.fetch.kind, page.fetch.manifest), (FetchKind::Object, None));
@@ -426,7 +426,7 @@ async fn a_page_behind_a_password_is_an_object() {
     assert_eq!(page.fetch.kind, FetchKind::Object);
     page.answer(200, &[FRESH], b"<html>").await;
     assert_eq!(browser.await.unwrap().text(), "<html>");
-    // Nobody else gets it.
+    // No other request gets the response.
     let browser = world.agent.begin(PAGE, &[AS_PAGE]);
     world.fetch().await.answer(401, &[], b"no").await;
     assert_eq!(browser.await.unwrap().status, 401);

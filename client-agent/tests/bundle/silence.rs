@@ -1,9 +1,9 @@
-//! A gateway that falls silent while the browser waits for what it has promised: the agent goes around it, where its user
-//! lets it.
+//! Tests of a gateway that becomes silent while the browser waits for an announced entry: the agent fetches
+//! directly, if its settings allow this.
 use std::time::Duration;
 
 use longhaul_agent::config::{Config, Fallback};
-use longhaul_protocol::session::MirrorState;
+use longhaul_session::MirrorState;
 
 use crate::support::{
     hop::Hop,
@@ -13,14 +13,14 @@ use crate::support::{
 
 fn around_soon(config: &mut Config) {
     config.fallback = Fallback::After(Duration::from_millis(200));
-    // Longer than the transport takes to notice.
+    // Longer than the transport takes to detect the silence.
     config.push.patience = Duration::from_secs(60);
 }
 
-/// What waits for nobody does not notice silence: another request does, on its way to a port where nobody listens.
+/// The transport detects silence only while it awaits an answer: a request to a closed port causes this.
 const UNANSWERED: &str = "http://127.0.0.1:9/";
 
-/// A page behind a hop, which promises an object of a real origin.
+/// Returns a page behind a hop, whose manifest announces an object of a real origin.
 async fn promising() -> (World, Hop, crate::support::script::ManifestWriter, String) {
     let (mut world, hop) = World::behind_hop(MirrorState::Agreed, around_soon).await;
     let object = format!("http://{}/object", origin().await);

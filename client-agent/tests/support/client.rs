@@ -1,4 +1,4 @@
-//! A plain HTTP/1.1 client that shows what is on the wire.
+//! A plain HTTP/1.1 client that shows the bytes on the wire.
 use std::net::SocketAddr;
 
 use bytes::{Buf, BytesMut};
@@ -15,7 +15,7 @@ pub(crate) struct Client {
     buffer: BytesMut,
 }
 
-/// How a response ended.
+/// End of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Complete,
@@ -60,13 +60,13 @@ impl Client {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// The next response to anything but HEAD.
+    /// Reads the next response to any method but HEAD.
     pub(crate) async fn reply(&mut self) -> Reply {
         let head = self.head().await;
         self.with_body(head).await
     }
 
-    /// The next response; `midway` is called when some of its body is here.
+    /// Reads the next response; calls `midway` when a part of its body has arrived.
     pub(crate) async fn reply_with(&mut self, midway: impl FnOnce()) -> Reply {
         let head = self.head().await;
         while self.buffer.len() < 100 {
@@ -76,7 +76,7 @@ impl Client {
         self.with_body(head).await
     }
 
-    /// Status line and fields of the next response.
+    /// Reads status line and fields of the next response.
     pub(crate) async fn head(&mut self) -> String {
         loop {
             if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    /// The next `length` bytes.
+    /// Reads the next `length` bytes.
     pub(crate) async fn exactly(&mut self, length: usize) -> Vec<u8> {
         while self.buffer.len() < length {
             assert!(self.fill().await, "the connection ended too early");
@@ -99,7 +99,7 @@ impl Client {
         self.buffer.split_to(length).to_vec()
     }
 
-    /// Whether the connection ends without another byte.
+    /// Returns true if the connection ends without another byte.
     pub(crate) async fn is_closed(&mut self) -> bool {
         self.buffer.is_empty() && !self.fill().await
     }
@@ -160,7 +160,7 @@ impl Client {
         }
     }
 
-    /// Reads some bytes; false at the end of the connection, clean or not.
+    /// Reads some bytes; returns false at the end of the connection, orderly or not.
     async fn fill(&mut self) -> bool {
         let read = timeout(PATIENCE, self.stream.read_buf(&mut self.buffer))
             .await

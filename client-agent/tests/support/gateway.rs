@@ -1,4 +1,4 @@
-//! The gateway: what it answers is told by the path of the URL.
+//! A gateway for tests; the path of the URL selects its answer.
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -13,14 +13,11 @@ use longhaul_driver::{
     EarlyData, End, ListenConfig, Listener, OpenOptions, Priority, RecvStream, Session, TransportConfig,
     listen,
 };
-use longhaul_protocol::{
-    crypto::EpochKeys,
-    endpoint::DeviceStatus,
-    session::{
-        Body, BodyCoding, BodyPlace, Failed, FailureReason, Fetch, Head, HeaderField, HeaderSet, HeaderSets,
-        Message, MessageReader, MirrorState, ReadEvent, Resume, TunnelAccept, TunnelFailed, VersionRange,
-        Welcome, decode_header_set, decode_url, encode, encode_header_set,
-    },
+use longhaul_protocol::{crypto::EpochKeys, endpoint::DeviceStatus};
+use longhaul_session::{
+    Body, BodyCoding, BodyPlace, Failed, FailureReason, Fetch, Head, HeaderField, HeaderSet, HeaderSets,
+    Message, MessageReader, MirrorState, ReadEvent, Resume, TunnelAccept, TunnelFailed, VersionRange,
+    Welcome, decode_header_set, decode_url, encode, encode_header_set,
 };
 use tokio::{
     sync::{Notify, mpsc},
@@ -36,7 +33,7 @@ pub(crate) fn epoch() -> EpochKeys {
     }
 }
 
-/// A fetch as it arrived.
+/// A fetch as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) session: u64,
@@ -52,24 +49,24 @@ pub(crate) struct Seen {
 #[derive(Default)]
 struct Shared {
     seen: Mutex<Vec<Seen>>,
-    /// Misbehaviour that happens once per URL.
+    /// Faults that have occurred; each occurs once per URL.
     done: Mutex<BTreeSet<String>>,
     sessions: AtomicU64,
-    /// Lets a fault happen that waits for the test.
+    /// Triggers a fault that waits for the test.
     release: Notify,
-    /// Where a test answers itself.
+    /// Set if the test itself answers.
     script: Option<Script>,
 }
 
-/// What a test that answers itself is told.
+/// Channels to a test that itself answers.
 struct Script {
-    fetches: mpsc::UnboundedSender<Asked>,
+    fetches: mpsc::UnboundedSender<BrowserRequest>,
     controls: mpsc::UnboundedSender<Message>,
     mirror: MirrorState,
 }
 
 /// A fetch that the test answers.
-pub(crate) struct Asked {
+pub(crate) struct BrowserRequest {
     pub(crate) fetch: Fetch,
     pub(crate) fields: Vec<HeaderField>,
     pub(crate) link: Arc<Link>,
@@ -86,12 +83,12 @@ impl TestGateway {
         Self::with(Shared::default())
     }
 
-    /// A gateway whose fetches and control messages the test gets and answers.
+    /// Returns a gateway whose fetches and control messages the test receives and answers.
     pub(crate) fn scripted(
         mirror: MirrorState,
     ) -> (
         Self,
-        mpsc::UnboundedReceiver<Asked>,
+        mpsc::UnboundedReceiver<BrowserRequest>,
         mpsc::UnboundedReceiver<Message>,
     ) {
         let (fetches, asked) = mpsc::unbounded_channel();
@@ -124,7 +121,7 @@ impl TestGateway {
         self.address.clone()
     }
 
-    /// Lets the fault of a response happen that is under way.
+    /// Triggers the fault of the response in progress.
     pub(crate) fn release(&self) {
         self.shared.release.notify_one();
     }
@@ -199,7 +196,7 @@ async fn serve(link: Arc<Link>) {
     }
 }
 
-/// A body of text that compresses, of `length` bytes.
+/// Returns compressible text of `length` bytes.
 pub(crate) fn text(length: usize) -> Vec<u8> {
     (0u32..)
         .flat_map(|line| format!("line {line} of the page\n").into_bytes())
@@ -207,7 +204,7 @@ pub(crate) fn text(length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Bytes that do not compress.
+/// Returns incompressible bytes.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
@@ -301,7 +298,7 @@ impl Link {
         };
         self.shared.seen.lock().unwrap().push(seen.clone());
         if let Some(script) = &self.shared.script {
-            let asked = Asked {
+            let asked = BrowserRequest {
                 fetch,
                 fields: seen.fields,
                 link: Arc::clone(&self),
@@ -419,7 +416,7 @@ impl Link {
         self.respond(fetch, 200, fields, body, offset, fault).await;
     }
 
-    /// The coded fields of a response.
+    /// Encodes the fields of a response.
     pub(crate) fn fields(&self, fetch: &Fetch, set: Vec<HeaderField>) -> HeaderSet {
         let mut responses = self.responses.lock().unwrap();
         let headers = encode_header_set(&set, fetch.id, fetch.seen, &responses).unwrap();
@@ -506,9 +503,9 @@ impl Link {
         }
         encoder.finish(&mut wire).unwrap();
         match fault {
-            // Amid the third window.
+            // In the third window.
             Fault::BadWindow => wire[80_000] ^= 1,
-            // The last window is empty, so its hash is the last thing.
+            // The last window is empty, so its hash comes last.
             Fault::BadWhole => *wire.last_mut().unwrap() ^= 1,
             Fault::None | Fault::Cut | Fault::SessionEnds => {}
         }
@@ -550,15 +547,15 @@ impl Link {
     }
 }
 
-/// How a response misbehaves.
+/// Fault of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     BadWindow,
     BadWhole,
-    /// The gateway cancels the stream midway, when the test says so.
+    /// The gateway cancels the stream midway, on the test's signal.
     Cut,
-    /// The session ends midway, when the test says so.
+    /// The session ends midway, on the test's signal.
     SessionEnds,
 }
 

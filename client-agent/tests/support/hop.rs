@@ -1,4 +1,4 @@
-//! A hop that can be cut: datagrams between an agent and a gateway, or none.
+//! A hop that can be cut: relays datagrams between an agent and a gateway.
 use std::{
     net::SocketAddr,
     sync::{
@@ -12,7 +12,7 @@ use tokio::{
     task::{JoinHandle, spawn},
 };
 
-/// Largest UDP payload.
+/// Maximum UDP payload.
 const MAX: usize = 65_536;
 
 pub(crate) struct Hop {
@@ -68,7 +68,7 @@ impl Hop {
         self.address.to_string()
     }
 
-    /// From now on nothing crosses it.
+    /// Cuts the hop: no more datagrams cross it.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Relaxed);
     }

@@ -1,5 +1,5 @@
-//! A gateway made of the real transport and the session's messages, which misbehaves as a test tells it to; an agent
-//! beside it; and a plain HTTP client.
+//! Test support: a gateway built from the real transport and the session's messages, which misbehaves as the
+//! test requires; an agent; and a plain HTTP client.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod client;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use longhaul_agent::{
     agent::Agent,
-    config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, Fallback, PushSettings},
+    config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings},
     control::Status,
     https::HttpsSettings,
     listener::Access,
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 pub(crate) use client::{Client, Ending, Reply};
 pub(crate) use gateway::TestGateway;
 
-/// Longer than any test may take; a test that waits for it has failed.
+/// Timeout of any wait in a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn device() -> SecretKey {
@@ -61,7 +61,7 @@ impl TestAgent {
         Self { agent, dir }
     }
 
-    /// An agent with other settings, in a directory that another one may have used.
+    /// Starts an agent with other settings, in a directory that another agent may have used.
     pub(crate) async fn in_dir(dir: TempDir, address: &str, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = config(
             &dir,
@@ -75,13 +75,13 @@ impl TestAgent {
         Self { agent, dir }
     }
 
-    /// Stops the agent; its directory stays.
+    /// Stops the agent and keeps its directory.
     pub(crate) async fn stop(self) -> TempDir {
         self.agent.stop().await;
         self.dir
     }
 
-    /// Begins a GET with more fields, and waits for its response elsewhere.
+    /// Starts a GET with additional fields; the returned task waits for its response.
     pub(crate) fn begin(&self, url: &str, fields: &[(&str, &str)]) -> JoinHandle<Reply> {
         let proxy = self.agent.proxy();
         let fields: String = fields
@@ -96,7 +96,7 @@ impl TestAgent {
         })
     }
 
-    /// Waits for what the status will show.
+    /// Waits until the status satisfies a condition.
     pub(crate) async fn until(&self, what: &str, shows: impl Fn(&Status) -> bool) -> Status {
         let started = tokio::time::Instant::now();
         let mut look = tokio::time::interval(Duration::from_millis(1));
@@ -110,7 +110,7 @@ impl TestAgent {
         }
     }
 
-    /// How often requests left a phase in this way.
+    /// Returns the count of a phase exit.
     pub(crate) fn exits(&self, name: &str) -> u64 {
         self.status().exits.get(name).copied().unwrap_or(0)
     }
@@ -127,7 +127,7 @@ impl TestAgent {
         client.reply().await
     }
 
-    /// Like [`Self::get`], with a fault midway that the gateway has ready.
+    /// Like [`Self::get`], and triggers midway the fault that the gateway has prepared.
     pub(crate) async fn get_released(&self, url: &str, gateway: &TestGateway) -> Reply {
         let mut client = self.connect().await;
         client
@@ -186,10 +186,11 @@ pub(crate) fn config(
         },
         push: PushSettings::default(),
         https: HttpsSettings::default(),
+        early_credentials: EarlyCredentials::default(),
     }
 }
 
-/// A gateway and an agent whose session is open.
+/// Starts a gateway and an agent with an open session.
 pub(crate) async fn pair() -> (TestGateway, TestAgent) {
     let gateway = TestGateway::start();
     let agent = TestAgent::start(&gateway.address(), Fallback::Never).await;

@@ -1,4 +1,4 @@
-//! An origin that the agent reaches without the gateway.
+//! An origin for direct fetches.
 use std::net::SocketAddr;
 
 use tokio::{
@@ -6,7 +6,7 @@ use tokio::{
     net::TcpListener,
 };
 
-/// An origin that answers every connection with one response and what it read.
+/// Starts an origin that answers every connection with one response, whose body is the request line.
 pub(crate) async fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

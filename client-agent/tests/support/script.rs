@@ -1,11 +1,11 @@
-//! A gateway that says on the wire exactly what a test writes.
+//! A gateway that sends exactly the messages that a test writes.
 use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul_agent::session::GatewayState;
 use longhaul_codec::{BodyEncoder, Coder};
 use longhaul_driver::{End, SendStream};
-use longhaul_protocol::session::{
+use longhaul_session::{
     Body, BodyCoding, BodyPlace, Entry, EntryBody, EntryHead, Failed, FailureReason, Head, HeaderField,
     Manifest, ManifestId, Message, MirrorState, Promised, Push, Record, Scope, ShortHash, encode_record,
 };
@@ -14,21 +14,21 @@ use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 use super::{
     PATIENCE, TestAgent, TestGateway,
-    gateway::{Asked, Link},
+    gateway::{BrowserRequest, Link},
     hop::Hop,
 };
 
 /// The page of most tests.
 pub(crate) const PAGE: &str = "http://site.test/page";
-/// What browsers send for pages, and for what these load.
+/// Fields that browsers send for pages, and for the objects of pages.
 pub(crate) const AS_PAGE: (&str, &str) = ("upgrade-insecure-requests", "1");
 pub(crate) const OF_PAGE: (&str, &str) = ("referer", PAGE);
 pub(crate) const FRESH: (&str, &str) = ("cache-control", "max-age=3600");
 
-/// A gateway that the test speaks for, and an agent.
+/// An agent, and a gateway controlled by the test.
 pub(crate) struct World {
     pub(crate) agent: TestAgent,
-    fetches: UnboundedReceiver<Asked>,
+    fetches: UnboundedReceiver<BrowserRequest>,
     controls: UnboundedReceiver<Message>,
     pub(crate) gateway: TestGateway,
 }
@@ -48,7 +48,7 @@ impl World {
         world
     }
 
-    /// The same while the session is still being opened.
+    /// Starts an agent and a gateway; the handshake is still in progress.
     pub(crate) async fn starting(
         dir: tempfile::TempDir,
         mirror: MirrorState,
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// A session behind a hop that can be cut.
+    /// Starts a session behind a hop that can be cut.
     pub(crate) async fn behind_hop(
         mirror: MirrorState,
         change: impl FnOnce(&mut longhaul_agent::config::Config),
@@ -83,15 +83,15 @@ impl World {
         (world, hop)
     }
 
-    /// The next fetch.
-    pub(crate) async fn fetch(&mut self) -> Asked {
+    /// Returns the next fetch.
+    pub(crate) async fn fetch(&mut self) -> BrowserRequest {
         timeout(PATIENCE, self.fetches.recv())
             .await
             .expect("a fetch")
             .unwrap()
     }
 
-    /// The next control message that `wanted` takes; others are passed over.
+    /// Returns the next control message that `wanted` accepts; skips others.
     pub(crate) async fn control<T>(&mut self, wanted: impl Fn(Message) -> Option<T>) -> T {
         loop {
             let message = timeout(PATIENCE, self.controls.recv())
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Control messages so far.
+    /// Returns the control messages received so far.
     pub(crate) fn controls(&mut self) -> Vec<Message> {
         std::iter::from_fn(|| self.controls.try_recv().ok()).collect()
     }
@@ -115,8 +115,9 @@ impl World {
         }
     }
 
-    /// A page whose manifest has these entries, all of it at the browser but what is pushed.
-    pub(crate) async fn page(&mut self, entries: &[&str]) -> (Asked, ManifestWriter) {
+    /// Loads a page whose manifest has these entries; everything except the pushes is delivered to the
+    /// browser.
+    pub(crate) async fn page(&mut self, entries: &[&str]) -> (BrowserRequest, ManifestWriter) {
         self.page_with(&[AS_PAGE], entries).await
     }
 
@@ -124,7 +125,7 @@ impl World {
         &mut self,
         request: &[(&str, &str)],
         entries: &[&str],
-    ) -> (Asked, ManifestWriter) {
+    ) -> (BrowserRequest, ManifestWriter) {
         let before = self.agent.status().announced;
         let page = self.agent.begin(PAGE, request);
         let asked = self.fetch().await;
@@ -165,14 +166,14 @@ fn set(fields: &[(&str, &str)]) -> Vec<HeaderField> {
         .collect()
 }
 
-/// The shape of what a page loads from its own origin by http (`RequestShape`): the relation is known, nothing else.
+/// `RequestShape` of a page's request to its own origin over http: only the relation is known.
 const OF_OWN_ORIGIN: u16 = 60;
-/// That of what it loads from other sites.
+/// `RequestShape` of a page's request to another site.
 pub(crate) const OF_OTHER_SITE: u16 = 180;
-/// That of a document, asked for by nobody knows whom.
+/// `RequestShape` of a document with unknown requester.
 pub(crate) const OF_NOBODY: u16 = 0;
 
-/// The response of an entry that any request of the page for its own origin may use.
+/// Returns the head of an entry that any request of the page to its own origin may use.
 pub(crate) fn reusable(entry: u32, fields: &[(&str, &str)], body: EntryBody) -> EntryHead {
     EntryHead {
         entry,
@@ -186,7 +187,7 @@ pub(crate) fn reusable(entry: u32, fields: &[(&str, &str)], body: EntryBody) -> 
     }
 }
 
-/// The same for requests of another shape.
+/// Returns the head for requests of another shape.
 pub(crate) fn shaped(shape: u16, head: EntryHead) -> EntryHead {
     EntryHead { shape, ..head }
 }
@@ -195,9 +196,9 @@ pub(crate) fn pushed() -> EntryBody {
     EntryBody::Pushed { length: None }
 }
 
-impl Asked {
+impl BrowserRequest {
     fn is_get(&self) -> bool {
-        self.fetch.method == longhaul_protocol::session::Method::Get
+        self.fetch.method == longhaul_session::Method::Get
     }
 
     fn head(
@@ -216,7 +217,7 @@ impl Asked {
         })
     }
 
-    /// A head without body.
+    /// Returns a head without body.
     pub(crate) fn bodyless(&self, status: u16) -> Message {
         self.head(status, &[], BodyPlace::None, None)
     }
@@ -250,7 +251,7 @@ impl Asked {
         stream.finish().await.unwrap();
     }
 
-    /// A response of which the body is not all there yet.
+    /// Starts a response whose body is incomplete.
     pub(crate) async fn begin(&self, fields: &[(&str, &str)], first: &[u8]) -> Pushing {
         let head = self.head(200, fields, BodyPlace::Follows, None);
         Pushing::open(&self.link, &[head, announce(None, 0)], first).await
@@ -281,7 +282,7 @@ impl Asked {
         self.link.open(&[Message::Failed(failed)], &[], End::Finish).await;
     }
 
-    /// Begins the manifest of this page; `base` is the manifest against which it is coded.
+    /// Starts the manifest of this page; `base` is the manifest against which it is encoded.
     pub(crate) async fn manifest(&self, base: Option<(ManifestId, &[u8])>) -> ManifestWriter {
         let manifest = Message::Manifest(Manifest {
             page: self.fetch.id,
@@ -311,13 +312,13 @@ impl Asked {
         self.begin_push(entry, body).await.finish(&[]).await;
     }
 
-    /// Answers with a body coded against `base`.
+    /// Answers with a body encoded against `base`.
     pub(crate) async fn answer_based(&self, fields: &[(&str, &str)], body: &[u8], base: &[u8]) {
         let head = self.head(200, fields, BodyPlace::Follows, None);
         self.send_based(head, body, base).await;
     }
 
-    /// Pushes a body coded against `base`.
+    /// Pushes a body encoded against `base`.
     pub(crate) async fn push_based(&self, entry: u32, body: &[u8], base: &[u8]) {
         let page = self.fetch.id;
         self.send_based(Message::Push(Push { page, entry }), body, base)
@@ -351,7 +352,7 @@ impl Asked {
     }
 }
 
-/// How a body is named as a base.
+/// Returns the short hash by which a base is named.
 pub(crate) fn short(body: &[u8]) -> ShortHash {
     let mut short = ShortHash::default();
     short.copy_from_slice(&ContentHash::of(body).as_bytes()[..6]);
@@ -367,7 +368,7 @@ fn announce(length: Option<u64>, offset: u64) -> Message {
     })
 }
 
-/// A manifest under way.
+/// A manifest in progress.
 pub(crate) struct ManifestWriter {
     stream: SendStream,
     encoder: BodyEncoder,
@@ -389,7 +390,7 @@ impl ManifestWriter {
         self.record(Record::Head(head)).await;
     }
 
-    /// Ends it; its decoded bytes.
+    /// Ends the manifest; returns its decoded bytes.
     pub(crate) async fn finish(mut self) -> Vec<u8> {
         self.record(Record::Planned).await;
         let mut wire = Vec::new();
@@ -400,7 +401,7 @@ impl ManifestWriter {
     }
 }
 
-/// A body under way.
+/// A body in progress.
 pub(crate) struct Pushing {
     stream: SendStream,
     encoder: BodyEncoder,
@@ -430,7 +431,7 @@ impl Pushing {
         let _stopped = self.stream.finish().await;
     }
 
-    /// Ends it with a window that is damaged.
+    /// Ends the body with a damaged window.
     pub(crate) async fn damage(mut self, last: &[u8]) {
         let mut wire = Vec::new();
         self.encoder.push(last, &mut wire).unwrap();
@@ -441,7 +442,7 @@ impl Pushing {
         let _stopped = self.stream.finish().await;
     }
 
-    /// Waits until the agent wants no more of it.
+    /// Waits until the agent stops the stream.
     pub(crate) async fn stopped(&mut self) {
         timeout(PATIENCE, self.stream.stopped()).await.expect("a stop");
     }

@@ -1,4 +1,5 @@
-//! Processor time of a bulk transfer over loopback, both ends together, beside QUIC (quinn with its defaults).
+//! Processor time of a bulk transfer over loopback, for both ends together, compared with QUIC (quinn with
+//! its defaults).
 //!
 //! `cargo bench -p longhaul-driver --bench cpu -- [--gbit 4] [--rounds 5] [--only NAME]`
 #![expect(
@@ -24,9 +25,9 @@ use nix::sys::{
     time::TimeVal,
 };
 
-/// What a user writes at once.
+/// Size of a user's write.
 const PIECE: usize = 64 * 1024;
-/// The transfer is not to be limited by the rate that both ends allow themselves.
+/// Rate limit of both ends that does not limit the transfer.
 const NO_LIMIT: BitRate = BitRate::bps(100_000_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +72,7 @@ struct Round {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    // `cargo test --all-targets` runs this too, without the flag.
+    // `cargo test --all-targets` also runs this program, without the flag.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
@@ -114,7 +115,7 @@ fn main() {
     }
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn spread(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -129,7 +130,7 @@ fn measure(system: System, bytes: u64, gbit: f64) -> Round {
         .unwrap();
     let before = cpu_seconds();
     let started = Instant::now();
-    // In a task, as in a program: the thread that waits for it would be woken for each packet.
+    // Run in a task, as a program does: a blocked thread would be woken for each packet.
     let transfer = runtime.spawn(system.transfer(bytes));
     let seconds = runtime.block_on(transfer).unwrap().as_secs_f64();
     let cpu = cpu_seconds() - before;
@@ -156,7 +157,7 @@ fn here() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-/// One stream from the gateway to the agent.
+/// Transfers one stream from the gateway to the agent.
 async fn longhaul(bytes: u64, offload: SegmentationOffload) -> Duration {
     let gateway = SecretKey::from_bytes([1; 32]);
     let device = SecretKey::from_bytes([2; 32]);
@@ -223,7 +224,7 @@ async fn longhaul(bytes: u64, offload: SegmentationOffload) -> Duration {
     elapsed
 }
 
-/// The same over QUIC.
+/// The same transfer over QUIC.
 async fn quinn(bytes: u64, offload: bool) -> Duration {
     let made = rcgen::generate_simple_self_signed(["gateway.invalid".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
@@ -269,7 +270,7 @@ async fn quinn(bytes: u64, offload: bool) -> Duration {
     elapsed
 }
 
-/// A body in the pieces that a user writes.
+/// A body in pieces of a user's writes.
 fn pieces(bytes: u64) -> impl Iterator<Item = Bytes> {
     let piece = Bytes::from(vec![0x5a; PIECE]);
     let size = PIECE as u64;

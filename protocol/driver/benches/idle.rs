@@ -1,6 +1,7 @@
-//! What idle sessions cost a gateway: memory of each, and processor time of all of them.
+//! Cost of idle sessions for a gateway: memory of each session and processor time of all.
 //!
-//! `cargo bench -p longhaul-driver --bench idle -- [--sessions 10000] [--seconds 60]`. The agents are in a process of their own.
+//! `cargo bench -p longhaul-driver --bench idle -- [--sessions 10000] [--seconds 60]`. The agents run in a
+//! separate process.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -23,16 +24,16 @@ use longhaul_types::{SecretKey, UnixTime};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-/// Handshakes at a time: no more than a gateway answers before agents ask again.
+/// Concurrent handshakes: no more than a gateway answers before agents repeat their INITs.
 const HANDSHAKES: usize = 64;
-/// Descriptors that a process needs beside its sockets.
+/// File descriptors that a process needs in addition to its sockets.
 const OTHER_DESCRIPTORS: u64 = 100;
-/// Until handshakes are over and what they needed is free again.
+/// Time until handshakes are complete and their memory is free again.
 const SETTLE: Duration = Duration::from_secs(5);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    // `cargo test --all-targets` runs this too, without the flag.
+    // `cargo test --all-targets` also runs this program, without the flag.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
@@ -85,7 +86,7 @@ async fn gateway(sessions: u32, watched: Duration) {
     .unwrap();
     let mut agents = start_agents(sessions, listener.local_addr());
     let mut held = Vec::new();
-    // Buffers that there are once, whatever the number of sessions, are in use from the first one on.
+    // Buffers that exist once are in use from the first session on.
     take_in(&mut listener, &mut held, 1).await;
     let before = resident();
     let started = Instant::now();
@@ -121,7 +122,7 @@ async fn gateway(sessions: u32, watched: Duration) {
         usize::try_from(sessions).unwrap(),
         "sessions that were lost"
     );
-    // Closing the pipe ends them.
+    // Closing the pipe ends the agents.
     drop(agents.stdin.take());
     agents.wait().unwrap();
 }
@@ -180,7 +181,7 @@ async fn agents(sessions: u32, gateway: SocketAddr) {
     drop(held);
 }
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let status = BufReader::new(std::fs::File::open("/proc/self/status").unwrap());
     let line = status

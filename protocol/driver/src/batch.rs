@@ -1,21 +1,22 @@
-//! Datagrams that go to the kernel in one call.
+//! Batch of datagrams that are passed to the kernel in one call.
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The most bytes in one call: what a UDP datagram may hold, since the kernel treats the batch as one until it cuts it.
+/// Maximum number of bytes in one call: the size of a UDP datagram, because the kernel processes the batch as
+/// one until it splits it.
 const MAX_BYTES: usize = 65_000;
 
-/// Datagrams to one destination, all of one size but the last, which may be smaller.
+/// Datagrams to one destination. All have the same size except the last, which may be smaller.
 #[derive(Debug)]
 pub(crate) struct Batch {
     remote: SocketAddr,
     contents: Vec<u8>,
     segment_size: usize,
-    /// Bytes of the datagrams that were sent.
+    /// Number of bytes already sent.
     sent: usize,
 }
 
 impl Default for Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     fn default() -> Self {
         Self {
             remote: (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -27,7 +28,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Begins anew with `datagram`, in the same memory.
+    /// Starts a new batch with `datagram`, in the same memory.
     pub(crate) fn restart(&mut self, remote: SocketAddr, datagram: &[u8]) {
         self.remote = remote;
         self.contents.clear();
@@ -48,34 +49,34 @@ impl Batch {
         self.sent >= self.contents.len()
     }
 
-    /// Datagrams that are left.
+    /// Number of remaining datagrams.
     pub(crate) const fn segments(&self) -> usize {
         (self.contents.len() - self.sent).div_ceil(self.segment_size)
     }
 
-    /// Whether another datagram can follow in a batch of at most `most`.
+    /// Returns true if another datagram fits in a batch of at most `most`.
     pub(crate) const fn has_room(&self, most: usize) -> bool {
         let ends_whole = self.contents.len().is_multiple_of(self.segment_size);
         ends_whole && self.segments() < most && self.contents.len() + self.segment_size <= MAX_BYTES
     }
 
-    /// Whether a datagram of `len` bytes to `remote` can be the next one, if there is room.
+    /// Returns true if a datagram of `len` bytes to `remote` may be the next one.
     pub(crate) fn takes(&self, remote: SocketAddr, len: usize) -> bool {
         remote == self.remote && len <= self.segment_size && len > 0
     }
 
-    /// Appends a datagram that the batch takes.
+    /// Appends a datagram for which `takes` returned true.
     pub(crate) fn push(&mut self, datagram: &[u8]) {
         self.contents.extend_from_slice(datagram);
     }
 
-    /// The next `segments` datagrams.
+    /// Bytes of the next `segments` datagrams.
     pub(crate) fn front(&self, segments: usize) -> &[u8] {
         let end = (self.sent + segments * self.segment_size).min(self.contents.len());
         self.contents.get(self.sent..end).unwrap_or_default()
     }
 
-    /// The next `segments` datagrams are done with.
+    /// Removes the next `segments` datagrams.
     pub(crate) fn advance(&mut self, segments: usize) {
         self.sent = (self.sent + segments * self.segment_size).min(self.contents.len());
     }

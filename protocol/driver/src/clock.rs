@@ -1,9 +1,9 @@
-//! The real clock as the sans-IO core wants it.
+//! Clock of the driver, in the form that the sans-IO core needs.
 use std::time::{Instant, SystemTime};
 
 use longhaul_types::{Timestamp, UnixTime};
 
-/// Time since this object was made, and the wall-clock time of that moment.
+/// Monotonic time since the creation of this object, and the wall-clock time of the creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -29,10 +29,10 @@ impl Clock {
         self.unix_at_origin
     }
 
-    /// The moment of `at` for the runtime's timers.
+    /// Converts `at` to a time of the runtime's timers.
     pub(crate) fn instant(&self, at: Timestamp) -> tokio::time::Instant {
         let since = std::time::Duration::from_nanos(at.as_nanos());
-        // A timer that is never due is looked at again in a day.
+        // A later time is replaced by one day from now; the timer is then recomputed.
         let since = since.min(self.origin.elapsed() + std::time::Duration::from_secs(86_400));
         tokio::time::Instant::from_std(self.origin + since)
     }

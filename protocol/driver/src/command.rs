@@ -1,4 +1,4 @@
-//! What users' tasks ask of the task that owns the socket.
+//! Commands of users' tasks to the task that owns the socket.
 use bytes::Bytes;
 use longhaul_protocol::{endpoint::ConnectionHandle, streams::Priority};
 use longhaul_types::StreamId;
@@ -9,10 +9,10 @@ use crate::{
     stream::SendStream,
 };
 
-/// Requests that wait for the shell; senders wait when it is full.
+/// Capacity of the command queue; senders wait when it is full.
 const QUEUE: usize = 256;
 
-/// A request to the shell about one connection.
+/// A command to the shell about one connection.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) connection: ConnectionHandle,
@@ -39,17 +39,17 @@ pub(crate) enum ConnectionCommand {
     Abandoned,
 }
 
-/// The shell has ended.
+/// Error: the shell has ended.
 #[derive(Debug)]
 pub(crate) struct ShellGone;
 
-/// The users' way to the shell, for one connection.
+/// Sender of commands for one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Commands {
     connection: ConnectionHandle,
     queue: mpsc::Sender<Command>,
-    /// For what cannot wait: dropped handles and reads. At most one entry per stream and kind is under way, so
-    /// its length is bounded by the streams.
+    /// For commands that must not wait: dropped handles and reads. At most one command per stream and kind is
+    /// queued, so the number of streams bounds the queue.
     late: mpsc::UnboundedSender<Command>,
 }
 
@@ -63,7 +63,7 @@ impl Commands {
     }
 
     pub(crate) fn send_late(&self, what: ConnectionCommand) {
-        // A shell that is gone has dropped all streams already.
+        // A shell that has ended has already dropped all streams.
         let _gone = self.late.send(Command {
             connection: self.connection,
             what,
@@ -71,7 +71,7 @@ impl Commands {
     }
 }
 
-/// The shell's end.
+/// The shell's end of the command channels.
 #[derive(Debug)]
 pub(crate) struct CommandQueue {
     pub(crate) queue: mpsc::Receiver<Command>,
@@ -92,7 +92,7 @@ impl CommandQueue {
         }
     }
 
-    /// The way here for the users of `connection`.
+    /// Creates the sender for the users of `connection`.
     pub(crate) fn commands(&self, connection: ConnectionHandle) -> Commands {
         Commands {
             connection,

@@ -1,4 +1,4 @@
-//! The agent's side: opening a session.
+//! Agent side: opening a session.
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -21,56 +21,56 @@ use crate::{
     stream::SendStream,
 };
 
-/// Whom to open a session with, and how.
+/// Configuration of a session to be opened.
 #[derive(Clone, Debug)]
 pub struct DialConfig {
-    /// The gateway's key, pinned at enrolment.
+    /// Public key of the gateway, pinned at enrolment.
     pub gateway_key: PublicKey,
-    /// The gateway's address.
+    /// Address of the gateway.
     pub remote: SocketAddr,
-    /// This device's key.
+    /// Secret key of this device.
     pub secret: SecretKey,
-    /// The newest token; without one there is no early data.
+    /// Newest token; without a token there is no early data.
     pub token: Option<[u8; 32]>,
-    /// What is known of the hop.
+    /// Link profile of the hop.
     pub profile: Option<LinkProfile>,
-    /// The stamp of the last session: see [`ConnectTo::last_stamp`].
+    /// Stamp of the last session: see [`ConnectTo::last_stamp`].
     pub last_stamp: Option<UnixTime>,
     /// Limits and windows.
     pub transport: TransportConfig,
 }
 
-/// A stream that is opened with the session: what of it may be early data rides in the first datagram.
+/// A stream that is opened with the session. Its permitted early data is sent in the first datagram.
 #[derive(Clone, Debug)]
 pub struct FirstStream {
-    /// How it is opened.
+    /// Options of the stream.
     pub options: OpenOptions,
-    /// Its first bytes.
+    /// First bytes of the stream.
     pub bytes: Bytes,
-    /// Whether they are all.
+    /// States if the stream ends after these bytes.
     pub end: End,
 }
 
-/// A session cannot even be tried.
+/// Errors of starting a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialError {
     /// No UDP socket could be opened.
     #[error("no UDP socket: {0}")]
     Socket(#[source] io::Error),
-    /// The system gave no randomness.
+    /// The system provided no randomness.
     #[error("no randomness from the system: {0}")]
     Randomness(getrandom::Error),
     /// The endpoint refused.
     #[error(transparent)]
     Connect(ConnectError),
-    /// More first streams than a session may have.
+    /// There are more first streams than a session may have.
     #[error("first streams: {0}")]
     Streams(OpenError),
 }
 
-/// Opens a session. It returns at once, in state [`LinkState::Connecting`], with the first streams' sending ends; the
-/// handshake goes on until it succeeds or the session is closed.
+/// Opens a session. Returns at once, in state [`LinkState::Connecting`], with the sending ends of the first
+/// streams; the handshake continues until it succeeds or the session is closed.
 ///
 /// # Errors
 /// See [`DialError`].
@@ -78,7 +78,7 @@ pub fn dial(config: DialConfig, first: Vec<FirstStream>) -> Result<(Session, Vec
     dial_with(config, first, SegmentationOffload::default())
 }
 
-/// As [`dial`], where the kernel's segmentation offload may be turned off.
+/// Like [`dial`], with a choice of the kernel's segmentation offload.
 ///
 /// # Errors
 /// See [`DialError`].
@@ -110,7 +110,7 @@ pub fn dial_with(
         last_stamp: config.last_stamp,
     };
     let handle = endpoint.connect(now, to).map_err(DialError::Connect)?;
-    // A dial has no owner but its session.
+    // Only its session controls a dialled shell.
     let (_owner, control) = mpsc::channel(1);
     let (counters, _) = watch::channel(endpoint.counters());
     let mut shell = Shell::new(endpoint, socket, clock, None, control, counters);
@@ -132,7 +132,7 @@ pub fn dial_with(
     Ok((session, streams))
 }
 
-/// Randomness from the system.
+/// Draws 32 bytes of randomness from the system.
 pub(crate) fn seed() -> Result<[u8; 32], getrandom::Error> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;

@@ -1,6 +1,6 @@
-//! The shell of a Longhaul session: one tokio task owns the UDP socket, the clock and the randomness, and drives the
-//! sans-IO [`longhaul_protocol::endpoint::Endpoint`]. Users hold [`Session`], [`SendStream`] and [`RecvStream`], which talk to that task
-//! through bounded channels.
+//! Driver of Longhaul sessions: one tokio task owns the UDP socket, the clock and the randomness, and drives
+//! the sans-IO [`longhaul_protocol::endpoint::Endpoint`]. [`Session`], [`SendStream`] and [`RecvStream`]
+//! communicate with this task through bounded channels.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -28,5 +28,5 @@ pub use session::{End, Expectation, LinkState, OpenOptions, Session, SessionErro
 pub use socket::SegmentationOffload;
 pub use stream::{RecvStream, SendStream, StreamError};
 
-/// Stream error of a handle that was dropped before its end.
+/// Error code for a stream whose handle was dropped before the end of the stream.
 pub const ERROR_ABANDONED: u64 = 1;

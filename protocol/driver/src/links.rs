@@ -1,4 +1,4 @@
-//! The shell's side of each connection: channels to its users, and what waits for room.
+//! The shell's side of each connection: channels to its users, and data that waits for space.
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
@@ -22,20 +22,22 @@ use crate::{
     stream::{Chunk, READ_AHEAD, RecvStream, SendStream, StreamError, WRITE_AHEAD},
 };
 
-/// Streams that a user has not accepted yet. More than a peer may have open (`TransportConfig::max_streams`), so it never fills.
+/// Capacity for streams that a user has not accepted. A peer may have fewer streams open
+/// (`TransportConfig::max_streams`), so the queue is never full.
 const UNACCEPTED: usize = 1024;
-/// Opens that wait for the peer's limit; a browser holds at most about 300 requests at a time.
+/// Maximum number of opens that wait for the peer's limit; a browser has at most about 300 requests in
+/// progress.
 const WAITING_OPENS: usize = 1024;
 
-/// One connection's links to its users.
+/// Channels of one connection to its users.
 #[derive(Debug)]
 pub(crate) struct Links {
     commands: Commands,
-    /// Boxed: the channel has memory for 32 of them from the start.
+    /// Boxed, because the channel allocates space for 32 items at its creation.
     incoming: Option<mpsc::Sender<Box<RecvStream>>>,
     state: watch::Sender<LinkState>,
     seen: Arc<Mutex<Seen>>,
-    /// How many users wait for something from the peer.
+    /// Number of users that wait for data from the peer.
     expecting: Arc<AtomicUsize>,
     token: watch::Sender<Option<[u8; 32]>>,
     sending: BTreeMap<StreamId, Sending>,
@@ -116,12 +118,12 @@ impl Links {
         }
     }
 
-    /// Whether any user waits for something from the peer.
+    /// Returns true if any user waits for data from the peer.
     pub(crate) fn expects_data(&self) -> bool {
         self.expecting.load(Ordering::Relaxed) > 0
     }
 
-    /// Ends every stream and tells every user why.
+    /// Ends every stream and informs every user of the reason.
     pub(crate) fn close(&mut self, reason: &CloseReason) {
         self.set_state(LinkState::Closed(reason.clone()));
         self.incoming = None;
@@ -129,7 +131,7 @@ impl Links {
             sending.end(StreamError::SessionLost(reason.clone()));
         }
         for receiving in std::mem::take(&mut self.receiving).into_values() {
-            // A reader that is behind learns it from the closed channel.
+            // A reader whose channel is full detects the end by the closed channel.
             let _behind = receiving
                 .chunks
                 .try_send(Chunk::Failed(StreamError::SessionLost(reason.clone())));
@@ -139,7 +141,7 @@ impl Links {
         }
     }
 
-    /// Opens a stream now, or later when the peer allows more.
+    /// Opens a stream now, or later when the peer's limit rises.
     pub(crate) fn open(&mut self, now: Timestamp, connection: &mut Connection, open: Open) {
         if self.opens.len() >= WAITING_OPENS {
             let _gone = open.reply.send(Err(SessionError::Busy));
@@ -156,7 +158,7 @@ impl Links {
             }
             match self.open_now(now, connection, open.options, open.first.clone(), open.end) {
                 Ok(stream) => {
-                    // A user that went away drops the stream, which cancels it.
+                    // If the user is gone, the stream is dropped, which cancels it.
                     let _gone = open.reply.send(Ok(stream));
                 }
                 Err(OpenError::Limit) => {
@@ -207,7 +209,7 @@ impl Links {
         ))
     }
 
-    /// Carries out a user's request.
+    /// Executes a user's command.
     pub(crate) fn carry_out(&mut self, now: Timestamp, connection: &mut Connection, what: ConnectionCommand) {
         match what {
             ConnectionCommand::Open {
@@ -259,7 +261,7 @@ impl Links {
         }
     }
 
-    /// Hands what waits on a stream to the connection, as far as it takes it.
+    /// Passes queued bytes of a stream to the connection, as far as the connection accepts them.
     pub(crate) fn write_waiting(&mut self, now: Timestamp, connection: &mut Connection, id: StreamId) {
         let Some(sending) = self.sending.get_mut(&id) else {
             return;
@@ -301,7 +303,7 @@ impl Links {
         }
     }
 
-    /// Takes over the streams that the peer opened, while the user has room for them.
+    /// Accepts the streams that the peer opened, as far as the user's queue has space.
     pub(crate) fn accept(&mut self, now: Timestamp, connection: &mut Connection) {
         let Some(incoming) = self.incoming.clone() else {
             return;
@@ -332,7 +334,7 @@ impl Links {
         }
     }
 
-    /// Hands what has arrived on a stream to its reader, while the reader has room.
+    /// Passes received bytes of a stream to its reader, as far as the reader's queue has space.
     pub(crate) fn read(&mut self, now: Timestamp, connection: &mut Connection, id: StreamId) {
         let Some(receiving) = self.receiving.get(&id) else {
             return;
@@ -347,7 +349,7 @@ impl Links {
     }
 }
 
-/// Whether a stream has been handed over to its end.
+/// Progress of passing a stream to its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passed {
     All,
@@ -373,14 +375,14 @@ impl Receiving {
         Passed::Some
     }
 
-    /// Room for one chunk at the reader; without any, the reader will ask for more.
+    /// Space for one chunk in the reader's queue; if there is none, the reader will request more.
     fn room(&self) -> Option<mpsc::Permit<'_, Chunk>> {
         match self.chunks.try_reserve() {
             Ok(permit) => Some(permit),
             Err(mpsc::error::TrySendError::Closed(())) => None,
             Err(mpsc::error::TrySendError::Full(())) => {
                 self.starved.store(true, Ordering::Release);
-                // The reader may have emptied the channel before it could see the flag: look once more.
+                // The reader may have emptied the channel before the flag was set: try again.
                 let permit = self.chunks.try_reserve().ok()?;
                 self.starved.store(false, Ordering::Release);
                 Some(permit)

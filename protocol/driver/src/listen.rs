@@ -1,4 +1,4 @@
-//! The gateway's side: taking sessions in.
+//! Gateway side: accepting sessions.
 use std::{collections::BTreeMap, io, net::SocketAddr};
 
 use longhaul_protocol::{
@@ -20,50 +20,50 @@ use crate::{
     socket::{SegmentationOffload, SessionSocket},
 };
 
-/// Sessions that wait to be accepted; more are dropped, and their agents try again.
+/// Capacity for sessions that wait to be accepted; further sessions are closed, and their agents try again.
 const BACKLOG: usize = 256;
 
-/// How a gateway listens.
+/// Configuration of a listening gateway.
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
-    /// Address and port; port 0 takes a free one.
+    /// Address and port; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The gateway's key.
+    /// Secret key of the gateway.
     pub secret: SecretKey,
-    /// The token key and its epoch.
+    /// Token key and its epoch.
     pub epoch: EpochKeys,
-    /// By it agents believe a RESET; kept on disk.
+    /// Reset secret, by which agents verify a RESET; stored on disk.
     pub reset_secret: [u8; 32],
     /// Limits and windows.
     pub transport: TransportConfig,
-    /// The most sessions at a time.
+    /// Maximum number of concurrent sessions.
     pub max_sessions: usize,
-    /// The devices that may open sessions.
+    /// Devices and their admission.
     pub devices: BTreeMap<PublicKey, DeviceStatus>,
 }
 
-/// A gateway that cannot listen.
+/// Errors of starting to listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Another program has the port.
+    /// Another program uses the port.
     #[error("UDP port {} is taken by another program: stop it, or choose another --listen", .0.port())]
     InUse(SocketAddr),
-    /// The address is not one of this machine's.
+    /// The address does not belong to this machine.
     #[error("{0} is not an address of this machine: choose another --listen")]
     NotAvailable(SocketAddr),
-    /// The system does not let this user have the port.
+    /// The system denies the port to this user.
     #[error("no permission for UDP port {}: choose a port above 1023 for --listen", .0.port())]
     Permission(SocketAddr),
-    /// Anything else.
+    /// Any other error.
     #[error("cannot listen on {address}: {source}")]
     Socket {
         /// The address.
         address: SocketAddr,
-        /// The system's error.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system gave no randomness.
+    /// The system provided no randomness.
     #[error("no randomness from the system: {0}")]
     Randomness(getrandom::Error),
 }
@@ -87,13 +87,13 @@ impl ListenError {
 pub struct Incoming {
     /// The session.
     pub session: Session,
-    /// The device's key.
+    /// Public key of the device.
     pub device: PublicKey,
-    /// What its agent knows of the hop.
+    /// Link profile of the agent.
     pub profile: Option<LinkProfile>,
 }
 
-/// A listening gateway; dropped, it closes its sessions.
+/// A listening gateway; closes its sessions when dropped.
 #[derive(Debug)]
 pub struct Listener {
     local: SocketAddr,
@@ -111,7 +111,7 @@ pub fn listen(config: ListenConfig) -> Result<Listener, ListenError> {
     listen_with(config, SegmentationOffload::default())
 }
 
-/// As [`listen`], where the kernel's segmentation offload may be turned off. Must be called in a tokio runtime.
+/// Like [`listen`], with a choice of the kernel's segmentation offload. Must be called in a tokio runtime.
 ///
 /// # Errors
 /// See [`ListenError`].
@@ -146,24 +146,24 @@ pub fn listen_with(config: ListenConfig, offload: SegmentationOffload) -> Result
 }
 
 impl Listener {
-    /// The next session that a device opened; `None` when the listener has ended.
+    /// Returns the next session that a device opened; `None` when the listener has ended.
     pub async fn accept(&mut self) -> Option<Incoming> {
         self.incoming.recv().await
     }
 
-    /// Where it listens.
+    /// The local address.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// A handle that changes the devices while another task accepts.
+    /// Returns a handle that changes the devices while another task accepts sessions.
     pub fn admission(&self) -> Admission {
         Admission {
             control: self.control.clone(),
         }
     }
 
-    /// What the endpoint counted.
+    /// Counters of the endpoint.
     pub fn counters(&self) -> watch::Receiver<EndpointCounters> {
         self.counters.clone()
     }
@@ -176,14 +176,14 @@ impl Listener {
     }
 }
 
-/// Decides which devices a listener admits.
+/// Sets the devices that a listener admits.
 #[derive(Clone, Debug)]
 pub struct Admission {
     control: mpsc::Sender<Control>,
 }
 
 impl Admission {
-    /// Replaces the list of devices; sessions of devices that are revoked or gone close at once.
+    /// Replaces the list of devices; sessions of devices that are revoked or removed are closed at once.
     pub async fn set_devices(&self, devices: BTreeMap<PublicKey, DeviceStatus>) {
         // A listener that has ended has no sessions to close.
         let _ended = self.control.send(Control::Devices(devices)).await;

@@ -1,4 +1,4 @@
-//! A session as its users hold it.
+//! Session handle of the users.
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicUsize, Ordering},
@@ -17,44 +17,45 @@ use crate::{
     stream::{RecvStream, SendStream},
 };
 
-/// How a stream is opened.
+/// Options of a new stream.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
-    /// Class of the scheduler, 0 first.
+    /// Priority class of the scheduler; class 0 is sent first.
     pub class: Priority,
-    /// Whether its bytes may travel before the handshake is complete, where they could be replayed.
+    /// Permission to send the bytes before the handshake is complete, where an attacker can replay them.
     pub early: EarlyData,
-    /// The stream's length, where it is known.
+    /// Length of the stream, if known.
     pub total: Option<u64>,
 }
 
-/// Whether the first bytes of a stream are all of it.
+/// State of a stream after its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// More follows.
+    /// More bytes follow.
     Open,
-    /// The stream ends here.
+    /// The stream ends.
     Finish,
 }
 
-/// The hop as a user sees it.
+/// State of the session's link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// The handshake is not complete.
     Connecting,
-    /// All is well.
+    /// The session is open and not stalled.
     Open,
-    /// Nothing has been heard for a while; everything is kept and goes on when the hop is back.
+    /// Nothing has been received for a while. All state is kept and the session continues when the link works
+    /// again.
     Stalled,
-    /// The session is over.
+    /// The session is closed.
     Closed(CloseReason),
 }
 
-/// A session that cannot be used.
+/// Errors of using a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The session is over.
+    /// The session is closed.
     #[error("session lost: {0}")]
     Lost(CloseReason),
     /// Too many streams wait to be opened.
@@ -62,7 +63,7 @@ pub enum SessionError {
     Busy,
 }
 
-/// Somebody waits for something from the peer, as long as this lives.
+/// Guard of a user that waits for data from the peer; the wait ends when it is dropped.
 #[derive(Debug)]
 pub struct Expectation(Arc<AtomicUsize>);
 
@@ -72,7 +73,7 @@ impl Drop for Expectation {
     }
 }
 
-/// A session with a peer; clones are the same session. When the last clone is dropped, the session is closed.
+/// A session with a peer. Clones refer to the same session, which is closed when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Session {
     inner: Arc<Inner>,
@@ -85,7 +86,7 @@ struct Inner {
     watches: Watches,
 }
 
-/// What the shell keeps up to date for users.
+/// Values that the shell keeps up to date for users.
 #[derive(Clone, Debug)]
 pub(crate) struct Watches {
     pub(crate) state: watch::Receiver<LinkState>,
@@ -94,7 +95,7 @@ pub(crate) struct Watches {
     pub(crate) expecting: Arc<AtomicUsize>,
 }
 
-/// What nobody waits for: users look at it when they want to.
+/// Values that users read without waiting for changes.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) stats: ConnectionStats,
@@ -116,10 +117,10 @@ impl Session {
         }
     }
 
-    /// Opens a stream with its first bytes; waits while the peer allows no more streams.
+    /// Opens a stream with its first bytes; waits while the peer's limit is reached.
     ///
     /// # Errors
-    /// The session is lost, or too many wait already.
+    /// The session is lost, or too many streams wait already.
     pub async fn open(
         &self,
         options: OpenOptions,
@@ -137,7 +138,7 @@ impl Session {
         answer.await.map_err(|_| self.lost())?
     }
 
-    /// The next stream that the peer opened.
+    /// Returns the next stream that the peer opened.
     ///
     /// # Errors
     /// The session is lost.
@@ -152,16 +153,16 @@ impl Session {
             .ok_or_else(|| self.lost())
     }
 
-    /// Says that something is awaited from the peer: a response, or more of one. While it is, a peer that is silent is asked for a
-    /// sign of life, so that the loss of the session shows soon (docs/protocol/transport.md section 7.3).
+    /// Registers a user that waits for a response or more of one. Meanwhile an agent sends PINGs during
+    /// silence, so that the loss of the session is detected early (docs/protocol/transport.md section 7.3).
     pub fn expect_data(&self) -> Expectation {
-        // The shell looks when it wakes up next, at the latest for the stream that carries the request.
+        // The shell reads the value when it wakes up next, at the latest for the stream of the request.
         let expecting = Arc::clone(&self.inner.watches.expecting);
         expecting.fetch_add(1, Ordering::Relaxed);
         Expectation(expecting)
     }
 
-    /// The state of the hop, to read or to wait for changes.
+    /// State of the link, to read or to wait for changes.
     pub fn state(&self) -> watch::Receiver<LinkState> {
         self.inner.watches.state.clone()
     }
@@ -171,18 +172,18 @@ impl Session {
         self.seen().stats
     }
 
-    /// The newest token that the gateway gave, to be kept for the next session.
+    /// Newest token from the gateway, to be stored for the next session.
     pub fn tokens(&self) -> watch::Receiver<Option<[u8; 32]>> {
         self.inner.watches.token.clone()
     }
 
-    /// The exporter secret (docs/protocol/transport.md section 3.3), once the handshake is complete.
+    /// Exporter secret (docs/protocol/transport.md section 3.3), once the handshake is complete.
     pub fn exporter(&self) -> Option<[u8; 32]> {
         self.seen().exporter
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        // Nobody panics with the lock held.
+        // No code panics while it holds the lock.
         self.inner
             .watches
             .seen
@@ -190,14 +191,14 @@ impl Session {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the session.
+    /// Closes the session.
     pub fn close(&self, error: u64, reason: &str) {
         self.inner
             .commands
             .send_late(ConnectionCommand::Close(error, reason.to_owned()));
     }
 
-    /// Waits for the session's end.
+    /// Waits for the end of the session.
     pub async fn closed(&self) -> CloseReason {
         let mut state = self.state();
         match state

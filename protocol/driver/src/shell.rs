@@ -24,53 +24,54 @@ use crate::{
     socket::SessionSocket,
 };
 
-/// Requests of users taken in one turn, so that the socket is not starved by them.
+/// Maximum number of commands in one turn, so that users do not starve the socket.
 const COMMANDS_A_TURN: usize = 128;
-/// Datagrams sent in one turn, so that arriving feedback is not starved by a fast sender: 128 are 1.3 ms of 1 Gbit/s.
+/// Maximum number of datagrams sent in one turn, so that a fast sender does not starve arriving feedback: 128
+/// datagrams take 1.3 ms at 1 Gbit/s.
 const DATAGRAMS_A_TURN: usize = 128;
-/// How long a shell that was told to end goes on, so that its CLOSE packets leave.
+/// Time for which an ending shell continues, so that its CLOSE packets are sent.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// What a shell's owner tells it.
+/// A command of the shell's owner.
 #[derive(Debug)]
 pub(crate) enum Control {
     Devices(BTreeMap<PublicKey, DeviceStatus>),
-    /// Close every session with this error, then end.
+    /// Closes every session with this error code, then ends the shell.
     Shutdown(u64),
 }
 
-/// The state of the task.
+/// State of the task.
 pub(crate) struct Shell {
     endpoint: Endpoint,
     socket: SessionSocket,
     clock: Clock,
     commands: CommandQueue,
     links: BTreeMap<ConnectionHandle, Links>,
-    /// Where sessions that peers open go; an agent's shell has none.
+    /// Channel for sessions that peers open; `None` for an agent's shell.
     incoming: Option<mpsc::Sender<Incoming>>,
     control: mpsc::Receiver<Control>,
     counters: watch::Sender<EndpointCounters>,
     /// Connections whose statistics changed in this turn.
     touched: BTreeSet<ConnectionHandle>,
-    /// What goes to the socket in one call.
+    /// Datagrams for the next call of the socket.
     batch: Batch,
-    /// A datagram of the core that was not for the batch before.
+    /// Destination of a datagram that did not fit the previous batch.
     ahead: Option<SocketAddr>,
-    /// Its bytes; else the memory into which the core writes the next one.
+    /// Bytes of that datagram; otherwise the buffer into which the core writes the next datagram.
     datagram: Vec<u8>,
-    /// Whether anybody still holds the other end of `control`.
+    /// True while the other end of `control` exists.
     owned: bool,
     ends: Ends,
 }
 
-/// When the task ends.
+/// Condition for the end of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
-    /// When its owner says so.
+    /// A command of the owner.
     OnControl,
-    /// When its last session is over.
+    /// The end of the last session.
     WithSessions,
-    /// Soon: it only sends what is left.
+    /// A short time: the task only sends the remaining packets.
     Lingering(tokio::time::Instant),
 }
 
@@ -106,7 +107,7 @@ impl Shell {
         }
     }
 
-    /// Makes the users' handle for a connection.
+    /// Creates the users' handle for a connection.
     pub(crate) fn link(&mut self, handle: ConnectionHandle, state: LinkState) -> Session {
         let (links, session) = Links::new(self.commands.commands(handle), state);
         self.links.insert(handle, links);
@@ -114,13 +115,13 @@ impl Shell {
         session
     }
 
-    /// The endpoint and a connection's links, to fill its first streams before the task runs.
+    /// Returns the endpoint and a connection's links, to fill the first streams before the task runs.
     pub(crate) fn parts(&mut self, handle: ConnectionHandle) -> Option<(&mut Endpoint, &mut Links, &Clock)> {
         let links = self.links.get_mut(&handle)?;
         Some((&mut self.endpoint, links, &self.clock))
     }
 
-    /// Runs until it has nothing more to do.
+    /// Runs until the shell ends.
     pub(crate) async fn run(mut self) {
         loop {
             let more = self.turn();
@@ -130,14 +131,14 @@ impl Shell {
                 return;
             }
             if self.ends == Ends::WithSessions && self.links.is_empty() && self.batch.is_empty() {
-                // Sessions that were closed here may still have to say so.
+                // Locally closed sessions may still have to send CLOSE.
                 self.ends = Ends::Lingering(tokio::time::Instant::now() + LINGER);
             }
             self.wait(more).await;
         }
     }
 
-    /// One round of timers, events and sending. Says whether it stopped with more to send.
+    /// One round of timers, events and sending. Returns true if more datagrams can be sent at once.
     fn turn(&mut self) -> bool {
         let now = self.clock.now();
         self.note_expectations(now);
@@ -149,7 +150,8 @@ impl Shell {
         more
     }
 
-    /// Tells an agent's connections whether their users wait for something. It has few; a gateway's are not asked.
+    /// Informs an agent's connections if their users wait for data. An agent has few connections; a gateway's
+    /// connections are not informed.
     fn note_expectations(&mut self, now: Timestamp) {
         if self.incoming.is_some() {
             return;
@@ -221,7 +223,7 @@ impl Shell {
         match received {
             Ok(datagrams) => trace!(datagrams, "received"),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // An ICMP error of an earlier datagram shows here; the transport's own timers deal with silence.
+            // An ICMP error for an earlier datagram appears here; the transport's timers handle the silence.
             Err(error) => debug!(%error, "receive"),
         }
     }
@@ -273,7 +275,7 @@ impl Shell {
             }
             None => {
                 self.owned = false;
-                // A dial never had an owner: its sessions decide.
+                // A dialled shell never had an owner: its sessions decide.
                 if self.ends == Ends::OnControl {
                     self.handle_control(Some(Control::Shutdown(0)));
                 }
@@ -301,7 +303,7 @@ impl Shell {
             Event::Accepted { .. } | Event::Moved => {}
             Event::Connected { early } => {
                 debug!(?early, "session open");
-                // Whoever sees the session open may ask for its exporter secret at once.
+                // A user that sees the open session may read its exporter secret at once.
                 if let Some(connection) = self.endpoint.connection(handle) {
                     links.publish(connection);
                 }
@@ -335,7 +337,8 @@ impl Shell {
         }
     }
 
-    /// Hands a session that a device opened to the gateway; refuses it when nobody takes sessions.
+    /// Passes a session that a device opened to the gateway; the session is closed if the queue is full or
+    /// nobody accepts sessions.
     fn take_in(&mut self, handle: ConnectionHandle, device: PublicKey, profile: Option<LinkProfile>) {
         let session = self.link(handle, LinkState::Open);
         let now = self.clock.now();
@@ -359,7 +362,7 @@ impl Shell {
         }
     }
 
-    /// Sends what the core wants sent now. Says whether it stopped with more to send.
+    /// Sends the datagrams that the core can send now. Returns true if more datagrams can be sent at once.
     fn transmit(&mut self) -> bool {
         let now = self.clock.now();
         if !self.send() {
@@ -376,8 +379,9 @@ impl Shell {
         true
     }
 
-    /// Fills the batch with at most `most` datagrams that the core would send now, one after the other, to the same peer. The
-    /// pacer has let each of them go, so that a batch never holds more than what would go in as many calls.
+    /// Fills the batch with at most `most` datagrams that the core can send now, in order and to one peer.
+    /// The pacer has permitted each datagram, so that a batch never contains more than separate calls would
+    /// send.
     fn fill_batch(&mut self, now: Timestamp, most: usize) -> usize {
         let most = most.min(self.socket.max_segments());
         let session = match self.ahead.take() {
@@ -389,7 +393,7 @@ impl Shell {
                 let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.datagram) else {
                     return 0;
                 };
-                // Its counters and estimates have changed, though nobody wrote or read.
+                // The session's counters and estimates have changed without a read or write.
                 self.touched.extend(transmit.session);
                 self.batch.restart(transmit.remote, &self.datagram);
                 transmit.session
@@ -409,13 +413,14 @@ impl Shell {
         self.batch.segments()
     }
 
-    /// Sends the batch, or keeps what the socket does not take yet. Says whether more can be sent.
+    /// Sends the batch, or keeps the rest that the socket does not accept. Returns true if the socket accepts
+    /// more.
     fn send(&mut self) -> bool {
         match self.socket.send(&mut self.batch) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(error) => {
-                // No route, no permission: for the transport it is a lost packet, which it repairs.
+                // No route or no permission: for the transport this is a lost packet, which is retransmitted.
                 debug!(%error, "send");
                 true
             }

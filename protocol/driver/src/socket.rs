@@ -1,7 +1,8 @@
-//! The UDP socket: batches in, batches out.
+//! The UDP socket, which sends and receives in batches.
 //!
-//! Datagrams of one size to one destination go to the kernel in one call (GSO, generic segmentation offload), and those that
-//! the kernel has joined come in one call (GRO). Both are about processor time only: on the wire nothing differs.
+//! Datagrams of one size to one destination are passed to the kernel in one call (GSO, generic segmentation
+//! offload), and datagrams that the kernel has joined are received in one call (GRO). Both save processor
+//! time and change nothing on the wire.
 use std::{
     io::{self, IoSliceMut},
     net::SocketAddr,
@@ -14,28 +15,29 @@ use tracing::debug;
 
 use crate::batch::Batch;
 
-/// Space for one message: the largest UDP datagram, so that joined segments (GRO) fit.
+/// Size of a receive buffer: the largest UDP datagram, so that joined segments (GRO) fit.
 const RECV_BUFFER: usize = 64 * 1024;
-/// Messages taken in one call. From one busy peer they are joined segments, so a few fill the kernel's buffer; from many
-/// peers a call costs little beside the packets.
+/// Maximum number of messages received in one call. Messages of one busy peer are joined segments, so a few
+/// empty the kernel's buffer; with many peers, the cost of a call is small compared with that of the packets.
 const RECV_MESSAGES: usize = if BATCH_SIZE < 8 { BATCH_SIZE } else { 8 };
-/// Kernel buffers. 100 Mbit/s for 160 ms, the longest that this process was seen to be off a busy 2-core machine.
+/// Size of the kernel's buffers: 100 Mbit/s for 160 ms, the longest time for which a busy machine with two
+/// cores was observed not to run this process.
 const SOCKET_BUFFER: usize = 2 * 1024 * 1024;
 
-/// Whether the kernel is asked to cut batches into datagrams.
+/// Use of the kernel's segmentation offload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SegmentationOffload {
-    /// Where the kernel and the path can. What refuses it once is not asked again.
+    /// Use the offload where kernel and path support it; not used again after a refusal.
     #[default]
     WherePossible,
-    /// Never: each datagram has its own call. For drivers that do it wrong.
+    /// Use one call for each datagram, for drivers with a faulty offload.
     Off,
 }
 
-/// What went through a socket.
+/// Counters of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SocketCounters {
-    /// Calls that sent something.
+    /// Calls that sent datagrams.
     pub(crate) send_calls: u64,
     /// Datagrams sent.
     pub(crate) sent: u64,
@@ -54,7 +56,7 @@ pub(crate) struct SessionSocket {
 }
 
 impl SessionSocket {
-    /// Binds to `local`. A wildcard IPv6 address takes IPv4 as well.
+    /// Binds to `local`. A wildcard IPv6 address also receives IPv4.
     pub(crate) fn bind(local: SocketAddr, offload: SegmentationOffload) -> io::Result<Self> {
         let domain = if local.is_ipv6() {
             Domain::IPV6
@@ -67,7 +69,7 @@ impl SessionSocket {
         }
         socket.bind(&local.into())?;
         socket.set_nonblocking(true)?;
-        // Smaller buffers cost packets in bursts but nothing else, so a refusal is no error.
+        // Smaller buffers only cost packets in bursts, so a refusal is not an error.
         let _refused = socket.set_recv_buffer_size(SOCKET_BUFFER);
         let _refused = socket.set_send_buffer_size(SOCKET_BUFFER);
         let io = UdpSocket::from_std(socket.into())?;
@@ -101,7 +103,7 @@ impl SessionSocket {
         self.io.writable().await
     }
 
-    /// Datagrams that one call may send: 1 where segmentation offload is off.
+    /// Maximum number of datagrams per call; 1 without segmentation offload.
     pub(crate) fn max_segments(&self) -> usize {
         match self.offload {
             SegmentationOffload::WherePossible => self.state.max_gso_segments().max(1),
@@ -109,7 +111,7 @@ impl SessionSocket {
         }
     }
 
-    /// Receives what is there and hands each datagram to `take`. Returns how many there were.
+    /// Receives the available datagrams and passes each one to `take`. Returns their number.
     pub(crate) fn receive(&mut self, mut take: impl FnMut(SocketAddr, &mut [u8])) -> io::Result<usize> {
         let Self {
             io,
@@ -128,7 +130,8 @@ impl SessionSocket {
         };
         let mut datagrams = 0;
         for (buffer, meta) in buffers.iter_mut().zip(meta.iter()).take(received) {
-            // Nobody can be answered at port 0; the kernel's complaint would count against segmentation offload.
+            // A datagram from port 0 cannot be answered, and the kernel's error would count against
+            // segmentation offload.
             if meta.addr.port() == 0 {
                 continue;
             }
@@ -141,8 +144,8 @@ impl SessionSocket {
         Ok(datagrams)
     }
 
-    /// Sends what is left of a batch. After an error that is not `WouldBlock`, nothing is left: what was not sent is lost,
-    /// as on the way.
+    /// Sends the rest of a batch. After an error other than `WouldBlock`, the batch is empty: unsent
+    /// datagrams are lost, as in the network.
     pub(crate) fn send(&mut self, batch: &mut Batch) -> io::Result<()> {
         let destination = self.mapped(batch.remote());
         let mut outcome = Ok(());
@@ -156,8 +159,9 @@ impl SessionSocket {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 Err(error) if segments > 1 => {
-                    // The device cannot cut it (EIO, EINVAL: quinn-udp turns the offload off), or a datagram is too large
-                    // for the interface: each for itself. No other error is caused by the number of datagrams.
+                    // The device cannot split the batch (EIO, EINVAL: quinn-udp turns the offload off), or a
+                    // datagram is too large for the interface: send each datagram separately. The number of
+                    // datagrams causes no other error.
                     debug!(%error, segments, "batch refused");
                     outcome = self.send_singly(destination, batch, segments);
                     if let Err(error) = &outcome
@@ -214,7 +218,7 @@ impl SessionSocket {
     }
 }
 
-/// IPv4 as IPv4, also where a socket for both families reports it mapped into IPv6.
+/// Converts IPv4-mapped IPv6 addresses, which a dual-stack socket reports, to IPv4.
 fn unmapped(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -315,7 +319,7 @@ mod tests {
     async fn what_one_call_cannot_send_goes_singly() {
         let mut sender = socket(SegmentationOffload::WherePossible);
         let mut receiver = socket(SegmentationOffload::WherePossible);
-        // 64 KiB is more than a datagram holds: the kernel refuses the batch, not its datagrams.
+        // 64 KiB exceed a datagram: the kernel refuses the batch, but not its datagrams.
         let datagrams: Vec<_> = (0..3).map(|number| datagram(number, 30_000)).collect();
         send(&mut sender, batch(receiver.local_addr(), &datagrams)).await;
         let all = receive(&mut receiver, datagrams.len()).await;

@@ -1,4 +1,4 @@
-//! The two ends of a stream as a user's task holds them.
+//! The two ends of a stream for the users' tasks.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -11,33 +11,34 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::command::{Commands, ConnectionCommand};
 
-/// Bytes of one stream that wait between its user and the connection. Two windows of a body, so that one is
-/// coded while the other is taken.
+/// Bytes of one stream that are queued between its user and the connection: two windows of a body, so that
+/// one is encoded while the other is sent.
 pub(crate) const WRITE_AHEAD: u32 = 64 * 1024;
-/// Largest piece that is handed over at once.
+/// Maximum number of bytes passed to the connection at once.
 const PIECE: usize = 16 * 1024;
-/// Chunks (16 KiB at most, or what came at once) of one stream that wait for its reader outside the stream's window.
+/// Chunks of one stream (at most 16 KiB, or the bytes that arrived together) that are queued for its reader
+/// outside the stream's window.
 pub(crate) const READ_AHEAD: usize = 8;
 
-/// Why a stream can be used no longer.
+/// Reason for which a stream can no longer be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The peer, who sent on it, cancelled it.
+    /// The peer cancelled the stream, which it sent.
     #[error("stream cancelled by the peer (error {0})")]
     Cancelled(u64),
-    /// The peer wants no more of it.
+    /// The peer stopped the stream.
     #[error("stream stopped by the peer (error {0})")]
     Stopped(u64),
-    /// This end finished or cancelled it before.
+    /// This end has already finished or cancelled the stream.
     #[error("stream already finished")]
     Finished,
-    /// The session is gone.
+    /// The session is lost.
     #[error("session lost: {0}")]
     SessionLost(CloseReason),
 }
 
-/// The sending end of a stream. Dropped without [`SendStream::finish`], it cancels the stream.
+/// Sending end of a stream. If dropped without [`SendStream::finish`], the stream is cancelled.
 #[derive(Debug)]
 pub struct SendStream {
     id: StreamId,
@@ -64,12 +65,12 @@ impl SendStream {
         }
     }
 
-    /// The stream's number.
+    /// Number of the stream.
     pub const fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Queues bytes; waits while the stream has too much queued already.
+    /// Queues bytes; waits while the queue of the stream is full.
     ///
     /// # Errors
     /// The peer stopped the stream, or the session is lost.
@@ -89,7 +90,7 @@ impl SendStream {
         Ok(())
     }
 
-    /// Says how long the stream will be in all, as soon as that is known: it lets the peer see a missing tail.
+    /// Announces the length of the stream, so that the peer can detect a missing tail.
     ///
     /// # Errors
     /// The session is lost.
@@ -97,7 +98,7 @@ impl SendStream {
         self.send(ConnectionCommand::Announce(self.id, total)).await
     }
 
-    /// Ends the stream behind what was written.
+    /// Ends the stream after the written bytes.
     ///
     /// # Errors
     /// The session is lost.
@@ -109,7 +110,7 @@ impl SendStream {
         self.send(ConnectionCommand::Finish(self.id)).await
     }
 
-    /// Moves the stream to another class.
+    /// Moves the stream to another priority class.
     ///
     /// # Errors
     /// The session is lost.
@@ -117,7 +118,7 @@ impl SendStream {
         self.send(ConnectionCommand::SetPriority(self.id, class)).await
     }
 
-    /// Ends the stream at once; what was not sent yet is dropped.
+    /// Cancels the stream at once; unsent bytes are dropped.
     pub fn cancel(&mut self, error: u64) {
         self.finished = true;
         self.commands.send_late(ConnectionCommand::Cancel(self.id, error));
@@ -133,7 +134,7 @@ impl SendStream {
         }
     }
 
-    /// Waits until the peer has acknowledged the stream to its end. Only of use behind [`SendStream::finish`].
+    /// Waits until the peer has acknowledged the stream to its end. Useful only after [`SendStream::finish`].
     ///
     /// # Errors
     /// The peer stopped the stream, or the session is lost.
@@ -142,7 +143,7 @@ impl SendStream {
             Ok(error) => Err(error
                 .clone()
                 .unwrap_or(StreamError::SessionLost(CloseReason::Local { error: 0 }))),
-            // The shell lets go of a stream once all of it has been acknowledged.
+            // The shell drops a stream once all of it has been acknowledged.
             Err(_) if self.finished => Ok(()),
             Err(_) => Err(StreamError::SessionLost(CloseReason::Local { error: 0 })),
         }
@@ -169,7 +170,7 @@ impl Drop for SendStream {
     }
 }
 
-/// What the shell hands to a reader.
+/// Item that the shell passes to a reader.
 #[derive(Debug)]
 pub(crate) enum Chunk {
     Data(Bytes),
@@ -177,7 +178,7 @@ pub(crate) enum Chunk {
     Failed(StreamError),
 }
 
-/// The receiving end of a stream. Dropped before its end, it stops the stream.
+/// Receiving end of a stream. If dropped before the end of the stream, the stream is stopped.
 #[derive(Debug)]
 pub struct RecvStream {
     id: StreamId,
@@ -209,22 +210,22 @@ impl RecvStream {
         }
     }
 
-    /// The stream's number.
+    /// Number of the stream.
     pub const fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Whether any of it came in early data (docs/protocol/transport.md section 3.3).
+    /// Returns true if a part of the stream arrived in early data (docs/protocol/transport.md section 3.3).
     pub const fn was_early(&self) -> bool {
         self.early
     }
 
-    /// The length that the sender announced.
+    /// Length that the sender announced.
     pub fn total(&self) -> Option<u64> {
         *self.total.borrow()
     }
 
-    /// The next bytes in order; `None` behind the last ones. Can be dropped and called again (cancel safe).
+    /// Returns the next bytes in order; `None` after the last ones. Cancel safe.
     ///
     /// # Errors
     /// The peer cancelled the stream, or the session is lost.
@@ -233,7 +234,7 @@ impl RecvStream {
             return outcome.clone().map(|()| None);
         }
         let chunk = self.chunks.recv().await;
-        // The shell sets the flag when it found no room; it must hear that there is some again.
+        // The shell sets the flag if the queue was full and must be informed of free space.
         if self.starved.swap(false, Ordering::AcqRel) {
             self.commands.send_late(ConnectionCommand::ReadMore(self.id));
         }
@@ -247,7 +248,7 @@ impl RecvStream {
         outcome.map(|()| None)
     }
 
-    /// Tells the peer to send no more.
+    /// Stops the stream.
     pub fn stop(&mut self, error: u64) {
         if self.outcome.is_none() {
             self.outcome = Some(Err(StreamError::Finished));

@@ -191,7 +191,7 @@ async fn delivery_is_told_to_the_sender() {
 #[tokio::test]
 async fn a_slow_reader_holds_the_sender_back() {
     let (agent, gateway, _listener) = pair().await;
-    // A stream is announced by its first bytes.
+    // The first bytes of a stream announce it.
     let first = Bytes::from_static(b"first");
     let mut stream = agent
         .open(options(EarlyData::Forbidden), first, End::Open)
@@ -206,7 +206,7 @@ async fn a_slow_reader_holds_the_sender_back() {
             accepted += piece.len();
         }
     };
-    // 32 MB do not fit into the windows on the way, so the writer must be waiting when time has passed it by.
+    // 32 MB do not fit into the windows, so the writer must still be waiting after the timeout.
     let waits = tokio::time::timeout(std::time::Duration::from_secs(2), writer)
         .await
         .is_err();

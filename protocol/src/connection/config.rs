@@ -5,43 +5,49 @@ use longhaul_types::{BitRate, ByteCount, LinkProfile};
 
 use crate::{crypto::RekeyLimits, streams::StreamLimits, wire::Parameters};
 
-/// What an agent assumes of the gateway before RESP: a gateway allows at least this much (streams of early data are
-/// requests of a few hundred bytes).
+/// Stream window that an agent assumes before RESP: every gateway allows at least this much. Streams of early
+/// data are requests of a few hundred bytes.
 pub const EARLY_STREAM_WINDOW: ByteCount = ByteCount::kib(64);
-/// Streams that an agent may open before RESP.
+/// Number of streams that an agent may open before RESP.
 pub const EARLY_STREAMS: u64 = 64;
 
-/// Limits and timing of connections. The defaults suit an agent; a gateway with many sessions wants smaller buffers.
+/// Limits and timing of connections. The defaults suit an agent; a gateway with many sessions uses smaller
+/// buffers.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
-    /// Bytes of one stream that are buffered beyond what its user has read. At least [`EARLY_STREAM_WINDOW`]. The default
-    /// covers 20 Mbit/s at 600 ms for the five round trips that the third repair of a packet takes.
+    /// Bytes of one stream that are buffered beyond what its user has read, at least [`EARLY_STREAM_WINDOW`].
+    /// The default covers 20 Mbit/s at 600 ms for five round-trip times, which the third retransmission of a
+    /// packet takes.
     pub stream_window: ByteCount,
-    /// Streams that the peer may have open. At least [`EARLY_STREAMS`].
+    /// Maximum number of streams that the peer may have open, at least [`EARLY_STREAMS`].
     pub max_streams: u64,
-    /// The largest UDP payload that is sent and received (transport.md 1 and 7.5). The default is that of Ethernet.
+    /// Largest UDP payload that is sent and received (transport.md sections 1 and 7.5). The default is that
+    /// of Ethernet.
     pub max_udp_payload: u16,
-    /// Received data in memory, of all streams together: credit shrinks as it fills.
+    /// Maximum size of received data in memory, for all streams together: the credit shrinks as the buffer
+    /// fills.
     pub receive_buffer: ByteCount,
-    /// Data in memory until it is acknowledged, of one sending stream.
+    /// Maximum size of unacknowledged data in memory, for one sending stream.
     pub send_buffer: ByteCount,
-    /// The same for all sending streams together (transport.md 7.3: kept through a stall).
+    /// Maximum size of unacknowledged data for all sending streams together, which is kept during a stall
+    /// (transport.md section 7.3).
     pub send_buffer_total: ByteCount,
-    /// Rate above which this side never sends, whatever the peer grants or its profile says.
+    /// Maximum sending rate, whatever the peer grants or the profile contains.
     pub max_rate: BitRate,
-    /// Interval of PINGs of an idle agent: below the 30 s after which many NATs forget a mapping (RFC 8085 section 3.5).
+    /// Interval of an idle agent's PINGs: below the 30 s after which many NATs drop a mapping (RFC 8085
+    /// section 3.5).
     pub keepalive: Duration,
-    /// Time without any authentic packet after which a connection is given up: see [`TransportConfig::agent`] and
-    /// [`TransportConfig::gateway`].
+    /// Time without an authenticated packet after which the connection ends: see [`TransportConfig::agent`]
+    /// and [`TransportConfig::gateway`].
     pub max_silence: Duration,
-    /// When the keys are replaced (transport.md 2.3).
+    /// Limits of key updates (transport.md section 2.3).
     pub rekey: RekeyLimits,
-    /// What is known of the agent's hop.
+    /// Link profile of the agent's hop.
     pub profile: Option<LinkProfile>,
 }
 
 impl TransportConfig {
-    /// Defaults of an agent: a silent session is kept for 24 hours (transport.md 7.3).
+    /// Defaults of an agent: a silent session is kept for 24 hours (transport.md section 7.3).
     pub const fn agent(profile: Option<LinkProfile>) -> Self {
         Self {
             stream_window: ByteCount::mib(8),
@@ -58,8 +64,8 @@ impl TransportConfig {
         }
     }
 
-    /// Defaults of a gateway: a silent session is kept for 30 minutes (transport.md 7.3), and what it holds of
-    /// unacknowledged responses is bounded more tightly.
+    /// Defaults of a gateway: a silent session is kept for 30 minutes (transport.md section 7.3), with
+    /// smaller buffers.
     pub const fn gateway() -> Self {
         Self {
             stream_window: ByteCount::mib(1),
@@ -70,7 +76,7 @@ impl TransportConfig {
         }
     }
 
-    /// The parameters that tell the peer about these limits (transport.md 3.6).
+    /// Transport parameters with these limits (transport.md section 3.6).
     pub const fn parameters(&self) -> Parameters {
         Parameters {
             stream_window: self.stream_window,

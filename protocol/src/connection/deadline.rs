@@ -1,4 +1,4 @@
-//! What a connection waits for, and what it does when the time has come (transport.md 5.2, 5.3, 7.3).
+//! Timeouts of a connection and their handling (transport.md sections 5.2, 5.3, 7.3).
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
@@ -10,17 +10,17 @@ use super::{
     timer::{Timer, Timers},
 };
 use crate::{
-    credit::feedback_interval,
+    congestion::feedback_interval,
     endpoint::{CloseReason, Event},
     streams::Role,
     wire::Activity,
 };
 
-/// Beyond so many doublings of [`FIRST_ASK`] every keepalive interval is reached.
+/// Maximum number of doublings of [`FIRST_ASK`]; more exceed every keepalive interval.
 const MAX_DOUBLINGS: u32 = 16;
 
 impl Connection {
-    /// When [`Connection::handle_timeout`] wants to be called.
+    /// Time of the next call of [`Connection::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
         if self.timers_stale {
             self.planned_timers().next()
@@ -29,14 +29,14 @@ impl Connection {
         }
     }
 
-    /// Plans the timers anew if anything has changed that they depend on.
+    /// Recomputes the timers if anything changed on which they depend.
     pub(crate) fn settle_timers(&mut self) {
         if std::mem::take(&mut self.timers_stale) {
             self.timers = self.planned_timers();
         }
     }
 
-    /// Handles what is due. What it has to send is polled after.
+    /// Handles expired timers. The caller then polls for packets to send.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
         self.settle_timers();
         if let Keys::Full { phases, .. } = &mut self.keys {
@@ -58,7 +58,7 @@ impl Connection {
         }
         if self.timers.take_expired(Timer::Tail, now) {
             self.tail_reports += 1;
-            self.owed.now = true;
+            self.pending_ack.now = true;
         }
         if self.timers.take_expired(Timer::Watch, now) {
             self.ping_due = true;
@@ -78,7 +78,7 @@ impl Connection {
 
     fn on_probe_deadline(&mut self, now: Timestamp) {
         if !self.book.is_awaiting() {
-            // Nothing on the way, but credit too small for what waits: ask for more.
+            // Nothing is outstanding, but the credit is too small for the waiting data: ask for more.
             self.ping_due = true;
             self.prober.due = true;
             self.granted.persist = (self.granted.persist * 3 / 2)
@@ -94,7 +94,8 @@ impl Connection {
                 self.events.push_back(Event::Stalled);
             }
         }
-        // In a stall one packet's contents are enough to probe with: the rest may well arrive late.
+        // During a stall, the contents of one packet suffice as probe: the other packets may still arrive
+        // late.
         if self.prober.is_thin() && self.prober.last.is_none() && self.streams.has_output() {
             return;
         }
@@ -103,12 +104,12 @@ impl Connection {
         }
     }
 
-    /// The probe timeout of the last packet that asks for feedback (transport.md 5.3).
+    /// Probe timeout of the last eliciting packet (transport.md section 5.3).
     pub(super) fn probe_timeout(&self) -> Duration {
         self.timeout_of(self.last_asked)
     }
 
-    /// SRTT + 4 RTTVAR + F + 25 ms, without F after an IDLE packet, at most 6 s (5.3).
+    /// SRTT + 4 RTTVAR + F + 25 ms, without F after an IDLE packet, at most 6 s (section 5.3).
     fn timeout_of(&self, asked: Activity) -> Duration {
         let interval = match asked {
             Activity::More => self.peer_interval(),
@@ -118,7 +119,7 @@ impl Connection {
         timeout.min(LONGEST_PROBE_TIMEOUT)
     }
 
-    /// The peer's feedback interval, as far as this side can tell.
+    /// Estimate of the peer's feedback interval.
     fn peer_interval(&self) -> Duration {
         let reverse = self.profile.map(|profile| match self.role {
             Role::Agent => profile.down,
@@ -131,19 +132,20 @@ impl Connection {
         ))
     }
 
-    /// R: the round-trip time without queues. Samples of a transfer contain the queue that it keeps; the profile's does not.
+    /// R: round-trip time without queues. The RTT of the profile applies if it is smaller, because samples of
+    /// a transfer contain the queue of this transfer.
     pub(super) fn path_rtt(&self) -> Duration {
         let rtt = self.rtt.min_or_expected();
         self.profile.map_or(rtt, |profile| profile.rtt.min(rtt))
     }
 
-    /// Something has changed that the timers depend on. They are planned when somebody asks for them: while packets come and
-    /// go that is once for many of them.
+    /// Marks the timers as outdated. They are recomputed when they are needed, which is once for many
+    /// packets.
     pub(super) const fn rearm(&mut self) {
         self.timers_stale = true;
     }
 
-    /// When each timer runs out, as things stand.
+    /// Computes the expiry of each timer.
     fn planned_timers(&self) -> Timers {
         let mut timers = self.timers.clone();
         match self.life {
@@ -168,7 +170,8 @@ impl Connection {
             return timers;
         }
         if self.path_budget() < MIN_BUDGET {
-            // Only a packet from the peer can change that (7.2); the gateway's half-open limit ends it.
+            // Only a packet from the peer can change that (section 7.2); the gateway's limit for half-open
+            // sessions ends the state.
             let silence = self.heard_at + self.config.max_silence;
             timers.clear();
             timers.set(Timer::Silence, Some(silence));
@@ -203,14 +206,14 @@ impl Connection {
         timers
     }
 
-    /// Silence of a peer that has more to send, after which it is asked (transport.md 7.3).
+    /// Silence of a backlogged peer after which a PING is sent (transport.md section 7.3).
     fn watch_time(&self) -> Duration {
-        // It sends all the time, or at the latest when the feedback that its last packets caused arrives.
+        // The peer sends continuously, or at the latest when the feedback for its last packets arrives.
         let round = self.path_rtt() + self.controller.feedback_interval() + self.controller.jitter() * 4;
         round.clamp(Duration::from_millis(500), LONGEST_PROBE_TIMEOUT) + self.controller.packet_time() * 4
     }
 
-    /// When an agent with nothing on the way asks for a sign of life (7.3).
+    /// Time of the next PING of an agent with nothing outstanding (section 7.3).
     fn keepalive_at(&self) -> Option<Timestamp> {
         if self.role != Role::Agent || self.book.is_awaiting() {
             return None;
@@ -219,16 +222,16 @@ impl Connection {
         let Some(since) = self.expecting_since else {
             return Some(idle);
         };
-        // Answers without data say that the peer lives and has nothing yet: each doubles the time to the next question.
+        // Answers without data show that the peer is alive but has no data yet: each doubles the interval.
         let longest = self.config.keepalive;
         let doubled = FIRST_ASK * 2_u32.saturating_pow(self.asked.min(MAX_DOUBLINGS));
         let patience = doubled.max(self.watch_time()).min(longest);
         Some(idle.min(self.heard_at.max(self.sent_at).max(since) + patience))
     }
 
-    /// When the missing tail of a stream is reported (5.3).
+    /// Time of the next report about the missing tail of a stream (section 5.3).
     fn tail_at(&self) -> Option<Timestamp> {
-        let (_, arrived) = self.owed.echo?;
+        let (_, arrived) = self.pending_ack.echo?;
         if self.tail_reports >= TAIL_REPORTS {
             return None;
         }
@@ -236,11 +239,11 @@ impl Connection {
         if missing == 0 {
             return None;
         }
-        // The link's rate, not the present one: at the start of a message few bytes have come.
+        // The capacity, not the current rate: at the start of a message few bytes have arrived.
         let rate = self.controller.capacity().max(1.0);
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let needed = Duration::from_secs_f64((missing as f64 / rate).min(3600.0));
-        // More than the sender's own tolerance, or it would not act on the report.
+        // More than the margin of the sender's tail rule, which would otherwise not act on the report.
         let slack = (self.controller.jitter() * 2)
             .max(TAIL_SLACK)
             .max(self.controller.packet_time())
@@ -248,19 +251,19 @@ impl Connection {
         Some(arrived + (needed + slack) * (1 << self.tail_reports))
     }
 
-    /// When feedback is due, if any is owed.
+    /// Time at which pending feedback is due.
     pub(super) fn feedback_at(&self) -> Option<Timestamp> {
-        self.owed.echo?;
-        let last = self.owed.last;
+        self.pending_ack.echo?;
+        let last = self.pending_ack.last;
         let interval = self.controller.feedback_interval();
-        if self.owed.now || (self.owed.pending && last.is_none()) {
+        if self.pending_ack.now || (self.pending_ack.pending && last.is_none()) {
             return Some(Timestamp::ZERO);
         }
-        // The first report of a gap goes out at once, but not for every packet of a burst of losses.
-        if self.gaps.has_news() || self.owed.soon {
+        // The first report of a gap is sent at once, but not for every packet of a burst of losses.
+        if self.gaps.has_news() || self.pending_ack.soon {
             return Some(last.map_or(Timestamp::ZERO, |last| last + interval / 4));
         }
         let last = last?;
-        self.owed.pending.then(|| last + interval)
+        self.pending_ack.pending.then(|| last + interval)
     }
 }

@@ -1,6 +1,8 @@
-//! One peer after the handshake gave keys: short packets, frames, timers, path (transport.md 2, 4 to 7).
+//! Connection to one peer after key establishment: short packets, frames, timers, path (transport.md sections
+//! 2, 4 to 7).
 //!
-//! Without I/O: time is an argument, what is to be sent is polled. The endpoint drives it; users open, write and read streams.
+//! Sans-IO: time is an argument, and output is polled. The endpoint drives the connection; users open, write
+//! and read streams.
 mod config;
 mod deadline;
 mod mtu;
@@ -31,35 +33,38 @@ use self::{
     transit::Transit,
 };
 use crate::{
-    credit::{Controller, Pacer, initial_grant},
+    congestion::{Controller, Pacer, initial_grant},
     crypto::{EarlyKey, KeyPhases, PacketKey, ReplayWindow, SessionKeys},
     endpoint::{CloseReason, Event},
-    recovery::{Breaker, GapList, Report, RttEstimator, SentBook, SentContent},
+    recovery::{GapList, LossCircuitBreaker, Report, RttEstimator, SentContent, SentPackets},
     streams::{Role, Streams},
     wire::{Activity, EarlyOutcome, Parameters, ReceiverIndex, Stamp},
 };
 
-/// IPv4 and UDP headers: part of a packet's size for credit and pacing (transport.md 6).
+/// IPv4 and UDP headers, which count for credit and pacing (transport.md section 6).
 const IP_UDP_HEADERS: u64 = 28;
 const UDP_IPV4: usize = 28;
-/// Over IPv6 a packet holds 20 bytes less (transport.md 1).
+/// Additional header bytes of IPv6 (transport.md section 1).
 const IPV6_EXTRA: usize = 20;
-/// Added to the probe timeout for timers of 1 ms and scheduling (transport.md 5.3).
+/// Allowance in the probe timeout for timers of 1 ms and for scheduling (transport.md section 5.3).
 const PROBE_SLACK: Duration = Duration::from_millis(25);
-/// Least tolerance for a tail that is late (transport.md 5.3).
+/// Least margin of the tail rule (transport.md section 5.3).
 const TAIL_SLACK: Duration = Duration::from_millis(20);
-/// Bounds of the probe timeout and of the interval of further probes: an RTT that an outage or somebody's full buffer blew
-/// up must not become a silence of minutes. A probe that was not needed costs one packet.
+/// Upper bounds of the probe timeout and of the interval of further probes: an RTT that an outage or a full
+/// buffer increased must not cause a silence of minutes. An unnecessary probe costs one packet.
 const LONGEST_PROBE_TIMEOUT: Duration = Duration::from_secs(6);
 const LONGEST_PROBE_INTERVAL: Duration = Duration::from_secs(2);
-/// Reports about one missing tail, at doubling intervals; then the sender's probes must do.
+/// Maximum number of reports about one missing tail, at doubling intervals; after them the sender's probes
+/// recover the tail.
 const TAIL_REPORTS: u32 = 3;
-/// After a stall the base station delivers what it held back late (transport.md 5.2).
+/// Least time without declared losses after a silence: base stations deliver packets late that they held back
+/// (transport.md section 5.2).
 const STALL_PATIENCE: Duration = Duration::from_millis(50);
-/// Silence after which an agent that is owed data asks for a sign of life (transport.md 7.3). Shorter would ask in the pauses of
-/// ordinary pages; with the repetitions behind it, a gateway that lost the session is noticed within two seconds.
+/// Silence after which an agent that waits for data sends PING (transport.md section 7.3). A shorter time
+/// would cause PINGs in the pauses of ordinary pages. With the repetitions, a gateway that lost the session
+/// is detected within two seconds.
 const FIRST_ASK: Duration = Duration::from_secs(1);
-/// A sender whose receiver's buffer is full asks at least this often.
+/// Maximum interval of a sender's PINGs while the receiver's buffer is full.
 const LONGEST_PERSIST: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
@@ -69,10 +74,10 @@ enum Keys {
         early: Option<EarlyKey>,
         init_sent: bool,
     },
-    /// Agent after RESP, gateway always.
+    /// Agent after RESP; gateway always.
     Full {
         phases: KeyPhases,
-        /// Gateway until it is confirmed; boxed, since most of a session's life there is none.
+        /// Gateway until the session is confirmed; boxed, because it is absent during most of the session.
         early: Option<Box<PacketKey>>,
         peer: ReceiverIndex,
         exporter: Zeroizing<[u8; 32]>,
@@ -82,44 +87,45 @@ enum Keys {
 #[derive(Debug)]
 enum Life {
     Open,
-    /// CLOSE goes out, again for late packets while there are answers left.
+    /// Sends CLOSE, and repeats it for late packets while `answers` remain.
     Closing {
         error: u64,
         reason: String,
         due: bool,
         answers: u32,
     },
-    /// The peer closed it: late packets meet a session that knows of it, not an unknown index, which would be answered by RESET.
+    /// Closed by the peer. The index is kept, because late packets of an unknown session would be answered by
+    /// RESET.
     Draining,
     Drained,
 }
 
-/// The feedback that this side owes.
+/// Pending feedback of this side.
 #[derive(Debug, Default)]
-struct Owed {
-    /// Something arrived that asks for feedback.
+struct PendingAck {
+    /// An eliciting packet arrived.
     pending: bool,
-    /// At once.
+    /// Feedback is due at once.
     now: bool,
-    /// As soon as the last one is F/4 old.
+    /// Feedback is due F/4 after the last one.
     soon: bool,
     last: Option<Timestamp>,
-    /// The largest packet's stamp and arrival.
+    /// Stamp and arrival time of the largest packet.
     echo: Option<(Stamp, Timestamp)>,
 }
 
-/// What the peer granted.
+/// Grant of the peer.
 #[derive(Debug)]
-struct Granted {
+struct PeerGrant {
     credit: u64,
-    /// Byte/s.
+    /// In byte/s.
     rate: f64,
-    /// The packet whose feedback counts.
+    /// Number of the packet with the latest feedback.
     by: Option<u64>,
-    /// Byte/s that arrived, smoothed, and what it was last computed from.
+    /// Smoothed delivery rate in byte/s; arrival time and reported bytes of its last computation.
     delivered: f64,
     delivered_from: Option<(Timestamp, u64)>,
-    /// Feedback told of too little credit for a packet: ask until it grows.
+    /// Interval of the PINGs that are sent while the credit is too small for a packet.
     persist: Duration,
 }
 
@@ -139,27 +145,28 @@ pub struct Connection {
     replay: ReplayWindow,
     gaps: GapList,
     lost_seen: u64,
-    /// Packets received when the controller last heard of one.
+    /// Packets received at the last sample of the controller.
     received_seen: u64,
-    /// Packets before one that could be opened: the keys were not there yet, or no room for them, which says nothing about the link.
+    /// Packets that were not opened because the keys or buffer space were missing; they are no losses of the
+    /// link.
     unopened: u64,
-    /// There was no room for packets before the next one.
+    /// True if packets before the next one were dropped because the buffer was full.
     dropped: bool,
-    book: SentBook,
-    breaker: Breaker,
+    book: SentPackets,
+    breaker: LossCircuitBreaker,
     rtt: RttEstimator,
     controller: Controller,
-    granted: Granted,
+    granted: PeerGrant,
     pacer: Pacer,
-    owed: Owed,
+    pending_ack: PendingAck,
     prober: Prober,
     timers: Timers,
-    /// Whether `timers` must be planned anew.
+    /// True if `timers` must be recomputed.
     timers_stale: bool,
     tail_reports: u32,
-    /// Since when the user waits for something from the peer.
+    /// Time since which the user waits for data from the peer.
     expecting_since: Option<Timestamp>,
-    /// PINGs since the last data came, for which nothing but the wait was a reason.
+    /// Keepalive PINGs since the last eliciting packet of the peer.
     asked: u32,
     ping_due: bool,
     response_due: Option<[u8; 8]>,
@@ -168,12 +175,13 @@ pub struct Connection {
     challenges: u64,
     events: VecDeque<Event>,
     heard_at: Timestamp,
-    /// When the last stall ended: what was sent before waited in it.
+    /// End of the last stall; earlier packets waited during the stall.
     resumed_at: Timestamp,
     sent_at: Timestamp,
-    /// Whether the last packet that asks for feedback gets it at once (IDLE), or at the peer's interval.
+    /// Activity flag of the last eliciting packet: IDLE gets feedback at once, others at the peer's interval.
     last_asked: Activity,
-    /// The network changed: the next packet is padded, so that three times its size holds data (7.2).
+    /// True after a network change: the next packet is padded, so that three times its size holds data
+    /// (section 7.2).
     pad_due: bool,
     stats: ConnectionStats,
 }
@@ -211,11 +219,11 @@ impl Connection {
             received_seen: 0,
             unopened: 0,
             dropped: false,
-            book: SentBook::default(),
-            breaker: Breaker::default(),
+            book: SentPackets::default(),
+            breaker: LossCircuitBreaker::default(),
             rtt: RttEstimator::new(profile.map(|profile| profile.rtt)),
             controller: Controller::new(profile.as_ref(), incoming, outgoing),
-            granted: Granted {
+            granted: PeerGrant {
                 credit: whole(window),
                 rate,
                 by: None,
@@ -224,7 +232,7 @@ impl Connection {
                 persist: Duration::ZERO,
             },
             pacer: Pacer::new(now, rate),
-            owed: Owed::default(),
+            pending_ack: PendingAck::default(),
             prober: Prober::default(),
             timers: Timers::default(),
             timers_stale: true,
@@ -248,7 +256,7 @@ impl Connection {
         connection
     }
 
-    /// The agent's side before RESP. Without `early` nothing is sent until then.
+    /// Creates the agent's side before RESP. Without `early` the connection sends nothing until RESP.
     pub(crate) fn agent(
         config: &TransportConfig,
         early: Option<EarlyKey>,
@@ -275,7 +283,7 @@ impl Connection {
         connection
     }
 
-    /// The gateway's side of a session that it accepted. `early` is given if early data was accepted.
+    /// Creates the gateway's side of an accepted session; `early` is present if early data was accepted.
     pub(crate) fn gateway(
         config: &TransportConfig,
         keys: SessionKeys,
@@ -286,7 +294,7 @@ impl Connection {
         validation: Validation,
         now: Timestamp,
     ) -> Self {
-        // A secret that the peer does not have is better; see `set_challenge_secret`.
+        // The endpoint replaces this by a secret that the peer does not have (`set_challenge_secret`).
         let challenge_secret = blake3::derive_key("longhaul 1 path challenge", &*keys.exporter);
         let keys = Keys::Full {
             phases: KeyPhases::new(keys.gateway_to_agent, keys.agent_to_gateway, now),
@@ -298,7 +306,7 @@ impl Connection {
         let mut connection = Self::new(Role::Gateway, config, keys, remote, validation, profile, now);
         connection.challenge_secret = challenge_secret;
         connection.apply_parameters(&parameters);
-        // The INIT's frames are packet number 0, whether they are taken or not.
+        // The INIT's frames are packet number 0, even if they are dropped.
         connection.replay.mark(0);
         connection.gaps.on_packet(now, 0);
         connection
@@ -316,7 +324,7 @@ impl Connection {
         self.mtu = path_mtu(payload.into(), self.path.remote);
     }
 
-    /// Agent: RESP has come.
+    /// Installs the full keys after RESP (agent).
     pub(crate) fn handshake_done(
         &mut self,
         now: Timestamp,
@@ -344,7 +352,7 @@ impl Connection {
         self.rearm();
     }
 
-    /// Tells the streams what a report said.
+    /// Passes a report to the streams.
     fn apply_report(&mut self, now: Timestamp, report: Report) {
         self.mtu.on_report(now, self.resumed_at, &report, IP_UDP_HEADERS);
         for content in report.acked {
@@ -370,7 +378,7 @@ impl Connection {
         }
     }
 
-    /// Tells the user of something that a peer can cause as often as it likes.
+    /// Queues an event that a peer can cause any number of times; drops the event if the queue is full.
     fn notify(&mut self, event: Event) {
         if self.events.len() < MAX_EVENTS {
             self.events.push_back(event);
@@ -382,7 +390,7 @@ impl Connection {
             .declare(now, self.rtt.smoothed(), self.controller.packet_time());
     }
 
-    /// An authentic packet came.
+    /// Records the arrival of an authenticated packet.
     fn heard(&mut self, now: Timestamp) {
         self.heard_at = now;
         if self.prober.on_heard(now) {
@@ -390,7 +398,7 @@ impl Connection {
             self.resumed_at = now;
             self.rtt.on_resume(now);
             self.pacer.drain(now);
-            // What was sent before the stall may be lost or late: one packet finds out.
+            // Packets sent before the stall may be lost or late: one packet finds out.
             self.prober.due = self.book.is_awaiting();
             if self.prober.due && !self.streams.has_output() {
                 self.ping_due = true;
@@ -398,7 +406,7 @@ impl Connection {
         }
     }
 
-    /// The peer closed the session.
+    /// Handles CLOSE of the peer.
     fn closed_by_peer(&mut self, now: Timestamp, reason: CloseReason) {
         self.events.push_back(Event::Closed(reason));
         self.life = Life::Draining;
@@ -417,7 +425,7 @@ impl Connection {
         self.timers.clear();
     }
 
-    /// Closes the session: the peer hears of it, late packets are answered for a while.
+    /// Closes the session: sends CLOSE to the peer and answers late packets for a while.
     fn close_with(&mut self, now: Timestamp, error: u64, reason: String, event: CloseReason) {
         if !matches!(self.life, Life::Open) {
             return;
@@ -447,16 +455,17 @@ impl Connection {
         )
     }
 
-    /// Whether the endpoint may forget this connection: it is closed and answers nothing more.
+    /// Returns true if the connection is closed and answers no more packets, so that the endpoint may drop
+    /// it.
     pub(crate) const fn is_drained(&self) -> bool {
         matches!(self.life, Life::Drained)
     }
-    /// Whether a packet under the full keys has come (agent: RESP).
+    /// Returns true if a packet under the full keys has arrived (agent: RESP).
     pub(crate) const fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// The next thing that the user is to be told.
+    /// Next event for the user.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         match self.streams.poll_event() {
             Some(event) => Some(Event::Stream(event)),
@@ -465,12 +474,12 @@ impl Connection {
     }
 }
 
-/// Below this many bytes nothing is sent to an address that is not validated: feedback and a control frame must fit.
+/// Least budget of an unvalidated address at which the gateway sends: feedback and a control frame must fit.
 const MIN_BUDGET: u64 = 120;
-/// Events about tokens and addresses that wait for the user; a peer that sends more is not worth listening to.
+/// Maximum number of queued events about tokens and addresses; further ones are dropped.
 const MAX_EVENTS: usize = 256;
 
-/// A path to `remote` between ends that take this UDP payload.
+/// State of a path to `remote`; both ends accept UDP payloads up to `limit`.
 fn path_mtu(limit: usize, remote: SocketAddr) -> PathMtu {
     let family = if remote.is_ipv4() { 0 } else { IPV6_EXTRA };
     let base = limit.min(crate::wire::MAX_UDP_PAYLOAD - family);

@@ -1,50 +1,52 @@
-//! How large a datagram the path takes (transport.md 7.5): the search of RFC 8899 with data in the probes, and black holes.
+//! Path MTU discovery (transport.md section 7.5): the search of RFC 8899 with data in the probes, and
+//! detection of black holes.
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
 use crate::recovery::Report;
 
-/// MTUs of paths, the largest first: Ethernet, PPPoE, GTP with IPsec, WireGuard, PPTP and L2TP, nested tunnels.
+/// MTUs of paths, largest first: Ethernet, PPPoE, GTP with IPsec, WireGuard, PPTP and L2TP, nested tunnels.
 const MTUS: [usize; 6] = [1500, 1492, 1440, 1420, 1380, 1340];
-/// Attempts at a size. A third would repair the wrong conclusion from two random losses, at the price of a third delay
-/// on paths that are narrow.
+/// Number of probes per size. A third probe would correct a wrong result of two random losses, at the price
+/// of a third delay on paths with a smaller MTU.
 const ATTEMPTS: u8 = 2;
-/// Pause after a lost probe, doubled each time: its data came late, and a page should bear that once.
+/// Pause after the first lost probe, doubled after each further one: the data of a lost probe is late, and a
+/// page should see that only once.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// Large packets lost in a row, none arriving in between, that are a black hole. Fading links lose more in a row, but then
-/// small packets as well, and the search begins anew soon.
+/// Number of large packets lost without one arriving in between that indicates a black hole. Fading links
+/// lose more in a row, but they lose small packets as well, and the search soon starts again.
 const BLACK_HOLE: u32 = 6;
 /// Pause after a black hole.
 const HOLE_PAUSE: Duration = Duration::from_secs(60);
 
-/// The search on one path.
+/// Search state of one path.
 #[derive(Clone, Debug)]
 pub(super) struct PathMtu {
-    /// IP and UDP headers of this path's family.
+    /// Length of the IP and UDP headers for this path's address family.
     headers: usize,
     /// UDP payload that every path takes.
     base: usize,
-    /// UDP payload that both ends take.
+    /// UDP payload that both ends accept.
     limit: usize,
     /// UDP payload that the path is known to take.
     current: usize,
-    /// The place in [`MTUS`] of the next size to try.
+    /// Index in [`MTUS`] of the next size to try.
     next: usize,
     attempts: u8,
-    /// The probe on its way.
+    /// UDP payload of the probe in flight.
     probe: Option<usize>,
-    /// No probe before.
+    /// Time before which no probe is sent.
     not_before: Timestamp,
     pause: Duration,
-    /// Packets above `base` lost since one arrived.
+    /// Packets above `base` lost since the last one that arrived.
     lost: u32,
 }
 
 impl PathMtu {
-    /// A path of which nothing is known. `base` is what every path takes, `limit` what both ends take, in bytes of UDP
-    /// payload; `headers` those of IP and UDP.
+    /// Creates the state of an unknown path. `base` is the UDP payload that every path takes, `limit` the UDP
+    /// payload that both ends accept, `headers` the length of the IP and UDP headers; all in bytes.
     pub(super) const fn new(base: usize, limit: usize, headers: usize) -> Self {
         Self {
             headers,
@@ -60,17 +62,17 @@ impl PathMtu {
         }
     }
 
-    /// The largest UDP payload that the path is known to take.
+    /// Largest UDP payload that the path is known to take.
     pub(super) const fn payload(&self) -> usize {
         self.current
     }
 
-    /// The largest UDP payload that both ends take.
+    /// Largest UDP payload that both ends accept.
     pub(super) const fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The UDP payload of a probe that may go now, if there is more to find out.
+    /// UDP payload of the next probe, if a probe may be sent now.
     pub(super) fn candidate(&self, now: Timestamp) -> Option<usize> {
         if self.probe.is_some() || now < self.not_before {
             return None;
@@ -78,20 +80,20 @@ impl PathMtu {
         self.size(self.next)
     }
 
-    /// The size at a place of the table, if it is more than what is known, and not more than the ends take: the first place
-    /// then stands for their limit.
+    /// UDP payload at index `place` of the table, limited to what both ends accept, if it is larger than the
+    /// current one.
     fn size(&self, place: usize) -> Option<usize> {
         let size = MTUS.get(place)?.saturating_sub(self.headers).min(self.limit);
         (size > self.current).then_some(size)
     }
 
-    /// A probe with this UDP payload was sent.
+    /// Records a probe with this UDP payload.
     pub(super) const fn on_probe(&mut self, payload: usize) {
         self.probe = Some(payload);
     }
 
-    /// Learns from a report, whose sizes count `counted` bytes of headers. What was sent before `resumed` may have been lost
-    /// in a stall, whatever its size.
+    /// Processes a report whose sizes include `counted` bytes of headers. A stall may have caused the loss of
+    /// packets sent before `resumed`, whatever their size.
     pub(super) fn on_report(&mut self, now: Timestamp, resumed: Timestamp, report: &Report, counted: u64) {
         let payload = |size: u64| usize::try_from(size.saturating_sub(counted)).unwrap_or(usize::MAX);
         let arrived = report.largest_acked.map_or(0, payload);
@@ -128,7 +130,7 @@ impl PathMtu {
         self.current = payload;
         self.probe = None;
         self.attempts = 0;
-        // What comes next in the table is smaller: the search is over.
+        // The remaining sizes of the table are smaller: the search is complete.
         self.next = MTUS.len();
     }
 
@@ -138,7 +140,7 @@ impl PathMtu {
         if self.attempts >= ATTEMPTS {
             self.attempts = 0;
             let tried = self.size(self.next);
-            // Places that the limit makes equal were tried as well.
+            // Sizes that the limit makes equal have been tried as well.
             while self.next < MTUS.len() && self.size(self.next) == tried {
                 self.next += 1;
             }
@@ -166,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Probes as often as it may on a path of this MTU; how many were lost.
+    /// Probes as often as permitted on a path of this MTU; returns the number of lost probes.
     fn search(path: &mut PathMtu, mtu: usize) -> usize {
         let (mut now, mut lost) = (Timestamp::ZERO, 0);
         for _ in 0..100 {

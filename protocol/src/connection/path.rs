@@ -1,23 +1,23 @@
-//! Where the peer is, and whether that is certain (transport.md 7.1, 7.2).
+//! Address of the peer and its validation (transport.md sections 7.1, 7.2).
 use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::Timestamp;
 
-/// What an address that is not validated gets, as a multiple of what came from it (transport.md 7.2).
+/// Amplification limit of an unvalidated address (transport.md section 7.2).
 const AMPLIFICATION: u64 = 3;
-/// Times a challenge is sent before the next packet from the address must start it again.
+/// Number of transmissions of a challenge before only a further packet from the address causes another one.
 const CHALLENGES: u32 = 5;
 
-/// Whether the peer's address is known to be its own (transport.md 7.2).
+/// Validation state of the peer's address (transport.md section 7.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
-    /// A valid token, or a packet under the full keys came from it.
+    /// Validated by a valid token, by a packet under the full keys or by PATH_RESPONSE.
     Validated,
-    /// At most 3 times what came from it goes to it.
+    /// Limited to 3 times the bytes received from the address.
     Unvalidated {
-        /// UDP payload bytes that came from it in the handshake.
+        /// UDP payload bytes received from the address in the handshake.
         received: u64,
-        /// UDP payload bytes that went to it in the handshake.
+        /// UDP payload bytes sent to the address in the handshake.
         sent: u64,
     },
 }
@@ -29,12 +29,12 @@ struct Challenge {
     due: Timestamp,
 }
 
-/// The peer's address.
+/// Address of the peer.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub(super) remote: SocketAddr,
     validation: Validation,
-    /// Packets under the full keys validate it: it is the address of the handshake.
+    /// True for the address of the handshake, which packets under the full keys validate.
     original: bool,
     challenge: Option<Challenge>,
 }
@@ -49,7 +49,7 @@ impl Path {
         }
     }
 
-    /// The peer appeared at another address, which is to be challenged with `data`.
+    /// Path to a new address of the peer, to be challenged with `data`.
     pub(super) const fn moved(remote: SocketAddr, data: [u8; 8], now: Timestamp) -> Self {
         Self {
             remote,
@@ -66,7 +66,7 @@ impl Path {
     pub(super) fn on_received(&mut self, bytes: u64) {
         if let Validation::Unvalidated { received, .. } = &mut self.validation {
             *received += bytes;
-            // A challenge that was given up starts again when the address shows itself.
+            // A packet from the address permits another challenge after the last one.
             if let Some(challenge) = &mut self.challenge {
                 challenge.left = challenge.left.max(1);
             }
@@ -79,7 +79,7 @@ impl Path {
         }
     }
 
-    /// A packet under the full keys came from the address.
+    /// Records a packet under the full keys from the address.
     pub(super) const fn on_full_keys(&mut self) {
         if self.original {
             self.validation = Validation::Validated;
@@ -93,7 +93,7 @@ impl Path {
         }
     }
 
-    /// UDP payload bytes that may go to the address now.
+    /// UDP payload bytes that may be sent to the address now.
     pub(super) fn budget(&self) -> u64 {
         match self.validation {
             Validation::Validated => u64::MAX,
@@ -101,7 +101,7 @@ impl Path {
         }
     }
 
-    /// The challenge, if it is to be sent now.
+    /// Data of the challenge, if it is due.
     pub(super) fn challenge_due(&self, now: Timestamp) -> Option<[u8; 8]> {
         self.challenge
             .filter(|challenge| challenge.left > 0 && challenge.due <= now)

@@ -1,56 +1,59 @@
-//! Probes and stalls: what happens when nothing is heard (transport.md 5.3, 7.3).
+//! Probes and stalls (transport.md sections 5.3, 7.3).
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-/// Probes that are sent at the interval of 5.3, whatever is heard; those after them come less often.
+/// Number of probes at the first interval of section 5.3; later probes are sent every `HEARD_INTERVAL`.
 const EAGER_PROBES: u32 = 3;
-/// The interval of the probes after them (5.3): they are small. A round trip and a second after a path is back data arrives, after
-/// half a round trip more than this.
+/// Interval of the later, small probes (section 5.3). After an outage, the first probe arrives within this
+/// interval plus half a round-trip time, so that data arrives within one round-trip time and 1 s.
 const HEARD_INTERVAL: Duration = Duration::from_millis(750);
-/// The least interval of probes (5.3).
+/// Least interval of the first probes (section 5.3).
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
-/// A silence of 2.5 SRTT and this much is a stall (7.3): with the way of what was still heard, a user is told within 3 SRTT + 1 s.
+/// A stall is a silence of 2.5 SRTT plus this time (section 7.3). With the one-way delay of the last packet,
+/// the user learns of the stall within 3 SRTT + 1 s.
 const STALL_SILENCE: Duration = Duration::from_millis(800);
-/// The longest SRTT that counts there: behind somebody's full buffer, a stall must show all the same.
+/// Largest SRTT of the stall rule, so that a stall is detected behind a full buffer, too.
 const LONGEST_SRTT: Duration = Duration::from_secs(4);
-/// Probes of a stall: once a second for a minute, then growing by 1.5 up to 15 s (7.3).
+/// Intervals of probes during a stall: once a second for a minute, then growing by a factor of 1.5 up to 15 s
+/// (section 7.3).
 const STALL_INTERVAL: Duration = Duration::from_secs(1);
 const STALL_EAGER: Duration = Duration::from_secs(60);
 const STALL_LONGEST: Duration = Duration::from_secs(15);
 
-/// What the end of a probe interval means.
+/// Action at the end of a probe interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alarm {
     /// Send a probe.
     Probe,
-    /// Send one, and tell the user that the connection is stalled.
+    /// Send a probe and report a stall to the user.
     Stall,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prober {
-    /// A probe is to go with the next packet, whatever credit and pacing say.
+    /// True if the next packet is a probe, which is exempt from credit and pacing.
     pub(super) due: bool,
-    /// Since when the connection is stalled.
+    /// Start of the current stall.
     pub(super) stalled_since: Option<Timestamp>,
-    /// That probe finds out what is left after a stall: it is to be short.
+    /// True if the probe finds out which packets are outstanding after a stall; it is short.
     pub(super) resuming: bool,
-    /// The packet that carried the last probe.
+    /// Number of the packet with the last probe.
     pub(super) last: Option<u64>,
     sent: u32,
     interval: Duration,
-    /// The first probe since the peer was last heard.
+    /// Time of the first probe since the last packet of the peer.
     unanswered: Option<Timestamp>,
-    /// The last packet that asks for feedback, or progress.
+    /// Time of the last eliciting packet or of the last progress.
     from: Timestamp,
-    /// Since when an answer is expected: progress, or the first packet that asked when nothing was on the way.
+    /// Time since which an answer is expected: the last progress, or the first eliciting packet when nothing
+    /// was outstanding.
     expecting: Timestamp,
     next: Option<Timestamp>,
 }
 
 impl Prober {
-    /// A packet that asks for feedback was sent. While probes are unanswered that does not put off the next one.
+    /// Records an eliciting packet. While probes are unanswered, the packet does not postpone the next probe.
     pub(super) fn on_sent(&mut self, now: Timestamp, was_awaiting: bool) {
         if self.sent == 0 && self.stalled_since.is_none() {
             self.from = now;
@@ -61,7 +64,7 @@ impl Prober {
         }
     }
 
-    /// Feedback told something new: the path works.
+    /// Records feedback with new information, which shows that the path works.
     pub(super) fn on_progress(&mut self, now: Timestamp) {
         self.sent = 0;
         self.last = None;
@@ -71,8 +74,9 @@ impl Prober {
         self.next = None;
     }
 
-    /// An authentic packet came; whether it ends a stall. Mere feedback does not restart the timer: a sender whose
-    /// packets are all lost while the other direction works would never probe (credit-law.md 3, SENDER).
+    /// Records an authenticated packet; returns true if the packet ends a stall. Feedback without new
+    /// information does not restart the timer: otherwise a sender whose packets are all lost while the
+    /// reverse direction works would never probe (transport.md section 5.3).
     pub(super) fn on_heard(&mut self, now: Timestamp) -> bool {
         self.unanswered = None;
         if self.stalled_since.take().is_none() {
@@ -86,8 +90,8 @@ impl Prober {
         true
     }
 
-    /// The peer has more to send, is silent since `heard` and was asked (PING): that is the first probe, which is answered
-    /// within `timeout`.
+    /// Records a PING to a backlogged peer that is silent since `heard`. The PING counts as the first probe,
+    /// and its answer is due within `timeout`.
     pub(super) fn on_asked(&mut self, now: Timestamp, heard: Timestamp, srtt: Duration, timeout: Duration) {
         if self.sent > 0 || self.stalled_since.is_some() {
             return;
@@ -102,21 +106,22 @@ impl Prober {
         );
     }
 
-    /// When the next probe is due, if something is awaited: `last` after the last packet that asks for feedback, `any` after
-    /// progress (5.3).
+    /// Time of the next probe if packets are outstanding: `last` after the last eliciting packet or `any`
+    /// after the last progress, whichever is earlier (section 5.3).
     pub(super) fn deadline(&self, last: Duration, any: Duration) -> Timestamp {
         let first = (self.from + last).min(self.expecting + any);
         self.next.unwrap_or(first)
     }
 
-    /// When the silence since `heard` is a stall, if the probes stay unanswered.
+    /// Time at which the silence since `heard` becomes a stall if the probes stay unanswered.
     fn stalls_at(&self, heard: Timestamp, srtt: Duration) -> Option<Timestamp> {
         let srtt = srtt.min(LONGEST_SRTT);
         let silence = heard.max(self.expecting) + srtt * 5 / 2 + STALL_SILENCE;
         Some(silence.max(self.unanswered? + srtt))
     }
 
-    /// The deadline has passed; the peer was last heard at `heard`, and further probes come every `interval` or less often.
+    /// Handles an expired deadline. The last packet of the peer arrived at `heard`; further probes follow at
+    /// `interval` or less often.
     pub(super) fn on_deadline(
         &mut self,
         now: Timestamp,
@@ -142,7 +147,7 @@ impl Prober {
         }
         self.sent += 1;
         self.unanswered.get_or_insert(now);
-        // While the peer is heard without progress, probing slows down but never stops.
+        // If packets arrive without progress, probing slows down but never stops.
         let wait = if self.sent > EAGER_PROBES {
             HEARD_INTERVAL
         } else {
@@ -156,19 +161,19 @@ impl Prober {
         Alarm::Probe
     }
 
-    /// A probe was sent with packet `number`.
+    /// Records a probe in packet `number`.
     pub(super) fn on_probe_sent(&mut self, number: Option<u64>) {
         self.due = false;
         self.resuming = false;
         self.last = number;
     }
 
-    /// Whether probes have gone unanswered for so long that they should be small.
+    /// Returns true if probes are to be small because several are unanswered.
     pub(super) const fn is_thin(&self) -> bool {
         self.stalled_since.is_some() || self.sent > EAGER_PROBES
     }
 
-    /// Start over at once: the network changed.
+    /// Makes the next probe due at once after a network change.
     pub(super) fn hurry(&mut self, now: Timestamp) {
         self.next = Some(now);
     }

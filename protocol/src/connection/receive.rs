@@ -1,4 +1,4 @@
-//! Packets from the peer (transport.md 2, 4, 5).
+//! Packets from the peer (transport.md sections 2, 4, 5).
 use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::Timestamp;
@@ -7,7 +7,7 @@ use super::{
     Connection, IP_UDP_HEADERS, Keys, Life, STALL_PATIENCE, TAIL_SLACK, path::Path, transit::Transit,
 };
 use crate::{
-    credit::{FULL_PACKET, PacketSample},
+    congestion::{FULL_PACKET, PacketSample},
     endpoint::{CloseReason, Event},
     recovery::{Arrival, MAX_TAIL},
     streams::{Role, StreamViolation},
@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// What many losses leave of a larger credit: two packets.
+/// Least credit under the circuit breaker, unless the grant is smaller: two packets.
 const LEAST_CREDIT: u64 = 2 * 1280;
 
-/// Error codes of CLOSE (transport.md 7.4).
+/// Error codes of CLOSE (transport.md section 7.4).
 const ERROR_MALFORMED: u64 = 2;
 const ERROR_LIMIT: u64 = 3;
 
@@ -29,7 +29,7 @@ fn earlier(now: Timestamp, by: Duration) -> Timestamp {
     Timestamp::from_nanos(now.as_nanos().saturating_sub(by))
 }
 
-/// A frame that ends the session.
+/// A violation that ends the session.
 enum Violation {
     Frame(FrameError),
     Stream(StreamViolation),
@@ -46,7 +46,7 @@ impl From<StreamViolation> for Violation {
     }
 }
 
-/// A packet that authenticated.
+/// An authenticated packet.
 #[derive(Clone, Copy)]
 struct Incoming {
     number: u64,
@@ -54,14 +54,14 @@ struct Incoming {
     stamp: Stamp,
     activity: Activity,
     early: bool,
-    /// The path held it back.
+    /// True if the link held the packet back.
     is_late: bool,
-    /// Numbers between the newest packet before and this one, if this is the newest.
+    /// Missing numbers between the previous highest number and this one, if this one is the highest.
     skipped: Option<u64>,
 }
 
 impl Connection {
-    /// Gateway: takes the frames of an INIT whose early data was accepted (packet number 0).
+    /// Processes the frames of an INIT whose early data was accepted (gateway; packet number 0).
     pub(crate) fn handle_init_frames(&mut self, now: Timestamp, stamp: Stamp, frames: &[u8]) {
         if frames.is_empty() {
             return;
@@ -75,17 +75,18 @@ impl Connection {
             is_late: false,
             skipped: Some(0),
         };
-        self.owed.echo = Some((stamp, now));
+        self.pending_ack.echo = Some((stamp, now));
         self.take_frames(now, packet, Arrival::InOrder, frames);
         self.rearm();
     }
 
-    /// Packets were dropped for want of room: those missing before the next one are no losses of the link.
+    /// Records that packets were dropped because a buffer was full: packets missing before the next one are
+    /// no losses of the link.
     pub(crate) const fn dropped_packets(&mut self) {
         self.dropped = true;
     }
 
-    /// Takes a short packet whose header was read.
+    /// Processes a short packet with a decoded header.
     pub(crate) fn handle_short(
         &mut self,
         now: Timestamp,
@@ -147,15 +148,16 @@ impl Connection {
             self.gaps.be_patient(now + wait);
         }
         if silence > Duration::from_secs(1).max(self.rtt.smoothed() * 3) {
-            self.owed.now |= self.controller.sender_has_backlog();
+            self.pending_ack.now |= self.controller.sender_has_backlog();
         }
         if self.gaps.largest() == Some(number) {
-            self.owed.echo = Some((stamp, now));
+            self.pending_ack.echo = Some((stamp, now));
             self.gaps.set_ended(header.activity == Activity::Idle);
         }
         self.take_frames(now, packet, arrival, frames);
         if self.path.remote.ip() != located_at && matches!(self.life, Life::Open) {
-            // After the report that came with it: the rest is on the way to the old address, and must not hold credit.
+            // After the report in this packet: the other packets are in flight to the old address and must
+            // not hold credit.
             let report = self.book.lose_all();
             self.apply_report(now, report);
             self.pacer.drain(now);
@@ -187,9 +189,9 @@ impl Connection {
         Some((stamp, frames))
     }
 
-    /// Follows the peer's address (7.1) and learns whether it is valid (7.2).
+    /// Follows the peer's address (section 7.1) and updates its validation (section 7.2).
     fn locate(&mut self, now: Timestamp, remote: SocketAddr, space: KeySpace, size: u64, newest: bool) {
-        // Agents roam, gateways do not: an agent keeps to the address that it dialled.
+        // Only agents roam: an agent always sends to the address to which it connected.
         if self.is_gateway() && remote != self.path.remote {
             if !newest {
                 return;
@@ -203,7 +205,7 @@ impl Connection {
             self.mtu = super::path_mtu(self.mtu.limit(), remote);
             self.transit = Transit::default();
             self.notify(Event::Moved);
-            // A NAT that gave another port is the same path; another address is another one.
+            // Another port of a NAT is the same path; another IP address is a new path.
             if !same_host {
                 self.controller.on_path_change();
             }
@@ -236,8 +238,8 @@ impl Connection {
         }
         self.declare_gaps(now);
         if arrival == Arrival::Refused {
-            // As if it had been lost: it will be missed, reported and sent again.
-            self.owed.now = true;
+            // Counts as lost: the packet will be missing, reported and retransmitted.
+            self.pending_ack.now = true;
             return;
         }
         let newest = self.gaps.largest() == Some(packet.number);
@@ -249,9 +251,9 @@ impl Connection {
         }
     }
 
-    /// Counts a packet that asks for feedback.
+    /// Records an eliciting packet for feedback and congestion control.
     fn account(&mut self, now: Timestamp, packet: Incoming, activity: Option<Activity>) {
-        self.owed.pending = true;
+        self.pending_ack.pending = true;
         self.tail_reports = 0;
         self.asked = 0;
         if packet.activity == Activity::Idle {
@@ -272,7 +274,7 @@ impl Connection {
         self.received_seen = received;
     }
 
-    /// Packets declared lost since the last call, without those that came and could not be opened.
+    /// Packets declared lost since the last call, without those that arrived but could not be opened.
     fn newly_lost(&mut self) -> u64 {
         let lost = self.gaps.lost();
         let new = lost.saturating_sub(self.lost_seen);
@@ -285,16 +287,16 @@ impl Connection {
         new - forgiven
     }
 
-    /// Feedback is due at once; when a link hands over what it held, one answer for many is enough.
+    /// Schedules feedback at once; when a link delivers many held packets, one answer for several is enough.
     fn answer(&mut self, packet: Incoming) {
         if packet.is_late {
-            self.owed.soon = true;
+            self.pending_ack.soon = true;
         } else {
-            self.owed.now = true;
+            self.pending_ack.now = true;
         }
     }
 
-    /// Takes one frame; whether it asks for feedback.
+    /// Processes one frame; returns true if it is eliciting.
     fn take_frame(
         &mut self,
         now: Timestamp,
@@ -359,7 +361,7 @@ impl Connection {
         self.close_with(now, error, reason, event);
     }
 
-    /// Takes the report and the grant of the peer (transport.md 5.1, 5.3, 6).
+    /// Processes the peer's report and grant (transport.md sections 5.1, 5.3, 6).
     fn take_feedback(&mut self, now: Timestamp, packet: Incoming, feedback: &Feedback) {
         let number = packet.number;
         if self.granted.by.is_some_and(|by| number < by) {
@@ -377,8 +379,8 @@ impl Connection {
         let hold = hold_time(feedback.hold);
         let elapsed = Stamp::of(now).since(feedback.echo);
         let sent_largest = earlier(now, elapsed);
-        // Packet 0 is the INIT, which is repeated with the same stamp: its time says nothing. What a stall held up says only
-        // how long the stall was.
+        // Packet 0 is the INIT, which is repeated with the same stamp and gives no sample. A packet sent
+        // before the end of a stall would only measure the stall.
         let fresh = before.is_none_or(|before| largest > before) && sent_largest >= self.resumed_at;
         if fresh && largest > 0 && feedback.hold < u16::MAX {
             let sample = elapsed.saturating_sub(hold).max(Duration::from_micros(100));
@@ -394,9 +396,10 @@ impl Connection {
         }
         let rate = self.granted.rate.min(self.granted.delivered).max(1.0);
         let packet_time = Duration::from_secs_f64((FULL_PACKET / rate).min(5.0));
-        // The receiver waited for longer, with the jitter that it sees; what differs is how well both know the rate.
+        // The receiver waits longer than this, because it adds the jitter that it measures; the margin covers
+        // the difference of the two rate estimates.
         let margin = TAIL_SLACK.max(packet_time * 3 / 4);
-        // What a link held back says what was missing before it handed over the rest.
+        // Feedback that the link held back describes the time before the link delivered the other packets.
         let was_held = packet.is_late
             && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 4 + Duration::from_secs(1);
         if hold > margin && !was_held {
@@ -415,7 +418,7 @@ impl Connection {
         }
     }
 
-    /// What the peer granted, or less of it after many losses (transport.md 5.1).
+    /// Applies the peer's grant, reduced by the circuit breaker (transport.md section 5.1).
     fn take_grant(&mut self, now: Timestamp, feedback: &Feedback) {
         let halvings = self.breaker.halvings();
         let rate = feedback.rate.rate().min(self.config.max_rate);
@@ -425,7 +428,7 @@ impl Connection {
         self.pacer.set_rate(now, self.granted.rate);
     }
 
-    /// What a stall swallowed says nothing about the path.
+    /// Reports losses to the circuit loss_circuit_breaker; losses of a stall say nothing about the path.
     fn judge_losses(&mut self, now: Timestamp, acked: u64, lost: u64) {
         let srtt = self.rtt.smoothed();
         let stalled = self.stats.stalls > 0
@@ -437,7 +440,7 @@ impl Connection {
         }
     }
 
-    /// Packets that the tail rule may declare lost: after a stall, all of them.
+    /// Maximum number of outstanding packets for the tail rule; no limit after a stall.
     fn tail_limit(&self, now: Timestamp) -> usize {
         if self.stats.stalls > 0 && now.saturating_since(self.resumed_at) < self.rtt.smoothed() * 2 {
             usize::MAX
@@ -446,7 +449,7 @@ impl Connection {
         }
     }
 
-    /// Measures at what rate the peer receives.
+    /// Measures the rate at which the peer receives.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn measure_delivery(&mut self, now: Timestamp, hold: Duration) {
         let arrived = earlier(now, hold);
@@ -457,7 +460,7 @@ impl Connection {
                 return;
             }
             let rate = bytes.saturating_sub(from) as f64 / time;
-            // While little is sent, little arrives: that says nothing about the path.
+            // While little is sent, little arrives, which says nothing about the path.
             if self.book.is_awaiting() {
                 self.granted.delivered += (rate - self.granted.delivered) / 4.0;
             }
@@ -465,7 +468,8 @@ impl Connection {
         self.granted.delivered_from = Some((arrived, bytes));
     }
 
-    /// The role decides who keeps NAT mappings alive and who limits what it sends to unknown addresses.
+    /// Returns true for the gateway, which limits what it sends to unvalidated addresses; the agent keeps NAT
+    /// mappings alive.
     pub(super) const fn is_gateway(&self) -> bool {
         matches!(self.role, Role::Gateway)
     }

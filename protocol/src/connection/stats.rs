@@ -1,41 +1,41 @@
-//! What a connection counts and estimates.
+//! Counters and estimates of a connection.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
 use super::{Connection, Keys, Life, rate_of, whole};
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Agent only: no RESP yet; early data flows.
+    /// Agent before RESP; early data may be sent.
     Early,
     /// Open.
     Open,
-    /// Open, but nothing is heard (transport.md 7.3).
+    /// Open, but stalled (transport.md section 7.3).
     Stalled,
     /// Closed.
     Closed,
 }
 
-/// Counters and estimates of a connection. Bytes count IP and UDP headers (28 bytes a packet).
+/// Counters and estimates of a connection. Bytes include IP and UDP headers (28 bytes a packet).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ConnectionStats {
     /// Smoothed round-trip time.
     pub srtt: Duration,
     /// Smallest round-trip time of the last half minute or longer.
     pub min_rtt: Option<Duration>,
-    /// Rate at which this side may send.
+    /// Granted sending rate.
     pub send_rate: BitRate,
-    /// Bytes that this side may have outstanding.
+    /// Granted credit in bytes.
     pub send_credit: ByteCount,
     /// Bytes outstanding.
     pub outstanding: ByteCount,
     /// Measured rate of the incoming data.
     pub receive_rate: BitRate,
-    /// Window W of the incoming data.
+    /// Congestion window W of the incoming data.
     pub window: ByteCount,
-    /// Estimated delay that incoming data spends in the bottleneck's queue.
+    /// Estimated queueing delay of incoming data.
     pub queue_delay: Duration,
     /// Bytes sent.
     pub bytes_sent: u64,
@@ -45,36 +45,36 @@ pub struct ConnectionStats {
     pub packets_sent: u64,
     /// Packets received and authenticated.
     pub packets_received: u64,
-    /// Bytes in packets that carried nothing but feedback and FORWARD.
+    /// Bytes of packets that are not eliciting (feedback and FORWARD only).
     pub feedback_bytes_sent: u64,
-    /// Packets sent that were lost or taken for lost.
+    /// Sent packets that were declared lost.
     pub packets_lost: u64,
-    /// Stream bytes sent again.
+    /// Retransmitted stream bytes.
     pub retransmitted_bytes: u64,
     /// Packets received after they had been declared lost.
     pub spurious: u64,
-    /// Probes sent (transport.md 5.3).
+    /// Probes sent (transport.md section 5.3).
     pub probes: u64,
-    /// Stalls.
+    /// Number of stalls.
     pub stalls: u64,
-    /// Since when the connection is stalled.
+    /// Start of the current stall.
     pub stalled_since: Option<Timestamp>,
     /// Packets dropped because they did not authenticate or were replayed.
     pub packets_dropped: u64,
-    /// Received data that the user has not read, with bookkeeping.
+    /// Received data that the user has not read, including overhead.
     pub receive_buffered: ByteCount,
-    /// Data that is not acknowledged.
+    /// Unacknowledged data.
     pub send_buffered: ByteCount,
-    /// The largest UDP payload that the path is known to take.
+    /// Largest UDP payload that the path is known to take.
     pub path_payload: usize,
-    /// How often this side has replaced the key that it seals with (transport.md 2.3).
+    /// Number of updates of this side's sealing key (transport.md section 2.3).
     pub keys_replaced: u32,
-    /// Entries in the book of sent packets and gaps in the list of missing ones.
+    /// Recorded sent packets, and gaps of missing packets.
     pub bookkeeping: (usize, usize),
 }
 
 impl Connection {
-    /// Counters and estimates.
+    /// Returns counters and estimates.
     pub fn stats(&self) -> ConnectionStats {
         ConnectionStats {
             srtt: self.rtt.smoothed(),
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Where the connection stands.
+    /// State of the connection.
     pub fn state(&self) -> State {
         match (&self.life, &self.keys) {
             (Life::Closing { .. } | Life::Draining | Life::Drained, _) => State::Closed,

@@ -1,34 +1,34 @@
-//! The timers of a connection: one table, the next timeout is its minimum.
+//! Timers of a connection: one table, whose minimum is the next timeout.
 use longhaul_types::Timestamp;
 
-/// What a connection waits for.
+/// Timer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The pacer's bucket is above zero again (credit.md 7).
+    /// The pacer's bucket is above zero again (congestion.md section 9).
     Pace,
-    /// Feedback is due at interval F (transport.md 5.2).
+    /// Feedback is due at interval F (transport.md section 5.2).
     Feedback,
-    /// A gap has waited for the reorder delay (5.2).
+    /// The reorder delay of a gap has passed (section 5.2).
     Reorder,
-    /// The tail of a stream is missing and nothing more came (5.3).
+    /// The tail of a stream is missing and no more packets arrived (section 5.3).
     Tail,
-    /// What asks for feedback got none: probe, or the next probe of a stall (5.3, 7.3).
+    /// Feedback is missing: probe, or the next probe of a stall (sections 5.3, 7.3).
     Probe,
-    /// The peer has more to send but is not heard (7.3): ask.
+    /// A backlogged peer is silent: PING (section 7.3).
     Watch,
-    /// An idle agent keeps NAT mappings alive (7.3).
+    /// An idle agent keeps NAT mappings alive (section 7.3).
     Keepalive,
-    /// PATH_CHALLENGE goes out again (7.1).
+    /// PATH_CHALLENGE is repeated (section 7.1).
     Challenge,
-    /// Nothing was heard for as long as a session is kept (7.3).
+    /// The maximum silence of a session has passed (section 7.3).
     Silence,
-    /// The closed connection answers late packets no more (7.4).
+    /// The closed connection stops answering late packets (section 7.4).
     Drain,
 }
 
 const COUNT: usize = 10;
 
-/// When each timer runs out.
+/// Expiry of each timer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timers([Option<Timestamp>; COUNT]);
 
@@ -45,7 +45,7 @@ impl Timers {
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.0.iter().flatten().min().copied()
     }
-    /// Whether `timer` has run out; it is stopped then.
+    /// Stops `timer` and returns true if it has expired.
     pub(super) fn take_expired(&mut self, timer: Timer, now: Timestamp) -> bool {
         let expired = self.get(timer).is_some_and(|at| at <= now);
         if expired {

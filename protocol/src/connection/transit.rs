@@ -1,24 +1,25 @@
-//! Which packets come late: those that a link held back while it was away tell of a time that is over.
+//! Detection of packets that the link held back during an outage (transport.md section 7.3).
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
 use crate::wire::Stamp;
 
-/// More than this above the shortest way is late: beyond what a queue of feedback and requests takes.
+/// Least delay above the smallest one-way delay at which a packet was held back: more than a queue of
+/// feedback and requests takes.
 const LATE: Duration = Duration::from_millis(100);
-/// Clocks drift apart by less than this share.
+/// Maximum relative drift of the two clocks.
 const DRIFT: f64 = 2e-4;
 
-/// The shortest time from stamp to arrival on this path; the clocks need no synchronisation.
+/// Smallest one-way delay of this path; the clocks need no synchronisation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Transit {
-    /// The difference of clocks and the way of the fastest packet, in stamp units, and when it came.
+    /// Clock difference plus one-way delay of the fastest packet, in stamp units, and its arrival time.
     least: Option<(Stamp, Timestamp)>,
 }
 
 impl Transit {
-    /// Whether a packet with this stamp, arriving now on a path with this round-trip time, was held back; learns from it.
+    /// Records a packet that arrives now on a path with the RTT `rtt`; returns true if the link held it back.
     pub(super) fn is_late(&mut self, now: Timestamp, stamp: Stamp, rtt: Duration) -> bool {
         let raw = Stamp::from_raw(Stamp::of(now).raw().wrapping_sub(stamp.raw()));
         let Some((least, at)) = self.least else {
@@ -46,11 +47,11 @@ mod tests {
         let mut late = |sent: u64, arrives: u64| transit.is_late(at(arrives), Stamp::of(at(sent)), rtt);
         assert!(!late(1_000, 1_330));
         assert!(!late(2_000, 2_400), "a short queue");
-        // A link that was away hands over what it held.
+        // After an outage the link delivers held packets.
         assert!(late(3_000, 43_330));
         assert!(late(43_000, 43_500));
         assert!(!late(43_200, 43_560));
-        // Clocks that drift apart for an hour.
+        // Clocks that drift for an hour.
         assert!(!late(3_643_200, 3_643_560 + 350));
         assert!(!late(3_644_200, 3_644_560 + 350));
     }

@@ -1,4 +1,4 @@
-//! Packets to the peer: when one goes, and the producers that fill it in order (transport.md 2, 4, 6).
+//! Packets to the peer: permission to send, and the frames in their order (transport.md sections 2, 4, 6).
 use std::net::SocketAddr;
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
@@ -13,44 +13,44 @@ use crate::{
     },
 };
 
-/// Length of the stamp in front of the frames.
+/// Length of the stamp before the frames.
 const STAMP_LEN: usize = 3;
-/// Room that must be left for another DATA frame to be worth its header.
+/// Least remaining space for another DATA frame.
 const WORTHWHILE: u64 = 16;
-/// UDP payload of the probes of a stall: a minute of them costs less than 4 kB (transport.md 7.3).
+/// UDP payload of a probe during a stall: a minute of probes is less than 4 kB (transport.md section 7.3).
 const STALL_PROBE: usize = 62;
-/// UDP payload of a packet that carries path frames outside credit, with feedback.
+/// UDP payload of a packet with path frames, exempt from credit, with feedback.
 const PATH_PACKET: usize = 110;
-/// The first packet from another network is padded to what this time sends, in seconds, at least to so many bytes of payload; the
-/// first one after a stall holds at most so much.
+/// Transmission time in seconds, and least UDP payload, to which the first packet after a network change is
+/// padded. The first packet after a stall is at most as large.
 const SHORT_TIME: f64 = 0.1;
 const SHORT_LEAST: usize = 400;
-/// Bytes of an INIT and its headers around the early frames.
+/// Bytes of an INIT and its headers without the early frames.
 const INIT_OVERHEAD: u64 = 220;
-/// Largest encodings: FEEDBACK without gaps (varints of credit, counts), and one gap.
+/// Largest encodings of FEEDBACK without gaps and of one gap.
 const FEEDBACK_LEN: usize = 24;
 const GAP_LEN: usize = 4;
-/// Packets that a control frame about streams needs at most: type and three varints.
+/// Largest encoding of a control frame of the streams: type and three varints.
 const REQUEST_LEN: usize = 25;
 
-/// Why a packet may go.
+/// Permission to send a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Permit {
-    /// Credit and pacer allow so many bytes of UDP payload.
+    /// Credit and pacer permit this UDP payload.
     Paced(usize),
-    /// A probe: credit and pacing do not count (5.3).
+    /// A probe of this UDP payload, exempt from credit and pacing (section 5.3).
     Probe(usize),
-    /// Only feedback and FORWARD (6).
+    /// Only feedback and FORWARD (section 6).
     FeedbackOnly,
 }
 
-/// A packet while it is filled.
+/// A packet under construction.
 struct Packet<'a> {
     out: &'a mut Vec<u8>,
     /// Length at which the frames must end.
     end: usize,
     contents: Vec<SentContent>,
-    /// Whether it asks for feedback.
+    /// True if the packet is eliciting.
     eliciting: bool,
 }
 
@@ -59,7 +59,7 @@ impl Packet<'_> {
         self.end.saturating_sub(self.out.len())
     }
 
-    /// Adds a frame that asks for feedback.
+    /// Adds an eliciting frame.
     fn push(&mut self, frame: &Frame<'_>) {
         frame.encode(self.out);
         self.eliciting = true;
@@ -67,7 +67,7 @@ impl Packet<'_> {
 }
 
 impl Connection {
-    /// Agent: appends the frames that go in the INIT, at most `budget` bytes, as packet number 0.
+    /// Appends the frames of the agent's INIT, at most `budget` bytes, as packet number 0.
     pub(crate) fn init_frames(&mut self, now: Timestamp, budget: usize, out: &mut Vec<u8>) {
         let Keys::Early { early, init_sent } = &mut self.keys else {
             return;
@@ -102,8 +102,8 @@ impl Connection {
         self.rearm();
     }
 
-    /// Appends at most one packet to `out`; what stands there already (a RESP) counts against the datagram's size. Returns
-    /// where the datagram goes.
+    /// Appends at most one packet to `out` and returns the destination. Bytes already in `out` (a RESP) count
+    /// for the datagram's size.
     pub(crate) fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let sent = match &self.life {
             Life::Open => self.transmit_open(now, out),
@@ -116,8 +116,8 @@ impl Connection {
 
     fn transmit_open(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let permit = self.permit(now, out.len())?;
-        // Behind a stall the peer must not guess what arrived before it.
-        let after_stall = matches!(permit, Permit::Probe(_)) && self.owed.echo.is_some();
+        // After a stall the peer needs feedback to know which packets arrived before the stall.
+        let after_stall = matches!(permit, Permit::Probe(_)) && self.pending_ack.echo.is_some();
         let feedback =
             self.feedback_at().is_some_and(|at| at <= now) || self.should_piggyback(now) || after_stall;
         let limit = match permit {
@@ -144,7 +144,8 @@ impl Connection {
             self.write_ping(permit, &mut packet);
             self.write_requests(&mut packet);
             self.write_token(&mut packet);
-            // The last DATA reaches to the packet's end, where padding goes: it is one or the other.
+            // The last DATA frame extends to the packet's end, where padding would be: a packet contains only
+            // one of them.
             if self.pad_due {
                 self.write_padding(start, &mut packet);
             } else {
@@ -176,7 +177,7 @@ impl Connection {
         Some(self.path.remote)
     }
 
-    /// The size of a packet that finds out whether the path takes larger ones (7.5): only data that fills it is worth that.
+    /// UDP payload of a probe for a larger path MTU (section 7.5), if the available data fills the probe.
     fn mtu_probe(&self, now: Timestamp, limit: usize, out: &[u8]) -> Option<usize> {
         let size = self.mtu.candidate(now)?;
         let sendable = self.streams.sendable(self.streams.next_sender()?);
@@ -191,7 +192,7 @@ impl Connection {
         is_free.then_some(size)
     }
 
-    /// Whether, and how large, a packet may go now.
+    /// Returns the permission to send a packet now.
     fn permit(&mut self, now: Timestamp, used: usize) -> Option<Permit> {
         if matches!(self.keys, Keys::Early { .. }) {
             let open = self.can_send_early() && self.streams.has_output() && self.pacer.is_open(now);
@@ -210,12 +211,12 @@ impl Connection {
             };
             return Some(Permit::Probe(size.min(limit)));
         }
-        // Validating an address must not wait for credit that only a validated address gets.
+        // Address validation must not wait for credit, which only a validated address gets.
         if self.response_due.is_some() || self.path.challenge_due(now).is_some() {
             return Some(Permit::Paced(limit.min(used + PATH_PACKET)));
         }
         let is_feedback_due = self.feedback_at().is_some_and(|at| at <= now);
-        // Data that goes a little early saves feedback a packet of its own; the mean rate stays.
+        // Data that is sent slightly early saves a packet for feedback; the mean rate is unchanged.
         if self.prober.stalled_since.is_none()
             && self.wants_packet_now(now)
             && (self.pacer.is_open(now) || is_feedback_due && self.pacer.is_open_soon(now))
@@ -226,7 +227,8 @@ impl Connection {
         is_feedback_due.then_some(Permit::FeedbackOnly)
     }
 
-    /// Only a gateway limits what it sends to unknown addresses (7.2).
+    /// Amplification limit in bytes; only a gateway limits what it sends to unvalidated addresses (section
+    /// 7.2).
     pub(super) fn path_budget(&self) -> u64 {
         if self.is_gateway() {
             self.path.budget()
@@ -235,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// UDP payload that may go in one datagram: the path's, and what an unvalidated address may get (7.2).
+    /// Maximum UDP payload of a datagram by path MTU and amplification limit (section 7.2).
     fn datagram_limit(&self) -> usize {
         let budget = if self.is_gateway() {
             self.path.budget()
@@ -247,7 +249,7 @@ impl Connection {
             .min(self.mtu.payload())
     }
 
-    /// Whether something waits that needs a packet of its own.
+    /// Returns true if pending output needs a packet of its own.
     pub(super) fn wants_packet(&self) -> bool {
         self.streams.has_output() || self.ping_due || self.response_due.is_some() || !self.tokens.is_empty()
     }
@@ -260,12 +262,12 @@ impl Connection {
         self.wants_packet_now(now)
     }
 
-    /// Whether credit allows a packet for what waits.
+    /// Returns true if the credit permits a packet for the pending output.
     pub(super) fn has_credit(&self) -> bool {
         self.credit_limit().is_some()
     }
 
-    /// UDP payload that credit allows, if that is worth a packet: a full one, or all that waits.
+    /// UDP payload that the credit permits, if a full packet or all pending output fits.
     fn credit_limit(&self) -> Option<usize> {
         let left = self.granted.credit.saturating_sub(self.book.outstanding());
         let full = self.mtu.payload() as u64 + IP_UDP_HEADERS;
@@ -282,12 +284,12 @@ impl Connection {
         (needed <= left).then_some(payload)
     }
 
-    /// Feedback rides on a packet that goes anyway once half its interval has passed.
+    /// Returns true if half the feedback interval has passed, so that feedback is piggybacked.
     fn should_piggyback(&self, now: Timestamp) -> bool {
-        self.owed.pending
-            && self.owed.echo.is_some()
+        self.pending_ack.pending
+            && self.pending_ack.echo.is_some()
             && self
-                .owed
+                .pending_ack
                 .last
                 .is_none_or(|last| now.saturating_since(last) * 2 >= self.controller.feedback_interval())
     }
@@ -302,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Writes the header in front of the frames and encrypts.
+    /// Writes the header before the frames and seals the packet.
     fn seal(
         &mut self,
         now: Timestamp,
@@ -345,17 +347,17 @@ impl Connection {
         key.seal(number, out, start, start + header_len);
     }
 
-    /// A packet of `len` bytes that asks for feedback goes out.
+    /// Records an eliciting packet of `len` bytes before it is sent.
     fn on_asking(&mut self, now: Timestamp, activity: Activity, len: u64) {
         self.last_asked = activity;
         if self.book.is_awaiting() {
             return;
         }
-        // The time with nothing on the way says nothing about the path's rate, and the queue that SRTT knows is gone.
+        // An idle time says nothing about the path's rate, and the queue in SRTT has drained.
         self.granted.delivered_from = None;
         let sending =
             ByteCount::new(len + IP_UDP_HEADERS) / BitRate::bps(whole(self.granted.rate * 8.0).max(1));
-        // While data comes in, the queue of the other direction stands.
+        // While data arrives, the queue of the other direction persists.
         if now.saturating_since(self.heard_at) > self.rtt.smoothed() * 4 {
             self.rtt.after_idle(now, sending);
         }
@@ -389,14 +391,15 @@ impl Connection {
     }
 
     fn write_feedback(&mut self, now: Timestamp, packet: &mut Packet<'_>) {
-        let (Some((echo, arrived)), Some(largest)) = (self.owed.echo, self.gaps.largest()) else {
+        let (Some((echo, arrived)), Some(largest)) = (self.pending_ack.echo, self.gaps.largest()) else {
             return;
         };
-        // Gaps cost 2 to 4 bytes each; what does not fit stays out of this report.
+        // A gap takes 2 to 4 bytes; gaps that do not fit are left out of this report.
         if packet.room() < FEEDBACK_LEN {
             return;
         }
-        // A hole must always be fillable, or a full buffer would never empty; else a full buffer stops the sender.
+        // Missing data must always be able to arrive, or a full buffer would never empty; without gaps a full
+        // buffer stops the sender.
         let least = if self.streams.has_holes() || self.room() > 0 {
             2 * self.mtu.payload() as u64 + 64
         } else {
@@ -420,12 +423,13 @@ impl Connection {
             return;
         }
         self.controller.on_granted(now, &grant);
-        self.owed.pending = false;
-        self.owed.now = false;
-        self.owed.soon = false;
-        self.owed.last = Some(now);
-        // Without samples of its own, a receiver asks for one now and then: its window depends on the RTT. Not when this grant
-        // covers all that is to come: the answer would only follow the transfer's end.
+        self.pending_ack.pending = false;
+        self.pending_ack.now = false;
+        self.pending_ack.soon = false;
+        self.pending_ack.last = Some(now);
+        // A receiver without recent RTT samples sends PING now and then, because its window depends on the
+        // RTT; but not if this grant covers all remaining data, since the answer would only follow the end of
+        // the transfer.
         let refresh = (self.rtt.smoothed() * 20).max(std::time::Duration::from_secs(10));
         let stale = self
             .rtt
@@ -467,20 +471,21 @@ impl Connection {
         }
     }
 
-    /// UDP payload that takes little time at the known rate, and holds some data.
+    /// UDP payload with a short transmission time at the granted rate and space for some data.
     fn short_packet(&self) -> usize {
         usize::try_from(whole(self.granted.rate * SHORT_TIME))
             .unwrap_or(usize::MAX)
             .clamp(SHORT_LEAST, self.mtu.payload().max(SHORT_LEAST))
     }
 
-    /// After a change of network: an unvalidated address gets three times what came from it.
+    /// Pads the packet after a network change: an unvalidated address gets three times the bytes received
+    /// from it.
     fn write_padding(&mut self, start: usize, packet: &mut Packet<'_>) {
         self.pad_due = false;
         let size = self.short_packet().min(packet.end + TAG_LEN - start);
         let end = (start + size).saturating_sub(TAG_LEN);
         if packet.out.len() < end {
-            // PAD is a zero, and so is everything behind it.
+            // PAD is a zero byte, as are all bytes after it.
             packet.out.resize(end, 0);
         }
     }
@@ -519,7 +524,7 @@ impl Connection {
         }
     }
 
-    /// The scheduler decides here, as late as possible (4.2).
+    /// Writes data. The scheduler selects the stream here, as late as possible (section 4.2).
     fn write_data(&mut self, now: Timestamp, packet: &mut Packet<'_>) {
         let mut charged = false;
         while let Some(id) = self.streams.next_sender() {

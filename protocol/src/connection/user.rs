@@ -1,4 +1,4 @@
-//! What users of a connection call.
+//! Functions of a connection for its user.
 use bytes::Bytes;
 use longhaul_types::{StreamId, Timestamp};
 
@@ -8,12 +8,12 @@ use crate::{
     streams::{OpenError, Priority, ReadError, ReadOutcome, WriteError},
 };
 
-/// Whether a stream may go as early data (transport.md 3.3).
+/// Permission to send a stream as early data (transport.md section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyData {
-    /// It may: what it carries can be replayed by an attacker.
+    /// The stream may be sent as early data; an attacker can replay its contents.
     Allowed,
-    /// It waits for the full keys.
+    /// The stream waits for the full keys.
     Forbidden,
 }
 
@@ -33,10 +33,11 @@ impl Connection {
         Ok(id)
     }
 
-    /// Appends bytes to a stream; returns how many were taken, from the front. A `Writable` event follows if it is not all.
+    /// Appends bytes to a stream; returns how many bytes were accepted, from the front. A `Writable` event
+    /// follows if not all were accepted.
     ///
     /// # Errors
-    /// Nothing was taken.
+    /// No bytes were accepted.
     pub fn write(&mut self, _now: Timestamp, id: StreamId, data: Bytes) -> Result<usize, WriteError> {
         if !matches!(self.life, Life::Open) {
             return Err(WriteError::Closed);
@@ -46,7 +47,7 @@ impl Connection {
         taken
     }
 
-    /// Ends a stream behind what was written.
+    /// Ends a stream after the written bytes.
     ///
     /// # Errors
     /// The stream is not open for writing, or its announced length was not reached.
@@ -54,66 +55,67 @@ impl Connection {
         self.streams.finish(id)
     }
 
-    /// Tells the length of a stream before all of it is written, so that short streams go first and a missing tail shows.
+    /// Announces the length of a stream before all of it is written, so that short streams are sent first and
+    /// a missing tail is detected.
     pub fn announce(&mut self, id: StreamId, total: u64) {
         self.streams.announce(id, total);
     }
 
-    /// Moves a sending stream to another class.
+    /// Moves a sending stream to another priority class.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         self.streams.set_priority(id, priority);
     }
 
-    /// Gives a sending stream up.
+    /// Cancels a sending stream.
     pub fn cancel(&mut self, id: StreamId, error: u64) {
         self.streams.cancel(id, error);
     }
 
-    /// The next stream that the peer opened.
+    /// Returns the next stream that the peer opened.
     pub fn accept(&mut self) -> Option<StreamId> {
         self.streams.accept()
     }
 
-    /// The next bytes of a stream.
+    /// Returns the next bytes of a stream.
     ///
     /// # Errors
-    /// The peer cancelled it, or it is not open for reading.
+    /// The peer cancelled the stream, or it is not open for reading.
     pub fn read(&mut self, _now: Timestamp, id: StreamId) -> Result<ReadOutcome, ReadError> {
         let before = self.room();
         let outcome = self.streams.read(id);
         if before < self.config.receive_buffer.bytes() / 8
             && self.room() >= self.config.receive_buffer.bytes() / 2
         {
-            // Credit was short because nobody read: the sender waits for this.
-            self.owed.now = true;
+            // The credit was small because nobody read: the sender waits for this feedback.
+            self.pending_ack.now = true;
         }
         self.rearm();
         outcome
     }
 
-    /// Wants no more of a stream that the peer sends.
+    /// Stops a receiving stream.
     pub fn stop(&mut self, id: StreamId, error: u64) {
         self.streams.stop(id, error);
     }
 
-    /// Whether any of a stream came in early data.
+    /// Returns true if a part of the stream arrived as early data.
     pub fn was_early(&self, id: StreamId) -> bool {
         self.streams.was_early(id)
     }
 
-    /// The length of a stream that the peer sends, if it told.
+    /// Length of a receiving stream, if the peer announced it.
     pub fn announced_total(&self, id: StreamId) -> Option<u64> {
         self.streams.announced_total(id)
     }
 
-    /// Asks the peer for a sign of life.
+    /// Sends a PING.
     pub fn ping(&mut self, _now: Timestamp) {
         self.ping_due = true;
         self.rearm();
     }
 
-    /// Says whether the user waits for something from the peer: a response, or more of one. A peer that is silent meanwhile is
-    /// asked for a sign of life, ever less often while it answers (transport.md 7.3).
+    /// Sets whether the user waits for a response or more of one. During silence the agent then sends PINGs,
+    /// at intervals that double while the answers bring no data (transport.md section 7.3).
     pub fn expect_data(&mut self, now: Timestamp, expects: bool) {
         if self.expecting_since.is_some() == expects {
             return;
@@ -123,38 +125,38 @@ impl Connection {
         self.rearm();
     }
 
-    /// Whether the user waits for something from the peer.
+    /// Returns true if the user waits for data from the peer.
     pub const fn expects_data(&self) -> bool {
         self.expecting_since.is_some()
     }
 
-    /// The operating system reported another network: everything that was measured is void, and the gateway is to learn of
-    /// the new address at once.
+    /// Handles a network change reported by the operating system: discards all measurements and informs the
+    /// gateway of the new address at once.
     pub fn network_changed(&mut self, now: Timestamp) {
         self.controller.on_path_change();
         self.rtt = crate::recovery::RttEstimator::new(self.profile.map(|profile| profile.rtt));
         self.ping_due = true;
         self.pad_due = !self.is_gateway();
-        self.owed.now = self.owed.echo.is_some();
+        self.pending_ack.now = self.pending_ack.echo.is_some();
         self.prober.due = true;
         self.prober.hurry(now);
         self.rearm();
     }
 
-    /// Gives the peer a token for its next INIT.
+    /// Sends a token for the peer's next INIT.
     pub fn send_token(&mut self, _now: Timestamp, token: [u8; 32]) {
-        // One is enough: the newest.
+        // Only the newest token is useful.
         self.tokens.clear();
         self.tokens.push_back(token);
         self.rearm();
     }
 
-    /// Closes the session. The reason is for a person who reads logs, at most 200 bytes of it are sent.
+    /// Closes the session. The reason is for log readers; at most 200 bytes of it are sent.
     pub fn close(&mut self, now: Timestamp, error: u64, reason: &str) {
         self.close_with(now, error, reason.to_owned(), CloseReason::Local { error });
     }
 
-    /// The exporter secret (transport.md 3.3), once the handshake is done.
+    /// Exporter secret (transport.md section 3.3), once the handshake is complete.
     pub fn exporter(&self) -> Option<[u8; 32]> {
         match &self.keys {
             Keys::Early { .. } => None,
@@ -162,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that the receive buffer can still take.
+    /// Free space of the receive buffer in bytes.
     pub(super) fn room(&self) -> u64 {
         self.config
             .receive_buffer

@@ -1,18 +1,18 @@
-//! Sealing and opening of packets: ChaCha20-Poly1305 (RFC 8439) with the packet number as nonce (transport.md section 2).
+//! Packet protection: ChaCha20-Poly1305 (RFC 8439) with the packet number as nonce (transport.md section 2).
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use zeroize::Zeroizing;
 
 use crate::wire::TAG_LEN;
 
-/// A packet that does not authenticate: forged, damaged, or sealed under another key.
+/// Error: a packet does not authenticate because it is forged, damaged, or sealed with another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the packet does not authenticate")]
 pub struct OpenError;
 
-/// The key of one direction. The caller never seals two packets under one number.
+/// Packet key of one direction. The caller never seals two packets under the same number.
 ///
-/// It is kept as its 32 bytes, which are erased when it goes, and prepared for each packet: a prepared key has room for the
-/// largest algorithm's, 17 times that, of which an idle session would hold two.
+/// The key is stored as 32 bytes, which are erased on drop, and is prepared for each packet: a prepared key
+/// has space for the largest algorithm, 17 times as much, and an idle session would hold two.
 #[derive(Clone)]
 pub struct PacketKey(Zeroizing<[u8; 32]>);
 
@@ -23,12 +23,12 @@ impl std::fmt::Debug for PacketKey {
 }
 
 impl PacketKey {
-    /// A key from its 32 bytes.
+    /// Creates a key from its 32 bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
         Self(Zeroizing::new(*bytes))
     }
 
-    /// The key of the next phase. It does not tell this one.
+    /// Key of the next phase. It does not reveal the current key.
     pub(super) fn next(&self) -> Self {
         Self::derive("longhaul 1 next key", &*self.0)
     }
@@ -42,7 +42,7 @@ impl PacketKey {
         LessSafeKey::new(key)
     }
 
-    /// A key for one purpose, from secret `material`.
+    /// Derives a key for the purpose `context` from secret `material`.
     pub(super) fn derive(context: &str, material: &[u8]) -> Self {
         Self::new(&Zeroizing::new(blake3::derive_key(context, material)))
     }
@@ -53,8 +53,9 @@ impl PacketKey {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Encrypts `buf[payload_start..]` in place and appends the tag; `buf[header_start..payload_start]` is the header, which is
-    /// authenticated. What stands before the header (a RESP) is left alone. Starts beyond the end count as the end.
+    /// Encrypts `buf[payload_start..]` in place and appends the tag. `buf[header_start..payload_start]` is
+    /// the authenticated header. Bytes before the header (a RESP) are unchanged. Start values beyond the end
+    /// count as the end.
     pub fn seal(&self, packet_number: u64, buf: &mut Vec<u8>, header_start: usize, payload_start: usize) {
         let payload_start = payload_start.min(buf.len());
         let (front, payload) = buf.split_at_mut(payload_start);
@@ -72,10 +73,11 @@ impl PacketKey {
         buf.extend_from_slice(tag.as_ref());
     }
 
-    /// Decrypts `datagram[payload_start..]`, which ends with the tag, in place, and returns the contents; the bytes before are the header.
+    /// Decrypts `datagram[payload_start..]`, which ends with the tag, in place and returns the contents. The
+    /// bytes before `payload_start` are the header.
     ///
     /// # Errors
-    /// The packet does not authenticate. The bytes behind the header are then unspecified.
+    /// The packet does not authenticate. The bytes after the header are then unspecified.
     pub fn open<'a>(
         &self,
         packet_number: u64,
@@ -99,14 +101,15 @@ mod tests {
 
     #[test]
     fn vector_of_this_wire_format() {
-        // Agrees with an independent implementation of RFC 8439: key 00..1f, nonce 00000000 || number, header as additional data.
+        // Result of an independent implementation of RFC 8439: key 00..1f, nonce 00000000 || number, header
+        // as additional data.
         let key: [u8; 32] = std::array::from_fn(|index| u8::try_from(index).unwrap());
         let mut packet = vec![0x80, 7, 0, 0, 5, 1, 2, 3, 0x01];
         PacketKey::new(&key).seal(5, &mut packet, 0, 5);
         let reference = {
             use snow::resolvers::{CryptoResolver, DefaultResolver};
             let choice = snow::params::CipherChoice::ChaChaPoly;
-            // Noise's nonce is little-endian where ours is big-endian: swap it.
+            // Noise has a little-endian nonce, short packets a big-endian one: swap the bytes.
             let mut cipher = DefaultResolver.resolve_cipher(&choice).unwrap();
             cipher.set(&key);
             let mut out = [0; 20];

@@ -1,22 +1,24 @@
-//! mac1: shows that the sender of an INIT knows the gateway's public key, for the price of one hash (transport.md section 3.1).
+//! mac1: shows with one hash that the sender of an INIT knows the gateway's public key (transport.md section
+//! 3.1).
 use longhaul_types::PublicKey;
 
 use crate::wire::init::MAC1_LEN;
 
-/// The key of mac1 of one gateway. It is as public as the gateway's key: it keeps scanners out, not enemies.
+/// Key of mac1 for one gateway. The key is as public as the gateway's key: it rejects scanners, not informed
+/// attackers.
 #[derive(Clone)]
 pub struct Mac1Key([u8; 32]);
 
 impl Mac1Key {
-    /// The key for INITs to the gateway that holds `gateway`.
+    /// Creates the key for INITs to the gateway with public key `gateway`.
     pub fn new(gateway: &PublicKey) -> Self {
         Self(blake3::derive_key("longhaul 1 mac1", gateway.as_bytes()))
     }
-    /// mac1 over everything before it.
+    /// mac1 of `covered`, the bytes before mac1.
     pub fn tag(&self, covered: &[u8]) -> [u8; MAC1_LEN] {
         super::keyed(&self.0, &[covered])
     }
-    /// Whether `mac1` is right.
+    /// Returns true if `mac1` is valid.
     pub fn verify(&self, covered: &[u8], mac1: &[u8; MAC1_LEN]) -> bool {
         super::tags_equal(&self.tag(covered), mac1)
     }

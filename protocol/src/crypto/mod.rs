@@ -1,6 +1,7 @@
-//! Keys: the handshake, sealing and opening of packets, replay protection, and the tags that cost no public-key operation.
+//! Cryptography: the handshake, packet protection, replay protection, and tags that need no public-key
+//! operation.
 //!
-//! Nothing here draws randomness: seeds are arguments, so that a simulation repeats exactly.
+//! No function draws randomness: seeds are arguments, so that a simulation is repeatable.
 pub mod aead;
 pub mod mac1;
 pub mod noise;
@@ -19,7 +20,7 @@ pub use token::{EpochKeys, TokenError};
 
 /// Compares two tags of 16 bytes in constant time.
 fn tags_equal(a: &[u8; 16], b: &[u8; 16]) -> bool {
-    // `blake3::Hash` compares in constant time; it wants 32 bytes.
+    // `blake3::Hash` compares in constant time and requires 32 bytes.
     let widen = |tag: &[u8; 16]| {
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(tag);

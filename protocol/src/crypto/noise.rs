@@ -1,4 +1,5 @@
-//! The handshake: Noise_IK_25519_ChaChaPoly_BLAKE2s (transport.md section 3; the Noise Protocol Framework, revision 34).
+//! The handshake: Noise_IK_25519_ChaChaPoly_BLAKE2s (transport.md section 3; the Noise Protocol Framework,
+//! revision 34).
 use longhaul_types::{PublicKey, SecretKey};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -16,28 +17,28 @@ use crate::wire::{init, resp};
 const PATTERN: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
 const PROLOGUE: &[u8] = b"longhaul transport 1";
 
-/// A handshake message that does not authenticate, or a state that cannot be.
+/// Error: a handshake message does not authenticate, or the state of the handshake is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("the handshake message does not authenticate")]
 pub struct NoiseError(#[from] snow::Error);
 
-/// What the agent's EARLY packets need.
+/// Key and index of the agent's EARLY packets.
 #[derive(Clone, Debug)]
 pub struct EarlyKey {
-    /// Seals them.
+    /// Key of EARLY packets.
     pub key: PacketKey,
-    /// Their receiver index: the first 4 bytes of message 1, a part of the ephemeral public key.
+    /// Receiver index of EARLY packets: the first 4 bytes of message 1, a part of the ephemeral public key.
     pub index: u32,
 }
 
-/// What a finished handshake gives.
+/// Keys of a completed handshake.
 #[derive(Clone)]
 pub struct SessionKeys {
-    /// Seals what the agent sends.
+    /// Key of packets from the agent.
     pub agent_to_gateway: PacketKey,
-    /// Seals what the gateway sends.
+    /// Key of packets from the gateway.
     pub gateway_to_agent: PacketKey,
-    /// A secret for the session's own use.
+    /// Exporter secret.
     pub exporter: Zeroizing<[u8; 32]>,
 }
 
@@ -47,7 +48,7 @@ impl std::fmt::Debug for SessionKeys {
     }
 }
 
-/// snow's own primitives, but ephemeral keys from a seed that the caller gives.
+/// Primitives of `snow` with ephemeral keys from a given seed.
 struct SeededResolver(Zeroizing<[u8; 32]>);
 
 struct SeededRandom(ChaCha20Rng);
@@ -88,7 +89,7 @@ fn prologue(clear: &[u8]) -> Vec<u8> {
     [PROLOGUE, clear].concat()
 }
 
-/// Both keys of the Noise split at this point of the handshake, as material for `derive_key`.
+/// Both keys of the Noise split at the current point of the handshake, as material for `derive_key`.
 fn split_material(state: &mut HandshakeState) -> Zeroizing<[u8; 64]> {
     let (first, second) = state.dangerously_get_raw_split();
     let mut material = Zeroizing::new([0; 64]);
@@ -109,7 +110,8 @@ fn early_key(state: &mut HandshakeState, message: &[u8]) -> EarlyKey {
 
 fn session_keys(state: &mut HandshakeState) -> SessionKeys {
     let material = split_material(state);
-    // The handshake hash alone is no secret: whoever knows the gateway's key can compute it from what is on the wire.
+    // The handshake hash alone is not secret: everybody who knows the gateway's key can compute it from the
+    // messages.
     let mut exported = Zeroizing::new(material.to_vec());
     exported.extend_from_slice(state.get_handshake_hash());
     let exporter = blake3::derive_key("longhaul 1 exporter", &exported);
@@ -120,7 +122,7 @@ fn session_keys(state: &mut HandshakeState) -> SessionKeys {
     }
 }
 
-/// The agent's side.
+/// Agent side of a handshake.
 pub struct Initiator(HandshakeState);
 
 impl std::fmt::Debug for Initiator {
@@ -130,8 +132,9 @@ impl std::fmt::Debug for Initiator {
 }
 
 impl Initiator {
-    /// Appends message 1 with `payload` to `out`. `clear` is what stands before the message in the INIT; `seed` makes the ephemeral key and
-    /// is used for one handshake only. The early key depends on neither `clear` nor `payload`.
+    /// Appends message 1 with `payload` to `out`. `clear` contains the bytes before the message in the INIT.
+    /// `seed` determines the ephemeral key and is used for one handshake only. The early key depends on
+    /// neither `clear` nor `payload`.
     ///
     /// # Errors
     /// The payload does not fit a Noise message.
@@ -153,17 +156,17 @@ impl Initiator {
         Ok((Self(state), early))
     }
 
-    /// Reads message 2; returns its payload and the keys.
+    /// Processes message 2; returns its payload and the keys.
     ///
     /// # Errors
-    /// The message does not authenticate. The handshake then still waits for the right one.
+    /// The message does not authenticate. The handshake continues to wait for a valid one.
     pub fn finish(&mut self, message: &[u8]) -> Result<(Vec<u8>, SessionKeys), NoiseError> {
         let payload = read(&mut self.0, message)?;
         Ok((payload, session_keys(&mut self.0)))
     }
 }
 
-/// The gateway's side, after message 1.
+/// Gateway side of a handshake, after message 1.
 pub struct Responder(HandshakeState);
 
 impl std::fmt::Debug for Responder {
@@ -172,21 +175,21 @@ impl std::fmt::Debug for Responder {
     }
 }
 
-/// What message 1 says.
+/// Contents of message 1.
 #[derive(Debug)]
 pub struct Opening {
-    /// To be finished with message 2.
+    /// State of the handshake, for message 2.
     pub responder: Responder,
-    /// The device's key: it made the message, or somebody repeats one that it made.
+    /// Public key of the device that created the message; the message may be a replay.
     pub device: PublicKey,
-    /// The key of EARLY packets.
+    /// Key of EARLY packets.
     pub early: EarlyKey,
     /// The payload.
     pub payload: Vec<u8>,
 }
 
 impl Responder {
-    /// Reads message 1 behind the clear bytes of its INIT.
+    /// Processes message 1, which follows the clear bytes of its INIT.
     ///
     /// # Errors
     /// The message does not authenticate.
@@ -312,7 +315,7 @@ mod tests {
         for bit in 0..second.len() * 8 {
             let mut forged = second.clone();
             forged[bit / 8] ^= 1 << (bit % 8);
-            // Bit 255 of an X25519 key is ignored by the curve but covered by the handshake hash.
+            // X25519 ignores bit 255 of a public key, but the handshake hash covers it.
             assert!(initiator.finish(&forged).is_err(), "bit {bit}");
         }
         for cut in 0..second.len() {

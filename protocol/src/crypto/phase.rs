@@ -1,4 +1,4 @@
-//! Key phases: a session's keys are replaced while it runs (transport.md section 2.3; the method of RFC 9001 section 6).
+//! Key phases: key updates during a session (transport.md section 2.3; the method of RFC 9001 section 6).
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
@@ -6,22 +6,22 @@ use longhaul_types::Timestamp;
 use super::aead::{OpenError, PacketKey};
 use crate::wire::KeyPhase;
 
-/// How long packets under the keys before are taken: three times the longest stall after which a link still hands over what it
-/// held, 40 s.
+/// Time for which packets under the previous key are accepted: three times the longest stall (40 s) after
+/// which a link is expected to deliver held packets.
 pub const OLD_KEY_KEPT: Duration = Duration::from_secs(120);
 
-/// After what a side that may replaces the keys.
+/// Limits of a phase after which a side that may update the keys does so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RekeyLimits {
-    /// Packet numbers used in a phase.
+    /// Packet numbers used in the phase.
     pub packets: u64,
-    /// Time since the phase began.
+    /// Time since the start of the phase.
     pub time: Duration,
 }
 
 impl RekeyLimits {
-    /// A million packets or five minutes: what a stolen key opens is a part of a session. The next keys cost no bytes, and a few
-    /// hundred nanoseconds.
+    /// A million packets or five minutes, so that a stolen key decrypts only a part of a session. A key
+    /// update costs no bytes and a few hundred nanoseconds.
     pub const RECOMMENDED: Self = Self {
         packets: 1 << 20,
         time: Duration::from_secs(300),
@@ -34,25 +34,26 @@ struct Old {
     until: Timestamp,
 }
 
-/// The keys of both directions under the full keys, as one side has them.
+/// Full keys of both directions at one side.
 #[derive(Debug)]
 pub struct KeyPhases {
     send: PacketKey,
     receive: PacketKey,
     old: Option<Old>,
-    /// Number of the phase in which this side sends, and that of what it received; they differ by at most one.
+    /// Numbers of the sending and the receiving phase; they differ by at most one.
     sending: u32,
     receiving: u32,
-    /// The first packet number of the phase that this side sends in.
+    /// First packet number of the sending phase.
     sent_from: u64,
-    /// The smallest packet number received in the current phase: what is below and of the other phase is older.
+    /// Smallest packet number received in the receiving phase; packets of the other phase bit below it belong
+    /// to the previous phase.
     received_from: u64,
-    /// When this side's phase began.
+    /// Start of the sending phase.
     since: Timestamp,
 }
 
 impl KeyPhases {
-    /// The keys of the handshake, from `now` on.
+    /// Starts with the keys of the handshake at `now`.
     pub const fn new(send: PacketKey, receive: PacketKey, now: Timestamp) -> Self {
         Self {
             send,
@@ -66,13 +67,14 @@ impl KeyPhases {
         }
     }
 
-    /// How often this side has replaced the key that it seals with.
+    /// Number of updates of the sealing key.
     pub const fn replaced(&self) -> u32 {
         self.sending
     }
 
-    /// The key that seals packet `number`, and its phase. `acknowledged` is the largest packet number that the peer reported as
-    /// received: only when the peer has shown that it holds the current keys may they be replaced.
+    /// Returns the key that seals packet `number`, and its phase. `acknowledged` is the largest packet number
+    /// that the peer reported as received: the keys are updated only if the peer has shown that it holds the
+    /// current keys.
     pub fn sealing(
         &mut self,
         now: Timestamp,
@@ -84,7 +86,7 @@ impl KeyPhases {
             || now.saturating_since(self.since) >= limits.time;
         let is_allowed = self.sending == self.receiving
             && acknowledged.is_some_and(|acknowledged| acknowledged >= self.sent_from);
-        // A peer that went ahead is followed at once.
+        // Follows a key update of the peer at once.
         if self.sending < self.receiving || is_due && is_allowed {
             self.send = self.send.next();
             self.sending += 1;
@@ -94,10 +96,10 @@ impl KeyPhases {
         (&self.send, KeyPhase::of(self.sending))
     }
 
-    /// Decrypts a packet, as [`PacketKey::open`] does, with the key of its phase.
+    /// Decrypts a packet with the key of its phase, like [`PacketKey::open`].
     ///
     /// # Errors
-    /// The packet does not authenticate, or the keys that sealed it are gone. The keys are then as before.
+    /// The packet does not authenticate, or its key was erased. The keys are then unchanged.
     pub fn open<'a>(
         &mut self,
         now: Timestamp,
@@ -116,7 +118,7 @@ impl KeyPhases {
             let old = self.old.as_ref().ok_or(OpenError)?;
             return old.key.open(number, datagram, payload_start);
         }
-        // Who has heard nothing from this side in the current phase may not go to the next.
+        // A peer that has received nothing from this side in the current phase must not enter the next one.
         if self.receiving > self.sending {
             return Err(OpenError);
         }
@@ -131,7 +133,7 @@ impl KeyPhases {
         Ok(plain)
     }
 
-    /// Forgets the keys before, if it is time.
+    /// Erases the previous key when its time has passed.
     pub fn forget(&mut self, now: Timestamp) {
         if self.old.as_ref().is_some_and(|old| old.until <= now) {
             self.old = None;
@@ -149,18 +151,18 @@ mod tests {
         time: Duration::from_secs(300),
     };
 
-    /// A sealed packet on its way.
+    /// A sealed packet in flight.
     #[derive(Clone, Debug)]
     struct Sealed {
         number: u64,
         generation: u32,
         phase: KeyPhase,
-        /// The largest number that its sender had received.
+        /// Largest number that its sender had received.
         acknowledges: Option<u64>,
         bytes: Vec<u8>,
     }
 
-    /// One side with what it knows.
+    /// One side and its state.
     struct Side {
         keys: KeyPhases,
         next: u64,
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(followed.generation, 1);
         a.open(seconds(1), &followed).unwrap();
         assert_eq!(a.seal(seconds(1)).generation, 2, "more than four packets since");
-        // The other side's time has come, but its packets of this phase are not acknowledged.
+        // The other side's time limit has passed, but its packets of this phase are not acknowledged.
         assert_eq!(b.seal(seconds(500)).generation, 1);
     }
 
@@ -267,7 +269,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Send(usize),
-        /// Of what is on the way to this side, one arrives, any.
+        /// Delivers any one of the packets in flight to this side.
         Arrive(usize, prop::sample::Index),
         Lose(usize, prop::sample::Index),
         Wait(u64),
@@ -283,14 +285,15 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, late or overtaken: a packet opens if it is of the current phase, the next, or of the one before
-        /// within two minutes of its end, and the sides are never more than a phase apart.
+        /// With any loss, delay and reordering: a packet opens if it belongs to the current phase, the next
+        /// phase, or the previous phase within two minutes of its end. The sides are never more than one
+        /// phase apart.
         #[test]
         fn sides_stay_together(steps in prop::collection::vec(step(), 1..300)) {
             let mut sides = Side::pair();
             let mut ways: [Vec<Sealed>; 2] = [Vec::new(), Vec::new()];
             let mut now = Timestamp::ZERO;
-            // When each side began to receive in its current phase.
+            // Time at which each side began to receive in its current phase.
             let mut began = [Timestamp::ZERO; 2];
             for step in steps {
                 match step {

@@ -1,39 +1,41 @@
-//! The window of packet numbers that were seen (transport.md section 2.2; the method of RFC 6479).
+//! Replay window of packet numbers (transport.md section 2.2; the method of RFC 6479).
 
-/// How far below the largest number a packet may lie: 100 Mbit/s x 600 ms are 6,250 packets, so twice that and a power of two.
+/// Number of packet numbers in the window: 100 Mbit/s x 600 ms are 6,250 packets; twice this number, as a
+/// power of two.
 pub const WINDOW: u64 = 16_384;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// A packet number that must not be accepted.
+/// Reasons to reject a packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Replay {
     /// A packet with this number was accepted before.
     #[error("the packet number was seen before")]
     Seen,
-    /// The number lies below the window: whether it was seen is not known any more.
+    /// The number is below the window, so its state is unknown.
     #[error("the packet number is below the replay window")]
     TooOld,
 }
 
-/// Which of the newest 16,384 packet numbers were accepted. Check before decryption, mark after it.
+/// Records which of the newest 16,384 packet numbers were accepted. Check before decryption, mark after
+/// authentication.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayWindow {
-    /// A ring of [`WORDS`] words, of which those that were never reached are not there: a session that is idle from the start
-    /// needs few.
+    /// A ring of [`WORDS`] words. Words that were never reached are not allocated, so that a session without
+    /// traffic needs few.
     bits: Vec<u64>,
     largest: Option<u64>,
 }
 
 impl ReplayWindow {
-    /// The largest number that was marked.
+    /// Largest marked number.
     pub const fn largest(&self) -> Option<u64> {
         self.largest
     }
 
-    /// Whether a packet with this number may be accepted.
+    /// Checks that a packet with this number may be accepted.
     ///
     /// # Errors
-    /// It was accepted before, or lies below the window.
+    /// The number was accepted before, or is below the window.
     pub fn check(&self, number: u64) -> Result<(), Replay> {
         match self.largest {
             None => Ok(()),
@@ -44,7 +46,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Notes that a packet with this number authenticated. A number below the window changes nothing.
+    /// Records that a packet with this number authenticated. A number below the window has no effect.
     pub fn mark(&mut self, number: u64) {
         match self.largest {
             Some(largest) if number <= largest => {
@@ -53,7 +55,7 @@ impl ReplayWindow {
                 }
             }
             largest => {
-                // Words that the window enters hold the bits of numbers a whole window below.
+                // Words that enter the window contain bits of numbers that left it.
                 let entered = number / 64;
                 let left = largest.map_or(0, |largest| largest / 64);
                 for step in 0..(entered - left).min(WORDS as u64) {
@@ -72,7 +74,7 @@ impl ReplayWindow {
     }
 
     fn word(&self, number: u64) -> u64 {
-        // A word that is not there holds no number.
+        // A word that is not allocated contains no number.
         self.bits.get(Self::slot(number / 64)).copied().unwrap_or(0)
     }
 
@@ -100,7 +102,8 @@ mod tests {
             window.mark(number);
             assert_eq!(window.check(number), Err(Replay::Seen));
         }
-        // The ring of words spans a whole window, so the oldest word is shared with the newest: nothing of it may be accepted again.
+        // The ring spans a whole window, so the oldest and the newest numbers share a word: no number of that
+        // word may be accepted again.
         assert_eq!(window.check(20_000 - WINDOW), Err(Replay::TooOld));
         assert_eq!(window.check(20_000 - WINDOW + 1), Ok(()));
     }

@@ -1,9 +1,10 @@
-//! Reset tags (transport.md section 3.5): a gateway that lost a session can still prove that the session was its own.
+//! Reset tags (transport.md section 3.5), by which a gateway that lost a session proves that the session was
+//! its own.
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::wire::resp::RESET_TAG_LEN;
 
-/// The gateway's reset secret. It outlives restarts, else nobody believes the resets after one.
+/// Reset secret of the gateway. It survives restarts; otherwise agents would ignore RESETs after a restart.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct ResetKey([u8; 32]);
 
@@ -14,17 +15,17 @@ impl std::fmt::Debug for ResetKey {
 }
 
 impl ResetKey {
-    /// A key from 32 secret random bytes.
+    /// Creates a key from 32 secret random bytes.
     pub const fn new(secret: [u8; 32]) -> Self {
         Self(secret)
     }
-    /// The tag of the session with this gateway index.
+    /// Reset tag of the session with this gateway index.
     pub fn tag(&self, gateway_index: u32) -> [u8; RESET_TAG_LEN] {
         super::keyed(&self.0, &[&gateway_index.to_be_bytes()])
     }
 }
 
-/// Whether `received` is the tag that the gateway `promised` in its RESP.
+/// Returns true if `received` equals the tag `promised` in the gateway's RESP.
 pub fn matches(promised: &[u8; RESET_TAG_LEN], received: &[u8; RESET_TAG_LEN]) -> bool {
     super::tags_equal(promised, received)
 }

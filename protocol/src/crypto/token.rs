@@ -1,4 +1,5 @@
-//! Tokens: by them a gateway knows the sender of an INIT before any public-key operation (transport.md section 3.7).
+//! Tokens, by which a gateway recognises the sender of an INIT before any public-key operation (transport.md
+//! section 3.7).
 use std::time::Duration;
 
 use longhaul_types::{PublicKey, UnixTime};
@@ -6,15 +7,15 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::wire::{field, init::TOKEN_LEN};
 
-/// How long a token is good: a device that was not used for a month opens its next session without early data.
+/// Lifetime of a token: a device that was not used for a month opens its next session without early data.
 pub const LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 const HOUR: u64 = 3600;
 
-/// The key of tokens and the number of the present epoch. The key is kept on disk; the epoch changes when the gateway forgot which
-/// stamps it has seen, that is at every start.
+/// Token key and number of the current epoch. The key is stored on disk. A new epoch begins when the gateway
+/// has lost its record of accepted stamps, which is at every start.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct EpochKeys {
-    /// The present epoch.
+    /// Current epoch.
     pub epoch: u32,
     /// 32 secret random bytes.
     pub key: [u8; 32],
@@ -26,28 +27,29 @@ impl std::fmt::Debug for EpochKeys {
     }
 }
 
-/// A token that is worth nothing.
+/// Errors of checking a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The tag is wrong: the token is forged, or from before the key was replaced.
+    /// The tag is wrong: the token is forged, or older than the key.
     #[error("the token's tag is wrong")]
     Tag,
-    /// The token is too old.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
 }
 
-/// A token whose tag and expiry are right.
+/// A token with a valid tag that has not expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidToken {
-    /// Sets it apart from all others.
+    /// Identifier of the token.
     pub id: [u8; 8],
-    /// The epoch in which it was minted.
+    /// Epoch in which the token was minted.
     pub epoch: u32,
 }
 
 impl EpochKeys {
-    /// A token for `device` that is good until `expiry` (rounded down to the hour). `random` sets tokens of one device apart.
+    /// Creates a token for `device` that is valid until `expiry` (rounded down to the hour). `random`
+    /// distinguishes the tokens of a device.
     pub fn mint(&self, device: &PublicKey, random: [u8; 4], expiry: UnixTime) -> [u8; TOKEN_LEN] {
         let hours = u32::try_from(expiry.since_epoch().as_secs() / HOUR).unwrap_or(u32::MAX);
         let mut token = [0; TOKEN_LEN];
@@ -60,10 +62,10 @@ impl EpochKeys {
         token
     }
 
-    /// Checks the tag and the expiry: all that can be checked before the device is known.
+    /// Checks the tag and the expiry, which are all checks that are possible before the device is known.
     ///
     /// # Errors
-    /// The tag is wrong, or the token expired.
+    /// The tag is wrong, or the token has expired.
     pub fn check(&self, token: &[u8; TOKEN_LEN], now: UnixTime) -> Result<ValidToken, TokenError> {
         let mut input = &token[..];
         let parts = (|| {
@@ -82,7 +84,7 @@ impl EpochKeys {
         Ok(ValidToken { id, epoch })
     }
 
-    /// Whether a valid token was minted for `device`.
+    /// Returns true if a valid token was minted for `device`.
     pub fn is_for(&self, token: &ValidToken, device: &PublicKey) -> bool {
         let [a, b, c, d, minted @ ..] = token.id;
         self.device_part([a, b, c, d], device) == minted

@@ -1,4 +1,4 @@
-//! What a gateway does with an INIT, in the order of transport.md section 3.8.
+//! Processing of an INIT by the gateway, in the order of transport.md section 3.8.
 use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::{PublicKey, Timestamp};
@@ -18,12 +18,13 @@ use crate::{
     },
 };
 
-/// Half-open sessions of one device: an agent that restarts in a bad moment, twice. More are repeated old INITs.
+/// Maximum number of half-open sessions of one device: enough for an agent that restarts twice during
+/// handshakes. More come from replayed INITs.
 const MAX_HALF_OPEN_PER_DEVICE: usize = 4;
-/// A half-open session of this age makes room when the gateway is full.
+/// Age at which a half-open session is dropped for a new one when the gateway is full.
 const HALF_OPEN_GRACE: Duration = Duration::from_secs(10);
 
-/// An INIT whose message 1 authenticated.
+/// An INIT whose message 1 has authenticated.
 struct Knock<'a> {
     now: Timestamp,
     remote: SocketAddr,
@@ -107,7 +108,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the device may have a session; makes room for it.
+    /// Checks the admission of the device and drops half-open sessions to make space.
     fn admit(&mut self, knock: &Knock<'_>) -> Result<(), Refusal> {
         let Role::Gateway(gateway) = &mut self.role else {
             return Err(Refusal::UnknownDevice);
@@ -122,7 +123,7 @@ impl Endpoint {
             Some((accepted.half_open_until?, accepted.stamp, *handle))
         };
         let of_device = gateway.sessions_of.get(&knock.device).into_iter().flatten();
-        // By stamp: repeated old INITs push out each other, never the agent's own newest.
+        // Ordered by stamp: replayed INITs replace each other, never the agent's newest session.
         let of_device = of_device
             .filter_map(half_open)
             .map(|(_, stamp, handle)| (stamp, handle));
@@ -191,7 +192,7 @@ impl Endpoint {
         let early_index = early.as_ref().map(|early| early.index);
         let validation = match own_token {
             Some(_) => Validation::Validated,
-            // What was received and sent counts against the limit of section 7.2.
+            // Bytes received and sent so far count for the limit of section 7.2.
             None => Validation::Unvalidated {
                 received: knock.datagram_len as u64,
                 sent: resp.len() as u64,
@@ -251,7 +252,7 @@ impl Endpoint {
     }
 }
 
-/// The RESP with this payload, and the keys that come with it.
+/// Returns the RESP with this payload and the session keys.
 fn finish(responder: Responder, agent_index: u8, payload: &RespPayload) -> (Vec<u8>, SessionKeys) {
     let mut plain = Vec::new();
     payload.encode(&mut plain);

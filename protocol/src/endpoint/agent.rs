@@ -1,4 +1,4 @@
-//! The agent's side of the handshake.
+//! Agent side of the handshake.
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp, UnixTime};
@@ -6,7 +6,7 @@ use rand_core::Rng;
 
 use super::{
     CloseReason, ConnectError, ConnectTo, ConnectionHandle, Endpoint, Event, Role,
-    ahead::Ahead,
+    early_packets::EarlyPackets,
     session::{Created, Phase, Session, Waiting},
 };
 use crate::{
@@ -18,9 +18,9 @@ use crate::{
     },
 };
 
-/// The longest time between two INITs, unless the hop's own RTT asks for more.
+/// Maximum interval between two INITs, unless the RTT of the hop requires a longer one.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(3);
-/// The time to the first repetition when the hop is not known.
+/// Interval to the first repetition without a link profile.
 const UNKNOWN_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl AgentRole {
     pub(super) fn session_of(&self, header: ShortHeader) -> Option<ConnectionHandle> {
         match (header.index, header.keys) {
             (ReceiverIndex::Agent(index), KeySpace::Full) => self.indices.get(&index).copied(),
-            // A gateway has no early data.
+            // A gateway sends no early data.
             (ReceiverIndex::Agent(_), KeySpace::Early) | (ReceiverIndex::Gateway(_), _) => None,
         }
     }
@@ -44,7 +44,8 @@ impl AgentRole {
 }
 
 impl Endpoint {
-    /// Agent: makes a session. Nothing is sent before [`Endpoint::start`], so that the user can open and fill streams for the first datagram.
+    /// Creates a session (agent). Nothing is sent before [`Endpoint::start`], so that the user can open and
+    /// fill streams for the first datagram.
     ///
     /// # Errors
     /// There are 256 sessions already, or this is a gateway's endpoint.
@@ -53,7 +54,7 @@ impl Endpoint {
         let Role::Agent(agent) = &mut self.role else {
             return Err(ConnectError::NotAnAgent);
         };
-        // A random start: after a restart, packets of the old session meet no session rather than the wrong one.
+        // A random index: after a restart, packets of an old session find no session instead of a wrong one.
         let free = (0..=u8::MAX).map(|step| random.wrapping_add(step));
         let mut free = free.filter(|index| !agent.indices.contains_key(index));
         let agent_index = free.next().ok_or(ConnectError::TooManySessions)?;
@@ -75,7 +76,8 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// Agent: the session's INIT goes out at the next [`Endpoint::poll_transmit`], with what its streams hold by then.
+    /// Starts a session (agent): the next [`Endpoint::poll_transmit`] returns its INIT, with the data that
+    /// its streams contain by then.
     pub fn start(&mut self, handle: ConnectionHandle) {
         if let Some(Session {
             phase: Phase::Created(created),
@@ -87,12 +89,12 @@ impl Endpoint {
         self.touch(handle);
     }
 
-    /// Agent: gives up a session without telling the gateway, for instance one whose INIT is not answered.
+    /// Drops a session without informing the gateway (agent), for instance if its INIT is not answered.
     pub fn abandon(&mut self, handle: ConnectionHandle) {
         self.drop_session(handle, Some(CloseReason::TimedOut));
     }
 
-    /// Agent: the stamp of the newest INIT. Keep it on disk for [`ConnectTo::last_stamp`].
+    /// Stamp of the newest INIT (agent), to be stored on disk for [`ConnectTo::last_stamp`].
     pub fn last_stamp(&self) -> Option<UnixTime> {
         match &self.role {
             Role::Agent(agent) => Some(agent.last_stamp).filter(|stamp| *stamp > UnixTime::default()),
@@ -100,7 +102,7 @@ impl Endpoint {
         }
     }
 
-    /// Writes the session's INIT into `out` if one is due.
+    /// Writes the session's INIT into `out` if it is due.
     pub(super) fn write_init(&mut self, now: Timestamp, handle: ConnectionHandle, out: &mut Vec<u8>) {
         let unix = self.unix(now);
         let (Some(session), Role::Agent(agent)) = (self.sessions.get_mut(&handle), &mut self.role) else {
@@ -109,7 +111,7 @@ impl Endpoint {
         if let Phase::Created(created) = &session.phase
             && created.started
         {
-            // Stamps must grow although the wall clock may stand still or be set back.
+            // Stamps must increase although the wall clock may stand still or be set back.
             let wall = unix.max(agent.last_stamp + Duration::from_nanos(1));
             agent.last_stamp = wall;
             let max_len = max_datagram(&self.transport, created.to.remote);
@@ -168,7 +170,8 @@ impl Endpoint {
                     };
                     let early = acceptance.early;
                     let index = acceptance.gateway_index;
-                    // The session's time begins with the first packet that waited: times of a connection do not go back.
+                    // The session's time begins with the first buffered packet, because the time of a
+                    // connection never decreases.
                     let open_since = ahead.since().unwrap_or(now);
                     session
                         .connection
@@ -226,7 +229,7 @@ impl Endpoint {
         };
         let mut sessions = self.sessions.iter();
         let of_tag = sessions.find_map(|(handle, session)| match &session.phase {
-            // A session that is closed here has told its user why; the gateway just forgot it sooner.
+            // A session that was closed locally has reported its reason; the gateway only dropped it earlier.
             Phase::Open { reset_tag } if session.connection.state() != State::Closed => {
                 reset::matches(reset_tag, &received.tag).then_some(*handle)
             }
@@ -247,7 +250,7 @@ impl Endpoint {
     }
 }
 
-/// A gateway whose RESP authenticates but makes no sense.
+/// Close reason for a RESP that authenticates but is malformed.
 fn violation(error: &RespError) -> CloseReason {
     CloseReason::PeerViolation {
         error: 2,
@@ -298,22 +301,22 @@ fn build_init(
         due: now,
         interval,
         longest: interval.max(LONGEST_INTERVAL),
-        ahead: Ahead::default(),
+        ahead: EarlyPackets::default(),
     }
 }
 
-/// The time after which an unanswered INIT of `len` bytes is repeated.
+/// Interval after which an unanswered INIT of `len` bytes is repeated.
 fn first_interval(profile: Option<LinkProfile>, len: usize) -> Duration {
     let Some(LinkProfile { up, rtt, .. }) = profile else {
         return UNKNOWN_INTERVAL;
     };
     let up = up.max(BitRate::bps(1));
     let sending = ByteCount::new(len as u64) / up;
-    // A profile from the wild may be absurd; a minute is longer than any hop's RTT.
+    // A profile may contain an absurd RTT; a minute exceeds the RTT of any hop.
     rtt.saturating_add(sending).min(Duration::from_secs(60)) * 3 / 2
 }
 
-/// The longest datagram to `remote`: 1,280 bytes with the IP and UDP headers.
+/// Maximum UDP payload to `remote`: 1,280 bytes with the IP and UDP headers.
 fn max_datagram(config: &TransportConfig, remote: SocketAddr) -> usize {
     let by_family = if remote.is_ipv4() {
         MAX_UDP_PAYLOAD

@@ -1,4 +1,4 @@
-//! RESPs that were sent, so that the same INIT gets the same one (transport.md section 3.2).
+//! Cache of sent RESPs: a repeated INIT gets the same RESP again (transport.md section 3.2).
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -6,12 +6,13 @@ use std::{
 
 use longhaul_types::Timestamp;
 
-/// How long a RESP is kept after the INIT came last.
+/// Time for which a RESP is kept after the last reception of its INIT.
 pub(super) const KEEP: Duration = Duration::from_secs(60);
-/// The most RESPs kept, about 1 MiB. With 500 new INITs a second at most, only a flood pushes out a RESP before 8 s.
+/// Maximum number of RESPs, about 1 MiB. At no more than 500 new INITs per second, a RESP is kept for at
+/// least 8 s.
 const MAX: usize = 4096;
 
-/// The hash of a whole INIT.
+/// Hash of a complete INIT.
 pub(super) type InitHash = [u8; 32];
 
 struct Answer {
@@ -22,12 +23,12 @@ struct Answer {
 #[derive(Default)]
 pub(super) struct RespCache {
     answers: BTreeMap<InitHash, Answer>,
-    /// In the order of insertion; may name answers that are gone.
+    /// Hashes in the order of insertion; removed answers may be among them.
     order: VecDeque<InitHash>,
 }
 
 impl RespCache {
-    /// The RESP to the INIT with this hash; keeps it for longer.
+    /// Returns the RESP to the INIT with this hash and extends its lifetime.
     pub(super) fn get(&mut self, hash: &InitHash, now: Timestamp) -> Option<&[u8]> {
         let answer = self.answers.get_mut(hash).filter(|answer| now < answer.until)?;
         answer.until = now + KEEP;

@@ -1,4 +1,4 @@
-//! What an endpoint is made with.
+//! Configuration of an endpoint.
 use std::net::SocketAddr;
 
 use longhaul_types::{LinkProfile, PublicKey, SecretKey, UnixTime};
@@ -9,62 +9,62 @@ use crate::{
     wire::init::TOKEN_LEN,
 };
 
-/// How an agent's endpoint is made.
+/// Configuration of an agent's endpoint.
 #[derive(Clone, Debug)]
 pub struct AgentEndpointConfig {
-    /// The device's key.
+    /// Static key of the device.
     pub secret: SecretKey,
-    /// Limits and windows of its sessions.
+    /// Limits and windows of the sessions.
     pub transport: TransportConfig,
 }
 
-/// How a gateway's endpoint is made.
+/// Configuration of a gateway's endpoint.
 #[derive(Clone, Debug)]
 pub struct GatewayEndpointConfig {
-    /// The gateway's key.
+    /// Static key of the gateway.
     pub secret: SecretKey,
-    /// The token key, kept on disk, and the epoch: one more than at the last start.
+    /// Epoch key, stored on disk, and epoch number: one more than at the previous start.
     pub epoch: EpochKeys,
-    /// By it agents believe a RESET; kept on disk.
+    /// Key of the reset tags, by which agents verify a RESET; stored on disk.
     pub reset_key: ResetKey,
-    /// Limits and windows of its sessions.
+    /// Limits and windows of the sessions.
     pub transport: TransportConfig,
-    /// The most sessions at a time.
+    /// Maximum number of concurrent sessions.
     pub max_sessions: usize,
 }
 
-/// Whether a device may open sessions.
+/// Admission of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceStatus {
-    /// It may.
+    /// The device may open sessions.
     Admitted,
-    /// It may no more.
+    /// The device may no longer open sessions.
     Revoked,
 }
 
-/// Where an agent connects to.
+/// Target of an agent's session.
 #[derive(Clone, Debug)]
 pub struct ConnectTo {
-    /// The gateway's key, known since enrolment.
+    /// Public key of the gateway, pinned at enrolment.
     pub gateway: PublicKey,
-    /// The gateway's address.
+    /// Address of the gateway.
     pub remote: SocketAddr,
-    /// The newest token of this gateway; without one there is no early data.
+    /// Newest token of this gateway; without a token there is no early data.
     pub token: Option<[u8; TOKEN_LEN]>,
-    /// What is known of the hop; `None` takes the profile of the [`TransportConfig`].
+    /// Link profile of the hop; `None` selects the profile of the [`TransportConfig`].
     pub profile: Option<LinkProfile>,
-    /// The stamp of the device's last session (`Endpoint::last_stamp`), kept on disk: should the wall clock have been set back, the next
-    /// stamp is still greater.
+    /// Stamp of the device's last session (`Endpoint::last_stamp`), stored on disk, so that the next stamp is
+    /// greater even if the wall clock was set back.
     pub last_stamp: Option<UnixTime>,
 }
 
-/// A session cannot be opened.
+/// Errors of opening a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// An agent has at most 256 sessions.
     #[error("all 256 session indices are in use")]
     TooManySessions,
-    /// The endpoint is a gateway's: agents open sessions.
+    /// The endpoint belongs to a gateway; only agents open sessions.
     #[error("a gateway does not open sessions")]
     NotAnAgent,
 }

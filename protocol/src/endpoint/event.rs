@@ -1,4 +1,4 @@
-//! What an endpoint tells its user.
+//! Events of an endpoint.
 use std::fmt;
 
 use longhaul_types::{LinkProfile, PublicKey};
@@ -8,64 +8,66 @@ use crate::{
     wire::{EarlyOutcome, Refusal, init::TOKEN_LEN},
 };
 
-/// Something that happened to a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Agent: the gateway accepted the session.
     Connected {
-        /// What became of the early data; rejected data is sent again without the user's doing.
+        /// Outcome of the early data; rejected data is retransmitted automatically.
         early: EarlyOutcome,
     },
-    /// Gateway: a device opened a session. Until its first packet under the full keys, an attacker may be repeating an old INIT.
+    /// Gateway: a device opened a session. Until the first packet under the full keys, the INIT may be a
+    /// replay by an attacker.
     Accepted {
         /// The device.
         device: PublicKey,
-        /// What its agent knows of the hop.
+        /// Link profile of the agent.
         profile: Option<LinkProfile>,
     },
-    /// Something happened to a stream.
+    /// An event of a stream.
     Stream(StreamEvent),
-    /// Nothing is heard of the peer although something is outstanding. Nothing is lost yet.
+    /// The session is stalled: nothing is received although packets are outstanding. No data is lost.
     Stalled,
-    /// The peer is heard again.
+    /// The stall has ended.
     Resumed,
-    /// Agent: a token for the next session with this gateway. Keep it on disk.
+    /// Agent: a token for the next session with this gateway, to be stored on disk.
     Token([u8; TOKEN_LEN]),
     /// The peer's address changed.
     Moved,
-    /// The session is over, and with it all its streams. No event follows.
+    /// The session and all its streams have ended. No event follows.
     Closed(CloseReason),
 }
 
-/// Why a session is over.
+/// Reason for the end of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The gateway refused it.
+    /// The gateway refused the session.
     Refused(Refusal),
-    /// The gateway does not speak this version; these it speaks.
+    /// The gateway does not support this version; the list contains the versions that it supports.
     VersionMismatch(Vec<u8>),
-    /// The gateway lost the session, by a restart or because it was silent for long. A new one may be opened at once.
+    /// The gateway lost the session by a restart or after a long silence. A new session may be opened at
+    /// once.
     Reset,
-    /// The peer closed it (transport.md section 7.4).
+    /// The peer closed the session (transport.md section 7.4).
     PeerClosed {
-        /// The peer's error.
+        /// Error code of the peer.
         error: u64,
-        /// For a person who reads logs.
+        /// Reason for log readers.
         reason: String,
     },
-    /// This side's user closed it.
+    /// This side's user closed the session.
     Local {
-        /// The user's error.
+        /// Error code of the user.
         error: u64,
     },
-    /// This side closed it because the peer broke the protocol.
+    /// This side closed the session because the peer violated the protocol.
     PeerViolation {
-        /// The error that was sent to the peer: 2 or 3.
+        /// Error code sent to the peer: 2 or 3.
         error: u64,
-        /// What the peer did.
+        /// Description of the violation.
         reason: String,
     },
-    /// Nothing was heard of the peer for as long as a session is kept.
+    /// Nothing was received for the maximum silence of a session.
     TimedOut,
     /// Gateway: the device opened a newer session.
     Replaced,
@@ -100,37 +102,37 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// What an endpoint counted since it was made. A datagram that is dropped counts once, under its cause.
+/// Counters of an endpoint since its creation. A dropped datagram counts once, under its cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointCounters {
-    /// Datagrams that arrived.
+    /// Datagrams received.
     pub received: u64,
-    /// Dropped: of no known kind, of a kind that this role does not get, or malformed.
+    /// Dropped: of unknown kind, of a kind that this role does not receive, or malformed.
     pub malformed: u64,
-    /// Dropped: an INIT with a wrong mac1.
+    /// Dropped: INITs with a wrong mac1.
     pub bad_mac1: u64,
-    /// Dropped: a rate limit.
+    /// Dropped because of a rate limit.
     pub rate_limited: u64,
-    /// Dropped: a handshake message that does not authenticate, or a RESET with a wrong tag.
+    /// Dropped: handshake messages that do not authenticate, or RESETs with a wrong tag.
     pub bad_handshake: u64,
-    /// Dropped: a packet for a session that is not known.
+    /// Dropped: packets of unknown sessions.
     pub unknown_session: u64,
-    /// Dropped: a datagram for a session that is in no state for it, such as a second RESP.
+    /// Dropped: datagrams that the state of the session does not permit, such as a second RESP.
     pub unexpected: u64,
-    /// Gateway: INITs whose early data was not accepted although they carried a token.
+    /// Gateway: INITs with a token whose early data was not accepted.
     pub early_rejected: u64,
     /// Gateway: sessions accepted.
     pub accepted: u64,
     /// Gateway: sessions refused.
     pub refused: u64,
-    /// Gateway: the same INIT came again and got its RESP again.
+    /// Gateway: repeated INITs that got the same RESP again.
     pub repeated: u64,
-    /// Gateway: half-open sessions given up.
+    /// Gateway: half-open sessions dropped.
     pub half_open_dropped: u64,
     /// Gateway: RESETs sent.
     pub resets: u64,
     /// Gateway: VERSIONS sent.
     pub versions: u64,
-    /// Agent: INITs sent, repetitions included.
+    /// Agent: INITs sent, including repetitions.
     pub inits: u64,
 }

@@ -1,4 +1,4 @@
-//! What a gateway knows: devices, their stamps, the indices of their sessions.
+//! State of a gateway: devices, their stamps, the indices of their sessions.
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
@@ -22,13 +22,14 @@ use crate::{
     wire::{KeySpace, ReceiverIndex, ShortHeader},
 };
 
-/// INITs without a valid token: of one address.
+/// Rate of INITs without a valid token from one address.
 const PER_ADDRESS: Rate = Rate::new(20, 5);
-/// INITs without a valid token: of all addresses.
+/// Rate of INITs without a valid token from all addresses.
 const WITHOUT_TOKEN: Rate = Rate::new(500, 100);
-/// INITs with one token: an agent needs one in 3 s; who saw a token on the path gets no more work out of it than with none.
+/// Rate of INITs with one token: an agent sends one in 3 s, and a token observed on the path permits no more
+/// work than no token.
 const PER_TOKEN: Rate = Rate::new(20, 5);
-/// Error of CLOSE: the device was revoked.
+/// Error code of CLOSE for a revoked device.
 const ERROR_REVOKED: u64 = 4;
 
 pub(super) struct GatewayRole {
@@ -36,7 +37,8 @@ pub(super) struct GatewayRole {
     pub(super) epoch: EpochKeys,
     pub(super) max_sessions: usize,
     pub(super) devices: BTreeMap<PublicKey, DeviceStatus>,
-    /// The greatest stamp of each device that ever opened a session; as many as the operator ever admitted.
+    /// Greatest stamp of each device that ever opened a session; bounded by the number of devices that were
+    /// ever admitted.
     pub(super) stamps: BTreeMap<PublicKey, UnixTime>,
     pub(super) sessions_of: BTreeMap<PublicKey, BTreeSet<ConnectionHandle>>,
     pub(super) indices: BTreeMap<u32, ConnectionHandle>,
@@ -83,7 +85,7 @@ impl GatewayRole {
         };
         self.indices.remove(&accepted.gateway_index);
         self.forget_early(handle, accepted.early_index);
-        // Its RESP would lead an agent to a session that is gone.
+        // The RESP would lead an agent to a removed session.
         self.answered.remove(&accepted.init_hash);
         if let Some(handles) = self.sessions_of.get_mut(&accepted.device) {
             handles.remove(&handle);
@@ -101,18 +103,18 @@ impl GatewayRole {
         }
     }
 
-    /// Whether the limits allow the public-key operations for this INIT.
+    /// Returns true if the rate limits permit the public-key operations for this INIT.
     pub(super) fn allows(&mut self, now: Timestamp, remote: SocketAddr, token: Option<&ValidToken>) -> bool {
         match token {
             Some(token) => self.per_token.take(&token.id, now),
-            // The address first: one that sends too much must not use up what all share.
+            // The limit of the address first: an address that exceeds it must not use up the common limit.
             None => self.per_address.take_address(remote, now) && self.without_token.take(now),
         }
     }
 }
 
 impl Endpoint {
-    /// Gateway: sets which devices may open sessions, and ends the sessions of those that may not.
+    /// Sets the devices that may open sessions (gateway), and closes the sessions of all others.
     pub fn set_devices(&mut self, now: Timestamp, devices: BTreeMap<PublicKey, DeviceStatus>) {
         let Role::Gateway(gateway) = &mut self.role else {
             return;
@@ -128,7 +130,7 @@ impl Endpoint {
         }
     }
 
-    /// Gateway: a token for `device`, for an invite. `None` at an agent.
+    /// Creates a token for an invite of `device` (gateway); `None` at an agent.
     pub fn mint_token(&mut self, now: Timestamp, device: PublicKey) -> Option<Token> {
         let random = self.rng.next_u32().to_be_bytes();
         let expiry = self.unix(now) + LIFETIME;
@@ -138,7 +140,8 @@ impl Endpoint {
         }
     }
 
-    /// Notes the first packet under the full keys: the session is open, early data ends, older sessions of the device go.
+    /// Handles the first packet under the full keys: the session is open, early data ends, and the device's
+    /// older sessions are dropped.
     pub(super) fn confirm(&mut self, handle: ConnectionHandle) {
         let (Some(session), Role::Gateway(gateway)) = (self.sessions.get_mut(&handle), &mut self.role) else {
             return;

@@ -1,4 +1,4 @@
-//! Rate limits that cost no allocation, whoever asks (transport.md section 3.8).
+//! Rate limits without allocation per source (transport.md section 3.8).
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -6,7 +6,8 @@ use std::{
 
 use longhaul_types::Timestamp;
 
-/// A rate with a burst, as the generic cell rate algorithm (ITU-T I.371): one time per limited thing.
+/// A rate with a burst, implemented as the generic cell rate algorithm (ITU-T I.371): one timestamp per
+/// bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     interval: Duration,
@@ -14,7 +15,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// `per_second` in the long run, `burst` at once; both at least 1.
+    /// Creates a rate of `per_second` with a burst of `burst`; both are at least 1.
     pub(super) const fn new(per_second: u32, burst: u32) -> Self {
         Self {
             interval: Duration::from_nanos(1_000_000_000 / per_second as u64),
@@ -22,7 +23,7 @@ impl Rate {
         }
     }
 
-    /// Takes one if there is one. `next` is the theoretical arrival time: when all that was taken has been earned.
+    /// Takes one token if there is one. `next` is the theoretical arrival time of the algorithm.
     fn take(self, next: &mut Timestamp, now: Timestamp) -> bool {
         let base = (*next).max(now);
         if base - now > self.interval * (self.burst - 1) {
@@ -33,7 +34,7 @@ impl Rate {
     }
 }
 
-/// One bucket.
+/// A single bucket.
 #[derive(Debug)]
 pub(super) struct Limit {
     rate: Rate,
@@ -53,8 +54,8 @@ impl Limit {
     }
 }
 
-/// Buckets by a key, in a table of fixed size: keys that fall together share a bucket. An attacker does not know which do, and
-/// a flood from many addresses meets the limit on all of them together anyway.
+/// Buckets by key in a table of fixed size: colliding keys share a bucket. An attacker does not know which
+/// keys collide, and the common limit of all addresses bounds a flood from many addresses anyway.
 pub(super) struct KeyedLimit {
     rate: Rate,
     hash_key: [u8; 32],
@@ -79,7 +80,8 @@ impl KeyedLimit {
         self.rate.take(&mut self.next[slot], now)
     }
 
-    /// As [`KeyedLimit::take`], by address; the addresses of one IPv6 /64 count as one, since one host has them all.
+    /// Like [`KeyedLimit::take`], with the address as key. An IPv6 /64 counts as one address, because one
+    /// host can use all of it.
     pub(super) fn take_address(&mut self, address: SocketAddr, now: Timestamp) -> bool {
         match address.ip().to_canonical() {
             IpAddr::V4(ip) => self.take(&ip.octets(), now),

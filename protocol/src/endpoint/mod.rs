@@ -1,14 +1,16 @@
-//! Handshakes, and the way of datagrams to their sessions (transport.md section 3).
+//! Handshakes, and routing of datagrams to sessions (transport.md section 3).
 //!
-//! An [`Endpoint`] is what stands behind one UDP socket, for either role. It does no I/O: the driver hands it datagrams and the time, and
-//! asks it for datagrams, events and the time of its next timer. The order of a driver's turn is: [`Endpoint::handle_datagram`] for all
-//! that arrived, [`Endpoint::handle_timeout`], then [`Endpoint::poll_event`] until `None` (with the user's reactions) and
-//! [`Endpoint::poll_transmit`] until `None`, again while either gave something, then sleep until [`Endpoint::poll_timeout`].
+//! An [`Endpoint`] is the state behind one UDP socket, for either role. It does no I/O: the driver passes
+//! datagrams and the time to it, and polls it for datagrams, events and the time of its next timer. A driver
+//! repeats these steps: [`Endpoint::handle_datagram`] for all datagrams that arrived;
+//! [`Endpoint::handle_timeout`]; [`Endpoint::poll_event`] until `None` (with the user's reactions) and
+//! [`Endpoint::poll_transmit`] until `None`, again while either returned something; then sleep until
+//! [`Endpoint::poll_timeout`].
 mod admission;
 mod agent;
-mod ahead;
 mod answers;
 mod config;
+mod early_packets;
 mod event;
 mod gateway;
 mod limit;
@@ -35,23 +37,23 @@ use crate::{
     wire::{IndexLength, KeySpace, PacketKind, ShortHeader, init::TOKEN_LEN},
 };
 
-/// A session of an endpoint. Handles are never reused.
+/// Handle of a session of an endpoint. Handles are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(u64);
 
 /// A datagram to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where to.
+    /// Destination.
     pub remote: SocketAddr,
-    /// Its length in the buffer.
+    /// Length in the buffer.
     pub len: usize,
-    /// The session that sends it; `None` for answers that no session sends.
+    /// Session that sends the datagram; `None` for stateless answers.
     pub session: Option<ConnectionHandle>,
 }
 
-/// Answers that no session sends, waiting for the driver: enough for one turn of a busy driver. What comes when they are full is not
-/// answered; its sender asks again.
+/// Maximum number of queued stateless answers: enough for one turn of a busy driver. When the queue is full,
+/// a datagram is not answered, and its sender repeats it.
 const MAX_ANSWERS: usize = 256;
 
 enum Role {
@@ -59,19 +61,19 @@ enum Role {
     Gateway(Box<GatewayRole>),
 }
 
-/// What stands behind one UDP socket.
+/// State behind one UDP socket.
 pub struct Endpoint {
     role: Role,
     secret: SecretKey,
     transport: TransportConfig,
     unix_at_zero: UnixTime,
     rng: ChaCha20Rng,
-    /// Boxed: a node of the tree is half empty on average.
+    /// Boxed, because a node of the tree is half empty on average.
     sessions: BTreeMap<ConnectionHandle, Box<Session>>,
     next_handle: u64,
-    /// Sessions that may have something to send or to tell, each once, served in turn.
+    /// Sessions that may have output or events, each once, served in turn.
     ready: VecDeque<ConnectionHandle>,
-    /// The timers of the other sessions.
+    /// Timers of the other sessions.
     timers: BTreeSet<(Timestamp, ConnectionHandle)>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
     events: VecDeque<(ConnectionHandle, Event)>,
@@ -88,8 +90,8 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of an agent. `unix_at_zero` is the wall-clock time at `Timestamp::ZERO`; `seed` is 32 bytes of cryptographic
-    /// randomness from which all keys of its handshakes come.
+    /// Creates the endpoint of an agent. `unix_at_zero` is the wall-clock time at `Timestamp::ZERO`; `seed`
+    /// is 32 bytes of cryptographic randomness, from which all keys of the handshakes are derived.
     pub fn agent(config: AgentEndpointConfig, unix_at_zero: UnixTime, seed: [u8; 32]) -> Self {
         let rng = ChaCha20Rng::from_seed(seed);
         Self::new(
@@ -101,7 +103,8 @@ impl Endpoint {
         )
     }
 
-    /// The endpoint of a gateway; the other arguments as of [`Endpoint::agent`]. It knows no device before [`Endpoint::set_devices`].
+    /// Creates the endpoint of a gateway; `unix_at_zero` and `seed` are those of [`Endpoint::agent`]. The
+    /// endpoint knows no device before [`Endpoint::set_devices`].
     pub fn gateway(config: GatewayEndpointConfig, unix_at_zero: UnixTime, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let mut hash_key = [0; 32];
@@ -139,12 +142,12 @@ impl Endpoint {
         }
     }
 
-    /// The public key of this endpoint.
+    /// Public key of this endpoint.
     pub fn public_key(&self) -> PublicKey {
         self.secret.public()
     }
 
-    /// Takes a datagram that arrived. Whatever it holds, nothing but its own session is affected, and that only if it authenticates.
+    /// Processes a received datagram. A datagram affects only its own session, and only if it authenticates.
     pub fn handle_datagram(&mut self, now: Timestamp, remote: SocketAddr, datagram: &mut [u8]) {
         self.counters.received += 1;
         let gateway = matches!(self.role, Role::Gateway(_));
@@ -199,7 +202,7 @@ impl Endpoint {
         self.touch(handle);
     }
 
-    /// Runs the timers that are due.
+    /// Runs the expired timers.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let mut due: Vec<ConnectionHandle> = self.ready.iter().copied().collect();
         while let Some((at, handle)) = self.timers.pop_first() {
@@ -225,7 +228,7 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::handle_timeout`] wants to be called next, provided that nothing is left to transmit.
+    /// Time of the next call of [`Endpoint::handle_timeout`], if nothing is left to transmit.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let ready = self
             .ready
@@ -235,7 +238,7 @@ impl Endpoint {
         ready.chain(first).min()
     }
 
-    /// Writes the next datagram that is to be sent now into `buf`, which is cleared before.
+    /// Clears `buf` and writes the next datagram to send now into it.
     pub fn poll_transmit(&mut self, now: Timestamp, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         if let Some((remote, answer)) = self.answers.pop_front() {
@@ -262,8 +265,8 @@ impl Endpoint {
         None
     }
 
-    /// As [`Endpoint::poll_transmit`], for one session only: what it may send behind the datagram that it was just asked for. So a
-    /// driver gathers datagrams of one peer, which cost it less together.
+    /// Like [`Endpoint::poll_transmit`], for one session only. A driver uses it to gather several datagrams
+    /// for one peer, which are cheaper to send together.
     pub fn poll_transmit_of(
         &mut self,
         now: Timestamp,
@@ -297,7 +300,7 @@ impl Endpoint {
         session.connection.poll_transmit(now, buf).or(resp_to)
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
         for handle in &self.ready {
             if !self.events.is_empty() {
@@ -311,28 +314,29 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// A session, to use its streams; `None` once it is gone.
+    /// Returns a session for the use of its streams; `None` after its end.
     pub fn connection(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         self.touch(handle);
         Some(&mut self.sessions.get_mut(&handle)?.connection)
     }
 
-    /// A session, to look at it. Unlike [`Endpoint::connection`] it gives the session no turn.
+    /// Returns a session for reading. Unlike [`Endpoint::connection`], the call does not schedule the
+    /// session.
     pub fn peek(&self, handle: ConnectionHandle) -> Option<&Connection> {
         Some(&self.sessions.get(&handle)?.connection)
     }
 
-    /// The sessions that there are.
+    /// Handles of all sessions.
     pub fn handles(&self) -> impl Iterator<Item = ConnectionHandle> + '_ {
         self.sessions.keys().copied()
     }
 
-    /// What was counted so far.
+    /// Counters since the creation of the endpoint.
     pub const fn counters(&self) -> EndpointCounters {
         self.counters
     }
 
-    /// Notes that a session may have something to send or to tell.
+    /// Schedules a session, which may have output or events.
     fn touch(&mut self, handle: ConnectionHandle) {
         let Some(session) = self.sessions.get_mut(&handle) else {
             return;
@@ -345,7 +349,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts a session that has nothing to send to rest until its timer.
+    /// Removes a session without output from the queue until its timer expires.
     fn settle(&mut self, handle: ConnectionHandle) {
         let Some(session) = self.sessions.get_mut(&handle) else {
             return;
@@ -372,7 +376,7 @@ impl Endpoint {
         handle
     }
 
-    /// Forgets a session; with a reason, tells the user.
+    /// Removes a session; with a reason, the user gets an event.
     fn drop_session(&mut self, handle: ConnectionHandle, reason: Option<CloseReason>) {
         let Some(mut session) = self.sessions.remove(&handle) else {
             return;
@@ -387,7 +391,7 @@ impl Endpoint {
             Role::Agent(agent) => agent.forget(handle),
             Role::Gateway(gateway) => gateway.forget(handle, &session),
         }
-        // Who was told of the end already is not told again.
+        // A user that has received the end of the session gets no second event.
         if let Some(reason) = reason.filter(|_| session.connection.state() != State::Closed) {
             let next = std::iter::from_fn(|| session.connection.poll_event());
             self.events.extend(next.map(|event| (handle, event)));
@@ -414,7 +418,7 @@ impl Endpoint {
     }
 }
 
-/// The type of tokens.
+/// Bytes of a token.
 type Token = [u8; TOKEN_LEN];
 
 #[cfg(test)]

@@ -1,28 +1,28 @@
-//! One session as the endpoint sees it: its connection, and what the handshake needs.
+//! One session of an endpoint: its connection and the state of its handshake.
 use std::{net::SocketAddr, time::Duration};
 
 use longhaul_types::{PublicKey, SecretKey, Timestamp, UnixTime};
 use zeroize::Zeroizing;
 
-use super::{Token, ahead::Ahead, answers::InitHash, config::ConnectTo};
+use super::{Token, answers::InitHash, config::ConnectTo, early_packets::EarlyPackets};
 use crate::{connection::Connection, crypto::Initiator, wire::resp::RESET_TAG_LEN};
 
-/// How long a gateway keeps a session whose agent has not shown that it holds the full keys.
+/// Time for which a gateway keeps a half-open session.
 pub(super) const HALF_OPEN: Duration = Duration::from_secs(180);
 
 pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) phase: Phase,
-    /// The timer under which the endpoint has it filed.
+    /// Timer under which the endpoint has registered the session.
     pub(super) timer: Option<Timestamp>,
-    /// Whether it is in the queue of sessions to ask.
+    /// True if the session is in the queue of scheduled sessions.
     pub(super) ready: bool,
 }
 
 pub(super) enum Phase {
-    /// Agent: the user is filling its streams.
+    /// Agent: the user fills the streams.
     Created(Box<Created>),
-    /// Agent: the INIT is sent, no RESP has come.
+    /// Agent: the INIT is sent and no RESP has arrived.
     Waiting(Box<Waiting>),
     /// Agent: open.
     Open { reset_tag: [u8; RESET_TAG_LEN] },
@@ -41,12 +41,12 @@ pub(super) struct Waiting {
     pub(super) initiator: Initiator,
     pub(super) init: Vec<u8>,
     pub(super) remote: SocketAddr,
-    /// When to send the INIT (again).
+    /// Time of the next transmission of the INIT.
     pub(super) due: Timestamp,
     pub(super) interval: Duration,
     pub(super) longest: Duration,
-    /// What came of the session already.
-    pub(super) ahead: Ahead,
+    /// Short packets that arrived before the RESP.
+    pub(super) ahead: EarlyPackets,
 }
 
 pub(super) struct Accepted {
@@ -55,9 +55,9 @@ pub(super) struct Accepted {
     pub(super) gateway_index: u32,
     pub(super) early_index: Option<u32>,
     pub(super) init_hash: InitHash,
-    /// The RESP until it is sent, and where to.
+    /// RESP and its destination, until it is sent.
     pub(super) resp: Option<(SocketAddr, Vec<u8>)>,
-    /// When the session is given up; `None` once it is confirmed.
+    /// End of the half-open state; `None` once the session is confirmed.
     pub(super) half_open_until: Option<Timestamp>,
 }
 
@@ -71,17 +71,18 @@ impl Session {
         }
     }
 
-    /// Whether the connection may send.
+    /// Returns true if the connection may send.
     pub(super) const fn is_started(&self) -> bool {
         !matches!(self.phase, Phase::Created(_))
     }
 
-    /// Whether there are keys for what the peer sends.
+    /// Returns true if the keys for the peer's packets are present.
     pub(super) const fn takes_short_packets(&self) -> bool {
         matches!(self.phase, Phase::Open { .. } | Phase::Gateway(_))
     }
 
-    /// Keeps a packet for which the keys are still to come; `false` if nothing is waited for, or no more can be kept.
+    /// Buffers a packet whose keys are still missing; returns `false` if the session expects none or the
+    /// buffer is full.
     pub(super) fn keep_ahead(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) -> bool {
         let Phase::Waiting(waiting) = &mut self.phase else {
             return false;
@@ -95,7 +96,7 @@ impl Session {
         true
     }
 
-    /// When it wants to be asked.
+    /// Time of the next timer.
     pub(super) fn timeout(&self) -> Option<Timestamp> {
         let own = match &self.phase {
             Phase::Created(_) => return None,
@@ -106,7 +107,7 @@ impl Session {
         own.into_iter().chain(self.connection.poll_timeout()).min()
     }
 
-    /// Whether it was half open for too long.
+    /// Returns true if the session was half open for too long.
     pub(super) fn has_expired(&self, now: Timestamp) -> bool {
         match &self.phase {
             Phase::Gateway(accepted) => accepted.half_open_until.is_some_and(|until| until <= now),
@@ -114,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Appends a RESP that is still to be sent; returns where to.
+    /// Appends a RESP that has not been sent; returns the destination.
     pub(super) fn take_resp(&mut self, buf: &mut Vec<u8>) -> Option<SocketAddr> {
         let Phase::Gateway(accepted) = &mut self.phase else {
             return None;
@@ -124,7 +125,7 @@ impl Session {
         Some(remote)
     }
 
-    /// Sets the time of the INIT's next repetition; returns where it goes.
+    /// Sets the time of the next repetition of the INIT; returns the destination.
     pub(super) fn init_sent(&mut self, now: Timestamp) -> Option<SocketAddr> {
         let Phase::Waiting(waiting) = &mut self.phase else {
             return None;
@@ -134,7 +135,7 @@ impl Session {
         Some(waiting.remote)
     }
 
-    /// What the gateway knows of the session; `None` at an agent.
+    /// The gateway's data of the session; `None` at an agent.
     pub(super) const fn accepted(&self) -> Option<&Accepted> {
         match &self.phase {
             Phase::Gateway(accepted) => Some(accepted),
@@ -144,7 +145,7 @@ impl Session {
 }
 
 impl Created {
-    /// The early key, by a message 1 that is never sent: the key depends on the seed and the static keys only.
+    /// Early key, from a message 1 that is never sent: the key depends only on the seed and the static keys.
     pub(super) fn early_key(&self, secret: &SecretKey) -> Option<crate::crypto::EarlyKey> {
         let token: &Token = self.to.token.as_ref()?;
         let mut unsent = Vec::new();

@@ -1,4 +1,4 @@
-//! Answers of a gateway to those of whom it knows nothing: RESET and VERSIONS.
+//! Stateless answers of a gateway: RESET and VERSIONS.
 use std::net::SocketAddr;
 
 use longhaul_types::Timestamp;
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::wire::{ReceiverIndex, Reset, VERSION, Versions};
 
-/// RESETs and VERSIONS to one address.
+/// Rate of RESETs and VERSIONS to one address.
 const PER_ADDRESS: Rate = Rate::new(2, 3);
-/// RESETs and VERSIONS in all: after a restart 10,000 agents learn of it within a minute.
+/// Total rate of RESETs and VERSIONS: after a restart, 10,000 agents get a RESET within a minute.
 const IN_ALL: Rate = Rate::new(200, 200);
 
 pub(super) struct StatelessLimits {

@@ -1,68 +1,69 @@
-//! The receiver's list of missing packet numbers, and when a missing packet counts as lost (transport.md 5.2).
+//! The receiver's list of gaps, and the rules by which missing packets are declared lost (transport.md
+//! section 5.2).
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
 use longhaul_types::Timestamp;
 
 use crate::wire::{GapKind, Gaps};
 
-/// Later packets that are tolerated before a missing one counts as lost, at first (RFC 9002 section 6.1.1).
+/// Initial reordering tolerance in later packets (RFC 9002 section 6.1.1).
 const INITIAL_TOLERANCE: u64 = 3;
-/// The tolerance adapts to observed reordering up to this many packets.
+/// Maximum reordering tolerance in later packets.
 const MAX_TOLERANCE: u64 = 64;
-/// After so many packets in order the tolerance shrinks by one (the rule of SRT).
+/// Number of packets in order after which the tolerance decreases by one (the rule of SRT).
 const IN_ORDER_TO_SHRINK: u64 = 50;
-/// Gaps in memory (48 bytes each). A packet that would open one more is dropped as if it had been lost; FORWARD makes
-/// room, since its sender hears of the oldest gaps first.
+/// Maximum number of gaps (48 bytes each). A packet that would open one more is dropped and counts as lost.
+/// FORWARD frees space, because feedback reports the oldest gaps first.
 const MAX_GAPS_KEPT: usize = 4096;
 
-/// Wait for a missing packet when the sender has nothing more to send, unless more reordering was seen: what a radio
-/// link's scheduler does to the order of packets.
+/// Maximum reordering delay after an IDLE packet, unless longer reordering was observed: the reordering of
+/// radio link schedulers.
 const END_DELAY: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Gap {
     range: Range<u64>,
-    /// When the packet behind it arrived.
+    /// Arrival time of the packet after the gap.
     since: Timestamp,
-    /// Packets received when it opened.
+    /// Packets received before the gap opened.
     received_before: u64,
     declared: bool,
     reported: bool,
 }
 
-/// What the arrival of a packet number meant.
+/// Classification of an arriving packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// The next one in order.
+    /// The next number in order.
     InOrder,
-    /// It left a gap behind itself.
+    /// A number that opened a gap.
     OpenedGap,
-    /// It closed (part of) a gap that was pending.
+    /// A number within a pending gap.
     Late,
-    /// It came although it had been declared lost.
+    /// A number that had been declared lost.
     Spurious,
-    /// It lies below the floor or was there before.
+    /// A number below the floor, or received before.
     Old,
-    /// There is no memory for another gap: the packet must be treated as lost.
+    /// The list is full: the packet must be dropped.
     Refused,
 }
 
-/// The missing numbers of one direction, and how much reordering the path does.
+/// Missing packet numbers of one direction, and the observed reordering.
 #[derive(Clone, Debug)]
 pub struct GapList {
     gaps: VecDeque<Gap>,
     largest: Option<u64>,
     received: u64,
-    /// How many of the gaps, from the front, are declared. Conditions only grow with age, so they are a prefix.
+    /// Number of declared gaps. Declared gaps form a prefix, because both conditions grow with age.
     declared: usize,
     tolerance: u64,
     in_order: u64,
-    /// Longest reordering delay seen, decaying.
+    /// Longest observed reordering delay, decaying.
     reorder_delay: Duration,
     decayed_at: Timestamp,
-    /// After a stall nothing is declared before this time.
+    /// Time before which nothing is declared lost, after a silence.
     patience: Timestamp,
-    /// The newest packet is the last one that the sender has (IDLE): no later packets will tell.
+    /// True if the newest packet is an IDLE packet, so that no later packet reveals a loss.
     ended: bool,
     lost_total: u64,
     spurious_total: u64,
@@ -88,7 +89,7 @@ impl Default for GapList {
 }
 
 impl GapList {
-    /// Takes the arrival of packet number `pn`.
+    /// Records the arrival of packet number `pn`.
     pub fn on_packet(&mut self, now: Timestamp, pn: u64) -> Arrival {
         let expected = self.largest.map_or(0, |largest| largest + 1);
         if pn >= expected {
@@ -160,8 +161,8 @@ impl GapList {
         }
     }
 
-    /// The time that a missing packet is waited for: SRTT / 8 (20 ms behind an IDLE packet) or the longest reordering delay seen, at least one packet
-    /// time, at most SRTT / 2.
+    /// Reordering delay: SRTT / 8 (at most 20 ms after an IDLE packet), or 5/4 of the longest observed
+    /// reordering delay if that is longer; at least one packet time, at most SRTT / 2.
     pub fn delay(&self, srtt: Duration, packet_time: Duration) -> Duration {
         let longest = (srtt / 2).max(packet_time);
         let usual = if self.ended {
@@ -169,11 +170,11 @@ impl GapList {
         } else {
             srtt / 8
         };
-        // What was seen decays until it is seen again.
+        // The observed delay decays until it is observed again.
         usual.max(self.reorder_delay * 5 / 4).clamp(packet_time, longest)
     }
 
-    /// Declares what is due; returns how many packets were newly declared lost.
+    /// Declares due gaps lost; returns the number of packets newly declared lost.
     pub fn declare(&mut self, now: Timestamp, srtt: Duration, packet_time: Duration) -> u64 {
         self.decay(now, srtt);
         if now < self.patience {
@@ -196,7 +197,7 @@ impl GapList {
         lost
     }
 
-    /// When [`GapList::declare`] has something to do if nothing arrives before.
+    /// Time of the next call of [`GapList::declare`] if no packet arrives before.
     pub fn next_declaration(&self, srtt: Duration, packet_time: Duration) -> Option<Timestamp> {
         let gap = self.gaps.get(self.declared)?;
         Some((gap.since + self.delay(srtt, packet_time)).max(self.patience))
@@ -210,17 +211,17 @@ impl GapList {
         self.reorder_delay -= self.reorder_delay / 16;
     }
 
-    /// Whether the newest packet is the last one that the sender has.
+    /// Records whether the newest packet is an IDLE packet.
     pub const fn set_ended(&mut self, ended: bool) {
         self.ended = ended;
     }
 
-    /// The path was silent: base stations deliver what they held back late, so nothing is declared before `until`.
+    /// Declares nothing before `until`: after a silence, base stations deliver packets that they held back.
     pub fn be_patient(&mut self, until: Timestamp) {
         self.patience = self.patience.max(until);
     }
 
-    /// The sender awaits nothing below `floor` (FORWARD).
+    /// Removes the numbers below `floor`, for which the sender no longer waits (FORWARD).
     pub fn forward(&mut self, floor: u64) {
         while let Some(gap) = self.gaps.front_mut() {
             if gap.range.start >= floor {
@@ -235,7 +236,7 @@ impl GapList {
         }
     }
 
-    /// Whether a gap or a declaration was never reported: feedback is due at once.
+    /// Returns true if a gap or a declaration has not been reported: feedback is due at once.
     pub fn has_news(&self) -> bool {
         let newest = self.gaps.back().is_some_and(|gap| !gap.reported);
         let declared = self
@@ -246,7 +247,7 @@ impl GapList {
         newest || declared
     }
 
-    /// The gaps for a FEEDBACK frame of at most `most` ranges.
+    /// Returns the gaps for a FEEDBACK frame with at most `most` ranges.
     pub fn report(&mut self, most: usize) -> Gaps {
         let largest = self.largest.unwrap_or(0);
         for gap in self.gaps.iter_mut().rev() {
@@ -269,27 +270,27 @@ impl GapList {
         Gaps::from_ranges(largest, ranges, most)
     }
 
-    /// The largest number received.
+    /// Largest number received.
     pub const fn largest(&self) -> Option<u64> {
         self.largest
     }
-    /// Packets received.
+    /// Number of packets received.
     pub const fn received(&self) -> u64 {
         self.received
     }
-    /// Packets declared lost that did not come after all.
+    /// Number of packets declared lost that have not arrived since.
     pub const fn lost(&self) -> u64 {
         self.lost_total
     }
-    /// Packets that came after they had been declared lost.
+    /// Number of packets that arrived after they had been declared lost.
     pub const fn spurious(&self) -> u64 {
         self.spurious_total
     }
-    /// Gaps in memory.
+    /// Number of gaps in the list.
     pub fn count(&self) -> usize {
         self.gaps.len()
     }
-    /// Later packets that are tolerated at present.
+    /// Current reordering tolerance in packets.
     pub const fn tolerance(&self) -> u64 {
         self.tolerance
     }
@@ -369,8 +370,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a naive set of the numbers seen: after any arrivals, declarations and FORWARDs the gaps are exactly
-        /// the numbers not seen between floor and largest, declared ones first.
+        /// Compares the list with a naive set of received numbers: after any arrivals, declarations and
+        /// FORWARDs the gaps are exactly the missing numbers between floor and largest, with declared gaps
+        /// first.
         #[test]
         fn behaves_as_a_naive_set(ops in prop::collection::vec((0u8..10, 0u64..60), 1..150)) {
             let mut list = GapList::default();

@@ -1,11 +1,10 @@
-//! What was sent, what arrived, what is missing: the book of sent packets, the receiver's gaps, round-trip times
-//! (transport.md 5).
-mod breaker;
+//! Loss recovery: sent packets, the receiver's gaps and round-trip times (transport.md section 5).
 mod gaps;
+mod loss_circuit_breaker;
 mod rtt;
 mod sent;
 
-pub use breaker::Breaker;
 pub use gaps::{Arrival, GapList};
+pub use loss_circuit_breaker::LossCircuitBreaker;
 pub use rtt::RttEstimator;
-pub use sent::{MAX_TAIL, Report, SentBook, SentContent, SentPacket};
+pub use sent::{MAX_TAIL, Report, SentContent, SentPacket, SentPackets};

@@ -3,14 +3,14 @@ use std::{collections::VecDeque, time::Duration};
 
 use longhaul_types::Timestamp;
 
-/// Before any sample and without a profile (RFC 9002 section 6.2.2).
+/// RTT without a sample and without a profile (RFC 9002 section 6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(333);
-/// The smallest sample is of the last max(30 s, 60 RTT): credit-law.md section 3.
+/// Window of the smallest sample: max(30 s, 60 SRTT) (congestion.md section 1).
 const MIN_WINDOW: Duration = Duration::from_secs(30);
 const MIN_WINDOW_RTTS: u32 = 60;
-/// At least a tenth of a sample is the path, whatever its queue is taken for.
+/// Divisor for the share of a sample that remains after subtraction of the queueing delay.
 const LEAST_SHARE: u32 = 10;
-/// Candidates for the smallest sample that are kept; the window is thinned to this many.
+/// Maximum number of candidates for the smallest sample.
 const MAX_CANDIDATES: usize = 16;
 
 /// Round-trip times of one path.
@@ -26,7 +26,7 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// An estimator that assumes `expected` (the profile's RTT) until the first sample.
+    /// Creates an estimator that assumes `expected` (the profile's RTT) until the first sample.
     pub fn new(expected: Option<Duration>) -> Self {
         let initial = expected.unwrap_or(INITIAL_RTT);
         Self {
@@ -38,8 +38,9 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample that was measured at `now`; its answer waited for `queue` at the bottleneck. The smallest sample is that of
-    /// the path, so it counts without that: a receiver in the middle of a transfer never sees its queue empty.
+    /// Records a sample measured at `now`, whose answer had the queueing delay `queue`. The delay is
+    /// subtracted for the smallest sample, because a receiver in the middle of a transfer never sees an empty
+    /// queue.
     pub fn on_sample(&mut self, now: Timestamp, sample: Duration, queue: Duration) {
         if let Some((_, last)) = self.latest {
             self.jitter = (self.jitter * 7 + last.abs_diff(sample)) / 8;
@@ -72,8 +73,8 @@ impl RttEstimator {
         }
     }
 
-    /// A packet goes out after an idle time, and takes `sending` at the known rate: if the last sample is older than 4 SRTT,
-    /// the queue that it saw is gone, and the smallest sample is the best guess.
+    /// Reduces SRTT and RTTVAR before a packet that is sent after an idle time and takes `sending` at the
+    /// known rate: if the last sample is older than 4 SRTT, the queue that it contains has drained.
     pub fn after_idle(&mut self, now: Timestamp, sending: Duration) {
         let (Some(min), Some((at, _))) = (self.min(), self.latest) else {
             return;
@@ -85,7 +86,7 @@ impl RttEstimator {
         }
     }
 
-    /// A stall ended: the time that it took does not age the smallest sample.
+    /// Renews the age of the smallest sample at the end of a stall, so that the stall does not age it.
     pub fn on_resume(&mut self, now: Timestamp) {
         if let Some((_, min)) = self.minima.pop_front() {
             self.minima.clear();
@@ -93,15 +94,15 @@ impl RttEstimator {
         }
     }
 
-    /// Smoothed RTT.
+    /// SRTT: smoothed RTT.
     pub const fn smoothed(&self) -> Duration {
         self.smoothed
     }
-    /// Mean deviation.
+    /// RTTVAR: mean deviation.
     pub const fn variation(&self) -> Duration {
         self.variation
     }
-    /// Difference of successive samples, smoothed: 0 until there are two.
+    /// Smoothed difference of successive samples; 0 until there are two.
     pub const fn jitter(&self) -> Duration {
         self.jitter
     }
@@ -109,11 +110,11 @@ impl RttEstimator {
     pub fn min(&self) -> Option<Duration> {
         self.minima.front().map(|(_, value)| *value)
     }
-    /// Smallest sample, or what is assumed before there is one.
+    /// Smallest sample, or the expected RTT before the first sample.
     pub fn min_or_expected(&self) -> Duration {
         self.min().unwrap_or(self.smoothed)
     }
-    /// When the last sample was taken.
+    /// Time of the last sample.
     pub fn last_sample_at(&self) -> Option<Timestamp> {
         self.latest.map(|(at, _)| at)
     }

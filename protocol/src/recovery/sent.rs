@@ -1,4 +1,5 @@
-//! The book of sent packets: what each one carried, until it is acknowledged or lost (transport.md 5.1).
+//! The sender's record of sent packets and their contents, until they are acknowledged or lost (transport.md
+//! section 5.1).
 use std::{
     collections::{BTreeSet, VecDeque},
     ops::Range,
@@ -12,94 +13,96 @@ use crate::{
     wire::{GapKind, Gaps},
 };
 
-/// The tail rule is for the end of a message: when more packets than this are missing the link has gone, and probes find out
-/// when it is back.
+/// Maximum number of unacknowledged packets to which the tail rule applies. If more are missing, the link is
+/// down, and probes find out when it returns.
 pub const MAX_TAIL: usize = 32;
 
-/// What a packet carried that matters after it was sent.
+/// Content of a packet that is retransmitted after a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SentContent {
     /// Bytes of a stream.
     Data {
         /// The stream.
         stream: StreamId,
-        /// Its bytes.
+        /// Byte offsets.
         range: Range<u64>,
-        /// The end of the stream.
+        /// True if the frame ends the stream.
         fin: bool,
     },
-    /// A control frame about streams.
+    /// A control frame of the streams.
     Control(SentControl),
     /// A token for the peer's next INIT.
     Token([u8; 32]),
 }
 
-/// A packet in the book.
+/// A recorded packet.
 #[derive(Clone, Debug)]
 pub struct SentPacket {
-    /// When it was sent.
+    /// Time of sending.
     pub at: Timestamp,
-    /// Its size with IP and UDP headers; 0 if it asks for no feedback and counts against no credit.
+    /// Size with IP and UDP headers; 0 if the packet elicits no feedback and is exempt from credit.
     pub size: u64,
-    /// All counted bytes sent up to and with this packet.
+    /// Total counted bytes up to and including this packet.
     pub counter: u64,
-    /// What it carried.
+    /// Contents that a loss makes it necessary to send again.
     pub contents: Vec<SentContent>,
 }
 
-/// What a feedback meant for the book.
+/// Effect of a feedback on the record.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Contents of acknowledged packets.
     pub acked: Vec<SentContent>,
-    /// Contents of lost packets, to be sent again.
+    /// Contents of lost packets, for retransmission.
     pub lost: Vec<SentContent>,
-    /// Counted packets acknowledged.
+    /// Number of counted packets acknowledged.
     pub acked_packets: u64,
-    /// Counted packets lost.
+    /// Number of counted packets lost.
     pub lost_packets: u64,
-    /// The size of the largest acknowledged packet.
+    /// Size of the largest acknowledged packet.
     pub largest_acked: Option<u64>,
-    /// When lost packets were sent, and their sizes.
+    /// Sending times and sizes of lost packets.
     pub lost_sizes: Vec<(Timestamp, u64)>,
-    /// Whether the feedback told anything new.
+    /// True if the feedback contained new information.
     pub progress: bool,
 }
 
-/// Sent packets by number. Finding one is an index; acknowledging costs the packets that are acknowledged and those in
-/// the gaps, never the whole window.
+/// Sent packets by number. A lookup is an index operation; an acknowledgement costs time proportional to the
+/// acknowledged packets and those in gaps, not to the whole window.
 #[derive(Debug, Default)]
-pub struct SentBook {
+pub struct SentPackets {
     /// Number of the first entry.
     base: u64,
-    /// `None`: acknowledged, lost or never of interest.
+    /// `None` if the packet is acknowledged, lost, or was never counted.
     entries: VecDeque<Option<SentPacket>>,
-    /// Awaited packets at or below `largest`: they were in a gap.
+    /// Unacknowledged packets at or below `largest`, which were in a pending gap.
     lagging: BTreeSet<u64>,
-    /// Largest number that the peer reported, with the counter after it.
+    /// Largest number that the peer reported, with the counter after that packet.
     largest: Option<(u64, u64)>,
-    /// All counted bytes sent.
+    /// Total counted bytes sent.
     counter: u64,
-    /// The counter after the last entry that was taken off the front.
+    /// Counter after the last entry removed from the front.
     base_counter: u64,
-    /// Counted packets that are awaited.
+    /// Number of counted packets that are not yet acknowledged or lost.
     awaited: u64,
-    /// Bytes declared lost by the tail rule (5.3) of packets beyond `largest`: their credit is free again.
+    /// Numbers and sizes of packets beyond `largest` that the tail rule declared lost (section 5.3): their
+    /// credit is free again.
     lost_beyond: Vec<(u64, u64)>,
-    /// The largest reported packet when the tail rule was applied, and the next number then: what was sent since is not
-    /// declared lost before the peer reports something newer, or a dead link would be filled again and again.
+    /// Largest reported packet at the first application of the tail rule, and the next number at that time.
+    /// Packets sent later are not declared lost until the peer reports a newer packet; otherwise the sender
+    /// would fill a dead link again and again.
     tail_round: Option<(u64, u64)>,
-    /// Lowest gap that the peer still keeps in its list.
+    /// Start of the oldest declared gap that the peer still reports.
     peer_gap: Option<u64>,
 }
 
-impl SentBook {
+impl SentPackets {
     /// Number of the next packet.
     pub fn next_number(&self) -> u64 {
         self.base + self.entries.len() as u64
     }
 
-    /// Enters the next packet.
+    /// Records the next packet.
     pub fn on_sent(&mut self, at: Timestamp, size: u64, contents: Vec<SentContent>) {
         self.counter += size;
         if size == 0 && contents.is_empty() {
@@ -133,9 +136,9 @@ impl SentBook {
         self.entries.get(index)?.as_ref()
     }
 
-    /// The counter after packet `number`. Entries that are gone hold none: of those after the last report all were
-    /// uncounted, or lost by the tail rule, so the nearest entry before them is right or a little low, which makes the
-    /// sender send less, never more.
+    /// Counter after packet `number`. Missing entries contain no counter: those after the last report were
+    /// not counted or were declared lost by the tail rule. The nearest earlier entry is therefore exact or
+    /// slightly low, which makes the sender send less, never more.
     fn counter_at(&self, number: u64) -> u64 {
         let (reported, counter) = self.largest.unwrap_or((0, 0));
         if number < self.base {
@@ -147,7 +150,7 @@ impl SentBook {
             .map_or(counter, |packet| packet.counter.max(counter))
     }
 
-    /// Takes a report about packets up to `largest`.
+    /// Processes feedback about packets up to `largest`; returns `None` if the feedback is invalid.
     pub fn on_feedback(&mut self, largest: u64, gaps: &Gaps) -> Option<Report> {
         if largest >= self.next_number() {
             return None;
@@ -209,8 +212,8 @@ impl SentBook {
         }
     }
 
-    /// Declares packets beyond `largest` lost that should have arrived before `hold` was over (5.3), unless more than
-    /// `most` are awaited: `rate` is in byte/s.
+    /// Applies the tail rule (section 5.3): declares packets beyond `largest` lost that should have arrived
+    /// within `hold`, unless more than `most` are unacknowledged. `rate` is in byte/s.
     pub fn lose_tail(
         &mut self,
         hold: Duration,
@@ -227,7 +230,7 @@ impl SentBook {
             Some(round) if round.0 == largest => round,
             _ => (largest, self.next_number()),
         };
-        // Probes take numbers, too, but each carries what the one before did.
+        // Probes consume numbers, too, but each one repeats the contents of the previous one.
         let missing = (largest + 1).max(self.base)..end;
         let missing = missing.filter(|number| self.entry(*number).is_some());
         if missing.take(most.saturating_add(1)).count() > most {
@@ -253,22 +256,22 @@ impl SentBook {
         report
     }
 
-    /// Declares every packet lost (early data that the gateway dropped).
+    /// Declares all packets lost, because the gateway dropped the early data.
     pub fn lose_all(&mut self) -> Report {
         let mut report = Report::default();
         self.lose_range(self.base..self.next_number(), &mut report);
         self.largest = None;
         self.base_counter = self.counter;
         self.trim();
-        // None of these bytes is on the way any more.
+        // None of these bytes is in flight any more.
         if let Some(last) = self.next_number().checked_sub(1) {
             self.largest = Some((last, self.counter));
         }
         report
     }
 
-    /// Takes a packet off the book whose contents a probe is to carry (5.3): the probe before it, if that is still awaited,
-    /// because its contents are the oldest; else the oldest packet.
+    /// Removes the packet whose contents the next probe carries (section 5.3): the last probe if it is still
+    /// unacknowledged, because it has the oldest contents; otherwise the oldest packet.
     pub fn take_for_probe(&mut self, last_probe: Option<u64>) -> Option<SentPacket> {
         let last = last_probe.filter(|number| self.entry(*number).is_some());
         let number = last.or_else(|| self.oldest())?;
@@ -288,33 +291,33 @@ impl SentBook {
         }
     }
 
-    /// Number of the oldest awaited packet.
+    /// Number of the oldest unacknowledged packet.
     pub fn oldest(&self) -> Option<u64> {
         (self.awaited > 0).then_some(self.base)
     }
-    /// When the oldest awaited packet was sent.
+    /// Sending time of the oldest unacknowledged packet.
     pub fn oldest_sent_at(&self) -> Option<Timestamp> {
         self.entry(self.base).map(|packet| packet.at)
     }
-    /// Everything below is settled: the floor of FORWARD.
+    /// Number below which all packets are acknowledged or lost: the floor of FORWARD.
     pub fn floor(&self) -> u64 {
         self.base
     }
-    /// Whether the peer keeps gaps that are settled here: FORWARD is to be sent.
+    /// Returns true if the peer keeps gaps below the floor, so that FORWARD is to be sent.
     pub fn forward_due(&self) -> bool {
         self.peer_gap.is_some_and(|gap| gap < self.base)
     }
-    /// Whether any packet is awaited.
+    /// Returns true if any packet is unacknowledged.
     pub const fn is_awaiting(&self) -> bool {
         self.awaited > 0
     }
-    /// Counted bytes sent beyond the largest reported packet and not declared lost (6).
+    /// Counted bytes sent beyond the largest reported packet and not declared lost (section 6).
     pub fn outstanding(&self) -> u64 {
         let from = self.largest.map_or(0, |(_, counter)| counter);
         let lost: u64 = self.lost_beyond.iter().map(|(_, size)| size).sum();
         (self.counter - from).saturating_sub(lost)
     }
-    /// Counted bytes sent in all.
+    /// Total counted bytes sent.
     pub const fn sent_bytes(&self) -> u64 {
         self.counter
     }
@@ -322,15 +325,15 @@ impl SentBook {
     pub fn reported_bytes(&self) -> u64 {
         self.largest.map_or(0, |(_, counter)| counter)
     }
-    /// The largest reported packet.
+    /// Number of the largest reported packet.
     pub fn largest(&self) -> Option<u64> {
         self.largest.map(|(number, _)| number)
     }
-    /// Entries in memory.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
-    /// Whether the book holds nothing.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -348,8 +351,8 @@ mod tests {
         }
     }
 
-    fn book(packets: u64) -> SentBook {
-        let mut book = SentBook::default();
+    fn book(packets: u64) -> SentPackets {
+        let mut book = SentPackets::default();
         for number in 0..packets {
             let at = Timestamp::ZERO + Duration::from_millis(number * 10);
             book.on_sent(at, 1000, vec![content(number)]);
@@ -398,7 +401,7 @@ mod tests {
 
     #[test]
     fn uncounted_packets_take_no_memory_in_front() {
-        let mut book = SentBook::default();
+        let mut book = SentPackets::default();
         for _ in 0..1000 {
             book.on_sent(Timestamp::ZERO, 0, Vec::new());
         }

@@ -1,12 +1,12 @@
-//! What users of streams give and get: limits, events, errors; and the control frames about streams.
+//! Limits, events and errors of streams, and their control frames.
 use longhaul_types::{ByteCount, StreamId};
 
-/// Which side of a session this is. The agent's streams have even numbers, the gateway's odd ones.
+/// Role of this side in a session. The agent's streams have even numbers, the gateway's odd ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Opened the session.
+    /// Opens the session.
     Agent,
-    /// Accepted it.
+    /// Accepts the session.
     Gateway,
 }
 
@@ -19,39 +19,39 @@ impl Role {
     }
 }
 
-/// Sizes that bound the memory of the streams.
+/// Limits of the streams' memory.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits {
     /// Window that this side grants to each stream of the peer.
     pub stream_window: ByteCount,
-    /// Streams that the peer may have open.
+    /// Number of streams that the peer may have open.
     pub max_streams: u64,
-    /// Bytes that a sending stream buffers.
+    /// Bytes that one sending stream buffers.
     pub send_buffer: ByteCount,
     /// Bytes that all sending streams buffer together.
     pub send_buffer_total: ByteCount,
 }
 
-/// What happened to a stream.
+/// An event of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// The peer opened streams: `accept` returns them.
+    /// The peer opened streams, which `accept` returns.
     Opened,
-    /// There is something to read, or the end.
+    /// Bytes or the end of the stream can be read.
     Readable(StreamId),
-    /// A write that was blocked can go on.
+    /// A blocked write can continue.
     Writable(StreamId),
-    /// The peer has acknowledged everything, the end too.
+    /// The peer has acknowledged all bytes and the end.
     Finished(StreamId),
-    /// The peer cancelled a stream that it sends.
+    /// The peer cancelled a stream that it sends; with the error code.
     Cancelled(StreamId, u64),
-    /// The peer wants no more of a stream that this side sends.
+    /// The peer stopped a stream that this side sends; with the error code.
     Stopped(StreamId, u64),
-    /// After `OpenError::Limit`: streams can be opened again.
+    /// Streams can be opened again after `OpenError::Limit`.
     Available,
 }
 
-/// A stream cannot be opened.
+/// Errors of opening a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The peer's limit is reached; an `Available` event follows when it rises.
@@ -62,7 +62,7 @@ pub enum OpenError {
     Closed,
 }
 
-/// Bytes cannot be written.
+/// Errors of writing to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The send buffer is full; a `Writable` event follows.
@@ -71,10 +71,10 @@ pub enum WriteError {
     /// The peer sent STOP, or this side cancelled the stream; with the error code.
     #[error("the stream was stopped with error {0}")]
     Stopped(u64),
-    /// The stream was finished, or never was one that this side sends.
+    /// The stream was finished, or is not a sending stream of this side.
     #[error("the stream is not open for writing")]
     NotOpen,
-    /// More than the announced length.
+    /// The announced length is exceeded or not reached.
     #[error("the stream's announced length is exceeded or not reached")]
     Length,
     /// The connection is closed.
@@ -82,37 +82,37 @@ pub enum WriteError {
     Closed,
 }
 
-/// Bytes cannot be read.
+/// Errors of reading from a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The peer cancelled the stream with this error code.
     #[error("the peer cancelled the stream with error {0}")]
     Cancelled(u64),
-    /// The stream was read to its end, stopped, or never existed.
+    /// The stream was read to its end, was stopped, or never existed.
     #[error("the stream is not open for reading")]
     NotOpen,
-    /// The connection is closed, and what had arrived was read.
+    /// The connection is closed, and all received bytes were read.
     #[error("the session is closed")]
     Closed,
 }
 
-/// A control frame about streams that waits to be sent.
+/// A pending control frame of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamRequest {
     /// CANCEL.
     Cancel {
         /// The stream.
         stream: StreamId,
-        /// Its error code.
+        /// Error code.
         error: u64,
-        /// Bytes sent of it.
+        /// Final offset: bytes sent of the stream.
         final_offset: u64,
     },
     /// STOP.
     Stop {
         /// The stream.
         stream: StreamId,
-        /// Its error code.
+        /// Error code.
         error: u64,
     },
     /// STREAM_LIMIT.
@@ -124,12 +124,12 @@ pub enum StreamRequest {
     },
     /// STREAMS.
     Count {
-        /// Streams that the peer may open in all.
+        /// Total number of streams that the peer may open.
         count: u64,
     },
 }
 
-/// The same, as the book of sent packets remembers it.
+/// A sent control frame, as recorded with its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentControl {
     /// CANCEL of a stream.

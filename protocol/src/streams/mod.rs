@@ -1,4 +1,5 @@
-//! The streams of one connection: send and receive halves, windows, the scheduler (transport.md 4.1 to 4.3).
+//! Streams of one connection: sending and receiving halves, windows, scheduler (transport.md sections 4.1 to
+//! 4.3).
 mod collection;
 mod event;
 mod ranges;
@@ -10,7 +11,8 @@ pub use collection::Streams;
 pub use event::{
     OpenError, ReadError, Role, SentControl, StreamEvent, StreamLimits, StreamRequest, WriteError,
 };
+pub use longhaul_types::Priority;
 pub use ranges::RangeSet;
 pub use recv::{FRAGMENT_COST, ReadOutcome, RecvStream, StreamViolation};
-pub use scheduler::{Demand, Priority, Scheduler};
+pub use scheduler::{Demand, Scheduler};
 pub use send::{Delivery, Origin, Segment, SendStream};

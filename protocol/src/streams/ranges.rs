@@ -1,18 +1,18 @@
-//! A set of `u64` kept as disjoint half-open ranges: byte ranges of a stream, numbers of closed streams.
+//! A set of `u64` as disjoint half-open ranges: byte ranges of a stream, numbers of closed streams.
 use std::{collections::BTreeMap, ops::Range};
 
-/// A set of integers as ordered, disjoint, non-adjacent half-open ranges. Every operation costs O(log n) for each range
-/// that it touches.
+/// A set of integers as ordered, disjoint, non-adjacent half-open ranges. Every operation costs O(log n) for
+/// each affected range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet {
-    /// Start to end.
+    /// Start to end of each range.
     ranges: BTreeMap<u64, u64>,
-    /// Integers in all ranges together.
+    /// Number of integers in all ranges.
     total: u64,
 }
 
 impl RangeSet {
-    /// The empty set.
+    /// Creates an empty set.
     pub const fn new() -> Self {
         Self {
             ranges: BTreeMap::new(),
@@ -20,7 +20,7 @@ impl RangeSet {
         }
     }
 
-    /// Adds `range`; returns how many integers are new.
+    /// Adds `range`; returns the number of new integers.
     pub fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
@@ -43,7 +43,7 @@ impl RangeSet {
         self.total - before
     }
 
-    /// Removes `range`; returns how many integers were in the set.
+    /// Removes `range`; returns the number of removed integers.
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
@@ -70,7 +70,7 @@ impl RangeSet {
         before - self.total
     }
 
-    /// Whether `value` is in the set.
+    /// Returns true if `value` is in the set.
     pub fn contains(&self, value: u64) -> bool {
         self.ranges
             .range(..=value)
@@ -83,7 +83,7 @@ impl RangeSet {
         self.ranges.iter().next().map(|(&s, &e)| s..e)
     }
 
-    /// Takes at most `limit` integers off the low end of the first range.
+    /// Removes at most `limit` integers from the start of the first range.
     pub fn take_first(&mut self, limit: u64) -> Option<Range<u64>> {
         let first = self.first()?;
         let taken = first.start..first.end.min(first.start.saturating_add(limit));
@@ -110,15 +110,15 @@ impl RangeSet {
         missing
     }
 
-    /// Whether the set is empty.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// How many disjoint ranges the set has, which is what it costs in memory.
+    /// Number of disjoint ranges, which determines the memory of the set.
     pub fn range_count(&self) -> usize {
         self.ranges.len()
     }
-    /// How many integers are in the set.
+    /// Number of integers in the set.
     pub const fn total(&self) -> u64 {
         self.total
     }

@@ -1,18 +1,19 @@
-//! The receiving half of a stream: reassembly, the stream window, the tail that is missing (transport.md 4.1, 4.3, 5.3).
+//! Receiving half of a stream: reassembly, stream window, missing tail (transport.md sections 4.1, 4.3, 5.3).
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::RangeSet;
 
-/// What a fragment costs in memory beside its bytes; counted against the receive buffer, so that a peer cannot make
-/// the bookkeeping larger than the data.
+/// Memory of a fragment in addition to its bytes. It counts for the receive buffer, so that a peer cannot
+/// make the overhead exceed the data.
 pub const FRAGMENT_COST: u64 = 64;
 
-/// Bytes that arrive one behind the other become one chunk up to this size, so that a reader is not woken for each packet.
+/// Maximum size of a chunk. Consecutive bytes are joined to chunks, so that a reader is not woken for each
+/// packet.
 const CHUNK: usize = 16 * 1024;
 
-/// A DATA or CANCEL frame that contradicts what came before; the session is closed.
+/// A DATA or CANCEL frame that violates a limit or contradicts earlier frames; the session is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamViolation {
     /// Bytes beyond the final length, or a second final length (error 2).
@@ -26,53 +27,54 @@ pub enum StreamViolation {
     Direction,
 }
 
-/// What the user finds when it reads.
+/// Result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// The next bytes.
     Data(Bytes),
-    /// Nothing yet; a `Readable` event follows.
+    /// No bytes yet; a `Readable` event follows.
     Blocked,
-    /// The stream has ended and everything was read.
+    /// The stream has ended and all bytes were read.
     Finished,
 }
 
-/// What a frame changed.
+/// Effect of a frame on a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// The user can read more than before, or the end.
+    /// True if the user can read more bytes or the end.
     pub readable: bool,
-    /// Change of the memory that the stream uses, in bytes.
+    /// Change of the stream's memory in bytes.
     pub buffered: i64,
 }
 
-/// The receiving half of one stream.
+/// Receiving half of one stream.
 #[derive(Debug)]
 pub struct RecvStream {
-    /// Bytes that the user read.
+    /// Number of bytes that the user has read.
     read: u64,
-    /// End of the bytes that arrived without a hole.
+    /// End of the bytes received without a gap.
     contiguous: u64,
-    /// Not read yet, by offset; disjoint.
+    /// Unread bytes by offset; disjoint.
     chunks: BTreeMap<u64, Vec<u8>>,
     buffered: u64,
-    /// Highest offset seen.
+    /// Highest offset received.
     highest: u64,
-    /// Bytes received, each counted once.
+    /// Number of distinct bytes received.
     received: u64,
     final_len: Option<u64>,
     total: Option<u64>,
     cancelled: Option<u64>,
-    /// After `stop`: what arrived is only counted, so that a sender that finished before it heard STOP comes to an end.
+    /// Byte ranges received, after `stop`. Bytes are then only counted, so that a stream ends whose sender
+    /// finished before STOP arrived.
     stopped: Option<RangeSet>,
-    /// Arrived in early data (3.3).
+    /// True if a part of the stream arrived in early data (section 3.3).
     pub early: bool,
-    /// The limit of the last STREAM_LIMIT (4.3).
+    /// Limit of the last STREAM_LIMIT (section 4.3).
     pub limit: u64,
 }
 
 impl RecvStream {
-    /// A stream whose peer may send up to `limit`.
+    /// Creates a stream whose peer may send up to offset `limit`.
     pub const fn new(limit: u64, early: bool) -> Self {
         Self {
             read: 0,
@@ -90,10 +92,10 @@ impl RecvStream {
         }
     }
 
-    /// Takes a DATA frame.
+    /// Processes a DATA frame.
     ///
     /// # Errors
-    /// The frame goes beyond the window or contradicts the length.
+    /// The frame exceeds the window or contradicts the length.
     pub fn on_data(
         &mut self,
         offset: u64,
@@ -149,14 +151,14 @@ impl RecvStream {
         Ok(())
     }
 
-    /// Keeps the parts of `bytes` that are new.
+    /// Stores the new parts of `bytes`.
     fn store(&mut self, offset: u64, bytes: &[u8]) {
         let end = offset + bytes.len() as u64;
         let mut at = offset.max(self.contiguous);
         if at >= end {
             return;
         }
-        // What lies before `at` may reach into the new range.
+        // A chunk before `at` may extend into the new range.
         if let Some((start, chunk)) = self.chunks.range(..=at).next_back() {
             at = at.max(start + chunk.len() as u64);
         }
@@ -176,7 +178,7 @@ impl RecvStream {
         }
     }
 
-    /// Keeps bytes that are new: behind the chunk that ends where they start, or as one of their own.
+    /// Stores new bytes: appends them to the chunk that ends at `at`, or creates a chunk.
     fn keep(&mut self, at: u64, part: &[u8]) {
         self.received += part.len() as u64;
         self.buffered += part.len() as u64;
@@ -201,15 +203,15 @@ impl RecvStream {
         }
     }
 
-    /// Takes a CANCEL frame.
+    /// Processes a CANCEL frame.
     ///
     /// # Errors
-    /// Its final offset contradicts what was received.
+    /// The final offset contradicts the received bytes.
     pub fn on_cancel(&mut self, error: u64, final_offset: u64) -> Result<Accepted, StreamViolation> {
         if final_offset < self.highest || self.final_len.is_some_and(|len| final_offset > len) {
             return Err(StreamViolation::FinalLength);
         }
-        // Everything is here already: the user gets it (the sender could not know).
+        // All bytes have arrived, which the sender could not know: the user gets them.
         if self.final_len == Some(self.contiguous) || self.cancelled.is_some() {
             return Ok(Accepted::default());
         }
@@ -223,7 +225,7 @@ impl RecvStream {
         })
     }
 
-    /// The next bytes for the user, with the memory that became free.
+    /// Returns the next bytes for the user, and the freed memory in bytes.
     pub fn read(&mut self) -> (ReadOutcome, u64) {
         if let Some(chunk) = self.chunks.remove(&self.read) {
             self.read += chunk.len() as u64;
@@ -238,7 +240,7 @@ impl RecvStream {
         }
     }
 
-    /// The user wants no more. Returns the memory that became free.
+    /// Stops the stream; returns the freed memory in bytes.
     pub fn stop(&mut self) -> u64 {
         let mut seen = RangeSet::new();
         seen.insert(0..self.contiguous);
@@ -250,35 +252,35 @@ impl RecvStream {
         std::mem::take(&mut self.buffered)
     }
 
-    /// The error of the peer's CANCEL.
+    /// Error code of the peer's CANCEL.
     pub const fn cancelled(&self) -> Option<u64> {
         self.cancelled
     }
-    /// Whether the user stopped the stream.
+    /// Returns true if the user stopped the stream.
     pub const fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
-    /// Whether no more frames are awaited: everything arrived, or the peer cancelled.
+    /// Returns true if no more frames are expected: all bytes arrived, or the peer cancelled the stream.
     pub fn is_complete(&self) -> bool {
         self.cancelled.is_some() || self.final_len == Some(self.contiguous)
     }
-    /// Whether the user has everything.
+    /// Returns true if the user has read all bytes.
     pub fn is_read(&self) -> bool {
         self.final_len == Some(self.read)
     }
-    /// Bytes read by the user.
+    /// Number of bytes read by the user.
     pub const fn read_offset(&self) -> u64 {
         self.read
     }
-    /// Memory in use.
+    /// Memory in use in bytes.
     pub const fn buffered(&self) -> u64 {
         self.buffered
     }
-    /// The length that the peer told, by `total` or FIN.
+    /// Length announced by the peer, by `total` or FIN.
     pub fn known_total(&self) -> Option<u64> {
         self.final_len.or(self.total)
     }
-    /// Bytes that are missing of a stream whose length is known and that nothing prevents from coming (5.3).
+    /// Missing bytes of a stream of known length, within the stream's limit (section 5.3).
     pub fn missing(&self) -> u64 {
         if self.is_complete() || self.stopped.is_some() {
             return 0;
@@ -286,7 +288,7 @@ impl RecvStream {
         self.known_total()
             .map_or(0, |total| total.min(self.limit).saturating_sub(self.received))
     }
-    /// Whether bytes arrived behind a hole.
+    /// Returns true if bytes arrived after a gap.
     pub const fn has_hole(&self) -> bool {
         self.highest > self.contiguous
     }

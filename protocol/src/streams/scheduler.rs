@@ -1,54 +1,28 @@
-//! Which stream sends next (transport.md 4.2): 8 strict classes, retransmissions before new data of their class, inside
-//! a class the shortest remaining stream first where lengths are known, else in turn.
+//! Scheduler of the streams (transport.md section 4.2): 8 strict classes; in a class retransmissions precede
+//! new data, streams of known length are sent shortest-remaining-first, streams of unknown length in
+//! round-robin order.
 use std::{
     collections::{BTreeSet, VecDeque},
     time::Duration,
 };
 
-use longhaul_types::{StreamId, Timestamp};
+use longhaul_types::{Priority, StreamId, Timestamp};
 
-/// Packets that a stream sends before the next one in its class has its turn (transport.md 4.2).
+/// Packets that a stream sends in its turn (transport.md section 4.2).
 const QUANTUM: u8 = 4;
-/// A class that has waited behind more urgent ones for so long…
+/// Time behind more urgent classes after which a class may send (transport.md section 4.2).
 const PATIENCE: Duration = Duration::from_secs(10);
-/// …sends one packet after so many of theirs: 2 % (transport.md 4.2).
+/// Packets of more urgent classes after which such a class sends one packet: 2 %.
 const PASSED: u8 = 49;
 
-/// A class of the scheduler: 0 goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Priority(u8);
-
-impl Priority {
-    /// Number of classes.
-    pub const COUNT: u8 = 8;
-    /// Control messages.
-    pub const CONTROL: Self = Self(0);
-    /// The class of a stream about which nothing is known.
-    pub const NORMAL: Self = Self(3);
-    /// The last class: prefetching.
-    pub const LAST: Self = Self(7);
-    /// The class `number`, at most 7.
-    pub const fn new(number: u8) -> Self {
-        if number < Self::COUNT {
-            Self(number)
-        } else {
-            Self::LAST
-        }
-    }
-    /// The number of the class.
-    pub const fn number(self) -> u8 {
-        self.0
-    }
-}
-
-/// What a stream has to send, as the scheduler sees it.
+/// Pending output of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Lost bytes are to be sent again.
+    /// Lost bytes wait for retransmission.
     pub retransmission: bool,
-    /// New bytes (or a FIN) may go.
+    /// New bytes or a FIN can be sent.
     pub new: bool,
-    /// Bytes left until the end, if known.
+    /// Bytes left to send, if the length is known.
     pub remaining: Option<u64>,
 }
 
@@ -57,15 +31,15 @@ struct Class {
     retransmissions: BTreeSet<StreamId>,
     /// Streams of known length, shortest remainder first.
     sized: BTreeSet<(u64, StreamId)>,
-    /// Streams of unknown length, the front one has the turn.
+    /// Streams of unknown length; the first one has the turn.
     turns: VecDeque<StreamId>,
-    /// Packets left of the present turn.
+    /// Packets left in the current turn.
     quantum: u8,
-    /// Whether the sized streams have the turn; they take it together, as one.
+    /// True if the streams of known length have the turn, which they share as one.
     sized_turn: bool,
-    /// Since when it has waited behind more urgent classes.
+    /// Time since which the class has waited behind more urgent classes.
     waiting: Option<Timestamp>,
-    /// Packets of others since it last sent, once that is long.
+    /// Packets of other classes since the class last sent, counted after `PATIENCE`.
     passed: u8,
 }
 
@@ -82,22 +56,22 @@ impl Class {
     }
 }
 
-/// The scheduler's queues. The streams tell their demand whenever it changes; [`Scheduler::next`] is asked when a packet
-/// is built, never earlier.
+/// Queues of the scheduler. The streams report every change of their demand; [`Scheduler::next`] is called
+/// when a packet is built, never earlier.
 #[derive(Debug, Default)]
 pub struct Scheduler {
     classes: [Class; Priority::COUNT as usize],
-    /// A class that has waited for too long, and sends the next packet.
+    /// Class that has waited too long and sends the next packet.
     due: Option<Priority>,
 }
 
 impl Scheduler {
     fn class(&mut self, priority: Priority) -> &mut Class {
         // `Priority` is below COUNT by construction.
-        &mut self.classes[usize::from(priority.0)]
+        &mut self.classes[usize::from(priority.number())]
     }
 
-    /// Replaces the demand of a stream: `before` is what was told last time.
+    /// Replaces the demand of a stream; `before` is the last reported demand.
     pub fn update(&mut self, id: StreamId, priority: Priority, before: Demand, now: Demand) {
         if before == now {
             return;
@@ -132,20 +106,22 @@ impl Scheduler {
 
     /// The stream that sends next.
     pub fn next(&self) -> Option<StreamId> {
-        let due = self.due.and_then(|due| self.classes.get(usize::from(due.0)));
+        let due = self
+            .due
+            .and_then(|due| self.classes.get(usize::from(due.number())));
         due.and_then(Class::next)
             .or_else(|| self.classes.iter().find_map(Class::next))
     }
 
-    /// The stream that sends next and whose class is `before` or a more urgent one.
+    /// The stream that sends next among the classes up to `last`, without the class that has waited too long.
     pub fn next_up_to(&self, last: Priority) -> Option<StreamId> {
         self.classes
             .iter()
-            .take(usize::from(last.0) + 1)
+            .take(usize::from(last.number()) + 1)
             .find_map(Class::next)
     }
 
-    /// A packet was filled from new data of a stream: its turn shortens.
+    /// Records a packet with new data of a class, which shortens the current turn.
     pub fn charge(&mut self, priority: Priority, now: Timestamp) {
         self.pass(priority, now);
         let class = self.class(priority);
@@ -162,29 +138,30 @@ impl Scheduler {
         }
     }
 
-    /// A packet of this class passes the others that wait.
+    /// Counts a packet of this class for the waiting classes.
     fn pass(&mut self, sent: Priority, now: Timestamp) {
         self.due = None;
         let mut is_behind = false;
         for (number, class) in (0..).zip(&mut self.classes) {
             let is_waiting = class.next().is_some();
-            if number == sent.0 {
+            if number == sent.number() {
                 class.passed = 0;
             }
             if !is_waiting || !is_behind {
                 (class.waiting, class.passed) = (None, 0);
-            } else if number != sent.0 && now.saturating_since(*class.waiting.get_or_insert(now)) >= PATIENCE
+            } else if number != sent.number()
+                && now.saturating_since(*class.waiting.get_or_insert(now)) >= PATIENCE
             {
                 class.passed = (class.passed + 1).min(PASSED);
                 if class.passed == PASSED && self.due.is_none() {
-                    self.due = Some(Priority(number));
+                    self.due = Some(Priority::new(number));
                 }
             }
             is_behind |= is_waiting;
         }
     }
 
-    /// Whether nothing is to be sent.
+    /// Returns true if no stream has demand.
     pub fn is_empty(&self) -> bool {
         self.next().is_none()
     }
@@ -245,13 +222,13 @@ mod tests {
         };
         // A packet takes 10 ms.
         assert_eq!(sent(0, 1000), [1000, 0, 0]);
-        // They are due together, and one of them goes first.
+        // Both are due at the same time, and one of them is first.
         assert_eq!(sent(10_000_000_000, 501), [481, 10, 10]);
         s.update(StreamId(0), classes[0], new(None), Demand::default());
         let now = Timestamp::from_nanos(15_000_000_000);
         let turn = s.next().expect("demand").0;
         s.charge(classes[usize::try_from(turn).expect("one of three")], now);
-        // Who is the most urgent now has waited for nobody; the last one waits on.
+        // The class that is now the most urgent has not waited; the last class continues to wait.
         for _ in 0..40 {
             assert_eq!(s.next(), Some(StreamId(1)));
             s.charge(classes[1], now);
@@ -294,8 +271,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a naive table of demands: whoever is chosen has demand, in the most urgent class that has any, lost
-        /// data first, and never a longer one of known length while a shorter one waits.
+        /// Compares the scheduler with a naive table of demands: the selected stream has demand in the most
+        /// urgent class with demand, lost data first, and no shorter stream of known length waits.
         #[test]
         fn chooses_as_the_table_says(ops in prop::collection::vec((0u64..12, 0u8..8, any::<bool>(), any::<bool>(), prop::option::of(0u64..50)), 1..120)) {
             let mut s = Scheduler::default();

@@ -1,18 +1,19 @@
-//! The sending half of a stream: what the user wrote and the peer has not acknowledged (transport.md 4.1, 5.1).
+//! Sending half of a stream: written bytes that the peer has not acknowledged (transport.md sections 4.1,
+//! 5.1).
 use std::{collections::VecDeque, ops::Range};
 
 use bytes::{Bytes, BytesMut};
 
 use super::{Priority, RangeSet};
 
-/// Writes up to this size are copied into one chunk with their neighbours, so that a user that writes a few bytes at a
-/// time costs neither a DATA frame nor a queue entry each.
+/// Size below which consecutive writes are copied into one chunk, so that writes of a few bytes do not cost a
+/// DATA frame and a queue entry each.
 const MERGE_BELOW: usize = 4096;
 
-/// Streams up to this length carry `total` in every DATA frame (transport.md 4.1).
+/// Maximum length of streams that carry `total` in every DATA frame (transport.md section 4.1).
 const TOTAL_IN_EVERY_FRAME: u64 = 64 * 1024;
 
-/// How a sending stream ended or will end.
+/// End of a sending stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The user may write more.
@@ -21,45 +22,45 @@ enum End {
     Finished,
     /// `cancel` was called or the peer sent STOP.
     Cancelled {
-        /// The error code of CANCEL.
+        /// Error code of CANCEL.
         error: u64,
     },
 }
 
-/// A DATA frame that is to be built: the range of the stream, and what goes with it.
+/// Contents of a DATA frame to be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Byte range of the stream.
     pub range: Range<u64>,
-    /// The stream ends behind it.
+    /// True if the stream ends after this range.
     pub fin: bool,
-    /// The length of the stream, if it is to be told.
+    /// Length of the stream, if the frame contains it.
     pub total: Option<u64>,
-    /// Whether these bytes were sent before.
+    /// First transmission or retransmission.
     pub origin: Origin,
 }
 
-/// Whether a segment is sent for the first time.
+/// Kind of transmission of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// First transmission.
     New,
-    /// Sent again after a declared loss.
+    /// Retransmission after a declared loss.
     Retransmission,
 }
 
-/// The sending half of one stream.
+/// Sending half of one stream.
 #[derive(Debug)]
 pub struct SendStream {
-    /// The scheduler's class.
+    /// Priority class.
     pub priority: Priority,
     chunks: VecDeque<(u64, Bytes)>,
     tail: BytesMut,
-    /// Everything below is acknowledged and forgotten.
+    /// Offset below which all bytes are acknowledged and freed.
     base: u64,
-    /// End of what the user wrote.
+    /// End of the written bytes.
     written: u64,
-    /// Everything from here on was never sent.
+    /// Offset from which no bytes were sent yet.
     next: u64,
     acked: RangeSet,
     lost: RangeSet,
@@ -68,19 +69,19 @@ pub struct SendStream {
     cancel: Delivery,
     announced: Option<u64>,
     total_sent: bool,
-    /// The peer's stream window (4.3).
+    /// The peer's limit for the stream (section 4.3).
     pub limit: u64,
-    /// Not to be sent in early data (3.3).
+    /// True if the stream must not be sent in early data (section 3.3).
     pub held: bool,
 }
 
-/// How far one thing that must arrive (FIN, CANCEL, STOP) has come.
+/// Delivery state of a FIN, CANCEL or STOP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
     /// Nothing to deliver.
     #[default]
     None,
-    /// To be put in a packet, for the first time or again.
+    /// To be put into a packet, for the first time or again.
     Pending,
     /// In a packet that is neither acknowledged nor lost.
     Sent,
@@ -89,7 +90,7 @@ pub enum Delivery {
 }
 
 impl SendStream {
-    /// A stream of class `priority` that may send up to offset `limit`.
+    /// Creates a stream of class `priority` that may send up to offset `limit`.
     pub fn new(priority: Priority, limit: u64) -> Self {
         Self {
             priority,
@@ -110,35 +111,35 @@ impl SendStream {
         }
     }
 
-    /// Whether the user may write.
+    /// Returns true if the user may write.
     pub fn is_open(&self) -> bool {
         self.end == End::Open
     }
-    /// The error with which the stream was cancelled.
+    /// Error code with which the stream was cancelled.
     pub fn cancelled(&self) -> Option<u64> {
         match self.end {
             End::Cancelled { error } => Some(error),
             End::Open | End::Finished => None,
         }
     }
-    /// Bytes kept: written and not acknowledged.
+    /// Bytes written and not acknowledged.
     pub const fn buffered(&self) -> u64 {
         self.written - self.base
     }
-    /// Bytes written in all.
+    /// Total bytes written.
     pub const fn written(&self) -> u64 {
         self.written
     }
-    /// Bytes that were sent at least once: the final offset of a CANCEL.
+    /// Bytes sent at least once: the final offset of a CANCEL.
     pub const fn sent(&self) -> u64 {
         self.next
     }
-    /// The length that the user announced.
+    /// Length that the user announced.
     pub const fn announced(&self) -> Option<u64> {
         self.announced
     }
 
-    /// Appends what the user wrote. The caller has checked the limits of the buffer.
+    /// Appends written bytes. The caller has checked the limits of the buffer.
     pub fn write(&mut self, data: Bytes) {
         let len = data.len();
         if len < MERGE_BELOW {
@@ -164,21 +165,21 @@ impl SendStream {
         }
     }
 
-    /// Announces the whole length before all is written. Ignored once the length is known.
+    /// Announces the length before all bytes are written. Ignored once the length is known.
     pub fn announce(&mut self, total: u64) {
         if self.announced.is_none() && total >= self.written && self.end == End::Open {
             self.announced = Some(total);
         }
     }
 
-    /// The user writes no more.
+    /// Makes the length final.
     pub fn finish(&mut self) {
         self.end = End::Finished;
         self.announced = Some(self.written);
         self.fin = Delivery::Pending;
     }
 
-    /// Gives up what is not acknowledged; only CANCEL is still to be delivered.
+    /// Discards unacknowledged bytes; only CANCEL remains to be delivered.
     pub fn cancel(&mut self, error: u64) {
         self.end = End::Cancelled { error };
         self.chunks.clear();
@@ -189,16 +190,16 @@ impl SendStream {
         self.cancel = Delivery::Pending;
     }
 
-    /// The state of CANCEL.
+    /// Delivery state of CANCEL.
     pub const fn cancel_delivery(&self) -> Delivery {
         self.cancel
     }
-    /// Sets the state of CANCEL.
+    /// Sets the delivery state of CANCEL.
     pub const fn set_cancel_delivery(&mut self, delivery: Delivery) {
         self.cancel = delivery;
     }
 
-    /// Whether nothing is left to do: all bytes and the end are acknowledged.
+    /// Returns true if all bytes and the end are acknowledged.
     pub fn is_done(&self) -> bool {
         match self.end {
             End::Open => false,
@@ -207,11 +208,11 @@ impl SendStream {
         }
     }
 
-    /// Whether lost bytes (or a lost FIN) wait to be sent again.
+    /// Returns true if lost bytes wait for retransmission. A lost FIN without lost bytes is new data.
     pub fn has_retransmission(&self) -> bool {
         self.cancelled().is_none() && !self.lost.is_empty()
     }
-    /// Whether there is something new that the stream window allows: bytes, or a FIN without bytes.
+    /// Returns true if the stream window permits new bytes or a FIN.
     pub fn has_new(&self) -> bool {
         if self.held || self.cancelled().is_some() {
             return false;
@@ -219,23 +220,23 @@ impl SendStream {
         self.next < self.written.min(self.limit)
             || (self.fin == Delivery::Pending && self.next == self.written)
     }
-    /// Whether the stream window keeps bytes back.
+    /// Returns true if the stream window blocks written bytes.
     pub fn is_window_blocked(&self) -> bool {
         self.cancelled().is_none() && self.next >= self.limit && self.next < self.written
     }
-    /// Bytes that could go now.
+    /// Number of bytes that can be sent now.
     pub fn sendable(&self) -> u64 {
         if self.cancelled().is_some() {
             return 0;
         }
         self.lost.total() + self.written.min(self.limit).saturating_sub(self.next)
     }
-    /// Bytes that are left to send until the end, if the length is known (the key of shortest-remaining-first, 4.2).
+    /// Bytes left to send, if the length is known: the key of shortest-remaining-first (section 4.2).
     pub fn remaining(&self) -> Option<u64> {
         self.announced.map(|total| total.saturating_sub(self.next))
     }
 
-    /// The next segment of at most `max` bytes: lost bytes first, then new ones. It counts as sent at once.
+    /// Returns the next segment of at most `max` bytes, lost bytes first, and records it as sent.
     pub fn next_segment(&mut self, max: u64) -> Option<Segment> {
         if self.cancelled().is_some() {
             return None;
@@ -275,18 +276,18 @@ impl SendStream {
         })
     }
 
-    /// Where the next segment starts.
+    /// Offset of the next segment.
     pub fn next_offset(&self) -> u64 {
         self.lost.first().map_or(self.next, |range| range.start)
     }
 
-    /// The length that goes with the next frame, if any: what a frame header must have room for.
+    /// Length that the next frame contains, if any; the frame header needs space for it.
     pub fn total_to_send(&self) -> Option<u64> {
         self.announced
             .filter(|&total| total <= TOTAL_IN_EVERY_FRAME || !self.total_sent)
     }
 
-    /// Copies the bytes of `range`, which must be sent and not acknowledged, behind `out`.
+    /// Appends the bytes of `range` to `out`. The bytes must be sent and unacknowledged.
     pub fn copy_range(&mut self, range: &Range<u64>, out: &mut Vec<u8>) {
         let tail_start = self.written - self.tail.len() as u64;
         if range.end > tail_start {
@@ -307,7 +308,7 @@ impl SendStream {
         }
     }
 
-    /// A packet with this range was acknowledged. Returns the number of bytes that the buffer gave up.
+    /// Records the acknowledgement of a packet with this range. Returns the number of freed bytes.
     pub fn on_acked(&mut self, range: Range<u64>, fin: bool) -> u64 {
         if self.cancelled().is_some() {
             return 0;
@@ -338,7 +339,7 @@ impl SendStream {
         self.base - before
     }
 
-    /// A packet with this range was declared lost: what is not acknowledged otherwise is sent again.
+    /// Records the loss of a packet with this range: bytes that are not acknowledged are retransmitted.
     pub fn on_lost(&mut self, range: Range<u64>, fin: bool) {
         if self.cancelled().is_some() {
             return;
@@ -349,7 +350,7 @@ impl SendStream {
         }
         if fin && self.fin == Delivery::Sent {
             self.fin = Delivery::Pending;
-            // A FIN travels with the last byte, if that one is lost too; else alone, as new data at the end.
+            // A FIN is sent with the last byte if that byte is lost, too; otherwise alone, as new data.
         }
     }
 }

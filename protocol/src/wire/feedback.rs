@@ -1,4 +1,4 @@
-//! FEEDBACK: what a receiver got, what it grants (transport.md section 5).
+//! FEEDBACK: report and grant of a receiver (transport.md section 5).
 use std::ops::Range;
 
 use super::{
@@ -8,47 +8,50 @@ use super::{
     varint,
 };
 
-/// The most gaps in one frame. A gap is repeated until FORWARD covers it, a round trip after its declaration: 20 Mbit/s over a
-/// geostationary link with 10 % loss have 135 of them, in 2 to 4 bytes each.
+/// Maximum number of gaps in a frame. A gap is repeated until FORWARD covers it, one round-trip time after
+/// its declaration: at 20 Mbit/s over a geostationary link with 10 % loss there are 135, of 2 to 4 bytes
+/// each.
 pub const MAX_GAPS: usize = 256;
 
-/// A run of missing packet numbers.
+/// A range of missing packet numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapRange {
-    /// Received numbers between the end of the gap before (for the first gap: from the floor) and this one.
+    /// Number of received packets between the end of the previous gap (for the first gap: the floor) and this
+    /// gap.
     pub skip: u64,
-    /// Missing numbers, at least 1.
+    /// Number of missing packets, at least 1.
     pub length: u64,
 }
 
-/// What became of a gap.
+/// State of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapKind {
-    /// The numbers count as lost.
+    /// The packets count as lost.
     Declared,
-    /// The numbers may still come.
+    /// The packets may still arrive.
     Pending,
 }
 
-/// The packet numbers that are missing up to the largest received one. All declared gaps are older than all pending ones.
+/// Missing packet numbers up to the largest received one. All declared gaps are older than all pending ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// The largest received number minus the floor; everything below the floor is settled. Means nothing without gaps.
+    /// Largest received number minus the floor; the state of all packets below the floor is final. Unused
+    /// without gaps.
     pub floor_distance: u64,
-    /// Gaps that count as lost, oldest first.
+    /// Declared gaps, oldest first.
     pub declared: Vec<GapRange>,
-    /// Gaps that may still close, oldest first.
+    /// Pending gaps, oldest first.
     pub pending: Vec<GapRange>,
 }
 
 impl Gaps {
-    /// Whether nothing is missing.
+    /// Returns true if there are no gaps.
     pub fn is_empty(&self) -> bool {
         self.declared.is_empty() && self.pending.is_empty()
     }
 
-    /// The floor, if the largest received number is `largest`: everything below it is settled. Without gaps that is everything up to
-    /// `largest`. `None` if the frame speaks of numbers before 0.
+    /// Returns the floor for the largest received number `largest`; without gaps the floor is the number
+    /// after `largest`. `None` if the frame refers to numbers below 0.
     pub fn floor(&self, largest: u64) -> Option<u64> {
         if self.is_empty() {
             largest.checked_add(1)
@@ -57,8 +60,8 @@ impl Gaps {
         }
     }
 
-    /// The gaps as ranges of packet numbers, oldest first, if the largest received number is `largest`; none if the frame speaks of
-    /// numbers before 0.
+    /// Returns the gaps as ranges of packet numbers, oldest first, for the largest received number `largest`;
+    /// no ranges if the frame refers to numbers below 0.
     pub fn ranges(&self, largest: u64) -> impl Iterator<Item = (GapKind, Range<u64>)> + '_ {
         let declared = self.declared.iter().map(|range| (GapKind::Declared, range));
         let pending = self.pending.iter().map(|range| (GapKind::Pending, range));
@@ -71,9 +74,10 @@ impl Gaps {
         })
     }
 
-    /// Gaps from ranges of packet numbers below `largest` in ascending order, of which the first `declared` are lost; the floor is the
-    /// start of the first. Of more than `most` ranges, at most [`MAX_GAPS`], the newest are told as one pending range, which also
-    /// covers what was received among them: that is acknowledged later.
+    /// Creates gaps from ranges of packet numbers below `largest` in ascending order, declared ones first.
+    /// The floor is the start of the first range. If there are more than `most` ranges (at most
+    /// [`MAX_GAPS`]), one pending range replaces the newest. This range also contains received packets, which
+    /// later feedback acknowledges.
     pub fn from_ranges(
         largest: u64,
         ranges: impl DoubleEndedIterator<Item = (GapKind, Range<u64>)>,
@@ -157,20 +161,20 @@ impl Gaps {
     }
 }
 
-/// A receiver's report and grant.
+/// Report and grant of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feedback {
     /// Low 24 bits of the largest packet number received.
     pub largest: u32,
-    /// The stamp of that packet.
+    /// Stamp of that packet.
     pub echo: Stamp,
-    /// Time since it arrived, in 0.1 ms (`stamp::hold_time`).
+    /// Time since its arrival, in 0.1 ms (`stamp::hold_time`).
     pub hold: u16,
-    /// Bytes, headers included, that the sender may have outstanding beyond packet `largest`.
+    /// Bytes, including headers, that the sender may have outstanding beyond packet `largest`.
     pub credit: u64,
-    /// The pacing rate for the sender.
+    /// Pacing rate for the sender.
     pub rate: RateFloat,
-    /// What is missing.
+    /// Missing packets.
     pub gaps: Gaps,
 }
 

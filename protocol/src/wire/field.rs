@@ -1,66 +1,66 @@
 //! Fixed-width fields, big-endian.
 
-/// The bytes end before the field does.
+/// Error: the input ends inside a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes end inside a field")]
 pub struct Truncated;
 
-/// Takes `count` bytes off the front of `input`.
+/// Removes `count` bytes from the start of `input`.
 ///
 /// # Errors
-/// Fewer are left; `input` is then unchanged.
+/// Fewer bytes are left; `input` is then unchanged.
 pub fn take<'a>(input: &mut &'a [u8], count: usize) -> Result<&'a [u8], Truncated> {
     let (front, rest) = input.split_at_checked(count).ok_or(Truncated)?;
     *input = rest;
     Ok(front)
 }
 
-/// Takes an array of `N` bytes off the front of `input`.
+/// Removes an array of `N` bytes from the start of `input`.
 ///
 /// # Errors
-/// Fewer are left.
+/// Fewer bytes are left.
 pub fn array<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], Truncated> {
     let (front, rest) = input.split_first_chunk::<N>().ok_or(Truncated)?;
     *input = rest;
     Ok(*front)
 }
 
-/// Takes one byte.
+/// Removes one byte.
 ///
 /// # Errors
-/// None is left.
+/// No byte is left.
 pub fn u8(input: &mut &[u8]) -> Result<u8, Truncated> {
     array::<1>(input).map(|[byte]| byte)
 }
 
-/// Takes a number of 2 bytes.
+/// Removes a number of 2 bytes.
 ///
 /// # Errors
-/// Fewer are left.
+/// Fewer bytes are left.
 pub fn u16(input: &mut &[u8]) -> Result<u16, Truncated> {
     array(input).map(u16::from_be_bytes)
 }
 
-/// Takes a number of 3 bytes.
+/// Removes a number of 3 bytes.
 ///
 /// # Errors
-/// Fewer are left.
+/// Fewer bytes are left.
 pub fn u24(input: &mut &[u8]) -> Result<u32, Truncated> {
     array::<3>(input).map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
 }
 
-/// Takes a number of 4 bytes.
+/// Removes a number of 4 bytes.
 ///
 /// # Errors
-/// Fewer are left.
+/// Fewer bytes are left.
 pub fn u32(input: &mut &[u8]) -> Result<u32, Truncated> {
     array(input).map(u32::from_be_bytes)
 }
 
-/// Takes a number of 8 bytes.
+/// Removes a number of 8 bytes.
 ///
 /// # Errors
-/// Fewer are left.
+/// Fewer bytes are left.
 pub fn u64(input: &mut &[u8]) -> Result<u64, Truncated> {
     array(input).map(u64::from_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! Frames: what a packet carries (transport.md section 4).
+//! Frames of packets (transport.md section 4).
 use longhaul_types::StreamId;
 
 use super::{
@@ -8,10 +8,10 @@ use super::{
     varint::{self, VarintError},
 };
 
-/// The longest reason of a CLOSE, in bytes.
+/// Maximum length of the reason of a CLOSE in bytes.
 pub const MAX_REASON: usize = 200;
 
-/// Frames that are malformed: the packet closes the session with error 2.
+/// Errors of parsing a frame; a malformed frame closes the session with error 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The packet ends inside a frame.
@@ -20,16 +20,16 @@ pub enum FrameError {
     /// A number is not in its shortest form.
     #[error("a number in a frame is not in its shortest form")]
     NotShortest,
-    /// The type is not known in this version.
+    /// The type is unknown in this version.
     #[error("unknown frame type {0:#04x}")]
     UnknownType(u8),
     /// The reason of a CLOSE is too long or not UTF-8.
     #[error("the reason of a CLOSE is malformed")]
     Reason,
-    /// FEEDBACK has more gaps than allowed.
-    #[error("FEEDBACK has more than 32 gaps")]
+    /// FEEDBACK has more gaps than permitted.
+    #[error("FEEDBACK has more than 256 gaps")]
     TooManyGaps,
-    /// A gap is empty or lies outside the numbers that FEEDBACK speaks of.
+    /// A gap is empty or outside the range of FEEDBACK's numbers.
     #[error("FEEDBACK has a gap outside its range")]
     GapRange,
     /// DATA ends beyond the stream's total, or beyond 2^62 - 1, or its FIN contradicts its total.
@@ -75,37 +75,37 @@ const DATA_FIN: u8 = 0x08;
 pub struct Data<'a> {
     /// The stream.
     pub stream: StreamId,
-    /// Where in the stream the bytes stand.
+    /// Offset of the bytes in the stream.
     pub offset: u64,
-    /// The length of the stream, if the sender knows it already.
+    /// Length of the stream, if the sender knows it.
     pub total: Option<u64>,
-    /// Whether the stream ends behind these bytes.
+    /// True if the stream ends after these bytes.
     pub fin: bool,
-    /// The bytes; none is fine.
+    /// The bytes, possibly none.
     pub bytes: &'a [u8],
 }
 
-/// How a DATA frame says where it ends.
+/// End of a DATA frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// By a length: other frames may follow.
+    /// The frame has a length; other frames may follow.
     Delimited,
-    /// By the end of the packet: it must be the last frame.
+    /// The frame extends to the end of the packet and is the last one.
     ToEnd,
 }
 
-/// What stands in a DATA frame before the stream's bytes, for a sender that puts them behind it itself.
+/// Header of a DATA frame, for a sender that appends the stream's bytes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataHeader {
     /// The stream.
     pub stream: StreamId,
-    /// Where in the stream the bytes stand.
+    /// Offset of the bytes in the stream.
     pub offset: u64,
-    /// The length of the stream, if it goes along.
+    /// Length of the stream, if the frame contains it.
     pub total: Option<u64>,
-    /// Whether the stream ends behind these bytes.
+    /// True if the stream ends after these bytes.
     pub fin: bool,
-    /// How many bytes follow; `None` where they reach to the end of the packet.
+    /// Number of bytes that follow; `None` if they extend to the end of the packet.
     pub length: Option<u64>,
 }
 
@@ -131,8 +131,8 @@ impl DataHeader {
 }
 
 impl<'a> Data<'a> {
-    /// The bytes of a DATA frame before the stream's bytes, with a length field for `len` bytes; 0 for a frame to the end of the packet
-    /// takes off `varint::len(len)` of it.
+    /// Length of a DATA frame's header with a length field for `len` bytes. A frame that extends to the end
+    /// of the packet has no length field: its header is shorter by `varint::len(len)`.
     pub const fn header_len(stream: StreamId, offset: u64, total: Option<u64>, len: usize) -> usize {
         let offset = if offset == 0 { 0 } else { varint::len(offset) };
         let total = match total {
@@ -194,54 +194,55 @@ impl<'a> Data<'a> {
 pub enum Frame<'a> {
     /// The rest of the packet is ignored; encoding writes one zero byte.
     Pad,
-    /// Asks for feedback at once.
+    /// Requests immediate feedback.
     Ping,
-    /// What the receiver got and what it grants.
+    /// Report and grant of the receiver.
     Feedback(Feedback),
-    /// The sender awaits nothing below this packet's number minus the distance.
+    /// The sender no longer waits for acknowledgements of numbers below this packet's number minus the
+    /// distance.
     Forward {
-        /// This packet's number minus the oldest awaited one.
+        /// This packet's number minus the oldest unacknowledged number.
         distance: u64,
     },
     /// The sender ends a stream early.
     Cancel {
         /// The stream.
         stream: StreamId,
-        /// The session's reason.
+        /// Error code of the session layer.
         error: u64,
-        /// Bytes that were sent of the stream.
+        /// Final offset: bytes sent of the stream.
         final_offset: u64,
     },
-    /// The receiver wants no more of a stream.
+    /// The receiver wants no more data of a stream.
     Stop {
         /// The stream.
         stream: StreamId,
-        /// The session's reason.
+        /// Error code of the session layer.
         error: u64,
     },
-    /// The sender may send up to an offset.
+    /// Offset up to which the sender may send.
     StreamLimit {
         /// The stream.
         stream: StreamId,
         /// The offset.
         limit: u64,
     },
-    /// The peer may open so many streams in all.
+    /// Total number of streams that the peer may open.
     Streams {
-        /// Streams since the start of the session.
+        /// Number of streams, counted from the start of the session.
         count: u64,
     },
     /// A token for the next INIT.
     Token([u8; TOKEN_LEN]),
-    /// Asks for the data back, from the address that it was sent to.
+    /// Requests the return of the data from the address to which it is sent.
     PathChallenge([u8; 8]),
-    /// Returns the data of a challenge.
+    /// Returns the data of a PATH_CHALLENGE.
     PathResponse([u8; 8]),
     /// Ends the session.
     Close {
-        /// Why (transport.md section 7.4).
+        /// Error code (transport.md section 7.4).
         error: u64,
-        /// For a person who reads logs.
+        /// Reason for log readers.
         reason: &'a str,
     },
     /// Bytes of a stream.
@@ -249,7 +250,8 @@ pub enum Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Appends the frame; DATA with its length (see [`Data::encode`] for the other form). A reason is cut to [`MAX_REASON`].
+    /// Appends the frame; DATA with its length (see [`Data::encode`] for the other form). A reason is
+    /// truncated to [`MAX_REASON`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Pad => out.push(PAD),
@@ -279,7 +281,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Takes a frame off the front of `input`, the rest of a packet's contents.
+    /// Removes a frame from the start of `input`, the remaining contents of a packet.
     ///
     /// # Errors
     /// The frame is malformed or of an unknown type.

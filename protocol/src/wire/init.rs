@@ -13,21 +13,22 @@ use super::{
 pub const TOKEN_LEN: usize = 32;
 /// Length of mac1.
 pub const MAC1_LEN: usize = 16;
-/// What Noise message 1 of the IK pattern adds to its payload: an ephemeral key, an encrypted static key, a tag.
+/// Length that Noise message 1 of the IK pattern adds to its payload: an ephemeral key, an encrypted static
+/// key, a tag.
 pub const NOISE_OVERHEAD: usize = 32 + 48 + 16;
 const FIXED_LEN: usize = 4;
 const TOKEN_PRESENT: u8 = 0x01;
 
-/// An INIT that is none.
+/// Errors of parsing an INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InitError {
     /// The datagram is too short for its kind.
     #[error("the INIT is cut off")]
     Truncated,
-    /// The first byte says something else.
+    /// The first byte is that of another kind.
     #[error("the datagram is not an INIT")]
     Kind,
-    /// A flag is set that this version does not know.
+    /// A flag is set that this version does not define.
     #[error("the INIT has unknown flags")]
     Flags,
 }
@@ -38,24 +39,24 @@ impl From<Truncated> for InitError {
     }
 }
 
-/// The parts of a datagram that every version of INIT shares, so that a gateway can answer an INIT of an unknown version.
+/// Fields that every version of INIT has, so that a gateway can answer an INIT of an unknown version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitOutline<'a> {
-    /// The version that the agent speaks.
+    /// Version of the agent.
     pub version: u8,
-    /// The index by which the agent finds its handshake.
+    /// Index by which the agent finds its handshake.
     pub agent_index: u8,
-    /// What mac1 covers: everything before it.
+    /// Bytes that mac1 covers: all bytes before mac1.
     pub covered: &'a [u8],
-    /// The last 16 bytes.
+    /// mac1: the last 16 bytes.
     pub mac1: [u8; MAC1_LEN],
 }
 
 impl<'a> InitOutline<'a> {
-    /// Reads the outline of `datagram`.
+    /// Parses the common fields of `datagram`.
     ///
     /// # Errors
-    /// It is too short, or not an INIT.
+    /// The datagram is too short, or not an INIT.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, InitError> {
         let (covered, mac1) = datagram
             .split_last_chunk::<MAC1_LEN>()
@@ -78,21 +79,21 @@ impl<'a> InitOutline<'a> {
 /// An INIT of version 1, without mac1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init<'a> {
-    /// The receiver index of packets to the agent.
+    /// Receiver index of packets to the agent.
     pub agent_index: u8,
-    /// The token by which the gateway knows the agent's address and, later, its device.
+    /// Token, which identifies the agent's address and, after message 1, its device.
     pub token: Option<[u8; TOKEN_LEN]>,
-    /// The clear bytes before the Noise message: part of the prologue.
+    /// Clear bytes before the Noise message, which are part of the prologue.
     pub clear: &'a [u8],
     /// Noise message 1.
     pub noise: &'a [u8],
 }
 
 impl<'a> Init<'a> {
-    /// Reads `covered`, the part of the datagram before mac1.
+    /// Parses `covered`, the part of the datagram before mac1.
     ///
     /// # Errors
-    /// It is too short or has unknown flags.
+    /// The bytes are too short or have unknown flags.
     pub fn parse(covered: &'a [u8]) -> Result<Self, InitError> {
         let &[kind, _version, flags, agent_index, ref rest @ ..] = covered else {
             return Err(InitError::Truncated);
@@ -119,7 +120,7 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// Appends the clear bytes that stand before the Noise message.
+    /// Appends the clear bytes before the Noise message.
     pub fn encode_clear(agent_index: u8, token: Option<&[u8; TOKEN_LEN]>, out: &mut Vec<u8>) {
         let flags = if token.is_some() { TOKEN_PRESENT } else { 0 };
         out.extend_from_slice(&[PacketKind::INIT, VERSION, flags, agent_index]);
@@ -128,23 +129,23 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// What an INIT adds to its Noise payload, in bytes.
+    /// Length that an INIT adds to its Noise payload, in bytes.
     pub const fn overhead(token: Option<&[u8; TOKEN_LEN]>) -> usize {
         let token = if token.is_some() { TOKEN_LEN } else { 0 };
         FIXED_LEN + token + NOISE_OVERHEAD + MAC1_LEN
     }
 }
 
-/// The payload of Noise message 1.
+/// Payload of Noise message 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitPayload<'a> {
-    /// The agent's wall clock; never decreases for a device.
+    /// Wall clock of the agent; never decreases for a device.
     pub wall: UnixTime,
-    /// The agent's parameters.
+    /// Parameters of the agent.
     pub parameters: Parameters,
-    /// The stamp of packet number 0.
+    /// Stamp of packet number 0.
     pub stamp: Stamp,
-    /// The frames of packet number 0: early data.
+    /// Frames of packet number 0: early data.
     pub frames: &'a [u8],
 }
 
@@ -159,10 +160,10 @@ impl<'a> InitPayload<'a> {
         out.extend_from_slice(self.frames);
     }
 
-    /// Reads a payload.
+    /// Parses a payload.
     ///
     /// # Errors
-    /// It is cut off, or a field is malformed.
+    /// The payload is truncated, or a field is malformed.
     pub fn decode(payload: &'a [u8]) -> Result<Self, ParametersError> {
         let mut input = payload;
         let seconds = field::u64(&mut input)?;

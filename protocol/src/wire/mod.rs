@@ -1,6 +1,6 @@
-//! The bytes of the wire (transport.md sections 1 to 5): parsing and encoding, without keys, state or time.
+//! Wire formats (transport.md sections 1 to 5): parsing and encoding, without keys, state or time.
 //!
-//! Every decoder takes what the network sent and returns an error for anything that the contract does not allow; none panics.
+//! A decoder returns an error for all input that the specification does not permit; no decoder panics.
 pub mod feedback;
 pub mod field;
 pub mod frame;
@@ -27,11 +27,12 @@ pub use resp::{Acceptance, EarlyOutcome, Refusal, Resp, RespPayload};
 pub use stamp::Stamp;
 pub use stateless::{Reset, Versions};
 
-/// The version of the transport that this code speaks.
+/// Version of the transport that this code implements.
 pub const VERSION: u8 = 1;
 /// Length of an AEAD tag (RFC 8439).
 pub const TAG_LEN: usize = 16;
-/// The largest UDP payload over IPv4: 1,280 bytes, the smallest MTU of IPv6 and safe on practically every path, less 28 of headers.
+/// Largest UDP payload over IPv4 before path MTU discovery: 1,280 bytes (the smallest MTU of IPv6, which
+/// practically every path takes) less 28 bytes of headers.
 pub const MAX_UDP_PAYLOAD: usize = 1252;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Kinds of datagrams and the header of short packets (transport.md sections 1 and 2).
 use super::field;
 
-/// What the first byte of a datagram says it is.
+/// Kind of a datagram, from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketKind {
     /// Opens a session.
     Init,
     /// Answers an INIT.
     Resp,
-    /// Lists the versions that the gateway speaks.
+    /// Lists the versions that the gateway supports.
     Versions,
     /// The gateway does not know this session.
     Reset,
@@ -26,7 +26,7 @@ impl PacketKind {
     /// First byte of a RESET.
     pub const RESET: u8 = 0x04;
 
-    /// The kind of `datagram`; `None` for what is no datagram of this protocol.
+    /// Returns the kind of `datagram`; `None` for an unknown first byte or an empty datagram.
     pub fn classify(datagram: &[u8]) -> Option<Self> {
         match *datagram.first()? {
             Self::INIT => Some(Self::Init),
@@ -39,26 +39,26 @@ impl PacketKind {
     }
 }
 
-/// Which keys seal a short packet.
+/// Keys that seal a short packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySpace {
-    /// The keys after message 2.
+    /// Keys after message 2.
     Full,
-    /// The keys after message 1: early data.
+    /// Keys after message 1: early data.
     Early,
 }
 
-/// Which of the keys that follow one another seals a packet (transport.md section 2.3).
+/// Key phase of a packet (transport.md section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPhase {
-    /// Those of the handshake, and every second one after them.
+    /// Keys of the handshake, and every second phase after them.
     Even,
-    /// The others.
+    /// The other phases.
     Odd,
 }
 
 impl KeyPhase {
-    /// The phase in which the keys were replaced so often.
+    /// The phase after `replaced` key updates.
     pub const fn of(replaced: u32) -> Self {
         if replaced.is_multiple_of(2) {
             Self::Even
@@ -68,25 +68,25 @@ impl KeyPhase {
     }
 }
 
-/// Whether the sender has more to send behind a packet.
+/// Activity flag of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It has, or it does not say.
+    /// The sender may have more to send.
     More,
-    /// It has not: the receiver sends feedback at once.
+    /// IDLE: the sender has nothing more to send, and the receiver sends feedback at once.
     Idle,
 }
 
-/// The index by which a receiver finds its session.
+/// Index by which a receiver finds its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReceiverIndex {
-    /// Chosen by an agent: 1 byte, because it has few sessions and its downlink may be thin.
+    /// Chosen by an agent: 1 byte, because an agent has few sessions and its downlink may be slow.
     Agent(u8),
     /// Chosen by a gateway: 4 bytes.
     Gateway(u32),
 }
 
-/// How long the receiver index of arriving packets is; a receiver knows its own role.
+/// Length of the receiver index of received packets, from the receiver's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexLength {
     /// The receiver is an agent: 1 byte.
@@ -96,7 +96,7 @@ pub enum IndexLength {
 }
 
 impl IndexLength {
-    /// The length of the header of short packets with such an index.
+    /// Length of the header of short packets with this index.
     pub const fn header_len(self) -> usize {
         match self {
             Self::Agent => 5,
@@ -105,13 +105,13 @@ impl IndexLength {
     }
 }
 
-/// A header that is none.
+/// Errors of parsing a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The datagram is shorter than a header, a stamp and a tag.
     #[error("the packet is too short")]
     Truncated,
-    /// A bit is set that this version does not know.
+    /// A bit is set that this version does not define.
     #[error("the packet has unknown flags")]
     Flags,
 }
@@ -122,7 +122,7 @@ impl From<field::Truncated> for HeaderError {
     }
 }
 
-/// The longest header.
+/// Length of the longest header.
 const MAX_HEADER: usize = IndexLength::Gateway.header_len();
 
 const FORM: u8 = 0x80;
@@ -130,18 +130,18 @@ const PHASE: u8 = 0x40;
 const EARLY: u8 = 0x20;
 const IDLE: u8 = 0x10;
 
-/// The clear header of a short packet: also the additional data of its AEAD.
+/// Clear header of a short packet, which is the additional data of the AEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortHeader {
-    /// Which keys seal the packet.
+    /// Keys that seal the packet.
     pub keys: KeySpace,
-    /// The phase of the full keys; early packets have the even one.
+    /// Phase of the full keys; early packets have the even phase.
     pub phase: KeyPhase,
-    /// Whether more follows.
+    /// Activity flag of the sender.
     pub activity: Activity,
-    /// The receiver's session.
+    /// Session of the receiver.
     pub index: ReceiverIndex,
-    /// The low 24 bits of the packet number; encoding cuts higher bits off.
+    /// Low 24 bits of the packet number; encoding ignores higher bits.
     pub truncated: u32,
 }
 
@@ -152,7 +152,7 @@ impl ShortHeader {
         out.extend_from_slice(&bytes[..len]);
     }
 
-    /// The header, and how many of the bytes it takes.
+    /// Returns the header's bytes and their number.
     pub fn to_bytes(&self) -> ([u8; MAX_HEADER], usize) {
         let early = if self.keys == KeySpace::Early { EARLY } else { 0 };
         let idle = if self.activity == Activity::Idle { IDLE } else { 0 };
@@ -170,10 +170,10 @@ impl ShortHeader {
         }
     }
 
-    /// Reads the header at the front of `datagram`; returns it with its length.
+    /// Parses the header at the start of `datagram`; returns the header and its length.
     ///
     /// # Errors
-    /// The datagram is too short for a short packet, or has flags that this version does not know.
+    /// The datagram is too short for a short packet, or has unknown flags.
     pub fn parse(datagram: &[u8], index: IndexLength) -> Result<(Self, usize), HeaderError> {
         if datagram.len() < index.header_len() + 3 + super::TAG_LEN {
             return Err(HeaderError::Truncated);
@@ -210,8 +210,8 @@ impl ShortHeader {
 
 const WINDOW: u64 = 1 << 24;
 
-/// The packet number whose low 24 bits are `truncated` and which is nearest to the number after `largest`, the largest one
-/// authenticated so far (RFC 9000 appendix A.3).
+/// Returns the packet number whose low 24 bits are `truncated` and which is nearest to the number after
+/// `largest`, the largest authenticated number (RFC 9000 appendix A.3).
 pub fn expand_packet_number(truncated: u32, largest: Option<u64>) -> u64 {
     let expected = largest.map_or(0, |largest| largest.saturating_add(1));
     let candidate = expected & !(WINDOW - 1) | u64::from(truncated) & (WINDOW - 1);

@@ -1,4 +1,4 @@
-//! What each side tells the other about itself in the handshake (transport.md section 3.6).
+//! Transport parameters in the handshake (transport.md section 3.6).
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, LinkProfile};
@@ -8,15 +8,15 @@ use super::{
     varint::{self, VarintError},
 };
 
-/// The smallest maximum UDP payload that a peer may ask for: below it, headers and tags would be most of every packet.
+/// Smallest valid maximum UDP payload: below it, headers and tags would be most of every packet.
 pub const MIN_UDP_PAYLOAD: u16 = 256;
-/// The longest parameters that are read; what a later version appends must fit.
+/// Maximum accepted length of parameters, including fields that a later version appends.
 const MAX_LEN: usize = 256;
 
-/// Parameters that are none.
+/// Errors of parsing parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParametersError {
-    /// The bytes end inside a field.
+    /// The input ends inside a field.
     #[error("the parameters are cut off")]
     Truncated,
     /// A number is not in its shortest form, or a value is outside its range.
@@ -39,16 +39,16 @@ impl From<Truncated> for ParametersError {
     }
 }
 
-/// The parameters of one side.
+/// Parameters of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Bytes that the peer may send on a new stream before the first STREAM_LIMIT; whole KiB on the wire.
     pub stream_window: ByteCount,
-    /// Streams that the peer may open in all before the first STREAMS.
+    /// Total number of streams that the peer may open before the first STREAMS.
     pub max_streams: u64,
-    /// The longest UDP payload that this side wants to receive, in bytes.
+    /// Maximum UDP payload that this side receives, in bytes.
     pub max_udp_payload: u16,
-    /// What the agent knows of its hop (milliseconds on the wire, at least 1); `None` in a RESP.
+    /// Link profile of the agent's hop (RTT in milliseconds on the wire, at least 1); `None` in a RESP.
     pub profile: Option<LinkProfile>,
 }
 
@@ -74,10 +74,10 @@ impl Parameters {
         }
     }
 
-    /// Takes parameters off the front of `input`. Bytes behind the known fields are skipped.
+    /// Removes parameters from the start of `input`. Bytes after the known fields are ignored.
     ///
     /// # Errors
-    /// They are cut off, longer than 256 bytes, or a field is malformed.
+    /// The parameters are truncated, longer than 256 bytes, or a field is malformed.
     pub fn decode(input: &mut &[u8]) -> Result<Self, ParametersError> {
         let length = usize::try_from(varint::decode(input)?).map_err(|_| ParametersError::Malformed)?;
         if length > MAX_LEN {

@@ -1,4 +1,4 @@
-//! The pacing rate of FEEDBACK as a 16-bit float (transport.md section 5.4).
+//! Pacing rate of FEEDBACK as a 16-bit float (transport.md section 5.4).
 use longhaul_types::BitRate;
 
 const MANTISSA_BITS: u32 = 11;
@@ -6,12 +6,14 @@ const MANTISSA_MAX: u64 = (1 << MANTISSA_BITS) - 1;
 /// 8 byte/s.
 const UNIT_BPS: u64 = 64;
 
-/// A rate: 5 bits exponent e (high), 11 bits mantissa m (low), m x 2^e in units of 8 byte/s. Its error is below 1/1024.
+/// A rate: 5 bits exponent e (high), 11 bits mantissa m (low), m x 2^e in units of 8 byte/s. The relative
+/// error is below 1/1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateFloat(u16);
 
 impl RateFloat {
-    /// The largest float that is not above `rate`. Rates from 64 bit/s up to 281 Tbit/s fit; larger ones become the largest.
+    /// Returns the largest float that is not above `rate`. Rates from 64 bit/s to 281 Tbit/s are
+    /// representable; larger rates become the largest float.
     pub fn of(rate: BitRate) -> Self {
         let units = rate.as_bps() / UNIT_BPS;
         let exponent = (u64::BITS - units.leading_zeros()).saturating_sub(MANTISSA_BITS);
@@ -21,16 +23,16 @@ impl RateFloat {
         let bits = u64::from(exponent << MANTISSA_BITS) | (units >> exponent);
         Self(u16::try_from(bits).unwrap_or(u16::MAX))
     }
-    /// The rate that it stands for.
+    /// Returns the rate.
     pub fn rate(self) -> BitRate {
         let mantissa = u64::from(self.0) & MANTISSA_MAX;
         BitRate::bps((mantissa << (self.0 >> MANTISSA_BITS)) * UNIT_BPS)
     }
-    /// The 16 bits of the wire.
+    /// The 16 bits on the wire.
     pub const fn to_bits(self) -> u16 {
         self.0
     }
-    /// A float from the wire; all 65,536 values are valid.
+    /// Creates a float from the wire; all 65,536 values are valid.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }

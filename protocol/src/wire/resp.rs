@@ -6,26 +6,26 @@ use super::{
     parameters::ParametersError,
 };
 
-/// What Noise message 2 of the IK pattern adds to its payload: an ephemeral key and a tag.
+/// Length that Noise message 2 of the IK pattern adds to its payload: an ephemeral key and a tag.
 pub const NOISE_OVERHEAD: usize = 32 + 16;
-/// The bytes before the Noise message.
+/// Length of the bytes before the Noise message.
 pub const HEADER_LEN: usize = 5;
 /// Length of a reset tag.
 pub const RESET_TAG_LEN: usize = 16;
 
-/// A RESP that is none.
+/// Errors of parsing a RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RespError {
-    /// The datagram is too short for its kind, or for the length that it names.
+    /// The datagram is too short for its kind, or for the length that it contains.
     #[error("the RESP is cut off")]
     Truncated,
-    /// The first byte says something else.
+    /// The first byte is that of another kind.
     #[error("the datagram is not a RESP")]
     Kind,
-    /// Its version is not the one of the INIT.
+    /// The version is not that of the INIT.
     #[error("the RESP has another version")]
     Version,
-    /// The status or the verdict on early data has a value that this version does not know.
+    /// The status or the outcome of early data has an undefined value.
     #[error("the RESP has an unknown status")]
     Status,
     /// The parameters are malformed.
@@ -39,17 +39,17 @@ impl From<Truncated> for RespError {
     }
 }
 
-/// The clear parts of a RESP.
+/// Clear fields of a RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resp<'a> {
-    /// The agent's index, from the INIT.
+    /// Index of the agent, from the INIT.
     pub agent_index: u8,
     /// Noise message 2.
     pub noise: &'a [u8],
 }
 
 impl<'a> Resp<'a> {
-    /// Appends the RESP. A Noise message of more than 65,535 bytes cannot be: a datagram is shorter.
+    /// Appends the RESP. A Noise message is never longer than 65,535 bytes, because a datagram is shorter.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let length = u16::try_from(self.noise.len()).unwrap_or(u16::MAX);
         out.extend_from_slice(&[PacketKind::RESP, VERSION, self.agent_index]);
@@ -57,10 +57,11 @@ impl<'a> Resp<'a> {
         out.extend_from_slice(self.noise);
     }
 
-    /// Reads the RESP at the front of `datagram`; returns it with its length. A short packet may follow.
+    /// Parses the RESP at the start of `datagram`; returns the RESP and its length. A short packet may
+    /// follow.
     ///
     /// # Errors
-    /// It is cut off, of another kind or of another version.
+    /// The RESP is truncated, of another kind or of another version.
     pub fn parse(datagram: &'a [u8]) -> Result<(Self, usize), RespError> {
         let mut input = datagram;
         if field::u8(&mut input)? != PacketKind::RESP {
@@ -79,51 +80,51 @@ impl<'a> Resp<'a> {
     }
 }
 
-/// Why a gateway refuses a session.
+/// Reason for which a gateway refuses a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The gateway does not know the device.
     UnknownDevice,
     /// The device was revoked.
     Revoked,
-    /// The gateway has as many sessions as it may have.
+    /// The gateway has its maximum number of sessions.
     TooManySessions,
 }
 
-/// What became of the early data.
+/// Outcome of the early data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyOutcome {
-    /// It was dropped and must be sent again.
+    /// The gateway dropped the early data; the agent must send it again.
     Rejected,
-    /// It counts as received.
+    /// The gateway accepted the early data.
     Accepted,
 }
 
 /// An accepted session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acceptance {
-    /// What became of the early data.
+    /// Outcome of the early data.
     pub early: EarlyOutcome,
-    /// The receiver index of packets to the gateway.
+    /// Receiver index of packets to the gateway.
     pub gateway_index: u32,
-    /// The tag by which the agent recognises a RESET of this session.
+    /// Tag by which the agent verifies a RESET of this session.
     pub reset_tag: [u8; RESET_TAG_LEN],
-    /// The token for the next INIT.
+    /// Token for the next INIT.
     pub token: [u8; TOKEN_LEN],
-    /// The gateway's parameters.
+    /// Parameters of the gateway.
     pub parameters: Parameters,
 }
 
-/// The payload of Noise message 2.
+/// Payload of Noise message 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RespPayload {
-    /// The session is open.
+    /// The session is accepted.
     Accepted(Acceptance),
-    /// There is no session.
+    /// The session is refused.
     Refused(Refusal),
 }
 
-/// A refusal is as long as a typical acceptance, so that its length tells nothing.
+/// Padding of a refusal to the length of a typical acceptance, so that the length does not reveal the status.
 const REFUSAL_PADDING: usize = 1 + 4 + RESET_TAG_LEN + TOKEN_LEN + 10;
 
 impl RespPayload {
@@ -141,10 +142,10 @@ impl RespPayload {
         out.resize(out.len() + REFUSAL_PADDING, 0);
     }
 
-    /// Reads a payload. Bytes behind it are ignored.
+    /// Parses a payload. Bytes after it are ignored.
     ///
     /// # Errors
-    /// It is cut off, or a field is malformed.
+    /// The payload is truncated, or a field is malformed.
     pub fn decode(payload: &[u8]) -> Result<Self, RespError> {
         let mut input = payload;
         Ok(match field::u8(&mut input)? {

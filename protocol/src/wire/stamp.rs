@@ -1,4 +1,4 @@
-//! The sender's clock in a packet (transport.md section 2).
+//! Stamp: the sender's clock in a packet (transport.md section 2).
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
@@ -6,42 +6,43 @@ use longhaul_types::Timestamp;
 const UNIT_NANOS: u64 = 100_000;
 const MASK: u32 = 0x00ff_ffff;
 
-/// A clock reading in units of 0.1 ms, modulo 2^24: it wraps after 28 minutes, so only differences mean something.
+/// Clock value in units of 0.1 ms, modulo 2^24. It wraps after 28 minutes, so that only differences are
+/// meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(u32);
 
 impl Stamp {
-    /// The reading at `now`.
+    /// The stamp of `now`.
     pub fn of(now: Timestamp) -> Self {
         let units = (now.as_nanos() / UNIT_NANOS) & u64::from(MASK);
         Self(u32::try_from(units).unwrap_or(MASK))
     }
-    /// A reading from the wire; the high 8 bits are cut off.
+    /// Creates a stamp from the wire; the high 8 bits are ignored.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw & MASK)
     }
-    /// The 24 bits.
+    /// The 24 bits of the stamp.
     pub const fn raw(self) -> u32 {
         self.0
     }
-    /// The time from `earlier` to this reading, if it is less than a full turn; the caller knows that this one is later.
+    /// Time from `earlier` to this stamp, modulo 28 minutes; the caller knows that this stamp is later.
     pub fn since(self, earlier: Self) -> Duration {
         let units = self.0.wrapping_sub(earlier.0) & MASK;
         Duration::from_nanos(u64::from(units) * UNIT_NANOS)
     }
-    /// The signed difference to `other` in units of 0.1 ms, within half a turn (14 minutes) each way.
+    /// Signed difference to `other` in units of 0.1 ms, within 14 minutes in each direction.
     pub fn difference(self, other: Self) -> i32 {
         let units = self.0.wrapping_sub(other.0) << 8;
         units.cast_signed() >> 8
     }
 }
 
-/// A time as a field of 2 bytes in units of 0.1 ms, at most 6.5535 s (FEEDBACK's hold).
+/// Encodes a time in 2 bytes, in units of 0.1 ms, at most 6.5535 s (`hold` of FEEDBACK).
 pub fn hold(time: Duration) -> u16 {
     u16::try_from(time.as_nanos() / u128::from(UNIT_NANOS)).unwrap_or(u16::MAX)
 }
 
-/// The time that a hold field says.
+/// Decodes a `hold` field.
 pub const fn hold_time(hold: u16) -> Duration {
     Duration::from_nanos(hold as u64 * UNIT_NANOS)
 }

@@ -1,17 +1,17 @@
-//! Answers for which a gateway keeps no state: VERSIONS and RESET (transport.md sections 3.4 and 3.5).
+//! Stateless answers of a gateway: VERSIONS and RESET (transport.md sections 3.4 and 3.5).
 use super::{
     PacketKind,
     field::{self, Truncated},
     resp::RESET_TAG_LEN,
 };
 
-/// A datagram that is neither.
+/// Errors of parsing a VERSIONS or RESET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatelessError {
-    /// It is too short.
+    /// The datagram is too short.
     #[error("the datagram is cut off")]
     Truncated,
-    /// It is longer than what it says, or the first byte says something else.
+    /// The datagram is longer than its contents, or the first byte is that of another kind.
     #[error("the datagram is malformed")]
     Malformed,
 }
@@ -22,27 +22,27 @@ impl From<Truncated> for StatelessError {
     }
 }
 
-/// The versions that a gateway speaks.
+/// Versions that a gateway supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions<'a> {
-    /// The agent's index, from the INIT.
+    /// Index of the agent, from the INIT.
     pub agent_index: u8,
-    /// One byte each, at least one, at most 255.
+    /// Versions, one byte each: at least one, at most 255.
     pub versions: &'a [u8],
 }
 
 impl<'a> Versions<'a> {
-    /// Appends the datagram; versions behind the 255th are left out.
+    /// Appends the datagram; versions after the 255th are omitted.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let count = u8::try_from(self.versions.len()).unwrap_or(u8::MAX);
         out.extend_from_slice(&[PacketKind::VERSIONS, self.agent_index, count]);
         out.extend_from_slice(&self.versions[..usize::from(count)]);
     }
 
-    /// Reads a whole datagram.
+    /// Parses a complete datagram.
     ///
     /// # Errors
-    /// It is cut off, empty, longer than its count says, or of another kind.
+    /// The datagram is truncated, contains no version, is longer than its count, or is of another kind.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, StatelessError> {
         let mut input = datagram;
         let kind = field::u8(&mut input)?;
@@ -59,15 +59,15 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// The gateway does not know a session.
+/// Informs an agent that the gateway does not know a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset {
-    /// The tag that the gateway gave in its RESP.
+    /// Reset tag from the RESP of the session.
     pub tag: [u8; RESET_TAG_LEN],
 }
 
 impl Reset {
-    /// The length of a RESET.
+    /// Length of a RESET.
     pub const LEN: usize = 1 + RESET_TAG_LEN;
 
     /// Appends the datagram.
@@ -76,10 +76,10 @@ impl Reset {
         out.extend_from_slice(&self.tag);
     }
 
-    /// Reads a whole datagram.
+    /// Parses a complete datagram.
     ///
     /// # Errors
-    /// It has another length or another kind.
+    /// The datagram has another length or is of another kind.
     pub fn parse(datagram: &[u8]) -> Result<Self, StatelessError> {
         let mut input = datagram;
         let kind = field::u8(&mut input)?;

@@ -1,16 +1,16 @@
-//! Content hash keys (CHK).
+//! Content hashes (CHK).
 use std::{fmt, str::FromStr};
 
-/// The content hash key of a body: BLAKE3 of all its decoded bytes.
+/// Content hash (CHK) of a body: BLAKE3 of all its decoded bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// The hash of a whole body.
+    /// Computes the hash of a complete body.
     pub fn of(body: &[u8]) -> Self {
         Self(*blake3::hash(body).as_bytes())
     }
-    /// A hash that was computed or received elsewhere.
+    /// Creates a hash from 32 bytes that were computed or received elsewhere.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -32,7 +32,7 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// A text that is not 64 hexadecimal digits.
+/// Error: a text is not 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a content hash is written as 64 hexadecimal digits")]
 pub struct ParseHashError;

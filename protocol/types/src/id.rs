@@ -1,18 +1,18 @@
-//! Identifiers, each its own type.
+//! Identifiers, each with its own type.
 use std::fmt;
 
-/// A stream of one session. Streams go one way; the agent's have even numbers, the gateway's odd ones.
+/// A stream of one session. Streams are unidirectional; the agent's have even numbers, the gateway's odd
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// A `Fetch` or `TunnelOpen` of one session, numbered upwards by the agent.
+/// A `Fetch` or `TunnelOpen` of one session, numbered in ascending order by the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchId(pub u64);
 
-/// Whom an agent serves: an operating-system user, or a proxy credential.
+/// A client of an agent: an operating-system user, or a proxy credential.
 ///
-/// Zero is the user who runs the agent. The number of anybody else says nothing but whether two requests are of the same
-/// client.
+/// Zero is the user who runs the agent. Other numbers only identify requests of the same client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
@@ -20,7 +20,7 @@ impl ClientId {
     /// The user who runs the agent.
     pub const OWNER: Self = Self(0);
 
-    /// The client that is described so; not the owner.
+    /// The client with this description; never the owner.
     pub fn of(description: &str) -> Self {
         let hash = blake3::hash(description.as_bytes());
         let mut id = [0; 8];
@@ -29,12 +29,12 @@ impl ClientId {
     }
 }
 
-/// The public short name of a device: the first 8 bytes of the BLAKE3 hash of its public key.
+/// Public short name of a device: the first 8 bytes of the BLAKE3 hash of its public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub [u8; 8]);
 
 impl DeviceId {
-    /// The name of the device that holds `key`.
+    /// The name of the device with public key `key`.
     pub fn of(key: &crate::PublicKey) -> Self {
         let hash = blake3::hash(key.as_bytes());
         let mut id = [0; 8];

@@ -1,22 +1,24 @@
-//! Invites: the one line that an operator hands to a user, and all that an agent needs.
+//! Invites: the line that an operator gives to a user, with all data that an agent needs.
 use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::{PublicKey, SecretKey};
 
-/// What every invite starts with; the digit is the version of the format.
+/// Prefix of every invite; the digit is the version of the format.
 const PREFIX: &str = "longhaul1:";
 /// Gateway key, device secret, token.
 const FIXED: usize = 32 + 32 + 32;
-/// First bytes of a BLAKE3 hash over the rest, so that a line that lost characters is told apart from a wrong key.
+/// Length of the checksum: first bytes of a BLAKE3 hash over the rest, which distinguishes a truncated line
+/// from a wrong key.
 const CHECKSUM: usize = 4;
 /// A DNS name has at most 253 characters, a port 5.
 const MAX_ADDRESS: usize = 259;
 
-/// An invite: where the gateway is, its key, the device's own key, and the first token (transport.md section 3.7).
+/// An invite: the gateway's address and public key, the device's secret key, and the first token
+/// (transport.md section 3.7).
 ///
-/// It holds the device's secret: whoever has the line can act as that device.
+/// The invite contains the device's secret: everybody who has the line can act as this device.
 #[derive(Clone)]
 pub struct Invite {
     address: String,
@@ -25,23 +27,23 @@ pub struct Invite {
     token: [u8; 32],
 }
 
-/// A line that is not an invite.
+/// Errors of parsing an invite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseInviteError {
-    /// It starts with something else.
+    /// The line has another prefix.
     #[error("an invite starts with `{PREFIX}`: paste the whole line that the gateway's operator gave you")]
     Prefix,
-    /// Characters are missing, changed or too many.
+    /// Characters are missing, changed or superfluous.
     #[error("the invite is damaged: paste the whole line again, without spaces or line breaks in it")]
     Damaged,
-    /// The address in it is not HOST:PORT.
+    /// The address is not HOST:PORT.
     #[error("the invite's gateway address is not HOST:PORT: ask the operator for a new invite")]
     Address,
 }
 
 impl Invite {
-    /// An invite for the device that holds `device`, to the gateway at `address` (`HOST:PORT`).
+    /// Creates an invite for the device with secret key `device` to the gateway at `address` (`HOST:PORT`).
     ///
     /// # Errors
     /// The address is not `HOST:PORT`.
@@ -69,19 +71,19 @@ impl Invite {
         }
     }
 
-    /// The gateway's address, `HOST:PORT`.
+    /// Address of the gateway, `HOST:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }
-    /// The gateway's static key.
+    /// Static public key of the gateway.
     pub fn gateway(&self) -> PublicKey {
         self.gateway
     }
-    /// The device's secret key.
+    /// Secret key of the device.
     pub fn device(&self) -> &SecretKey {
         &self.device
     }
-    /// The first token.
+    /// First token.
     pub fn token(&self) -> &[u8; 32] {
         &self.token
     }

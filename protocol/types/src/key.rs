@@ -1,4 +1,4 @@
-//! Static X25519 keys of gateways and devices (RFC 7748), as text in base64url without padding.
+//! Static X25519 keys of gateways and devices (RFC 7748), with a text form in base64url without padding.
 use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -10,7 +10,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// A key from its 32 bytes.
+    /// Creates a key from its 32 bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -20,12 +20,12 @@ impl PublicKey {
     }
 }
 
-/// A static secret key. It is wiped from memory when dropped and never printed.
+/// A static secret key. It is erased from memory when dropped and never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SecretKey([u8; 32]);
 
 impl SecretKey {
-    /// A key from 32 bytes of cryptographic randomness (or from a file that held them).
+    /// Creates a key from 32 bytes of cryptographic randomness (or from a key file).
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -33,17 +33,17 @@ impl SecretKey {
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
-    /// The public key that belongs to it.
+    /// The public key of this secret key.
     pub fn public(&self) -> PublicKey {
         PublicKey(MontgomeryPoint::mul_base_clamped(self.0).to_bytes())
     }
-    /// The secret as text, for a key file or an invite. Take care where it goes.
+    /// The secret as text, for a key file or an invite. Handle with care.
     pub fn to_secret_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 }
 
-/// A text that is not a key.
+/// Error: a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key is written as 43 characters of base64url")]
 pub struct ParseKeyError;

@@ -1,6 +1,6 @@
-//! Units, identifiers, keys and link profiles that every part of Longhaul shares.
+//! Units, identifiers, keys and link profiles for all parts of Longhaul.
 //!
-//! Nothing here does I/O, reads a clock or draws randomness.
+//! This crate does no I/O, reads no clock and draws no randomness.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -10,6 +10,7 @@ mod invite;
 mod key;
 mod link;
 mod pii;
+mod priority;
 mod time;
 mod units;
 pub mod varint;
@@ -20,5 +21,6 @@ pub use invite::{Invite, ParseInviteError};
 pub use key::{ParseKeyError, PublicKey, SecretKey};
 pub use link::{LinkProfile, ParseLinkError};
 pub use pii::Pii;
+pub use priority::Priority;
 pub use time::{Timestamp, UnixTime};
 pub use units::{BitRate, ByteCount, ParseUnitError, parse_duration};

@@ -1,20 +1,21 @@
-//! What is known of the hop beforehand: the link profiles by name.
+//! Link profiles: known properties of the hop, selected by name.
 use std::{str::FromStr, time::Duration};
 
 use crate::BitRate;
 
-/// Rate and round-trip time of a hop, as configured. The transport starts from it and then measures.
+/// Rates and round-trip time of a hop, as configured. The transport starts with them and then measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkProfile {
-    /// Towards the agent.
+    /// Rate towards the agent.
     pub down: BitRate,
-    /// Towards the gateway.
+    /// Rate towards the gateway.
     pub up: BitRate,
     /// Round-trip time of the idle hop.
     pub rtt: Duration,
 }
 
-/// Named profiles: down and up in bit/s, idle RTT in ms. The testbed's profiles of the same names are the links.
+/// Named profiles: down and up in bit/s, idle RTT in ms. The testbed's links of the same names have these
+/// properties.
 const NAMED: &[(&str, u64, u64, u64)] = &[
     ("gprs-3+1", 39_600, 13_400, 660),
     ("gprs-class6", 34_500, 13_400, 860),
@@ -31,13 +32,13 @@ const NAMED: &[(&str, u64, u64, u64)] = &[
 ];
 
 impl LinkProfile {
-    /// The names that [`LinkProfile::from_str`] knows.
+    /// The names that [`LinkProfile::from_str`] accepts.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|(name, ..)| *name)
     }
 }
 
-/// A name that is no profile.
+/// Error: no link profile has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a link profile; known are: {known}", known = LinkProfile::names().collect::<Vec<_>>().join(", "))]
 pub struct ParseLinkError(String);

@@ -1,13 +1,13 @@
-//! Values that must not reach a log above DEBUG: URLs, host names, addresses of users.
+//! Values that must not appear in a log above DEBUG: URLs, host names, addresses of users.
 use std::fmt;
 
-/// A private value. Its `Debug` and `Display` show only that there is one; `{:#}` (alternate) shows it, for
-/// DEBUG and TRACE.
+/// A private value. `Debug` and `Display` hide the value; the alternate form `{:#}` shows it, for DEBUG and
+/// TRACE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pii<T>(pub T);
 
 impl<T> Pii<T> {
-    /// The value itself.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0
     }

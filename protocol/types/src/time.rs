@@ -1,17 +1,18 @@
-//! Points in time as the sans-IO parts see them: handed in, never read from a clock.
+//! Points in time for sans-IO code: passed as arguments, never read from a clock.
 use std::{
     ops::{Add, AddAssign, Sub},
     time::Duration,
 };
 
-/// A point in time: nanoseconds since an origin that the caller chose (the driver's start, a simulation's zero).
+/// A point in time: nanoseconds since an origin that the caller selects (the driver's start, a simulation's
+/// zero).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
     /// The origin.
     pub const ZERO: Self = Self(0);
-    /// Later than every time that a timer can have.
+    /// Later than every time of a timer.
     pub const MAX: Self = Self(u64::MAX);
 
     /// The point `nanos` nanoseconds after the origin.
@@ -22,7 +23,7 @@ impl Timestamp {
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// The time from `earlier` to here, zero if `earlier` is later.
+    /// Time since `earlier`; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -46,23 +47,23 @@ impl AddAssign<Duration> for Timestamp {
 
 impl Sub for Timestamp {
     type Output = Duration;
-    /// The time between; zero if `earlier` is later.
+    /// Time since `earlier`; zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
         self.saturating_since(earlier)
     }
 }
 
-/// A wall-clock time: time since 1970-01-01 00:00 UTC. Used where two machines or two runs must agree
-/// (handshake stamps, token expiry), never for measuring.
+/// Wall-clock time: time since 1970-01-01 00:00 UTC. Used where two machines or two runs must agree
+/// (handshake stamps, token expiry), never for measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixTime(Duration);
 
 impl UnixTime {
-    /// The wall-clock time that lies `since_epoch` after 1970-01-01 00:00 UTC.
+    /// The wall-clock time `since_epoch` after 1970-01-01 00:00 UTC.
     pub const fn new(since_epoch: Duration) -> Self {
         Self(since_epoch)
     }
-    /// The time since 1970-01-01 00:00 UTC.
+    /// Time since 1970-01-01 00:00 UTC.
     pub const fn since_epoch(self) -> Duration {
         self.0
     }

@@ -13,19 +13,19 @@ pub struct ByteCount(u64);
 impl ByteCount {
     /// No data.
     pub const ZERO: Self = Self(0);
-    /// An amount in bytes.
+    /// Creates an amount in bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
-    /// An amount in kilobytes of 1000 bytes.
+    /// Creates an amount in kilobytes of 1000 bytes.
     pub const fn kb(kilobytes: u64) -> Self {
         Self(kilobytes * 1000)
     }
-    /// An amount in kibibytes of 1024 bytes.
+    /// Creates an amount in kibibytes of 1024 bytes.
     pub const fn kib(kibibytes: u64) -> Self {
         Self(kibibytes * 1024)
     }
-    /// An amount in mebibytes of 1024 * 1024 bytes.
+    /// Creates an amount in mebibytes of 1024 * 1024 bytes.
     pub const fn mib(mebibytes: u64) -> Self {
         Self(mebibytes * 1024 * 1024)
     }
@@ -33,11 +33,11 @@ impl ByteCount {
     pub const fn bytes(self) -> u64 {
         self.0
     }
-    /// The amount as a length in memory, capped at the largest that the machine can address.
+    /// The amount as `usize`, limited to `usize::MAX`.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
-    /// The difference, or zero where `other` is larger.
+    /// The difference; zero if `other` is larger.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -65,7 +65,7 @@ impl Sub for ByteCount {
 
 impl Div<BitRate> for ByteCount {
     type Output = Duration;
-    /// The time that this amount takes at `rate`; a rate of zero takes for ever (`Duration::MAX`).
+    /// Transmission time of this amount at `rate`; `Duration::MAX` for a rate of zero.
     fn div(self, rate: BitRate) -> Duration {
         if rate.0 == 0 {
             return Duration::MAX;
@@ -90,11 +90,11 @@ impl fmt::Display for ByteCount {
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// A rate in bit per second.
+    /// Creates a rate in bit per second.
     pub const fn bps(bits_per_second: u64) -> Self {
         Self(bits_per_second)
     }
-    /// A rate in kilobit (1000 bit) per second.
+    /// Creates a rate in kilobit (1000 bit) per second.
     pub const fn kbps(kilobits_per_second: u64) -> Self {
         Self(kilobits_per_second * 1000)
     }
@@ -110,7 +110,7 @@ impl BitRate {
     pub fn bytes_per_second(self) -> f64 {
         self.0 as f64 / 8.0
     }
-    /// The rate at which `amount` takes `time`; the largest rate where `time` is zero.
+    /// The rate at which `amount` takes `time`; the largest rate if `time` is zero.
     pub fn of(amount: ByteCount, time: Duration) -> Self {
         let nanos = time.as_nanos();
         if nanos == 0 {
@@ -137,18 +137,18 @@ impl fmt::Display for BitRate {
     }
 }
 
-/// A text that is not an amount with a unit.
+/// Errors of parsing an amount with a unit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseUnitError {
     /// The text does not start with a number.
     #[error("`{0}` does not start with a number")]
     NoNumber(String),
-    /// The number has no unit, or one that is not known.
+    /// The number has no unit or an unknown unit.
     #[error("`{text}` needs a unit, one of {units}")]
     Unit {
-        /// The text as given.
+        /// The text.
         text: String,
-        /// The units that are understood.
+        /// The known units.
         units: &'static str,
     },
 }
@@ -177,7 +177,8 @@ impl FromStr for BitRate {
     }
 }
 
-/// Reads a duration with its unit, such as `500ms`, `30 s`, `5min`, `24h`. A bare number is refused.
+/// Parses a duration with its unit, such as `500ms`, `30 s`, `5min`, `24h`. A number without unit is an
+/// error.
 ///
 /// # Errors
 /// The text has no number or no known unit.

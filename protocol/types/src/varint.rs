@@ -1,19 +1,19 @@
 //! Variable-length integers (RFC 9000 section 16), of which only the shortest form is valid.
-/// The largest value: 2^62 - 1.
+/// Largest value: 2^62 - 1.
 pub const MAX: u64 = (1 << 62) - 1;
 
-/// Bytes that are not a varint.
+/// Errors of decoding a varint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VarintError {
-    /// The bytes end inside the number.
+    /// The input ends inside the number.
     #[error("the bytes end inside a variable-length integer")]
     Truncated,
-    /// A shorter form exists. Two spellings of one packet would let a decoder and an encoder disagree.
+    /// A shorter form exists. Two encodings of one packet would let decoder and encoder disagree.
     #[error("a variable-length integer is not in its shortest form")]
     NotShortest,
 }
 
-/// The bytes that `value` takes: 1, 2, 4 or 8.
+/// Length of the encoding of `value`: 1, 2, 4 or 8 bytes.
 pub const fn len(value: u64) -> usize {
     match value {
         0..=0x3f => 1,
@@ -23,10 +23,10 @@ pub const fn len(value: u64) -> usize {
     }
 }
 
-/// Appends `value`; anything above [`MAX`] is written as [`MAX`].
+/// Appends `value`; values above [`MAX`] are encoded as [`MAX`].
 pub fn encode(value: u64, out: &mut Vec<u8>) {
     let value = value.min(MAX);
-    // The two high bits hold the base-2 logarithm of the length.
+    // The two high bits contain the base-2 logarithm of the length.
     let (length, prefix) = match len(value) {
         1 => (1, 0),
         2 => (2, 0x40),
@@ -39,10 +39,10 @@ pub fn encode(value: u64, out: &mut Vec<u8>) {
     out[start] |= prefix;
 }
 
-/// Takes a varint off the front of `input`.
+/// Removes a varint from the start of `input`.
 ///
 /// # Errors
-/// The bytes end too early, or the form is not the shortest.
+/// The input ends too early, or the form is not the shortest.
 pub fn decode(input: &mut &[u8]) -> Result<u64, VarintError> {
     let first = *input.first().ok_or(VarintError::Truncated)?;
     let length = 1_usize << (first >> 6);

@@ -1,5 +1,5 @@
-//! Whether an origin asks for a certificate of the client (RFC 8446 section 4.3.2, RFC 5246 section 7.4.4). There is none
-//! here: those that exist belong to the browser's user.
+//! Detection of TLS certificate requests from origins (RFC 8446 section 4.3.2, RFC 5246 section 7.4.4). The
+//! client never presents a certificate: client certificates belong to the browser's user.
 use std::{cell::Cell, future::Future, sync::Arc};
 
 use rustls::{
@@ -14,19 +14,19 @@ use rustls::{
 use tokio::task_local;
 
 task_local! {
-    /// The library asks one resolver for all connections, so that their sessions can be resumed; whose handshake it is at
-    /// is told apart by the task that is being polled.
+    /// Result of the handshake that the current task polls. All connections share one certificate resolver,
+    /// so that sessions can be resumed; the task-local value attributes a request to its handshake.
     static ASKED: Cell<Certificate>;
 }
 
-/// Whether a certificate of the client was asked for.
+/// Client certificate request of an origin during a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certificate {
     Asked,
     NotAsked,
 }
 
-/// Runs a handshake, and tells whether it asked.
+/// Runs a handshake; returns its output and whether the origin requested a client certificate.
 pub(crate) async fn noted<F: Future>(handshake: F) -> (F::Output, Certificate) {
     let both = async {
         let ended = handshake.await;
@@ -35,13 +35,13 @@ pub(crate) async fn noted<F: Future>(handshake: F) -> (F::Output, Certificate) {
     ASKED.scope(Cell::new(Certificate::NotAsked), both).await
 }
 
-/// Has no certificate, and notes being asked.
+/// Certificate resolver without certificates, which records each certificate request.
 #[derive(Debug)]
 pub(crate) struct NoCertificate;
 
 impl ResolvesClientCert for NoCertificate {
     fn resolve(&self, _issuers: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        // Outside of `noted` there is nobody to be told.
+        // Outside of `noted` nothing records the request.
         let _noted = ASKED.try_with(|asked| asked.set(Certificate::Asked));
         None
     }
@@ -51,12 +51,13 @@ impl ResolvesClientCert for NoCertificate {
     }
 }
 
-/// Sessions of origins for later connections, but for those of origins that asked: resumed, they would not ask again.
+/// TLS session cache that stores no sessions of origins that requested a client certificate: a resumed
+/// session does not repeat the certificate request.
 #[derive(Debug)]
 pub(crate) struct Sessions(ClientSessionMemoryCache);
 
 impl Sessions {
-    /// As many as the library keeps by itself.
+    /// The default of rustls.
     const MAX: usize = 256;
 
     pub(crate) fn new() -> Self {

@@ -1,4 +1,4 @@
-//! A response's body on its way from the origin.
+//! Response bodies from origins.
 use std::{
     fmt,
     pin::Pin,
@@ -14,49 +14,49 @@ use tokio::time::{Sleep, sleep};
 
 use crate::{classify::body_failure, error::Fault, gate::Turn, pool::StreamGuard};
 
-/// Why a response's body ended before its end. What was received before is good, but the response is not complete, and
-/// whoever passes it on must not end it cleanly.
+/// Premature end of a response body. The data received before the error is valid, but the response is
+/// incomplete: a proxy must not end the relayed body cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The body's framing is malformed.
+    /// The framing of the body is malformed.
     #[error("the origin's response is malformed")]
     Protocol,
     /// The origin reset the connection or the stream.
     #[error("the origin broke the response off")]
     Reset,
-    /// Nothing came for [`Timeouts::body_idle`](crate::Timeouts::body_idle).
+    /// The origin sent nothing for [`Timeouts::body_idle`](crate::Timeouts::body_idle).
     #[error("the origin stopped sending")]
     Timeout,
-    /// The connection ended before the body did.
+    /// The connection ended before the body.
     #[error("the origin closed the connection before the response's end")]
     Truncated,
 }
 
 impl BodyError {
-    /// Whose fault it is: the origin's, or that of the network in front of it.
+    /// The party at fault: always the origin, or the network in front of the origin.
     pub fn fault(&self) -> Fault {
         Fault::Origin
     }
 }
 
-/// The body of a response: data and trailers as the origin sends them, content coding untouched.
+/// Body of a response: data and trailers as the origin sends them, with its content codings.
 ///
-/// It holds the request's place among those of its host until it has ended or is dropped, so read it or drop it.
-/// Dropping it before its end closes the HTTP/1.1 connection or resets the HTTP/2 stream.
+/// The body occupies the request's slot at the host until the body has ended or is dropped: read the body or
+/// drop it. Dropping the body before its end closes the HTTP/1.1 connection or resets the HTTP/2 stream.
 pub struct OriginBody {
-    /// Nothing after the end or an error.
+    /// `None` after the end or an error.
     inner: Option<Incoming>,
-    /// Over HTTP/1.1 the connection has it.
+    /// `None` for HTTP/1.1, where the connection holds the slot.
     in_use: Option<InUse>,
     idle: Duration,
-    /// Set while somebody waits for the origin.
+    /// Set while a reader waits for the origin.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a request over HTTP/2 takes until its response has ended.
+/// Resources that an HTTP/2 request holds until its response has ended.
 pub(crate) struct InUse {
-    /// Before the turn, so that who gets that finds the connection.
+    /// Dropped before the turn, so that the request that gets the turn finds the connection.
     pub(crate) _stream: StreamGuard,
     pub(crate) _turn: Turn,
 }

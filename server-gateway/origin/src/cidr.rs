@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A range of IPv4 or of IPv6 addresses, such as `10.0.0.0/8` or `fd00::/8`.
+/// Range of IPv4 or IPv6 addresses, such as `10.0.0.0/8` or `fd00::/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cidr {
@@ -16,28 +16,29 @@ pub struct Cidr {
     prefix: u8,
 }
 
-/// Why a text is no address range.
+/// Errors of parsing an address range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CidrError {
-    /// The part before the slash is no address.
+    /// The part before the slash is not an address.
     #[error("`{0}` does not begin with an IPv4 or IPv6 address")]
     Address(String),
-    /// Bits behind the prefix are set, so that the range is not the one that was probably meant.
+    /// Bits after the prefix are set, so that the range is probably not the intended one.
     #[error("`{text}` has bits set behind its prefix; write `{meant}`")]
     HostBits {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// The range that contains it.
+        /// The range that contains the address as written.
         meant: Cidr,
     },
-    /// The part behind the slash is no number from 0 to 32 (IPv4) or 128 (IPv6).
+    /// The part after the slash is not a number from 0 to 32 (IPv4) or 128 (IPv6).
     #[error("`{0}` has no valid prefix length behind the slash")]
     Prefix(String),
 }
 
 impl Cidr {
-    /// The range of all addresses that share the first `prefix` bits of `address`; `None` when `prefix` is too long.
+    /// Returns the range of all addresses that share the first `prefix` bits of `address`; `None` if `prefix`
+    /// is too long.
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         let network = match address {
             IpAddr::V4(_) if prefix > 32 => return None,
@@ -48,7 +49,8 @@ impl Cidr {
         Some(Self { network, prefix })
     }
 
-    /// Whether the range contains an address. IPv4 and IPv4-mapped IPv6 addresses are different addresses here.
+    /// Returns true if the range contains the address. An IPv4 address and its IPv4-mapped IPv6 address are
+    /// different addresses here.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address) {
             (IpAddr::V4(network), IpAddr::V4(v4)) => v4.to_bits() & mask_v4(self.prefix) == network.to_bits(),
@@ -61,7 +63,7 @@ impl Cidr {
 impl FromStr for Cidr {
     type Err = CidrError;
 
-    /// Parses `ADDRESS/PREFIX`; an address alone is the range of just that address.
+    /// Parses `ADDRESS/PREFIX`; an address without prefix is the range of this one address.
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),

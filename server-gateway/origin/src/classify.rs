@@ -1,17 +1,17 @@
-//! From the errors of the libraries below to ours: the chain of sources is walked from the outside in, and the first
-//! link that says something definite decides.
+//! Mapping of library errors to the errors of this crate: the first error in the chain of sources, from the
+//! outermost to the innermost, that has a definite meaning decides.
 use std::{error::Error, io};
 
 use crate::{body::BodyError, error::FetchError, tls::defect_of, upload::UploadError};
 
-/// Why a request got no response.
+/// Returns the error of a request without a response.
 pub(crate) fn request_failure(error: &hyper::Error) -> FetchError {
     chain(error)
         .find_map(definite_request_failure)
         .unwrap_or(FetchError::Reset)
 }
 
-/// Why a response's body ended early.
+/// Returns the error of a body that ended prematurely.
 pub(crate) fn body_failure(error: &hyper::Error) -> BodyError {
     chain(error)
         .find_map(definite_body_failure)
@@ -52,7 +52,7 @@ fn hyper_request_failure(error: &hyper::Error) -> Option<FetchError> {
     } else if error.is_incomplete_message() {
         Some(FetchError::Reset)
     } else {
-        // Causes of all other kinds are further in: the body's source, the socket, HTTP/2.
+        // The causes of all other kinds are inner errors: the body's source, the socket, HTTP/2.
         None
     }
 }
@@ -104,7 +104,7 @@ fn io_body_failure(error: &io::Error) -> BodyError {
     use io::ErrorKind;
 
     match error.kind() {
-        // The HTTP/2 library calls the end of its connection a broken pipe.
+        // The HTTP/2 library reports the end of its connection as a broken pipe.
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe => BodyError::Truncated,
         ErrorKind::InvalidData | ErrorKind::InvalidInput => BodyError::Protocol,
         ErrorKind::TimedOut => BodyError::Timeout,

@@ -1,4 +1,4 @@
-//! The client: a request in, a response out.
+//! The client of origin servers.
 use std::{error::Error, fmt, hash::RandomState, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -32,9 +32,9 @@ use crate::{
     upload::Upload,
 };
 
-/// Fetches from origins. Clones share the pool, the DNS cache and the counters.
+/// HTTP client that fetches from origins. Clones share the pool, the DNS cache and the counters.
 ///
-/// Must be made and used inside a tokio runtime with I/O and time.
+/// The client must be created and used inside a tokio runtime with I/O and time.
 #[derive(Clone)]
 pub struct OriginClient(Inner);
 
@@ -46,25 +46,26 @@ struct Inner {
     limits: Limits,
     timeouts: Timeouts,
     stats: Arc<OriginStats>,
-    /// Keys the hashes of credentials.
+    /// Key of the hashes of credentials.
     secret: RandomState,
 }
 
-/// A connection to a tunnel's host.
+/// Connection to the host of a tunnel.
 #[derive(Debug)]
 pub struct Tunnel<S> {
-    /// What carries the bytes.
+    /// The byte stream to the host.
     pub stream: S,
-    /// Its place among the owner's connections, to be kept as long as the stream.
+    /// The connection's slot in the owner's share; keep it as long as the stream.
     pub place: Place<ConnectionOwner>,
 }
 
 impl OriginClient {
-    /// Makes a client. Without a DNS server in the settings and in the system it still serves addresses and the hosts of
-    /// `[fetch] resolve`; all other names fail with [`DnsFailure::NoServers`](crate::DnsFailure::NoServers).
+    /// Creates a client. Without a DNS server in the settings and in the system, the client still reaches
+    /// addresses and the hosts of `[fetch] resolve`; all other names fail with
+    /// [`DnsFailure::NoServers`](crate::DnsFailure::NoServers).
     ///
     /// # Errors
-    /// [`OriginConfigError`] when a certificate of `extra_ca` is unusable.
+    /// [`OriginConfigError`] if a certificate of `extra_ca` is unusable.
     pub fn new(config: OriginConfig) -> Result<Self, OriginConfigError> {
         let stats = Arc::new(OriginStats::default());
         let gates = Arc::new(Gates::new(config.limits, &config.timeouts));
@@ -86,9 +87,10 @@ impl OriginClient {
         }))
     }
 
-    /// A client with a pool of its own, of one unused connection to each host; all else is shared. For logins that are
-    /// bound to connections (NTLM, Negotiate: RFC 4559): requests that follow each other use the same connection, and
-    /// nobody else's do. The pool's connections close with the last clone.
+    /// Returns a client with its own pool, which keeps one idle connection per host, and which shares all
+    /// other state. For logins that are bound to connections (NTLM, Negotiate: RFC 4559): consecutive
+    /// requests use the same connection, and requests of other clients do not use it. The connections of the
+    /// pool close when the last clone is dropped.
     #[must_use]
     pub fn isolated(&self) -> Self {
         let inner = &self.0;
@@ -110,23 +112,26 @@ impl OriginClient {
         })
     }
 
-    /// How long it keeps unused connections.
+    /// Time for which the client keeps idle connections.
     pub fn pool_idle(&self) -> Duration {
         self.0.timeouts.pool_idle
     }
 
-    /// Sends one request for `owner` and returns the response when its head is there; 1xx responses are skipped.
+    /// Sends one request for `owner` and returns the response when its head has arrived; 1xx responses are
+    /// skipped.
     ///
-    /// The URL must be absolute. `Host` is made from it, whatever the request carries. All other fields go out as they
-    /// are: leaving out the hop-by-hop ones is the caller's part. Redirects come back as they are.
+    /// The URL must be absolute. The client derives `Host` from the URL and replaces any `Host` field of the
+    /// request. All other fields are sent unchanged: the caller must remove hop-by-hop fields. Redirects are
+    /// returned, not followed.
     ///
-    /// Nothing is sent twice, with one exception: a request with an idempotent method and no body is sent once more on a
-    /// new connection when it was lost with a connection of the pool (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1).
+    /// The client sends no request twice, with one exception: a request with an idempotent method and without
+    /// a body that was lost with a pooled connection is sent once more, on a new connection (RFC 9110 section
+    /// 9.2.2, RFC 9112 section 9.3.1).
     ///
     /// Dropping the future cancels the request.
     ///
     /// # Errors
-    /// [`FetchError`]; its [`fault`](FetchError::fault) says who can help.
+    /// [`FetchError`]; [`fault`](FetchError::fault) returns the party that must act.
     pub async fn fetch<B>(
         &self,
         request: Request<B>,
@@ -156,7 +161,7 @@ impl OriginClient {
         debug!(host = ?Pii(&target.host), "a pooled connection was dead; trying a new one");
         inner.stats.retry();
         let request = Request::from_parts(parts, Upload::new(Empty::new()));
-        // Not one of the pool, which may have lost all its connections at once.
+        // Not a pooled connection: the pool may have lost all its connections at once.
         let connection = inner.fresh(&target, &usage).await?;
         let answer = inner
             .send_on(connection, &target, request, &mut turn)
@@ -165,14 +170,14 @@ impl OriginClient {
         inner.receive(answer, &target, turn)
     }
 
-    /// Opens a TCP connection for a tunnel: `[fetch] resolve`, DNS, guard, Happy Eyeballs and the connect timeout as for
-    /// fetches, with Nagle's algorithm off. `host` may be a name, an IPv4 address, or an IPv6 address with or without
-    /// brackets.
+    /// Opens a TCP connection for a tunnel. `[fetch] resolve`, DNS, address guard, Happy Eyeballs and connect
+    /// timeout apply as for fetches; Nagle's algorithm is off. `host` is a name, an IPv4 address, or an IPv6
+    /// address with or without brackets.
     ///
-    /// What passes through is not counted in [`OriginStats`].
+    /// [`OriginStats`] does not count the bytes of the tunnel.
     ///
     /// # Errors
-    /// [`FetchError`]; its [`fault`](FetchError::fault) says who can help.
+    /// [`FetchError`]; [`fault`](FetchError::fault) returns the party that must act.
     pub async fn connect_tcp(
         &self,
         host: &str,
@@ -188,11 +193,11 @@ impl OriginClient {
         Ok(Tunnel { stream, place })
     }
 
-    /// Opens a TLS connection for a tunnel, as [`Self::connect_tcp`] does a TCP connection, and as strict as for fetches.
-    /// The host is offered HTTP/1.1 alone.
+    /// Opens a TLS connection for a tunnel over a connection of [`Self::connect_tcp`], with the certificate
+    /// checks of fetches. The client offers only HTTP/1.1 (ALPN).
     ///
     /// # Errors
-    /// [`FetchError`]; its [`fault`](FetchError::fault) says who can help.
+    /// [`FetchError`]; [`fault`](FetchError::fault) returns the party that must act.
     pub async fn connect_tls(
         &self,
         host: &str,
@@ -204,7 +209,7 @@ impl OriginClient {
         Ok(Tunnel { stream, place })
     }
 
-    /// The counters.
+    /// The counters of the client and its clones.
     pub fn stats(&self) -> &OriginStats {
         &self.0.stats
     }
@@ -223,9 +228,9 @@ struct SendFailure {
     lost_with_pooled_connection: bool,
 }
 
-/// A request that got no response.
+/// Errors of a request without a response.
 enum Unanswered {
-    /// A connection of the pool was closed before it took anything of it.
+    /// A pooled connection was closed before it took any part of the request.
     Unsent(Box<Request<Upload>>, SendFailure),
     Failed(SendFailure),
 }
@@ -238,15 +243,15 @@ impl Unanswered {
     }
 }
 
-/// A response's head, and what carries the rest.
+/// Response head, and the connection that delivers the body.
 struct Answer {
     response: Response<Incoming>,
     connection: Connection,
 }
 
 impl Inner {
-    /// Sends a request on a connection of the pool or a new one. Repeats it only when the connection returned it without
-    /// having begun to write it, so it is right for every method.
+    /// Sends a request on a pooled or new connection. The loop repeats the request only if the connection
+    /// returned the request before writing any of it, which is safe for every method.
     async fn send(
         &self,
         target: &Target,
@@ -265,13 +270,14 @@ impl Inner {
         }
     }
 
-    /// A connection for a request: one of the pool, or whichever is there first, a new one or one that becomes free.
+    /// Returns a pooled connection, or else the first to become available of a new connection and a
+    /// connection that becomes idle.
     async fn connection(&self, target: &Target, usage: &Usage) -> Result<Connection, FetchError> {
         if let Some(found) = self.pool.take(target, usage) {
             return Ok(found);
         }
         let mut freed = self.pool.wait(target, *usage);
-        // A request that has just ended leaves its connection in a moment.
+        // A request that has just ended is about to return its connection.
         yield_now().await;
         if let Ok(found) = freed.try_recv() {
             return Ok(found);
@@ -280,7 +286,7 @@ impl Inner {
         tokio::select! {
             biased;
             Ok(found) = &mut freed => {
-                // What has been begun serves the next request.
+                // The connection that is being opened serves the next request.
                 let (this, target, owner) = (self.clone(), target.clone(), usage.owner);
                 tokio::spawn(async move {
                     if let Ok((opened, place)) = opening.await {
@@ -293,7 +299,7 @@ impl Inner {
         }
     }
 
-    /// A connection of its own for a request.
+    /// Opens a new connection for a request.
     async fn fresh(&self, target: &Target, usage: &Usage) -> Result<Connection, FetchError> {
         let opened = self.clone().open(target.clone(), usage.owner).await?;
         self.use_for(target, opened, usage)
@@ -319,7 +325,7 @@ impl Inner {
         Ok((greet(stream, &self.limits).await?, place))
     }
 
-    /// A place for a connection, if need be that of an unused one.
+    /// Returns a connection slot; if none is free, closes an idle connection first.
     async fn place(&self, owner: ConnectionOwner) -> Result<Place<ConnectionOwner>, FetchError> {
         if let Some(place) = self.connector.places().try_acquire(owner) {
             return Ok(place);
@@ -368,11 +374,12 @@ impl Inner {
     ) -> Result<Response<OriginBody>, FetchError> {
         let Answer { response, connection } = answer;
         if !response.body().is_end_stream() {
-            // The library undoes `chunked` and hands on what is inside.
+            // The library removes `chunked` and returns the content inside.
             transfer_coding(response.version(), response.headers()).map_err(|_| FetchError::Protocol)?;
         }
         let headers = response.headers();
-        // The libraries' own bounds are of their buffers, which are larger than what they let through.
+        // The limits of the libraries apply to their buffers, which are larger than the header sections that
+        // they accept.
         let header_bytes: usize = headers
             .iter()
             .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
@@ -398,7 +405,7 @@ impl Inner {
     }
 }
 
-/// Event streams have no end (HTML standard, section 9.2).
+/// Event streams have no end (HTML standard section 9.2).
 fn is_event_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.is_some_and(|kind| {
@@ -416,8 +423,8 @@ impl From<FetchError> for SendFailure {
     }
 }
 
-/// The head as it goes to the pool: the canonical URL, and no `Host` that could say something else (RFC 9112 section
-/// 3.2.2).
+/// Returns the head as the pool sends it: with the canonical URL, and without a `Host` field that could
+/// contradict the URL (RFC 9112 section 3.2.2).
 fn outgoing(target: &Target, parts: Parts) -> Result<Parts, FetchError> {
     if parts.method == Method::CONNECT {
         return Err(BadUrl::Method.into());

@@ -13,67 +13,69 @@ use crate::{deny::DenyList, guard::Guard, resolve::ResolveMap};
 /// Settings of an [`OriginClient`](crate::OriginClient).
 #[derive(Clone, Debug, Default)]
 pub struct OriginConfig {
-    /// `[fetch] deny-keys`: keys that no certificate of an origin's chain may have. Default: none.
+    /// `[fetch] deny-keys`: public keys that no certificate of an origin's chain may have. Default: none.
     pub deny_keys: DenyList,
     /// `[fetch] dns`: the name servers. Default: those of the system.
     pub dns: DnsServers,
-    /// `[fetch] extra-ca`: the contents of PEM files whose certificates are trusted besides the public authorities.
+    /// `[fetch] extra-ca`: contents of PEM files whose certificates are trusted in addition to the public
+    /// authorities.
     pub extra_ca: Vec<Vec<u8>>,
-    /// `[guard]`: which addresses may be connected to. Default: the public Internet only.
+    /// `[guard]`: the addresses that may be connected to. Default: public Internet only.
     pub guard: Guard,
-    /// Bounds of memory and sockets.
+    /// Limits of memory and sockets.
     pub limits: Limits,
-    /// `[fetch] resolve`: answers that come before DNS. Default: none.
+    /// `[fetch] resolve`: addresses that take precedence over DNS. Default: none.
     pub resolve: ResolveMap,
-    /// How long each step may take.
+    /// Time limits of the steps of a fetch.
     pub timeouts: Timeouts,
 }
 
-/// Why an [`OriginClient`](crate::OriginClient) cannot be made from its settings.
+/// Errors of creating an [`OriginClient`](crate::OriginClient) from its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OriginConfigError {
-    /// A certificate of `extra-ca` cannot be used as an authority.
+    /// A certificate of `extra-ca` cannot serve as an authority.
     #[error("[fetch] extra-ca: file {file} holds a certificate that cannot serve as an authority")]
     BadCertificate {
-        /// Which of the files, counted from 1.
+        /// Index of the file, from 1.
         file: usize,
     },
-    /// A file of `extra-ca` is no PEM, or holds no certificate.
+    /// A file of `extra-ca` is not PEM, or contains no certificate.
     #[error("[fetch] extra-ca: file {file} holds no certificate in PEM form")]
     NoCertificate {
-        /// Which of the files, counted from 1.
+        /// Index of the file, from 1.
         file: usize,
     },
-    /// The TLS library refused its own defaults.
+    /// The TLS library rejected its own defaults.
     #[error("TLS cannot be set up: {detail}")]
     Tls {
-        /// What the library said.
+        /// The error text of the library.
         detail: String,
     },
 }
 
-/// The name servers to ask.
+/// The name servers that the client queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub enum DnsServers {
-    /// These and no others.
+    /// Only these servers.
     Explicit(Vec<SocketAddr>),
-    /// Those of the system (`/etc/resolv.conf`, the registry on Windows).
+    /// The servers of the system (`/etc/resolv.conf`, the registry on Windows).
     #[default]
     System,
 }
 
-/// A text that is no name server.
+/// Text that is not a name server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is no name server; write ADDRESS or ADDRESS:PORT")]
 pub struct DnsServersError(pub String);
 
 impl DnsServers {
-    /// Reads servers written as `ADDRESS` or `ADDRESS:PORT`; the port is 53 where none is named. None means the system's.
+    /// Parses servers written as `ADDRESS` or `ADDRESS:PORT`; the default port is 53. An empty list means the
+    /// system's servers.
     ///
     /// # Errors
-    /// [`DnsServersError`] holds the first text that is none.
+    /// [`DnsServersError`] with the first text that is not a name server.
     pub fn parse<T: AsRef<str>>(servers: impl IntoIterator<Item = T>) -> Result<Self, DnsServersError> {
         let mut parsed = Vec::new();
         for text in servers {
@@ -100,24 +102,28 @@ impl TryFrom<Vec<String>> for DnsServers {
     }
 }
 
-/// How long each step of a fetch may take. No step is unbounded; the sum is not bounded, because a download may be long.
+/// Time limits of the steps of a fetch. Each step is bounded; the sum is not, because a download may be long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// All look-ups of one name. Default 10 s: two attempts of the resolver with its 5 s each.
+    /// All lookups of one name. Default 10 s: two attempts of the resolver of 5 s each.
     pub dns: Duration,
     /// All attempts to connect to one host (Happy Eyeballs included). Default 15 s: three SYN retransmissions.
     pub connect: Duration,
     /// One TLS handshake. Default 15 s.
     pub tls: Duration,
-    /// A request's wait for its turn at its host. Default 60 s, as for the response's head: requests that are under way for
-    /// longer than 30 s make room, so only a device that has its bound of those, too, waits that long.
+    /// Wait of a request for its turn at its host. Default 60 s, like the timeout of the response head.
+    /// Requests that have run for more than 30 s release their slots at the host, so only a device at its
+    /// limit of long-lived requests waits that long.
     pub turn: Duration,
-    /// From the end of the request to the head of the response. While the request's body is on its way this runs only
-    /// when the origin does not take it. Default 60 s: long polls and slow searches are legitimate.
+    /// Time from the end of the request to the head of the response. While the request's body is being sent,
+    /// the time counts only while the origin accepts no data. Default 60 s: long polls and slow searches are
+    /// legitimate.
     pub response_head: Duration,
-    /// Between two pieces of a response's body, counted only while somebody waits for the next one. Default 120 s.
+    /// Time between two pieces of a response body, counted only while a reader waits for the next piece.
+    /// Default 120 s.
     pub body_idle: Duration,
-    /// How long an unused connection stays open. Default 60 s; common servers close after 5 to 75 s themselves.
+    /// Time for which an idle connection stays open. Default 60 s; common servers close idle connections
+    /// after 5 to 75 s.
     pub pool_idle: Duration,
 }
 
@@ -135,37 +141,43 @@ impl Default for Timeouts {
     }
 }
 
-/// Bounds of memory, sockets and requests.
+/// Limits of memory, sockets and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Header fields of a response, names and values. Default 256 KiB, as Chromium. An HTTP/2 response of more than twice
-    /// as much fails as malformed.
+    /// Names and values of the header fields of a response. Default 256 KiB, as in Chromium. An HTTP/2
+    /// response of more than twice this size fails as malformed.
     pub header_bytes: ByteCount,
     /// Header fields of an HTTP/1.1 response. Default 128.
     pub header_fields: usize,
-    /// Requests under way at once to one host over HTTP/1.1, each of which needs a connection. Default 32.
+    /// Concurrent HTTP/1.1 requests to one host; each needs a connection. Default 32.
     pub connections_per_host: usize,
-    /// Of these, requests that each device may have under way even when all places are taken. Default 6, what a browser
-    /// takes by itself: no number of other devices and of requests that last can take a host away from a device.
+    /// Number of these requests that each device may have in progress even if all slots are in use. Default
+    /// 6, the number that a browser uses by itself: other devices and long-lived requests cannot deny a host
+    /// to a device.
     pub reserved_per_host: usize,
-    /// Requests of one device under way at once to one host over HTTP/2. Default 100, which RFC 9113 section 6.5.2 names
-    /// as the least that servers should allow.
+    /// Concurrent HTTP/2 requests of one device to one host. Default 100, the smallest limit that RFC 9113
+    /// section 6.5.2 recommends to servers.
     pub streams_per_host: usize,
-    /// Requests of one device, to all hosts, that count no longer at their hosts because they last: event streams, and
-    /// what is older than 30 s. Default 256, what one session of a device may have under way.
+    /// Requests of one device, to all hosts, that no longer count at their hosts because they are long-lived:
+    /// event streams, and requests older than 30 s. Default 256, the number of requests that one session may
+    /// have in progress.
     pub lasting_per_device: usize,
-    /// Requests of one device waiting for their turn at one host. Default 1024; more are refused at once.
+    /// Requests of one device that wait for their turn at one host. Default 1024; further requests are
+    /// rejected at once.
     pub waiting_per_host: usize,
-    /// Unused connections kept per host for each device, and as many that belong to none. Default 8.
+    /// Idle connections kept per host for each device, and the same number of connections that belong to no
+    /// device. Default 8.
     pub idle_per_host: usize,
-    /// Connections of all fetches and tunnels together, unused ones included. Default 2048; one needs a file descriptor and
-    /// about 50 KiB.
+    /// Connections of all fetches and tunnels, idle ones included. Default 2048; a connection needs a file
+    /// descriptor and about 50 KiB.
     pub connections: usize,
-    /// The same of one device. Default 1024: what one device may have under way, and as many unused.
+    /// Connections of one device, counted like `connections`. Default 1024: the requests that one device may
+    /// have in progress, and as many idle connections.
     pub connections_per_device: usize,
-    /// Answers kept by the DNS cache. Default 8192; one takes below 1 KiB.
+    /// Answers in the DNS cache. Default 8192; an answer takes less than 1 KiB.
     pub dns_cache_entries: u64,
-    /// Bytes of one HTTP/2 connection that origins may send ahead of the readers. Default 4 MiB; half of it per stream.
+    /// Bytes that origins may send ahead of the readers on one HTTP/2 connection. Default 4 MiB; half of it
+    /// per stream.
     pub h2_window: ByteCount,
 }
 

@@ -1,4 +1,4 @@
-//! A connection to an origin that speaks HTTP, with what it has carried.
+//! HTTP connections to origins, with the state that earlier requests left on them.
 use std::{
     sync::{
         Arc,
@@ -26,39 +26,39 @@ use crate::{
     upload::Upload,
 };
 
-/// How often an HTTP/2 connection with open streams is checked for life, and how long the answer may take.
+/// Interval of the HTTP/2 PINGs while streams are open, and the time limit for the answer.
 const H2_PING_INTERVAL: Duration = Duration::from_secs(20);
 const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A connection that has just been opened.
+/// A newly opened connection.
 pub(crate) enum Opened {
     Http1(http1::SendRequest<Upload>),
-    /// With the future that ends with the connection.
+    /// With the task that ends when the connection ends.
     Http2(http2::SendRequest<Upload>, tokio::task::JoinHandle<()>),
 }
 
-/// An HTTP/1.1 connection between two requests, or with one.
+/// HTTP/1.1 connection, idle or in use by one request.
 pub(crate) struct Http1 {
     pub(crate) sender: http1::SendRequest<Upload>,
     pub(crate) ownership: Ownership,
-    /// Who used it last.
+    /// The owner of the last request.
     pub(crate) user: ConnectionOwner,
-    /// Whether the origin has answered on it.
+    /// True if the origin has answered on this connection.
     pub(crate) has_answered: bool,
-    /// Its place among all connections.
+    /// The connection's slot among all connections.
     pub(crate) place: Arc<Place<ConnectionOwner>>,
 }
 
-/// A request's share in an HTTP/2 connection.
+/// Share of one request in an HTTP/2 connection.
 pub(crate) struct Http2Stream {
     pub(crate) sender: http2::SendRequest<Upload>,
     pub(crate) has_answered: Arc<AtomicBool>,
     pub(crate) guard: StreamGuard,
 }
 
-/// A request that got no response.
+/// Errors of a request without a response.
 pub(crate) enum SendError {
-    /// The connection was closed before it took anything of the request, which is as it was.
+    /// The connection was closed before it took any part of the request, which is returned unchanged.
     Unsent(Box<Request<Upload>>, hyper::Error),
     Failed(hyper::Error),
 }
@@ -72,7 +72,7 @@ impl From<TrySendError<Request<Upload>>> for SendError {
     }
 }
 
-/// What carries one request.
+/// Connection of one request.
 pub(crate) enum Connection {
     Http1(Http1),
     Http2(Http2Stream),
@@ -83,7 +83,8 @@ impl Connection {
         matches!(self, Self::Http2(_))
     }
 
-    /// Whether the origin has answered on it before: only then may a failure be that of a connection that was dead already.
+    /// True if the origin has answered on this connection before. Only then may a failure mean that the
+    /// connection was already dead.
     pub(crate) fn is_reused(&self) -> bool {
         match self {
             Self::Http1(connection) => connection.has_answered,
@@ -103,7 +104,7 @@ impl Connection {
                 let sent = connection.sender.try_send_request(request).await;
                 let response = sent.map_err(|error| match error.into() {
                     SendError::Unsent(mut request, error) => {
-                        // As it came, for another connection.
+                        // Restored for another connection.
                         *request.uri_mut() = uri;
                         request.headers_mut().remove(HOST);
                         SendError::Unsent(request, error)
@@ -122,7 +123,7 @@ impl Connection {
     }
 }
 
-/// Speaks HTTP over a connection.
+/// Starts HTTP on a connection.
 pub(crate) async fn greet(stream: OriginStream, limits: &Limits) -> Result<Opened, FetchError> {
     let failed = |error: hyper::Error| request_failure(&error);
     if stream.is_h2() {
@@ -131,7 +132,7 @@ pub(crate) async fn greet(stream: OriginStream, limits: &Limits) -> Result<Opene
             .await
             .map_err(failed)?;
         let task = tokio::spawn(async move {
-            // Those whose streams it carries hear of it themselves.
+            // The streams of the connection receive the error themselves.
             let _ended = connection.await;
         });
         return Ok(Opened::Http2(sender, task));
@@ -150,10 +151,10 @@ pub(crate) async fn greet(stream: OriginStream, limits: &Limits) -> Result<Opene
 fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // 8 KiB is the least that the library takes.
+        // 8 KiB is the minimum that the library accepts.
         .max_buf_size(limits.header_bytes.as_usize().max(8192))
         .max_headers(limits.header_fields)
-        // RFC 9112 section 5.2: a proxy replaces the line folds of old servers by spaces.
+        // RFC 9112 section 5.2: a proxy replaces the obsolete line folding of old servers with spaces.
         .allow_obsolete_multiline_headers_in_responses(true);
     builder
 }
@@ -166,7 +167,8 @@ fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        // Twice ours: the library calls what exceeds its bound a protocol error, without saying what was too large.
+        // Twice our limit: the library reports a header section above its limit as a protocol error, without
+        // the cause.
         .max_header_list_size(u32::try_from(header_bytes.saturating_mul(2)).unwrap_or(u32::MAX))
         .initial_stream_window_size((window / 2).max(0xffff))
         .initial_connection_window_size(window)
@@ -175,7 +177,8 @@ fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// RFC 9112 section 3.2.1: path and query in the request line, the host in its field. Returns the URL.
+/// Converts the request to origin form (RFC 9112 section 3.2.1): path and query in the request line, the host
+/// in `Host`. Returns the absolute URL.
 fn origin_form(request: &mut Request<Upload>, target: &Target) -> Uri {
     let path = request
         .uri()

@@ -1,4 +1,4 @@
-//! Opens connections: a place, TCP, TLS.
+//! Opening of connections: slot, TCP, TLS.
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
@@ -24,11 +24,11 @@ use crate::{
 /// Opens connections to origins.
 pub(crate) struct Connector {
     dialer: Dialer,
-    /// For the connections of fetches, unused ones included, and of tunnels.
+    /// Slots of the connections of fetches, idle ones included, and of tunnels.
     places: Arc<FairShares<ConnectionOwner>>,
     place_timeout: Duration,
     tls: TlsConnector,
-    /// The same for HTTP/1.1 alone.
+    /// Offers only HTTP/1.1.
     tls_http1: TlsConnector,
     tls_timeout: Duration,
     stats: Arc<OriginStats>,
@@ -46,7 +46,7 @@ impl Connector {
                 total: config.limits.connections,
                 per_owner: config.limits.connections_per_device,
                 reserved: 0,
-                // As many as may wait for hosts, so that this is nobody's first limit.
+                // Equal to the waiting limit per host, so that a request never reaches this limit first.
                 waiting: config.limits.waiting_per_host,
             }),
             place_timeout: config.timeouts.connect,
@@ -61,7 +61,7 @@ impl Connector {
         &self.places
     }
 
-    /// A place for one more connection.
+    /// Waits for a connection slot.
     pub(crate) async fn place(&self, owner: ConnectionOwner) -> Result<Place<ConnectionOwner>, FetchError> {
         let place = self.places.acquire_within(owner, self.place_timeout, None);
         place
@@ -69,7 +69,7 @@ impl Connector {
             .map_err(|_| FetchError::Overloaded(Limit::Connections))
     }
 
-    /// A connection for a tunnel.
+    /// Opens a TCP connection for a tunnel.
     pub(crate) async fn tcp(
         &self,
         host: &Host,
@@ -79,7 +79,7 @@ impl Connector {
         self.dialer.dial(host, port, owner).await
     }
 
-    /// TLS over a connection that is a tunnel's.
+    /// Starts TLS on a tunnel's connection.
     pub(crate) async fn secure(
         &self,
         host: &Host,
@@ -88,7 +88,7 @@ impl Connector {
         self.greet(&self.tls_http1, host, stream).await
     }
 
-    /// A connection for fetches.
+    /// Opens a connection for fetches.
     pub(crate) async fn connect(
         &self,
         target: &Target,
@@ -115,7 +115,8 @@ impl Connector {
         let greeted = greeted.map_err(|_| FetchError::Tls(TlsDefect::Timeout))?;
         let failed = greeted.as_ref().err().map(tls::defect_of);
         match (failed, certificate) {
-            // What is wrong with the origin's own certificate comes first: nothing is given to whom it shows to be another.
+            // A defect of the origin's certificate takes precedence: the browser must not offer a client
+            // certificate to an origin that the defect shows to be an impostor.
             (Some(Some(defect)), Certificate::NotAsked) => Err(FetchError::Tls(defect)),
             (Some(Some(defect)), Certificate::Asked) if defect.is_of_certificate() => {
                 Err(FetchError::Tls(defect))

@@ -1,5 +1,5 @@
-//! Keys that no certificate of an origin's chain may have, by the operator's word: of authorities that are no longer
-//! trusted, and of certificates that are known to be stolen.
+//! Deny list of public keys: keys of authorities that are no longer trusted, and of certificates that are
+//! known to be stolen. The operator configures the list.
 use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
 
 use base64::{
@@ -21,18 +21,18 @@ use thiserror::Error;
 
 use crate::config::OriginConfigError;
 
-/// With or without padding, as tools print it.
+/// Base64 with or without padding, as common tools print it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The SHA-256 of a certificate's subject public key info (RFC 5280 section 4.1), which names the key whatever certificates
-/// it has.
+/// SHA-256 hash of a certificate's subject public key info (RFC 5280 section 4.1), which identifies the key
+/// in all its certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash([u8; 32]);
 
-/// A text that is no hash of a key.
+/// Text that is not a key hash.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is no SHA-256 of a public key; write 64 hexadecimal digits, or its 44 characters in base64")]
 pub struct KeyHashError(pub String);
@@ -40,8 +40,8 @@ pub struct KeyHashError(pub String);
 impl FromStr for KeyHash {
     type Err = KeyHashError;
 
-    /// Parses 64 hexadecimal digits, with colons between the bytes or without, or base64, with `sha256/` in front or without
-    /// (RFC 7469 section 2.1.1 and what tools print).
+    /// Parses 64 hexadecimal digits, with or without colons between the bytes, or base64, with or without the
+    /// prefix `sha256/` (RFC 7469 section 2.1.1 and the output of common tools).
     fn from_str(text: &str) -> Result<Self, KeyHashError> {
         let error = || KeyHashError(text.to_owned());
         let digits: String = text.chars().filter(|character| *character != ':').collect();
@@ -72,13 +72,13 @@ impl KeyHash {
         Self(hash)
     }
 
-    /// Of a certificate's key; `None` for what is no certificate.
+    /// Returns the hash of a certificate's key; `None` if the data is not a certificate.
     fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Self> {
         let parsed = ParsedCertificate::try_from(certificate).ok()?;
         Some(Self::of(&parsed.subject_public_key_info()))
     }
 
-    /// Of the key of an authority, whose info the library keeps without its outermost tag.
+    /// Returns the hash of an authority's key. The library stores the key info without its outermost tag.
     fn of_anchor(anchor: &TrustAnchor<'_>) -> Self {
         let contents = anchor.subject_public_key_info.as_ref();
         let length = contents.len().to_be_bytes();
@@ -97,17 +97,17 @@ impl KeyHash {
     }
 }
 
-/// Keys that no certificate of a chain may have, from the origin's own to the authority's.
+/// Keys that no certificate of a chain may have, from the origin's certificate to the authority's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DenyList(BTreeSet<KeyHash>);
 
 impl DenyList {
-    /// Whether nothing is denied.
+    /// Returns true if the list contains no key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The hashes.
+    /// The key hashes.
     pub fn iter(&self) -> impl Iterator<Item = &KeyHash> {
         self.0.iter()
     }
@@ -123,7 +123,7 @@ impl FromIterator<KeyHash> for DenyList {
 #[error("a key of the chain is denied by the operator")]
 struct Denial;
 
-/// Whether a certificate was refused for its key.
+/// Returns true if a certificate was rejected because of its key.
 pub(crate) fn is_denial(error: &OtherError) -> bool {
     error.0.is::<Denial>()
 }
@@ -132,11 +132,12 @@ fn denial() -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(Denial))))
 }
 
-/// The library's verifier, and the list after it.
+/// The library's certificate verifier, followed by the deny list.
 #[derive(Debug)]
 pub(crate) struct DenyingVerifier {
     verifier: Arc<WebPkiServerVerifier>,
-    /// With the authorities that are denied, too: what only they vouch for is not told to be unknown.
+    /// Includes the denied authorities: a chain that leads only to a denied authority is reported as denied,
+    /// not as unknown.
     all: Arc<WebPkiServerVerifier>,
     deny: DenyList,
 }
@@ -183,7 +184,8 @@ impl ServerCertVerifier for DenyingVerifier {
             }
             verified => verified?,
         };
-        // Also where another way leads to an authority: an origin that shows such a key is not to be trusted.
+        // Also if another chain leads to a trusted authority: an origin that presents a denied key is not
+        // trusted.
         let mut shown = std::iter::once(end_entity).chain(intermediates);
         if shown.any(|certificate| {
             KeyHash::of_certificate(certificate).is_some_and(|hash| self.deny.0.contains(&hash))
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn hashes_are_read_as_tools_print_them() {
-        // ISRG Root X1, which many tools print in these ways.
+        // ISRG Root X1, in forms that common tools print.
         let hex = "0b9fa5a59eed715c26c1020c711b4f6ec42d58b0015e14337a39dad301c5afc3";
         let hash: KeyHash = hex.parse().unwrap();
         for text in [

@@ -1,4 +1,4 @@
-//! TCP connections to hosts: names, guard, Happy Eyeballs.
+//! TCP connections to hosts: name resolution, address guard, Happy Eyeballs.
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -25,9 +25,9 @@ use crate::{
     target::Host,
 };
 
-/// Time between two attempts to connect to addresses of one host (RFC 8305 section 5).
+/// Delay between attempts to connect to the addresses of a host (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// Most addresses of one host that are tried.
+/// Maximum number of addresses tried per host.
 const MAX_ATTEMPTS: usize = 8;
 
 /// Opens TCP connections to hosts.
@@ -50,7 +50,7 @@ impl Dialer {
         }
     }
 
-    /// Connects to the first address of a host that answers.
+    /// Connects to the first address of the host that answers.
     pub(crate) async fn dial(
         &self,
         host: &Host,
@@ -68,7 +68,7 @@ impl Dialer {
         Ok(stream)
     }
 
-    /// The addresses that a host may be connected at, in the order of the attempts; never an empty list.
+    /// Returns the permitted addresses of a host in the order of the attempts; never empty.
     async fn addresses(
         &self,
         host: &Host,
@@ -109,7 +109,8 @@ impl Dialer {
     }
 }
 
-/// IPv6 and IPv4 in turn, IPv6 first, each in its given order (RFC 8305 section 4, without history).
+/// Interleaves IPv6 and IPv4 addresses, IPv6 first, each family in its given order (RFC 8305 section 4,
+/// without history).
 fn interleaved(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let mut v6 = addresses.iter().filter(|address| address.is_ipv6());
     let mut v4 = addresses.iter().filter(|address| address.is_ipv4());
@@ -124,8 +125,8 @@ fn interleaved(addresses: &[IpAddr]) -> Vec<IpAddr> {
     }
 }
 
-/// Happy Eyeballs (RFC 8305 section 5): starts an attempt every [`ATTEMPT_DELAY`], or at once when all others have
-/// failed, and takes the first connection that stands. Dropping the set ends the other attempts.
+/// Happy Eyeballs (RFC 8305 section 5): starts an attempt every [`ATTEMPT_DELAY`], or at once if all others
+/// have failed, and returns the first established connection. Dropping the set ends the other attempts.
 async fn connect_any(addresses: Vec<SocketAddr>) -> Result<TcpStream, FetchError> {
     let mut left = addresses.into_iter();
     let mut attempts = JoinSet::new();
@@ -148,7 +149,7 @@ async fn connect_any(addresses: Vec<SocketAddr>) -> Result<TcpStream, FetchError
                 Some(Ok(Ok(stream))) => return Ok(stream),
                 Some(Ok(Err(error))) => {
                     worst = more_telling(worst, connect_failure(&error));
-                    // A failed attempt is answered by the next one at once (RFC 8305 section 5).
+                    // After a failed attempt the next one starts at once (RFC 8305 section 5).
                     next_start = Instant::now();
                 }
                 Some(Err(_)) => return Err(FetchError::Cancelled),
@@ -159,7 +160,7 @@ async fn connect_any(addresses: Vec<SocketAddr>) -> Result<TcpStream, FetchError
     }
 }
 
-/// Of the failures of two addresses, the one that says more about the host.
+/// Returns the failure of two addresses that tells more about the host.
 fn more_telling(a: FetchError, b: FetchError) -> FetchError {
     let telling = [
         FetchError::ConnectTimeout,
@@ -181,7 +182,7 @@ fn more_telling(a: FetchError, b: FetchError) -> FetchError {
     reason = "the enum is the library's and grows; all that is not named here means the same to us"
 )]
 fn connect_failure(error: &io::Error) -> FetchError {
-    /// Too many open files of the process or of the system: the same numbers on Linux, the BSDs and macOS.
+    /// Too many open files in the process or in the system: the same numbers on Linux, the BSDs and macOS.
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;
     use io::ErrorKind;

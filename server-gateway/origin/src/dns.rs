@@ -1,4 +1,4 @@
-//! Names to addresses, by DNS.
+//! DNS lookups.
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -27,38 +27,40 @@ use crate::{
     stats::OriginStats,
 };
 
-/// How long a found IPv4 address waits for the IPv6 ones (RFC 8305 section 3).
+/// Time that an IPv4 answer waits for the IPv6 answer (RFC 8305 section 3).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
-/// Most addresses taken from one answer: more only prolong a failure.
+/// Maximum number of addresses taken from one answer: more would only prolong a failure.
 const MAX_ADDRESSES: usize = 16;
-/// Longest time that an answer is kept, whatever its TTL: a day is what common resolvers use.
+/// Maximum time that an answer is cached, regardless of its TTL: one day, as in common resolvers.
 const MAX_TTL: Duration = Duration::from_secs(86_400);
-/// Longest time that the absence of a name is kept: the name of a new site should work soon.
+/// Maximum time that a negative answer is cached: the name of a new site should work soon.
 const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(60);
-/// Questions under way at once to one name server. A burst of pages asks for hundreds of names; the library's 32 would
-/// refuse the rest.
+/// Concurrent queries per name server. A burst of page loads queries hundreds of names; the library's default
+/// of 32 would reject the rest.
 const MAX_QUESTIONS: usize = 1024;
-/// Look-ups of all devices under way at once: each puts two questions.
+/// Concurrent lookups of all devices: each lookup sends two queries.
 const MAX_LOOKUPS: usize = MAX_QUESTIONS / 2;
-/// The same of one device: a page names a few dozen hosts, and four devices whose name servers are silent leave room.
+/// Concurrent lookups of one device: a page refers to a few dozen hosts, and other devices can still look up
+/// names while up to three devices wait for silent name servers.
 const MAX_LOOKUPS_PER_DEVICE: usize = MAX_LOOKUPS / 4;
-/// Look-ups of one device that wait: as many as it has requests.
+/// Waiting lookups of one device: as many as its requests.
 const MAX_WAITING: usize = 1024;
 
 type Answer = Result<Vec<IpAddr>, FetchError>;
 
-/// Looks names up, and keeps the answers as long as their TTL says.
+/// Resolver of names, with a cache that respects the TTL.
 pub(crate) struct Names {
     resolver: Option<TokioResolver>,
     timeout: Duration,
     stats: Arc<OriginStats>,
-    /// Look-ups under way, so that the connections that a page opens at once to one host ask only once. Bounded by the
-    /// number of connections being opened. Each device asks for itself: else it would wait where another one has to.
+    /// Lookups in progress. The connections that a page opens at once to one host share one lookup. Bounded
+    /// by the number of connections being opened. Each device has its own lookups, so that no device waits in
+    /// another device's queue.
     under_way: Mutex<HashMap<Subject, Arc<OnceCell<Answer>>>>,
     places: Arc<FairShares<ConnectionOwner>>,
 }
 
-/// A name, and for whom it is looked up.
+/// A name, and the owner of its lookup.
 type Subject = (ConnectionOwner, String);
 
 impl Names {
@@ -84,7 +86,7 @@ impl Names {
         }
     }
 
-    /// The addresses of a name, never an empty list. IPv6 and IPv4 are in the order of the answers.
+    /// Returns the addresses of a name; never empty. IPv6 and IPv4 addresses are in the order of the answers.
     pub(crate) async fn lookup(&self, name: &str, owner: ConnectionOwner) -> Answer {
         let subject = (owner, name.to_owned());
         let answer = Arc::clone(self.under_way().entry(subject.clone()).or_default());
@@ -116,7 +118,8 @@ impl Names {
             .map_err(|_| FetchError::Overloaded(Limit::Lookups))?;
         self.stats.dns_lookup();
         let mut fqdn = Name::from_utf8(name).map_err(|_| FetchError::DnsNotFound)?;
-        // Keeps the system's search list out: it would turn a mistyped name into one of the operator's own network.
+        // Disables the system's search list, which would turn a mistyped name into a name of the operator's
+        // own network.
         fqdn.set_fqdn(true);
         let answer = timeout(self.timeout, both_families(resolver, fqdn)).await;
         let answer = answer.unwrap_or(Err(FetchError::DnsFailed(DnsFailure::Timeout)));
@@ -125,7 +128,8 @@ impl Names {
     }
 }
 
-/// One caller's share in a look-up under way. The look-up leaves the list with its answer, or with its last caller.
+/// One caller's share in a lookup in progress. The lookup is removed from the list with its answer or with
+/// its last caller.
 struct Question<'a> {
     names: &'a Names,
     subject: Subject,
@@ -138,14 +142,14 @@ impl Drop for Question<'_> {
         let is_listed = under_way
             .get(&self.subject)
             .is_some_and(|listed| Arc::ptr_eq(listed, &self.answer));
-        // Two references: the list's and this one. New ones come only from the list, which is locked.
+        // Two references: the list's and this one. New references come only from the list, which is locked.
         if is_listed && (self.answer.initialized() || Arc::strong_count(&self.answer) <= 2) {
             under_way.remove(&self.subject);
         }
     }
 }
 
-/// Asks for IPv6 and IPv4 at once, and does not wait long for a missing IPv6 answer.
+/// Queries IPv6 and IPv4 addresses at once, and waits only briefly for a missing IPv6 answer.
 async fn both_families(resolver: &TokioResolver, name: Name) -> Answer {
     let v6 = addresses(resolver, name.clone(), RecordType::AAAA);
     let v4 = addresses(resolver, name, RecordType::A);
@@ -173,7 +177,7 @@ async fn both_families(resolver: &TokioResolver, name: Name) -> Answer {
         }
         (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
         (Err(FetchError::DnsNotFound), Err(FetchError::DnsNotFound)) => Err(FetchError::DnsNotFound),
-        // One family is known to be absent: what went wrong with the other is the reason.
+        // One family does not exist: the failure of the other family is the reason.
         (Err(FetchError::DnsNotFound), Err(error)) | (Err(error), Err(_)) => Err(error),
     }
 }

@@ -1,12 +1,12 @@
-//! Why a fetch did not produce a response, and whose fault it is.
+//! Errors of fetches, and the party at fault.
 use thiserror::Error;
 
 use crate::guard::GuardRefusal;
 
-/// Who has to act so that the same request works next time.
+/// The party that must act so that the same request succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// This machine: its resolver, its limits, its network, or the caller that gave up.
+    /// This machine: its resolver, its limits, its network, or the caller that cancelled.
     Local,
     /// The origin, its name servers or the network in front of it.
     Origin,
@@ -16,38 +16,38 @@ pub enum Fault {
     Request,
 }
 
-/// Why [`OriginClient::fetch`](crate::OriginClient::fetch) or
-/// [`OriginClient::connect_tcp`](crate::OriginClient::connect_tcp) gave no result.
+/// Errors of [`OriginClient::fetch`](crate::OriginClient::fetch) and
+/// [`OriginClient::connect_tcp`](crate::OriginClient::connect_tcp).
 ///
-/// No variant carries a URL or a host name; the address in `GuardRefused` is shown only by `{:?}`.
+/// No variant contains a URL or a host name; only `{:?}` shows the address in `GuardRefused`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The URL cannot be fetched as it is.
+    /// The URL of the request is not acceptable.
     #[error("the request's URL cannot be fetched: {0}")]
     BadUrl(#[from] BadUrl),
-    /// The fetch was abandoned on this side, for example because the client shut down.
+    /// The fetch was cancelled on this side, for example because the client shut down.
     #[error("the fetch was cancelled on this side")]
     Cancelled,
     /// No address of the origin accepted a connection in time.
     #[error("the origin did not accept a connection in time")]
     ConnectTimeout,
-    /// The name may exist, but no name server gave a usable answer.
+    /// The name may exist, but no name server returned a usable answer.
     #[error("the name could not be looked up: {0}")]
     DnsFailed(DnsFailure),
-    /// The name does not exist, or has no IPv4 and no IPv6 address.
+    /// The name does not exist, or has neither an IPv4 nor an IPv6 address.
     #[error("the origin's name does not exist or has no address")]
     DnsNotFound,
-    /// The origin's address is one that this gateway does not connect to.
+    /// The address guard rejects the origin's address.
     #[error("{0}")]
     GuardRefused(#[from] GuardRefusal),
     /// The response's header section exceeds the limits.
     #[error("the origin's response header is too large")]
     HeaderTooLarge,
-    /// A bound of this client is reached.
+    /// A limit of this client is reached.
     #[error("{0}")]
     Overloaded(Limit),
-    /// The response is malformed, or breaks HTTP/1.1 or HTTP/2.
+    /// The response is malformed, or violates HTTP/1.1 or HTTP/2.
     #[error("the origin's response is malformed")]
     Protocol,
     /// The origin's machine refused the connection: nothing listens on that port.
@@ -56,25 +56,25 @@ pub enum FetchError {
     /// The origin closed or reset the connection before it answered.
     #[error("the origin closed the connection before it answered")]
     Reset,
-    /// This machine could not open a socket, for example because it has no file descriptor left.
+    /// This machine could not open a socket, for example because no file descriptor is left.
     #[error("this machine could not open a connection")]
     Resources,
-    /// No response head came within [`Timeouts::response_head`](crate::Timeouts::response_head).
+    /// No response head arrived within [`Timeouts::response_head`](crate::Timeouts::response_head).
     #[error("the origin did not answer in time")]
     ResponseTimeout,
     /// The TLS handshake failed.
     #[error("the origin's TLS is unusable: {0}")]
     Tls(TlsDefect),
-    /// No route leads to any address of the origin.
+    /// No route to any address of the origin.
     #[error("the origin's network cannot be reached")]
     Unreachable,
-    /// The request's body ended in an error of its source.
+    /// The source of the request's body failed.
     #[error("the request's body broke off before its end")]
     Upload,
 }
 
 impl FetchError {
-    /// Whose fault it is.
+    /// Returns the party at fault.
     pub fn fault(&self) -> Fault {
         match self {
             Self::BadUrl(_) | Self::Upload => Fault::Request,
@@ -93,9 +93,10 @@ impl FetchError {
         }
     }
 
-    /// Whether the same request may succeed shortly after, without anybody changing anything.
+    /// Returns true if the same request may succeed shortly afterwards without any change.
     ///
-    /// This is about the error only: whether the request may be repeated at all is for RFC 9110 section 9.2.2 to say.
+    /// The result concerns only the error: RFC 9110 section 9.2.2 decides whether the request may be repeated
+    /// at all.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::ConnectTimeout
@@ -117,7 +118,8 @@ impl FetchError {
         }
     }
 
-    /// Whether nothing of the request can have reached the origin, so that any request may be sent again.
+    /// Returns true if no part of the request can have reached the origin, so that any request may be sent
+    /// again.
     pub fn is_unsent(&self) -> bool {
         match self {
             Self::BadUrl(_)
@@ -140,65 +142,65 @@ impl FetchError {
     }
 }
 
-/// A bound that all requests of one device share.
+/// The limit that a request exceeded: its device's share, or the total of all devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Limit {
-    /// Of requests under way to one host.
+    /// Requests in progress to one host.
     #[error(
         "this device has as many requests to this website under way as one device may; none of them ended in time"
     )]
     Host,
-    /// Of connections.
+    /// Connections.
     #[error(
         "this device has as many connections as one device may, or all devices together have; none ended in time"
     )]
     Connections,
-    /// Of look-ups of names.
+    /// Name lookups.
     #[error(
         "this device has as many names looked up as one device may, or all devices together have; none ended in time"
     )]
     Lookups,
 }
 
-/// What is wrong with a URL or with the way it is asked for.
+/// Defects of a URL or method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadUrl {
-    /// The host is no valid domain name or address in the sense of the WHATWG URL standard.
+    /// The host is not a valid domain name or address according to the WHATWG URL standard.
     #[error("its host is not valid")]
     Host,
-    /// `CONNECT` is a tunnel: see [`OriginClient::connect_tcp`](crate::OriginClient::connect_tcp).
+    /// `CONNECT` opens a tunnel: use [`OriginClient::connect_tcp`](crate::OriginClient::connect_tcp).
     #[error("a tunnel is not a fetch")]
     Method,
-    /// The URL names no host.
+    /// The URL has no host.
     #[error("it names no host")]
     NoHost,
     /// Port 0, or a port above 65535.
     #[error("its port is not valid")]
     Port,
-    /// A scheme other than `http` and `https`.
+    /// The scheme is neither `http` nor `https`.
     #[error("only http and https can be fetched")]
     Scheme,
-    /// The URL carries a user name or password, which RFC 9110 section 4.2.4 deprecates.
+    /// The URL contains a user name or password, which RFC 9110 section 4.2.4 deprecates.
     #[error("it carries a user name or password")]
     UserInfo,
 }
 
-/// Why the name servers gave no usable answer.
+/// Reasons for the lack of a usable DNS answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DnsFailure {
-    /// The question could not be put: no server can be reached.
+    /// The query could not be sent: no name server is reachable.
     #[error("no name server can be reached; check the [fetch] dns setting")]
     Local,
-    /// The system's resolver configuration is missing or names no server, and `[fetch] dns` names none either.
+    /// The system's resolver configuration is missing or lists no server, and `[fetch] dns` lists none.
     #[error("this system names no DNS server; set [fetch] dns = [\"ADDRESS:53\"]")]
     NoServers,
-    /// A server answered with an error such as SERVFAIL or REFUSED, or with nonsense.
+    /// A server answered with an error, such as SERVFAIL or REFUSED, or with invalid data.
     #[error("the name server answered with an error")]
     Server,
-    /// No answer came in time.
+    /// No answer arrived in time.
     #[error("no name server answered in time")]
     Timeout,
 }
@@ -212,48 +214,48 @@ impl DnsFailure {
     }
 }
 
-/// What is wrong with an origin's TLS.
+/// Defects of an origin's TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum TlsDefect {
-    /// The origin asks for a certificate of the client. Whether it would go on without is not tried: who has one is the
-    /// browser's user, whom nobody but the browser can ask.
+    /// The origin requests a client certificate. The client does not try to continue without one: client
+    /// certificates belong to the browser's user, and only the browser can ask for them.
     #[error("it asks for a client certificate")]
     ClientCertificate,
-    /// A key of the certificate's chain is on the operator's list ([`DenyList`](crate::DenyList)).
+    /// A key of the certificate chain is on the operator's deny list ([`DenyList`](crate::DenyList)).
     #[error("a key of its certificate's chain is on the operator's deny list")]
     DeniedKey,
-    /// The certificate's time is over.
+    /// The certificate has expired.
     #[error("its certificate has expired")]
     Expired,
-    /// The certificate names other hosts.
+    /// The certificate is for other names.
     #[error("its certificate is for another name")]
     NameMismatch,
-    /// The certificate's time has not begun.
+    /// The certificate is not valid yet.
     #[error("its certificate is not valid yet")]
     NotValidYet,
-    /// What answers does not speak TLS.
+    /// The server does not speak TLS.
     #[error("it does not speak TLS")]
     NotTls,
-    /// Anything else: a bad signature, a broken chain, an alert, no common cipher.
+    /// Any other defect: a bad signature, a broken chain, an alert, no common cipher.
     #[error("the handshake failed")]
     Other,
     /// The certificate is revoked.
     #[error("its certificate is revoked")]
     Revoked,
-    /// The handshake took too long.
+    /// The handshake exceeded its time limit.
     #[error("the handshake took too long")]
     Timeout,
     /// No trusted authority signed the certificate.
     #[error("its certificate is not from a trusted authority")]
     UnknownIssuer,
-    /// The origin speaks only versions before TLS 1.2.
+    /// The origin supports only versions before TLS 1.2.
     #[error("it speaks no TLS version that is still safe")]
     Version,
 }
 
 impl TlsDefect {
-    /// Whether it is the origin's certificate that is wrong.
+    /// Returns true if the defect is one of the origin's certificate.
     pub const fn is_of_certificate(self) -> bool {
         match self {
             Self::DeniedKey

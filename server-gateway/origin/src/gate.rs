@@ -1,5 +1,5 @@
-//! How many requests run at once to one host, each device's share of them, and that a new host is not met with a burst of
-//! handshakes.
+//! Limits of the concurrent requests to a host, each device's share of them, and a single first TLS handshake
+//! with a new host.
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -19,12 +19,13 @@ use crate::{
     target::{Scheme, Target},
 };
 
-/// Hosts whose protocol is remembered. Above it, hosts without a request or an HTTP/2 connection are forgotten.
+/// Hosts whose protocol is remembered. Above this number, hosts without a request or an HTTP/2 connection are
+/// removed.
 const MAX_HOSTS: usize = 4096;
-/// The same for the devices of one host.
+/// Devices remembered per host, with the same rule.
 const MAX_DEVICES: usize = 256;
-/// From this age on a request counts as one that lasts: an event stream, a long poll, a large download. Nearly all others
-/// are over by then, on slow links too.
+/// Age from which a request counts as long-lived: an event stream, a long poll, a large download. Nearly all
+/// other requests end earlier, also on slow links.
 const LASTING: Duration = Duration::from_secs(30);
 
 /// The gates of all hosts.
@@ -35,37 +36,37 @@ pub(crate) struct Gates {
     hosts: Mutex<HashMap<Target, Arc<HostGate>>>,
 }
 
-/// What is known of a host's protocol.
+/// Knowledge of a host's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// No connection stands, and it is not known what one will speak.
+    /// No connection is open, and the protocol of the next one is unknown.
     Unknown,
-    /// One request is opening the first connection; the device's others wait for what it finds.
+    /// One request is opening the first connection; the device's other requests wait for its protocol.
     Probing,
-    /// Every request needs a connection of its own.
+    /// Each request needs a connection.
     Http1,
-    /// A connection stands that all requests of the device share.
+    /// A connection is open that all requests of the device share.
     Http2,
 }
 
 struct HostGate {
     scheme: Scheme,
-    /// Whether connections of any device found HTTP/1.1 last.
+    /// True if the last connection of any device to this host spoke HTTP/1.1.
     is_http1: AtomicBool,
     connections: Arc<FairShares<ConnectionOwner>>,
     streams: Arc<FairShares<ConnectionOwner>>,
     devices: Mutex<BTreeMap<ConnectionOwner, Arc<DeviceGate>>>,
 }
 
-/// A device at a host.
+/// State of one device at a host.
 struct DeviceGate {
     protocol: watch::Sender<Protocol>,
     live_h2: AtomicUsize,
-    /// Keeps the host from being forgotten.
+    /// The reference prevents the host's removal.
     host: Arc<HostGate>,
 }
 
-/// A request's right to run; it ends when dropped.
+/// Permission of a request to run, until dropped.
 pub(crate) struct Turn {
     gate: Arc<DeviceGate>,
     is_probe: bool,
@@ -73,7 +74,7 @@ pub(crate) struct Turn {
     lasting: Lasting<ConnectionOwner>,
 }
 
-/// A standing HTTP/2 connection that a device may use; it ends when dropped.
+/// An open HTTP/2 connection that a device may use, until dropped.
 pub(crate) struct LiveH2(Arc<DeviceGate>);
 
 impl Gates {
@@ -94,8 +95,8 @@ impl Gates {
 
     /// Waits for a request's turn.
     ///
-    /// A device's first request to an `https` host goes alone until its connection stands: if that speaks HTTP/2 the
-    /// others need none of their own, and one TLS handshake does for all.
+    /// A device's first request to an `https` host proceeds alone until its connection is open: if the
+    /// connection speaks HTTP/2, the device's other requests share it, and one TLS handshake suffices.
     pub(crate) async fn enter(&self, target: &Target, owner: ConnectionOwner) -> Result<Turn, FetchError> {
         let gate = self.gate(target).device(owner);
         let (places, is_probe) = match gate.admission().await {
@@ -103,7 +104,7 @@ impl Gates {
             Protocol::Http2 => (&gate.host.streams, false),
             Protocol::Http1 | Protocol::Probing => (&gate.host.connections, false),
         };
-        // The probe's mark must be cleared even when this future is dropped while it waits for its place.
+        // The probing state must be cleared also if this future is dropped while it waits for its slot.
         let mut probe = Probe {
             gate: &gate,
             is_armed: is_probe,
@@ -122,7 +123,7 @@ impl Gates {
         })
     }
 
-    /// Notes that a device has a connection to this target that speaks HTTP/2.
+    /// Records that a device has an HTTP/2 connection to this target.
     pub(crate) fn h2_opened(&self, target: &Target, owner: ConnectionOwner) -> LiveH2 {
         let gate = self.gate(target).device(owner);
         gate.live_h2.fetch_add(1, Relaxed);
@@ -159,7 +160,7 @@ impl HostGate {
                 reserved: limits.reserved_per_host,
                 waiting,
             }),
-            // Each device has connections of its own while it uses them.
+            // A device's streams use connections that no other device uses at the time.
             streams: FairShares::new(Shares {
                 total: usize::MAX,
                 per_owner: limits.streams_per_host,
@@ -192,8 +193,8 @@ impl HostGate {
         gate
     }
 
-    /// Whether a device has a request or an HTTP/2 connection here. If not, what is known of the devices goes: else it
-    /// would keep the host.
+    /// Returns true if a device has a request or an HTTP/2 connection here. Removes the state of all other
+    /// devices, which holds references to the host.
     fn is_used(&self) -> bool {
         let mut devices = self.devices();
         devices.retain(|_, gate| Arc::strong_count(gate) > 1);
@@ -206,7 +207,7 @@ impl HostGate {
 }
 
 impl DeviceGate {
-    /// What a new request goes by: [`Protocol::Unknown`] makes it the probe.
+    /// Returns the protocol state for a new request; [`Protocol::Unknown`] makes the request the probe.
     async fn admission(&self) -> Protocol {
         let mut changes = self.protocol.subscribe();
         loop {
@@ -224,8 +225,8 @@ impl DeviceGate {
         }
     }
 
-    /// Lets everybody through after a probe that found nothing: were each of them a probe in turn, a host that does not
-    /// answer would cost one timeout per request.
+    /// Admits all waiting requests after a probe without result: if each of them became a probe in turn, an
+    /// unresponsive host would cost one timeout per request.
     fn give_up_probe(&self) {
         self.protocol.send_if_modified(|protocol| {
             let was_probing = *protocol == Protocol::Probing;
@@ -238,7 +239,7 @@ impl DeviceGate {
 }
 
 impl Turn {
-    /// Notes what the connection of this request speaks.
+    /// Records the protocol of this request's connection.
     pub(crate) fn connected(&mut self, is_h2: bool) {
         self.is_probe = false;
         self.gate.host.is_http1.store(!is_h2, Relaxed);
@@ -254,7 +255,7 @@ impl Turn {
         });
     }
 
-    /// Notes that the response has no end in sight, so that it takes none of the host's places.
+    /// Marks the response as long-lived, so that it occupies no slot of the host.
     pub(crate) fn lasts(&self) {
         self.place.lasts(&self.lasting);
     }
@@ -315,7 +316,7 @@ mod tests {
         Target::of(&url.parse().unwrap()).unwrap()
     }
 
-    /// Whether a future is still pending when it is polled once.
+    /// Polls a future once; returns true if it is pending.
     async fn waits(future: impl Future) -> bool {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
@@ -333,7 +334,7 @@ mod tests {
         let live = gates.h2_opened(&site, ANNA);
         probe.connected(true);
         let second = gates.enter(&site, ANNA).await.unwrap();
-        // The connection is lost: the next one is a probe again.
+        // The connection is lost: the next request is a probe again.
         drop((live, probe, second));
         let _probe = gates.enter(&site, ANNA).await.unwrap();
         assert!(waits(gates.enter(&site, ANNA)).await);

@@ -1,11 +1,12 @@
-//! The address guard: which addresses a fetch or a tunnel may connect to.
+//! The address guard: the addresses to which fetches and tunnels may connect.
 //!
-//! The agent has one, too, for its way around the gateway: there the browser stands in the user's own network, and may go to
-//! a private address that it names itself, but no name may lead there, and nothing leads back into the agent.
+//! The agent uses a guard for its direct fallback. In that mode the browser may connect to a private address
+//! of the user's own network if the URL contains the address literally. No name may resolve to a private
+//! address, and no connection may reach the agent's own ports.
 //!
-//! A gateway fetches what its users ask for, so without a guard any page could reach into the operator's own network
-//! (server-side request forgery). The guard judges the address that is really connected to, never the name, so a name
-//! that changes its answer (DNS rebinding) gains nothing.
+//! A gateway fetches the URLs that its users request; without a guard any page could reach the operator's own
+//! network (server-side request forgery). The guard checks the address that is actually connected, never the
+//! name, so that a name that changes its answer (DNS rebinding) does not circumvent it.
 use std::{
     collections::BTreeSet,
     fmt,
@@ -16,73 +17,75 @@ use thiserror::Error;
 
 use crate::cidr::Cidr;
 
-/// Decides which addresses may be connected to. Pure: no DNS, no sockets.
+/// Decides to which addresses connections are permitted. Pure: no DNS, no sockets.
 ///
-/// Everything that is not globally reachable unicast (the IANA special-purpose registries, RFC 6890) is refused,
-/// whatever form it is wrapped in, and so are the gateway's own addresses. What `allow` names is permitted in any case.
+/// The guard rejects every address that is not globally reachable unicast (IANA special-purpose registries,
+/// RFC 6890), in every notation or embedding, and the gateway's own addresses. The ranges of `allow` are
+/// always permitted, except the ports of `refusing_ports`.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     allow: Vec<Cidr>,
     own: BTreeSet<IpAddr>,
-    /// Ports of this machine that are refused whatever `allow` says.
+    /// Ports of this machine that are rejected even if `allow` contains the address.
     own_ports: BTreeSet<u16>,
-    /// Whether private addresses that are named as such are permitted.
+    /// True if private addresses are permitted as literals.
     permits_private_literals: bool,
 }
 
-/// What somebody wants to connect to: an address and port, and how it was named.
+/// Destination of a connection: address and port, and the notation of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The address that is about to be connected to.
+    /// The address of the intended connection.
     pub address: IpAddr,
     /// The port.
     pub port: u16,
-    /// Whether the URL or the CONNECT request named the address itself, and not a name that led to it.
+    /// True if the URL or CONNECT request contains the address itself, not a name that resolved to it.
     pub is_literal: bool,
 }
 
-/// An address that the guard refuses.
+/// Error of an address that the guard rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "the origin's address is {class}, which this gateway does not connect to unless [guard] allow names it"
 )]
 pub struct GuardRefusal {
-    /// The address, as it would have been connected to.
+    /// The rejected address, before canonicalization.
     pub address: IpAddr,
-    /// Why it is refused.
+    /// The reason of the rejection.
     pub class: AddressClass,
 }
 
-/// Why an address is not one of the public Internet.
+/// Classes of addresses outside the public Internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddressClass {
     /// 255.255.255.255.
     Broadcast,
-    /// Shared by customers of one carrier: 100.64.0.0/10 (RFC 6598).
+    /// Carrier-grade NAT: 100.64.0.0/10 (RFC 6598).
     CarrierGrade,
-    /// For documents and measurements: RFC 5737, RFC 3849, RFC 9637, RFC 2544.
+    /// Documentation and benchmarking: RFC 5737, RFC 3849, RFC 9637, RFC 2544.
     Documentation,
     /// fe80::/10, 169.254.0.0/16.
     LinkLocal,
     /// The machine itself: 127.0.0.0/8, ::1.
     Loopback,
-    /// Serves credentials and settings to virtual machines.
+    /// Cloud metadata services, which serve credentials and settings to virtual machines.
     Metadata,
     /// 224.0.0.0/4, ff00::/8.
     Multicast,
     /// One of the gateway's own addresses.
     Own,
-    /// RFC 1918, unique local (RFC 4193) and the former site-local addresses.
+    /// RFC 1918, unique local addresses (RFC 4193) and the former site-local addresses.
     Private,
-    /// Not assigned, or with a meaning other than that of a public host.
+    /// Unassigned, or with a meaning other than a public host.
     Reserved,
     /// 0.0.0.0/8, ::.
     Unspecified,
 }
 
 impl Guard {
-    /// A guard that permits, besides the public Internet, what `allow` names, and refuses the gateway's own addresses.
+    /// Creates a guard that permits the public Internet and the ranges of `allow`, and rejects the gateway's
+    /// own addresses.
     pub fn new(allow: impl IntoIterator<Item = Cidr>, own: impl IntoIterator<Item = IpAddr>) -> Self {
         Self {
             allow: allow.into_iter().collect(),
@@ -92,7 +95,8 @@ impl Guard {
         }
     }
 
-    /// The same guard that also refuses these ports at loopback addresses and its own, whatever `allow` says.
+    /// Also rejects these ports at loopback addresses and at the guard's own addresses, regardless of
+    /// `allow`.
     #[must_use]
     pub fn refusing_ports(self, ports: impl IntoIterator<Item = u16>) -> Self {
         Self {
@@ -101,8 +105,8 @@ impl Guard {
         }
     }
 
-    /// The same guard that also permits private addresses (RFC 1918, RFC 4193, RFC 6598) where the address itself was named,
-    /// and which takes its own addresses for such ones: there only the ports of [`Self::refusing_ports`] are refused.
+    /// Also permits private addresses (RFC 1918, RFC 4193, RFC 6598) as literals, and treats the guard's own
+    /// addresses like any other address: of them, only the ports of [`Self::refusing_ports`] are rejected.
     #[must_use]
     pub fn permitting_private_literals(self) -> Self {
         Self {
@@ -111,10 +115,10 @@ impl Guard {
         }
     }
 
-    /// Judges what is about to be connected to.
+    /// Checks the destination of a connection.
     ///
     /// # Errors
-    /// [`GuardRefusal`] when the address is not public and not allowed.
+    /// [`GuardRefusal`] if the address is not public and not allowed.
     pub fn check_destination(&self, destination: Destination) -> Result<(), GuardRefusal> {
         let Destination {
             address,
@@ -137,10 +141,10 @@ impl Guard {
         self.check(address)
     }
 
-    /// Judges the address that is about to be connected to.
+    /// Checks the address of a connection.
     ///
     /// # Errors
-    /// [`GuardRefusal`] when the address is not public and not allowed.
+    /// [`GuardRefusal`] if the address is not public and not allowed.
     pub fn check(&self, address: IpAddr) -> Result<(), GuardRefusal> {
         let canonical = address.to_canonical();
         if self
@@ -180,7 +184,7 @@ impl fmt::Display for AddressClass {
     }
 }
 
-/// Whether an address is private as it stands there, and not one that hides another.
+/// Returns true if an address is itself private, and does not embed an IPv4 address that is not public.
 fn is_plainly_private(address: IpAddr) -> bool {
     let hides_another = match address {
         IpAddr::V4(_) => false,
@@ -193,7 +197,7 @@ fn is_plainly_private(address: IpAddr) -> bool {
         )
 }
 
-/// Why an address is not public; `None` when it is.
+/// Returns the class of an address that is not public; `None` if it is public.
 fn class_of(address: IpAddr) -> Option<AddressClass> {
     match address {
         IpAddr::V4(v4) => class_of_v4(v4),
@@ -203,8 +207,8 @@ fn class_of(address: IpAddr) -> Option<AddressClass> {
 
 fn class_of_v4(address: Ipv4Addr) -> Option<AddressClass> {
     match address.octets() {
-        // Amazon, Google, Azure and others; the two of Amazon's containers; Alibaba; Oracle; Azure's host agent,
-        // which answers on an address that looks public.
+        // Amazon, Google, Azure and others; two addresses of Amazon's containers; Alibaba; Oracle; Azure's
+        // host agent, whose address looks public.
         [169, 254, 169, 254]
         | [169, 254, 170, 2 | 23]
         | [100, 100, 100, 200]
@@ -218,7 +222,7 @@ fn class_of_v4(address: Ipv4Addr) -> Option<AddressClass> {
         [192, 0, 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
             Some(AddressClass::Documentation)
         }
-        // IETF protocol assignments (RFC 6890), AS112, AMT and the 6to4 relay anycast (RFC 7526).
+        // IETF protocol assignments (RFC 6890), AS112, AMT and 6to4 relay anycast (RFC 7526).
         [192, 0, 0, _] | [192, 31, 196, _] | [192, 52, 193, _] | [192, 88, 99, _] | [192, 175, 48, _] => {
             Some(AddressClass::Reserved)
         }
@@ -237,7 +241,7 @@ fn class_of_v6(address: Ipv6Addr) -> Option<AddressClass> {
     match segments {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some(AddressClass::Unspecified),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(AddressClass::Loopback),
-        // The metadata services of Amazon (instance, and pod identity) and of Google.
+        // Metadata services of Amazon (instance, pod identity) and Google.
         [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254 | 0x23] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => {
             Some(AddressClass::Metadata)
         }
@@ -245,7 +249,7 @@ fn class_of_v6(address: Ipv6Addr) -> Option<AddressClass> {
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x2001, 2, 0, ..] => {
             Some(AddressClass::Documentation)
         }
-        // 2001::/23: protocol assignments, among them Teredo and ORCHID.
+        // 2001::/23: protocol assignments, including Teredo and ORCHID.
         [0x2001, 0..=0x1ff, ..] => Some(AddressClass::Reserved),
         [0x2620, 0x4f, 0x8000, ..] => Some(AddressClass::Reserved),
         [0x2000..=0x3fff, ..] => None,
@@ -256,10 +260,11 @@ fn class_of_v6(address: Ipv6Addr) -> Option<AddressClass> {
     }
 }
 
-/// The class of the IPv4 address that a transition mechanism hides in an IPv6 address, when that one is not public.
+/// Returns the class of the IPv4 address that a transition mechanism embeds in an IPv6 address, if the IPv4
+/// address is not public.
 fn class_of_embedded(address: Ipv6Addr) -> Option<AddressClass> {
     match address.segments() {
-        // ::1 and :: are themselves, not IPv4-compatible addresses.
+        // ::1 and :: are not IPv4-compatible addresses.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
         // IPv4-mapped (::ffff:0:0/96), IPv4-compatible (::/96), IPv4-translated (RFC 2765), NAT64 (RFC 6052).
         [0, 0, 0, 0, 0, 0xffff | 0, high, low]
@@ -267,7 +272,7 @@ fn class_of_embedded(address: Ipv6Addr) -> Option<AddressClass> {
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => class_of_v4(v4_of(high, low)),
         // 6to4 (RFC 3056).
         [0x2002, high, low, ..] => class_of_v4(v4_of(high, low)),
-        // Teredo (RFC 4380): the server's address, and the client's with all bits inverted.
+        // Teredo (RFC 4380): the server's address, and the client's address with all bits inverted.
         [0x2001, 0, high, low, _, _, client_high, client_low] => {
             class_of_v4(v4_of(high, low)).or_else(|| class_of_v4(v4_of(!client_high, !client_low)))
         }

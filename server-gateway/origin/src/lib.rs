@@ -1,12 +1,13 @@
-//! The origin side of Longhaul: fetches from web servers for the gateway, and for the agent when it must go direct.
+//! Origin side of Longhaul: fetches from web servers, for the gateway and for the agent's direct fallback.
 //!
-//! The way of a request: [`OriginClient::fetch`] checks the URL ([`Target`]), waits for its turn at the host's gate,
-//! and hands the request to a connection of the pool that its [`ConnectionOwner`] may use. A new connection goes through
-//! names ([`ResolveMap`], then DNS), the address [`Guard`], Happy Eyeballs (RFC 8305) and TLS. The answer streams back as
-//! an [`OriginBody`]. Hosts, connections and look-ups are shared fairly between owners ([`FairShares`]).
+//! [`OriginClient::fetch`] checks the URL ([`Target`]), waits for the request's turn at the host's gate, and
+//! sends the request on a pooled connection that its [`ConnectionOwner`] may use. Opening a connection takes
+//! name resolution ([`ResolveMap`], then DNS), the address [`Guard`], Happy Eyeballs (RFC 8305) and TLS. The
+//! body of the response is an [`OriginBody`]. Owners share hosts, connections and lookups fairly
+//! ([`FairShares`]).
 //!
-//! What is deliberately absent: a cookie jar, redirects, content decoding, an insecure TLS switch, and the repetition of
-//! a request that may have reached an origin and is not idempotent (RFC 9110 section 9.2.2).
+//! Deliberately absent: a cookie jar, redirects, content decoding, a switch that disables TLS verification,
+//! and the repetition of a non-idempotent request that may have reached an origin (RFC 9110 section 9.2.2).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,9 +1,10 @@
-//! Whose requests may use which connections.
+//! Rules for the reuse of connections by requests of different owners.
 //!
-//! What travels over an HTTP/1.1 connection is only told apart by its order. An origin, or a reverse proxy before it, that
-//! takes part of one request for the beginning of the next answers the next request with a response that somebody else
-//! chose. So a connection serves one device at a time, and once it carried what could do this, or what is one user's,
-//! it is never another device's again.
+//! Only the order of the messages on an HTTP/1.1 connection associates responses with requests. An origin, or
+//! a reverse proxy in front of it, that parses a part of one request as the start of the next answers the
+//! next request with a response that an attacker chose (request smuggling). A connection therefore serves one
+//! device at a time. A connection that carried a request that could cause this, or a request with private
+//! data, never serves another device.
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use http::{
@@ -19,12 +20,13 @@ use longhaul_types::PublicKey;
 
 use crate::target::Target;
 
-/// Largest head of a request whose connection may serve other devices afterwards: what common servers accept at least
-/// (Apache and nginx: 8 KiB), so that none of them loses its place in a head that it refuses.
+/// Maximum head of a request whose connection may serve other devices afterwards: the head that common
+/// servers accept at least (Apache and nginx: 8 KiB), so that none of them loses synchronization in a head
+/// that it rejects.
 const MAX_SHAREABLE_HEAD: usize = 8 * 1024;
 
-/// Fields that every browser sends in a fixed form, and that say nothing about a message's length, its connection or its
-/// user. A request with any other field is the device's own.
+/// Fields that browsers send in a fixed form, and that carry no message length, connection option or user
+/// data. A request with any other field is private to its device.
 const CANONICAL_FIELDS: [HeaderName; 14] = [
     ACCEPT,
     ACCEPT_ENCODING,
@@ -41,13 +43,13 @@ const CANONICAL_FIELDS: [HeaderName; 14] = [
     USER_AGENT,
     VIA,
 ];
-/// The same for names that the library has no constant for.
+/// Further canonical fields, for which the library has no constant.
 const CANONICAL_NAMES: [&str; 5] = ["early-data", "priority", "save-data", "sec-gpc", "sec-purpose"];
-/// The same for families of fields: client hints and Fetch Metadata.
+/// Prefixes of further canonical fields: client hints and Fetch Metadata.
 const CANONICAL_PREFIXES: [&str; 2] = ["sec-ch-", "sec-fetch-"];
 
-/// For whom a request is sent. Every fetch and tunnel names one: it decides which connections may be used and whose share
-/// of the limits is taken.
+/// Owner of a request. Each fetch and tunnel has an owner, which determines the connections that the request
+/// may use and the share of the limits that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConnectionOwner {
     /// A device that the gateway serves.
@@ -56,31 +58,31 @@ pub enum ConnectionOwner {
     Local,
 }
 
-/// What a request leaves on its connection.
+/// Effect of a request on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trace {
-    /// Nothing: the connection may serve other devices afterwards.
+    /// None: the connection may serve other devices afterwards.
     None,
-    /// Credentials or fields of its device.
+    /// The request had credentials or other private fields of its device.
     Private,
-    /// Perhaps bytes that the origin takes for the next request.
+    /// The request may have left bytes that the origin parses as the next request.
     Body,
 }
 
-/// A request as the pool sees it.
+/// Properties of a request that the pool uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) owner: ConnectionOwner,
-    /// Requests of one device with the same scope come from documents of the same origin with the same credentials.
-    /// Browsers keep the connections of sites and profiles apart; behind a request with a body this does, too.
+    /// Hash of the requester's origin and the credentials. Browsers keep the connections of sites and
+    /// profiles apart; after a request with a body, this value does the same.
     scope: u64,
-    /// Whether the document that asks is of the origin that is asked.
+    /// True if the requesting document is same-origin with the target.
     is_same_origin: bool,
     trace: Trace,
 }
 
 impl Usage {
-    /// `parts` are a request to `target`. `secret` keys the hashes of credentials.
+    /// Derives the usage of a request to `target` from `parts`. `secret` is the key of the credentials' hash.
     pub(crate) fn of(
         owner: ConnectionOwner,
         target: &Target,
@@ -97,22 +99,23 @@ impl Usage {
     }
 }
 
-/// To whom a connection belongs after what it has carried.
+/// Ownership of a connection after the requests that it carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// It has carried nothing that matters.
+    /// The connection carried nothing private.
     Unclaimed,
-    /// It carried a device's credentials or own fields.
+    /// The connection carried a device's credentials or private fields.
     Device(ConnectionOwner),
-    /// It carried a body of the origin's own document over HTTP/1.1: requests of this device and scope only.
+    /// The connection carried a body from the origin's own document over HTTP/1.1: only requests of this
+    /// device and scope.
     Scope(ConnectionOwner, u64),
-    /// It carried a body of somebody else's document over HTTP/1.1: the next response on it may be one that this document
-    /// chose, so there is none.
+    /// The connection carried a body from another origin's document over HTTP/1.1: that document may control
+    /// the next response, so the connection is not reused.
     Nobody,
 }
 
 impl Ownership {
-    /// The device whose it is.
+    /// Returns the device that owns the connection.
     pub(crate) fn owner(self) -> Option<ConnectionOwner> {
         match self {
             Self::Unclaimed | Self::Nobody => None,
@@ -120,8 +123,9 @@ impl Ownership {
         }
     }
 
-    /// How well a connection suits a request, more is better; `None` if it must not carry it. A connection that is the
-    /// device's own is preferred, so that those without owner are left to others.
+    /// Returns the suitability of a connection for a request, higher is better; `None` if the connection must
+    /// not carry the request. A device's own connections are preferred, so that unowned ones stay available
+    /// to others.
     pub(crate) fn suits(self, usage: &Usage) -> Option<u8> {
         match self {
             Self::Unclaimed => Some(0),
@@ -131,7 +135,7 @@ impl Ownership {
         }
     }
 
-    /// The ownership after the request.
+    /// Returns the ownership after the request.
     pub(crate) fn after(self, usage: &Usage, protocol: Multiplexing) -> Self {
         match (usage.trace, self, protocol) {
             (Trace::None, ..)
@@ -141,8 +145,9 @@ impl Ownership {
                 Self::Scope(usage.owner, usage.scope)
             }
             (Trace::Body, _, Multiplexing::No) => Self::Nobody,
-            // Streams of HTTP/2 are told apart by number. What may mix them up is a proxy behind, for which the device's
-            // other streams are as good as those of another connection of the device.
+            // Stream numbers separate HTTP/2 messages. Only a proxy between origin and application may
+            // confuse them; for such a proxy the device's other streams are equivalent to those of another
+            // connection of the device.
             (Trace::Body, _, Multiplexing::Streams) | (Trace::Private, Self::Unclaimed, _) => {
                 Self::Device(usage.owner)
             }
@@ -150,12 +155,12 @@ impl Ownership {
     }
 }
 
-/// How a connection tells messages apart.
+/// Separation of the messages on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Multiplexing {
-    /// HTTP/1.1: by their order.
+    /// HTTP/1.1: by order only.
     No,
-    /// HTTP/2.
+    /// HTTP/2: by stream.
     Streams,
 }
 
@@ -163,7 +168,7 @@ fn trace(parts: &Parts, has_body: bool) -> Trace {
     if has_body {
         return Trace::Body;
     }
-    // An origin may answer HEAD with a body, and other methods in its own way.
+    // An origin may answer HEAD with a body, and may treat other methods unexpectedly.
     if parts.method != Method::GET {
         return Trace::Private;
     }
@@ -188,7 +193,7 @@ fn is_canonical(name: &HeaderName) -> bool {
         || CANONICAL_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }
 
-/// Whether a value has no bytes that servers understand differently.
+/// Returns true if a value has no bytes that servers interpret differently.
 fn is_plain(value: &HeaderValue) -> bool {
     value.as_bytes().iter().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -206,13 +211,14 @@ fn scope(headers: &HeaderMap, secret: &RandomState) -> u64 {
     hasher.finish()
 }
 
-/// The origin of the document that asks, as far as the request says it.
+/// Returns the origin of the requesting document from `Origin` or `Referer`; empty if the request has
+/// neither.
 fn requester(headers: &HeaderMap) -> &[u8] {
     if let Some(origin) = headers.get(ORIGIN) {
         return origin.as_bytes();
     }
     let referer = headers.get(REFERER).map_or(&[][..], HeaderValue::as_bytes);
-    // Up to the third slash: `https://a.test/x` is of `https://a.test`.
+    // Up to the third slash: the origin of `https://a.test/x` is `https://a.test`.
     let slashes = referer.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let end = slashes.map(|(at, _)| at).nth(2).unwrap_or(referer.len());
     &referer[..end]

@@ -1,8 +1,9 @@
-//! Connections between their requests, each with what it has carried: to whom it may be handed next.
+//! Connection pool: idle connections and HTTP/2 connections, each with its ownership.
 //!
-//! A connection serves one device at a time. One that has carried nothing of a device may be another's afterwards; one
-//! that has is that device's for good ([`Ownership`]). So a device's own requests, with and without credentials, find the
-//! same connections, and only what a device leaves untouched is shared.
+//! A connection serves one device at a time. A connection that carried nothing private may serve another
+//! device afterwards; otherwise the connection belongs to its device permanently ([`Ownership`]). Requests of
+//! one device, with and without credentials, therefore use the same connections, and devices share only
+//! connections without private data.
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool},
@@ -24,32 +25,32 @@ use crate::{
     upload::Upload,
 };
 
-/// How often unused connections are looked through, as a part of the time that they are kept.
+/// Sweeps of idle connections per idle timeout.
 const SWEEPS: u32 = 4;
-/// Least time between two looks.
+/// Minimum interval between two sweeps.
 const MIN_SWEEP: Duration = Duration::from_millis(100);
 
-/// Who may use what the pool holds.
+/// Rule for the use of pooled connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// Each connection's ownership decides.
+    /// The ownership of each connection decides.
     ByOwnership,
-    /// All requests are those of one connection of a browser, whose login they share.
+    /// All requests belong to one browser connection and share its login.
     OneUser,
 }
 
-/// How the pool keeps connections.
+/// Parameters of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolRules {
     pub(crate) sharing: Sharing,
-    /// Unused HTTP/1.1 connections of one owner to one host.
+    /// Idle HTTP/1.1 connections of one owner to one host.
     pub(crate) idle_per_host: usize,
     pub(crate) idle: Duration,
     /// Requests of one device that share an HTTP/2 connection.
     pub(crate) streams: usize,
 }
 
-/// Connections that are not in use, and HTTP/2 connections.
+/// Idle connections, and all HTTP/2 connections.
 pub(crate) struct Pool {
     rules: PoolRules,
     gates: Arc<Gates>,
@@ -66,10 +67,10 @@ struct State {
 
 #[derive(Default)]
 struct HostConnections {
-    /// The oldest first.
+    /// Oldest first.
     idle: VecDeque<(Instant, Http1)>,
     http2: Vec<Http2>,
-    /// Requests that are opening connections, and take what becomes free before.
+    /// Requests that are opening connections and take a connection that becomes idle first.
     waiting: Vec<Waiting>,
 }
 
@@ -83,7 +84,7 @@ struct Http2 {
     sender: http2::SendRequest<Upload>,
     ownership: Ownership,
     user: ConnectionOwner,
-    /// Tells the user's gate that its requests need no connections.
+    /// Tells the user's gate that its requests need no new connections.
     live: LiveH2,
     has_answered: Arc<AtomicBool>,
     place: Arc<Place<ConnectionOwner>>,
@@ -91,7 +92,7 @@ struct Http2 {
     idle_since: Instant,
 }
 
-/// A stream's place in its connection; it ends when dropped.
+/// Slot of a stream in its connection, until dropped.
 pub(crate) struct StreamGuard {
     pool: Arc<Pool>,
     target: Target,
@@ -112,14 +113,14 @@ impl Pool {
         })
     }
 
-    /// A connection for a request, if there is one.
+    /// Returns a pooled connection for a request, if any.
     pub(crate) fn take(self: &Arc<Self>, target: &Target, usage: &Usage) -> Option<Connection> {
         let mut state = self.state();
         let host = state.hosts.get_mut(target)?;
         self.pick(host, target, usage)
     }
 
-    /// Hears of the next connection that becomes free for a request.
+    /// Registers a request for the next connection that becomes available.
     pub(crate) fn wait(self: &Arc<Self>, target: &Target, usage: Usage) -> oneshot::Receiver<Connection> {
         let (found, waiting) = oneshot::channel();
         let mut state = self.state();
@@ -130,7 +131,7 @@ impl Pool {
         waiting
     }
 
-    /// Takes a connection in that was opened for a request, and hands it to that request if it is still there.
+    /// Adds a new connection to the pool, and returns it to the request that opened it, if `usage` is set.
     pub(crate) fn opened(
         self: &Arc<Self>,
         target: &Target,
@@ -201,14 +202,14 @@ impl Pool {
         own.map(Connection::Http2)
     }
 
-    /// Takes a connection back when the origin is ready for the next request, and ends the turn of the last one then: who
-    /// gets that finds the connection.
+    /// Returns a connection to the pool once the origin is ready for the next request, and only then ends the
+    /// previous request's turn, so that the request that gets the turn finds the connection.
     pub(crate) fn give_back(self: &Arc<Self>, target: &Target, mut connection: Http1, turn: Turn) {
         if connection.sender.is_ready() {
             self.put(target, connection);
             return drop(turn);
         }
-        // Not to keep the pool: with the last client its connections close.
+        // A strong reference would keep the pool alive: the connections close with the last client.
         let (pool, target) = (Arc::downgrade(self), target.clone());
         tokio::spawn(async move {
             if connection.sender.ready().await.is_ok()
@@ -220,8 +221,8 @@ impl Pool {
         });
     }
 
-    /// Closes the unused connection that has been unused for longest; of one owner's only, if that has used up its own
-    /// share.
+    /// Closes the connection that has been idle longest; only among the owner's connections if the owner has
+    /// used up its share.
     pub(crate) fn make_room(&self, owner: ConnectionOwner) {
         let only = self.places.is_full_for(owner).then_some(owner);
         let is_meant = |user: ConnectionOwner| only.is_none_or(|only| only == user);
@@ -263,7 +264,7 @@ impl Pool {
         self.serve(host, target, &mut served);
         let is_alike = |idle: &Http1| idle.ownership.owner() == owner;
         let alike = host.idle.iter().filter(|(_, idle)| is_alike(idle)).count();
-        // Whoever waits for a place needs it more than who may come.
+        // A request that waits for a slot takes precedence over possible future requests.
         let most = if self.places.is_wanted_from(user) {
             0
         } else {
@@ -278,7 +279,8 @@ impl Pool {
         drop(served);
     }
 
-    /// Hands what is free to those who wait for it. What nobody takes any more is to be dropped without the lock.
+    /// Hands available connections to waiting requests. Connections whose receiver is gone go to `gone`, to
+    /// be dropped without the lock.
     fn serve(self: &Arc<Self>, host: &mut HostConnections, target: &Target, gone: &mut Vec<Connection>) {
         let waiting = std::mem::take(&mut host.waiting);
         for waiting in waiting {
@@ -302,7 +304,7 @@ impl Pool {
             let suits = self.suits(entry.ownership, usage)?;
             let is_free =
                 entry.streams == 0 || entry.user == usage.owner && entry.streams < self.rules.streams;
-            // The user's own first: the others' users would have to open others.
+            // The owner's own connections first: taking another owner's would make that owner open a new one.
             (is_free && entry.sender.is_ready()).then_some(((entry.user == usage.owner, suits), entry))
         });
         if let Some((_, entry)) = found.max_by_key(|(rank, _)| *rank) {
@@ -375,7 +377,7 @@ impl Pool {
         }
     }
 
-    /// Sees to it that unused connections close in time.
+    /// Starts the task that closes idle connections after their timeout.
     fn sweep(self: &Arc<Self>, state: &mut State) {
         if std::mem::replace(&mut state.is_swept, true) {
             return;
@@ -392,7 +394,7 @@ impl Pool {
         });
     }
 
-    /// Whether nothing is left.
+    /// Closes expired connections; returns true if the pool is empty.
     fn close_old(&self) -> bool {
         let now = Instant::now();
         let is_young = |since: Instant| now.saturating_duration_since(since) < self.rules.idle;
@@ -410,7 +412,7 @@ impl Pool {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What the lock guards is whole between any two statements.
+        // The guarded state is consistent between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! `[fetch] resolve`: the operator's own answers to name look-ups.
+//! `[fetch] resolve`: the operator's own answers to name lookups.
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
@@ -9,47 +9,48 @@ use thiserror::Error;
 
 use crate::target::Host;
 
-/// Maps hosts to addresses before DNS is asked.
+/// Map from hosts to addresses that takes precedence over DNS.
 ///
-/// A key is `NAME`, `*.SUFFIX` (every name below the suffix, not the suffix itself) or `*` (every host, address literals
-/// too), each with an optional `:PORT` that it then must match. A value is `ADDRESS` or `ADDRESS:PORT`, IPv6 in brackets
-/// when a port follows. The most specific key wins: exact before longer suffix before shorter suffix before `*`, and
-/// among equal ones the key with a port. TLS still verifies the certificate for the name of the URL.
+/// A key is `NAME`, `*.SUFFIX` (every name below the suffix, not the suffix itself) or `*` (every host,
+/// including address literals), each with an optional `:PORT` that must then match. A value is `ADDRESS` or
+/// `ADDRESS:PORT`, with IPv6 in brackets if a port follows. The most specific key wins: an exact name before
+/// a longer suffix, before a shorter suffix, before `*`; among equal ones, the key with a port. TLS still
+/// verifies the certificate for the name in the URL.
 ///
-/// An address that the operator wrote here is the operator's explicit will: **the address guard does not apply to it.**
+/// The operator chooses these addresses explicitly: **the address guard does not apply to them.**
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct ResolveMap {
     entries: BTreeMap<(Pattern, Option<u16>), Override>,
 }
 
-/// What an entry of a [`ResolveMap`] says.
+/// Value of an entry of a [`ResolveMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override {
     /// The address to connect to.
     pub address: IpAddr,
-    /// The port to connect to, in place of the URL's.
+    /// The port to connect to, instead of the URL's.
     pub port: Option<u16>,
 }
 
-/// Why an entry of `[fetch] resolve` is not valid.
+/// Errors of parsing an entry of `[fetch] resolve`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ResolveMapError {
-    /// The value is no address.
+    /// The value is not an address.
     #[error(
         "`{key}`: `{value}` is no address; write ADDRESS or ADDRESS:PORT, IPv6 with a port as [ADDRESS]:PORT"
     )]
     Address {
-        /// The entry's key.
+        /// Key of the entry.
         key: String,
-        /// The entry's value.
+        /// Value of the entry.
         value: String,
     },
-    /// Two keys mean the same hosts.
+    /// Two keys denote the same hosts.
     #[error("`{0}` is given twice")]
     Duplicate(String),
-    /// The key is no host pattern.
+    /// The key is not a host pattern.
     #[error("`{0}` is no host; write NAME, *.SUFFIX or *, with :PORT where needed")]
     Host(String),
     /// The port of the key or of the value is not in 1-65535.
@@ -65,10 +66,10 @@ enum Pattern {
 }
 
 impl ResolveMap {
-    /// Reads entries.
+    /// Parses entries.
     ///
     /// # Errors
-    /// [`ResolveMapError`] names the first entry that is wrong.
+    /// [`ResolveMapError`] for the first invalid entry.
     pub fn parse<K, V>(entries: impl IntoIterator<Item = (K, V)>) -> Result<Self, ResolveMapError>
     where
         K: AsRef<str>,
@@ -84,7 +85,7 @@ impl ResolveMap {
     /// Adds one entry, as written in the configuration or in `--resolve NAME=ADDR`.
     ///
     /// # Errors
-    /// [`ResolveMapError`] when the entry is not valid or its key is there already.
+    /// [`ResolveMapError`] if the entry is invalid or its key already exists.
     pub fn insert(&mut self, key: &str, value: &str) -> Result<(), ResolveMapError> {
         let pattern = parse_key(key)?;
         let address = parse_value(key, value)?;
@@ -95,7 +96,7 @@ impl ResolveMap {
         Ok(())
     }
 
-    /// The entry for a host and port, if any.
+    /// Returns the entry for a host and port, if any.
     pub fn lookup(&self, host: &Host, port: u16) -> Option<Override> {
         if self.entries.is_empty() {
             return None;
@@ -127,7 +128,7 @@ impl TryFrom<BTreeMap<String, String>> for ResolveMap {
 
 fn parse_key(key: &str) -> Result<(Pattern, Option<u16>), ResolveMapError> {
     let no_host = || ResolveMapError::Host(key.to_owned());
-    // An IPv6 address without brackets has colons, but no port.
+    // An IPv6 address without brackets contains colons, but no port.
     let is_bare_v6 = key.parse::<std::net::Ipv6Addr>().is_ok();
     let (host, port) = match key.rsplit_once(':') {
         Some((host, port)) if !is_bare_v6 && !port.contains(']') => {

@@ -1,5 +1,5 @@
-//! Places that several owners share fairly: who waits is served round robin by owner, and first come, first served
-//! within an owner.
+//! Slots that several owners share fairly: waiting requests are served round robin by owner, and first come,
+//! first served within an owner.
 use std::{
     collections::{BTreeMap, VecDeque},
     pin::pin,
@@ -12,32 +12,32 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-/// How many places there are, and for whom.
+/// Numbers of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Places of all owners together.
+    /// Slots of all owners together.
     pub total: usize,
-    /// Most places of one owner.
+    /// Maximum number of slots of one owner.
     pub per_owner: usize,
-    /// Places that each owner has in any case, even beyond `total`.
+    /// Slots that each owner always has, even beyond `total`.
     pub reserved: usize,
-    /// Most requests of one owner that wait.
+    /// Maximum number of waiting requests of one owner.
     pub waiting: usize,
 }
 
-/// Places and those who wait for them.
+/// Fair scheduler of slots.
 #[derive(Debug)]
 pub struct FairShares<K: Ord + Copy> {
     shares: Shares,
     state: Mutex<State<K>>,
 }
 
-/// There is no place: too many of the owner's requests wait already, or this one waited for too long.
+/// No slot is available: too many requests of the owner already wait, or this request waited too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no place for this")]
 pub struct Crowded;
 
-/// A place; it is free again when this is dropped.
+/// A slot, released on drop.
 #[derive(Debug)]
 pub struct Place<K: Ord + Copy> {
     shares: Arc<FairShares<K>>,
@@ -47,12 +47,12 @@ pub struct Place<K: Ord + Copy> {
 #[derive(Debug)]
 struct State<K: Ord + Copy> {
     next: u64,
-    /// Counted places.
+    /// Number of counted slots.
     used: usize,
     owners: BTreeMap<K, OwnerState<K>>,
     /// Owners with waiting requests, in the order in which they are served.
     turns: VecDeque<K>,
-    /// By id, which is by age.
+    /// By id, which is the order of age.
     taken: BTreeMap<u64, Taken<K>>,
 }
 
@@ -72,7 +72,7 @@ struct Waiting<K: Ord + Copy> {
 struct Taken<K: Ord + Copy> {
     owner: K,
     since: Instant,
-    /// Where it counts instead.
+    /// The slot of `Lasting::places` that is counted instead.
     moved: Option<Place<K>>,
 }
 
@@ -105,7 +105,7 @@ impl<K: Ord + Copy> State<K> {
 }
 
 impl<K: Ord + Copy> FairShares<K> {
-    /// All places are free.
+    /// Creates a scheduler with all slots free.
     pub fn new(shares: Shares) -> Arc<Self> {
         Arc::new(Self {
             shares,
@@ -119,7 +119,7 @@ impl<K: Ord + Copy> FairShares<K> {
         })
     }
 
-    /// A place, if there is one now and nobody of this owner waits for one.
+    /// Returns a slot if one is free now and no other request of this owner waits.
     pub fn try_acquire(self: &Arc<Self>, owner: K) -> Option<Place<K>> {
         let mut state = self.state();
         let is_first = state
@@ -130,28 +130,28 @@ impl<K: Ord + Copy> FairShares<K> {
         (is_first && has_room).then(|| self.take(&mut state, owner))
     }
 
-    /// Waits for a place. Dropping the future gives the turn up.
+    /// Waits for a slot. Dropping the future removes the request from the queue.
     ///
     /// # Errors
-    /// As many requests of this owner wait as may.
+    /// `Crowded` if the maximum number of this owner's requests already waits.
     pub async fn acquire(self: &Arc<Self>, owner: K) -> Result<Place<K>, Crowded> {
         if let Some(place) = self.try_acquire(owner) {
             return Ok(place);
         }
         let (granted, place) = oneshot::channel();
         let queued = self.queue(owner, granted)?;
-        // The freed place may have been freed between the two looks.
+        // A slot may have been released between the check and the entry into the queue.
         self.serve();
         let place = place.await.map_err(|_| Crowded);
         drop(queued);
         place
     }
 
-    /// The same, for so long at most. Meanwhile places that have been taken for longer than `lasting` says move out of
-    /// the way.
+    /// Waits for a slot, for at most `limit`. Meanwhile slots older than `lasting.age` move to
+    /// `lasting.places`.
     ///
     /// # Errors
-    /// As many requests of this owner wait as may, or the time is over.
+    /// `Crowded` if the maximum number of this owner's requests already waits, or the time limit is over.
     pub async fn acquire_within(
         self: &Arc<Self>,
         owner: K,
@@ -170,7 +170,7 @@ impl<K: Ord + Copy> FairShares<K> {
         }
     }
 
-    /// Whether somebody would have a place if this owner freed one of its own.
+    /// Returns true if a waiting request would get a slot if this owner released one.
     pub fn is_wanted_from(&self, owner: K) -> bool {
         let state = self.state();
         let is_full = state.used >= self.shares.total && !state.turns.is_empty();
@@ -181,7 +181,7 @@ impl<K: Ord + Copy> FairShares<K> {
                 .is_some_and(|found| !found.waiting.is_empty())
     }
 
-    /// Whether the owner has as many places as it may have.
+    /// Returns true if the owner has its maximum number of slots.
     pub fn is_full_for(&self, owner: K) -> bool {
         let state = self.state();
         state
@@ -231,9 +231,10 @@ impl<K: Ord + Copy> FairShares<K> {
         })
     }
 
-    /// Gives free places to those who wait.
+    /// Gives free slots to waiting requests.
     fn serve(self: &Arc<Self>) {
-        // Sent without the lock: a place that nobody takes any more is freed at once, which takes the lock.
+        // Sent without the lock: a slot whose receiver is gone is dropped at once, and the drop takes the
+        // lock.
         while let Some((granted, place)) = self.next() {
             let _gone = granted.send(place);
         }
@@ -261,7 +262,7 @@ impl<K: Ord + Copy> FairShares<K> {
         None
     }
 
-    /// Returns when the oldest place that counts here is old enough to move.
+    /// Returns when the oldest slot counted here is old enough to move.
     async fn lasts(&self, lasting: Option<&Lasting<K>>) {
         let Some(lasting) = lasting else {
             return std::future::pending().await;
@@ -277,7 +278,7 @@ impl<K: Ord + Copy> FairShares<K> {
         }
     }
 
-    /// Moves the places that are old enough.
+    /// Moves all slots that are old enough.
     fn move_lasting(self: &Arc<Self>, lasting: Option<&Lasting<K>>) {
         let Some(lasting) = lasting else { return };
         let now = Instant::now();
@@ -304,34 +305,34 @@ impl<K: Ord + Copy> FairShares<K> {
                 taken.moved = Some(place);
                 state.uncount(owner);
             }
-            // It is looked at again as if it were new.
+            // Retried after another `age`.
             None => taken.since = Instant::now(),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        // What the lock guards is whole between any two statements that can fail.
+        // The guarded state is consistent between any two statements that can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where places go that last.
+/// Rule for slots of long-lived requests.
 #[derive(Clone, Debug)]
 pub struct Lasting<K: Ord + Copy> {
-    /// From this age on.
+    /// Age from which a slot moves.
     pub age: Duration,
-    /// Where they count then.
+    /// The scheduler that counts moved slots.
     pub places: Arc<FairShares<K>>,
 }
 
 impl<K: Ord + Copy> Place<K> {
-    /// Notes that it will last, so that it counts elsewhere at once.
+    /// Moves this slot at once, without regard to its age.
     pub fn lasts(&self, lasting: &Lasting<K>) {
         self.shares.move_one(self.id, lasting);
         self.shares.serve();
     }
 
-    /// Counts it for another owner from now on.
+    /// Counts this slot for another owner from now on.
     pub fn transfer(&self, owner: K) {
         let mut state = self.shares.state();
         let Some(taken) = state.taken.get_mut(&self.id) else {
@@ -361,13 +362,13 @@ impl<K: Ord + Copy> Drop for Place<K> {
             }
             taken
         };
-        // Frees the place where it counted, if that was elsewhere.
+        // Releases the moved slot, if any.
         drop(taken);
         self.shares.serve();
     }
 }
 
-/// A request that waits; it leaves the queue when dropped.
+/// A waiting request, which leaves the queue on drop.
 struct Queued<'a, K: Ord + Copy> {
     shares: &'a FairShares<K>,
     owner: K,

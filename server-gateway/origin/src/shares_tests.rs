@@ -22,7 +22,7 @@ fn waiting(shares: &Arc<FairShares<u8>>, owner: u8) -> tokio::task::JoinHandle<P
     tokio::spawn(async move { shares.acquire(owner).await.unwrap() })
 }
 
-/// Lets all tasks run that can.
+/// Runs all tasks that can make progress.
 async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -35,7 +35,7 @@ async fn owners_take_turns() {
     let mut held = Some(shares.try_acquire(ANNA).unwrap());
     let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
     let mut tasks = Vec::new();
-    // Anna's ten were there first.
+    // Anna's ten requests were first.
     let queue = [ANNA; 10].into_iter().chain([BERT, BERT, CARL, CARL]);
     for owner in queue {
         let (shares, served) = (Arc::clone(&shares), served.clone());
@@ -121,7 +121,7 @@ async fn a_place_granted_to_nobody_is_free_again() {
     let mut gone = Box::pin(shares.acquire(ANNA));
     let polled = std::future::poll_fn(|cx| Poll::Ready(gone.as_mut().poll(cx).is_pending())).await;
     assert!(polled);
-    // Granted, and dropped before it was seen.
+    // Granted, and dropped before it was received.
     drop(held);
     drop(gone);
     assert!(shares.try_acquire(BERT).is_some());
@@ -145,7 +145,8 @@ async fn what_lasts_moves_out_of_the_way() {
     let _second = shares.acquire(ANNA).await.unwrap();
     let third = shares.acquire_within(BERT, limit, Some(&lasting)).await.unwrap();
     assert_eq!(begun.elapsed(), AGE, "the first of them is old enough now");
-    // One of anna's has moved, and no more may: the next waits in vain until a place is free.
+    // One of Anna's slots has moved, and no more may move: the next request waits in vain until a slot is
+    // free.
     let fourth = shares.acquire_within(BERT, AGE / 2, Some(&lasting)).await;
     assert_eq!(fourth.unwrap_err(), Crowded);
     drop(third);

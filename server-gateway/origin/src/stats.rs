@@ -1,9 +1,9 @@
-//! Counters of the origin side.
+//! Counters of the origin client.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use longhaul_types::ByteCount;
 
-/// Counters that only grow, since the client was made. Shared by all its clones.
+/// Monotonic counters since the creation of the client, shared by its clones.
 #[derive(Debug, Default)]
 pub struct OriginStats {
     bytes_received: AtomicU64,
@@ -14,25 +14,25 @@ pub struct OriginStats {
     retries: AtomicU64,
 }
 
-/// The counters of [`OriginStats`] at one moment.
+/// Values of [`OriginStats`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatsSnapshot {
-    /// Bytes read from the sockets of fetches, TLS and framing included; `origin_bytes` of the reports.
+    /// Bytes read from the sockets of fetches, including TLS and framing; `origin_bytes` of the reports.
     pub bytes_received: ByteCount,
-    /// Bytes written to the sockets of fetches, TLS and framing included.
+    /// Bytes written to the sockets of fetches, including TLS and framing.
     pub bytes_sent: ByteCount,
-    /// TCP connections established, those of tunnels included.
+    /// TCP connections established, including those of tunnels.
     pub connections: u64,
-    /// Names looked up with DNS, answers from its cache included.
+    /// Names looked up with DNS, including answers from the DNS cache.
     pub dns_lookups: u64,
-    /// Requests asked for.
+    /// Requests passed to the client.
     pub requests: u64,
-    /// Requests sent a second time because a connection of the pool turned out dead.
+    /// Requests sent a second time because a pooled connection was dead.
     pub retries: u64,
 }
 
 impl OriginStats {
-    /// The counters now.
+    /// Returns the current values.
     pub fn snapshot(&self) -> StatsSnapshot {
         StatsSnapshot {
             bytes_received: ByteCount::new(self.bytes_received.load(Relaxed)),

@@ -1,4 +1,4 @@
-//! A connection to an origin as the HTTP client sees it.
+//! Byte streams to origins for the HTTP client.
 use std::{
     io,
     pin::Pin,
@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::{owner::ConnectionOwner, shares::Place, stats::OriginStats};
 
-/// A TCP socket that counts what passes, and holds its place among all connections.
+/// TCP socket that counts its bytes and holds its connection slot.
 pub(crate) struct Socket {
     tcp: TcpStream,
     stats: Arc<OriginStats>,
@@ -82,14 +82,14 @@ impl Socket {
     }
 }
 
-/// A connection to an origin, with or without TLS.
+/// Connection to an origin, with or without TLS.
 pub(crate) enum OriginStream {
     Plain(Socket),
     Tls(Box<TlsStream<Socket>>),
 }
 
 impl OriginStream {
-    /// Whether HTTP/2 was negotiated.
+    /// Returns true if HTTP/2 was negotiated.
     pub(crate) fn is_h2(&self) -> bool {
         match self {
             Self::Plain(_) => false,

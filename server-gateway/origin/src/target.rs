@@ -1,4 +1,4 @@
-//! Where a request goes: scheme, host and port, read from a URL as a browser reads them (WHATWG URL standard).
+//! Targets of requests: scheme, host and port, parsed from a URL as browsers do (WHATWG URL standard).
 use std::{
     fmt,
     net::{IpAddr, Ipv6Addr},
@@ -8,35 +8,36 @@ use http::{Uri, uri::PathAndQuery};
 
 use crate::error::BadUrl;
 
-/// Longest domain name in text form (RFC 1035 section 2.3.4, less the root's length byte and the final dot).
+/// Maximum length of a domain name in text form (RFC 1035 section 2.3.4, without the root's length byte and
+/// the final dot).
 const MAX_NAME: usize = 253;
-/// Longest label of a domain name (RFC 1035 section 2.3.4).
+/// Maximum length of a label of a domain name (RFC 1035 section 2.3.4).
 const MAX_LABEL: usize = 63;
 
-/// A host, in its one canonical spelling.
+/// Host in its canonical form.
 ///
-/// All spellings of an IPv4 address that browsers understand (`127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`) become
-/// the same [`Host::Address`], so none of them passes for a name.
+/// All notations of an IPv4 address that browsers accept (`127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`)
+/// become the same [`Host::Address`], so that none of them is taken for a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     /// An address literal.
     Address(IpAddr),
-    /// A domain name: lower case, ASCII (IDNA), without a final dot.
+    /// A domain name: lower case, ASCII (IDNA), without the final dot.
     Name(String),
 }
 
-/// The origin of a request: scheme, host and port.
+/// Origin of a request: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// How the origin is spoken to.
+    /// Scheme of the origin.
     pub scheme: Scheme,
-    /// The origin's host.
+    /// Host of the origin.
     pub host: Host,
-    /// The port, with the scheme's default filled in.
+    /// The port; the scheme's default if the URL has none.
     pub port: u16,
 }
 
-/// The schemes that can be fetched.
+/// Schemes of URLs that can be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// `http`: no encryption.
@@ -46,10 +47,10 @@ pub enum Scheme {
 }
 
 impl Host {
-    /// Parses a host as it stands in a URL or in a `CONNECT` request; IPv6 with or without brackets.
+    /// Parses a host of a URL or of a `CONNECT` request; IPv6 with or without brackets.
     ///
     /// # Errors
-    /// [`BadUrl::Host`] when it is no valid host; [`BadUrl::NoHost`] when it is empty.
+    /// [`BadUrl::Host`] if the host is invalid; [`BadUrl::NoHost`] if it is empty.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
         if text.is_empty() {
             return Err(BadUrl::NoHost);
@@ -73,7 +74,8 @@ impl Host {
         }
     }
 
-    /// Whether the host is this machine by its name: `localhost` and everything below it (RFC 6761 section 6.3).
+    /// Returns true if the name denotes this machine: `localhost` and all names below it (RFC 6761 section
+    /// 6.3).
     pub fn is_localhost(&self) -> bool {
         match self {
             Self::Address(_) => false,
@@ -83,7 +85,7 @@ impl Host {
 }
 
 impl fmt::Display for Host {
-    /// The host as it stands in a URL: IPv6 in brackets.
+    /// Formats the host as in a URL: IPv6 in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(IpAddr::V4(v4)) => v4.fmt(f),
@@ -94,7 +96,7 @@ impl fmt::Display for Host {
 }
 
 impl Scheme {
-    /// The port when the URL names none.
+    /// Port of a URL without explicit port.
     pub fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -111,10 +113,10 @@ impl Scheme {
 }
 
 impl Target {
-    /// Reads the target of an absolute URL.
+    /// Returns the target of an absolute URL.
     ///
     /// # Errors
-    /// [`BadUrl`] says what is wrong with it.
+    /// [`BadUrl`] if the URL is not acceptable.
     pub fn of(uri: &Uri) -> Result<Self, BadUrl> {
         let scheme = match uri.scheme_str() {
             Some("http") => Scheme::Http,
@@ -126,7 +128,7 @@ impl Target {
         if authority.contains('@') {
             return Err(BadUrl::UserInfo);
         }
-        // Not `Uri::port`, which takes a number that is too large for none at all.
+        // Not `Uri::port`, which treats a number that is too large as no port.
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (host, port),
             Some(_) | None => (authority, ""),
@@ -146,12 +148,12 @@ impl Target {
         })
     }
 
-    /// The origin as documents of it send it (RFC 6454 section 6.2).
+    /// Serializes the origin as in the `Origin` field (RFC 6454 section 6.2).
     pub(crate) fn origin(&self) -> String {
         format!("{}://{}", self.scheme.as_str(), self.authority())
     }
 
-    /// The host, and the port if it is not the scheme's own.
+    /// Returns the host, followed by the port if it is not the scheme's default.
     pub(crate) fn authority(&self) -> String {
         if self.port == self.scheme.default_port() {
             self.host.to_string()
@@ -160,7 +162,7 @@ impl Target {
         }
     }
 
-    /// The URL of a resource of this target, with the host in its canonical spelling.
+    /// Returns the URL of a resource of this target, with the host in canonical form.
     pub(crate) fn uri(&self, path: Option<&PathAndQuery>) -> Result<Uri, BadUrl> {
         let path = path.cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         Uri::builder()

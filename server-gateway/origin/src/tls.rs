@@ -1,4 +1,4 @@
-//! TLS towards origins: as strict as a browser, without a switch to be less so.
+//! TLS to origins: as strict as browsers, without a switch that relaxes it.
 use std::{io, sync::Arc};
 
 use rustls::{
@@ -16,11 +16,11 @@ use crate::{
     target::Host,
 };
 
-/// The protocol names of HTTP/2 and HTTP/1.1, in the order of preference (RFC 7301, RFC 9113 section 3.2).
+/// ALPN names of HTTP/2 and HTTP/1.1, in order of preference (RFC 7301, RFC 9113 section 3.2).
 const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// TLS 1.2 and 1.3 with the public authorities of Mozilla's list and those of `extra_ca` (PEM texts), but for chains with a
-/// key of `deny`.
+/// TLS 1.2 and 1.3 with the public authorities of Mozilla's list and those of `extra_ca` (PEM texts), except
+/// chains that contain a key of `deny`.
 pub(crate) fn client_config(
     extra_ca: &[Vec<u8>],
     deny: &DenyList,
@@ -67,7 +67,7 @@ fn roots(extra_ca: &[Vec<u8>]) -> Result<RootCertStore, OriginConfigError> {
     Ok(roots)
 }
 
-/// The name that the origin's certificate must carry.
+/// Returns the name that the origin's certificate must contain.
 pub(crate) fn server_name(host: &Host) -> Option<ServerName<'static>> {
     match host {
         Host::Address(address) => Some(ServerName::IpAddress((*address).into())),
@@ -75,7 +75,7 @@ pub(crate) fn server_name(host: &Host) -> Option<ServerName<'static>> {
     }
 }
 
-/// The TLS defect behind an I/O error, if it is one.
+/// Returns the TLS defect of an I/O error, if it is one.
 pub(crate) fn defect_of(error: &io::Error) -> Option<TlsDefect> {
     error.get_ref()?.downcast_ref::<Error>().map(defect)
 }
@@ -111,7 +111,7 @@ fn certificate_defect(error: &CertificateError) -> TlsDefect {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsDefect::NotValidYet,
         CertificateError::Revoked => TlsDefect::Revoked,
         CertificateError::Other(error) if is_denial(error) => TlsDefect::DeniedKey,
-        // A signature that does not verify: the issuer only bears the name of an authority.
+        // A signature that does not verify: the issuer only has the name of an authority.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => TlsDefect::UnknownIssuer,
         _ => TlsDefect::Other,
     }

@@ -1,4 +1,4 @@
-//! A request's body on its way to the origin.
+//! Request bodies on their way to the origin.
 use std::{
     error::Error,
     pin::Pin,
@@ -13,26 +13,26 @@ use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 
-/// The source of a request's body ended in an error.
+/// Error of the source of a request body.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the request's body broke off before its end")]
 pub(crate) struct UploadError;
 
-/// A request's body that tells how far it is.
+/// Request body that reports its progress.
 pub(crate) struct Upload {
     source: UnsyncBoxBody<Bytes, UploadError>,
     progress: Arc<Mutex<Progress>>,
 }
 
-/// Watches an [`Upload`] from outside.
+/// Observer of an [`Upload`]'s progress.
 #[derive(Clone)]
 pub(crate) struct UploadWatch(Arc<Mutex<Progress>>);
 
 #[derive(Clone, Copy)]
 struct Progress {
-    /// The source has nothing to send yet: time that the origin is not to blame for.
+    /// True while the source has no data: this time does not count against the origin.
     is_starved: bool,
-    /// When the connection was there, or when it last took or was last offered a piece of the body.
+    /// Time of the connection's start, or of the last poll of the source.
     moved: Instant,
 }
 
@@ -80,14 +80,15 @@ impl Body for Upload {
 }
 
 impl UploadWatch {
-    /// Starts the clock: the connection is there.
+    /// Starts the clock when the connection is available.
     ///
-    /// Leaves alone whether the source is dry: the connection may have asked it for a piece already.
+    /// Does not reset `is_starved`: the connection may already have polled the source.
     pub(crate) fn start(&self) {
         self.progress().moved = Instant::now();
     }
 
-    /// Returns when the origin has let `limit` pass without taking more of the body or, after its end, without answering.
+    /// Returns when the origin, for `limit`, has neither taken more of the body nor, after the end of the
+    /// body, answered.
     pub(crate) async fn stalled(&self, limit: Duration) {
         loop {
             let progress = *self.progress();

@@ -1,4 +1,4 @@
-//! HTTP/1.1 against real sockets: framing, failures, repetition, limits, timeouts.
+//! HTTP/1.1 over real sockets: framing, failures, repetition, limits, timeouts.
 #![expect(
     clippy::unwrap_used,
     reason = "the rig and the helpers belong to the tests, outside of test functions"
@@ -212,7 +212,7 @@ async fn a_reset_body_is_a_reset() {
             .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
             .await
             .unwrap();
-        // A reset discards what the client has not read yet, so it waits until this part is.
+        // A reset discards unread data, so the origin waits until the client has read this part.
         went.recv().await;
         stream.set_zero_linger().unwrap();
     });
@@ -269,7 +269,7 @@ async fn a_closed_port_refuses() {
 
 #[tokio::test]
 async fn a_black_hole_times_out() {
-    // A listening socket whose queue is full drops further SYNs.
+    // A listening socket with a full queue drops further SYNs.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(0).unwrap();
@@ -362,7 +362,7 @@ async fn a_slow_upload_is_not_the_origins_fault() {
         .unwrap();
     let fetch = tokio::spawn(async move { client.fetch(request, LOCAL).await });
     sender.send(Ok(Bytes::from_static(b"one"))).await.unwrap();
-    // Several response timeouts pass while the source is dry.
+    // Several response timeouts pass while the source has no data.
     tokio::time::timeout(SHORT, std::future::pending::<()>())
         .await
         .unwrap_err();
@@ -392,8 +392,8 @@ async fn a_broken_upload_is_the_requests_fault() {
     assert_eq!(error.fault(), Fault::Request);
 }
 
-/// An origin that answers the first request of its first connection, and closes when the second arrives; later
-/// connections work. Sends the methods that it sees.
+/// Origin that closes its first connection when the second request arrives; later connections work. The
+/// channel receives the methods.
 async fn dying_origin() -> (Origin, mpsc::UnboundedReceiver<String>) {
     let (seen, methods) = mpsc::unbounded_channel();
     let origin = Origin::start(move |index, mut stream| {
@@ -455,7 +455,7 @@ async fn a_post_is_never_sent_twice() {
         assert_eq!(drain(&mut methods), ["GET", "POST"]);
         assert_eq!((origin.connections(), client.stats().snapshot().retries), (1, 0));
     }
-    // An idempotent method whose body is gone cannot be repeated either.
+    // A request with an idempotent method whose body is consumed cannot be repeated either.
     let request = Request::put("http://site.test/")
         .body(Full::from("state"))
         .unwrap();
@@ -638,7 +638,7 @@ async fn unusable_requests_are_refused_before_any_socket() {
     );
 }
 
-/// A body whose frames come through a channel.
+/// Body whose frames come from a channel.
 struct ChannelBody(mpsc::Receiver<Result<Bytes, std::io::Error>>);
 
 impl Body for ChannelBody {

@@ -1,4 +1,4 @@
-//! TLS and HTTP/2 against real origins with certificates of a throw-away authority.
+//! TLS and HTTP/2 with real origins whose certificates come from a temporary authority.
 #![expect(
     clippy::unwrap_used,
     reason = "the rig and the helpers belong to the tests, outside of test functions"
@@ -176,7 +176,7 @@ async fn being_asked_for_a_client_certificate_is_named() {
             )
             .await;
             let client = trusting(&authority, origin.address);
-            // The second as the first: nothing of the first connection is used again.
+            // The second request gives the same result: no part of the first connection is reused.
             for _ in 0..2 {
                 let error = client.fetch(get("https://site.test/"), LOCAL).await.unwrap_err();
                 assert_eq!(
@@ -191,7 +191,7 @@ async fn being_asked_for_a_client_certificate_is_named() {
             assert_eq!(requests.load(SeqCst), 0, "nothing was asked of it");
         }
     }
-    // What is wrong with the origin's own certificate is told first.
+    // A defect of the origin's own certificate takes precedence.
     let origin = origin(
         Authority::new().asking_server("site.test", Demand::Required, rustls::ALL_VERSIONS),
         hello,
@@ -303,7 +303,7 @@ async fn http2_headers_are_bounded() {
     assert_eq!(error, FetchError::HeaderTooLarge);
 }
 
-/// An HTTP/2 origin that drops its first connection when the second request arrives.
+/// The HTTP/2 origin drops its first connection when the second request arrives.
 #[tokio::test]
 async fn a_lost_http2_connection_repeats_only_what_is_idempotent() {
     for (method, is_repeated) in [(Method::GET, true), (Method::POST, false)] {

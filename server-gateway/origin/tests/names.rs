@@ -54,7 +54,7 @@ async fn names_come_from_dns_and_are_kept() {
 async fn a_name_that_changes_its_answer_gains_nothing() {
     let origin = Origin::answering(CLOSING).await;
     let server = NameServer::start(DnsAnswer::of(0, &["127.0.0.1"])).await;
-    // Only this one address stands for the public Internet here.
+    // Only this address represents the public Internet here.
     let client = asking(&server, &["127.0.0.1/32"]);
     let url = format!("http://rebind.test:{}/", origin.address.port());
     assert_eq!(
@@ -123,7 +123,8 @@ async fn the_next_address_is_tried_when_one_is_silent() {
         stream.write_all(CLOSING.as_bytes()).await.unwrap();
     });
     let server = NameServer::start(DnsAnswer::of(60, &["127.0.0.8", "127.0.0.1"])).await;
-    // The order of the records is the server's, and the resolver may turn it: silence first or not, the fetch works.
+    // The server determines the order of the records, and the resolver may change it: the fetch works in
+    // either order.
     let client = asking(&server, &["127.0.0.0/8"]);
     let url = format!("http://two.test:{}/", address.port());
     assert_eq!(
@@ -291,7 +292,7 @@ async fn tunnels_connect() {
 
 #[tokio::test]
 async fn without_a_name_server_the_error_says_so() {
-    // A server that nothing listens for: the question cannot be answered, and that is a local matter.
+    // No server listens at this address: the query cannot be answered, which is a local failure.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     drop(socket);

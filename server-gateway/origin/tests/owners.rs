@@ -1,4 +1,4 @@
-//! Whose requests share which connections, against real origins.
+//! Sharing of connections between owners, with real origins.
 #![expect(
     clippy::unwrap_used,
     reason = "the rig and the helpers belong to the tests, outside of test functions"
@@ -17,8 +17,8 @@ use tokio::io::AsyncWriteExt as _;
 const ANNA: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([1; 32]));
 const BERT: ConnectionOwner = ConnectionOwner::Device(PublicKey::from_bytes([2; 32]));
 
-/// An origin that never looks for a body, and answers with the connection's number and the request's path. What is sent
-/// as a body is read as the next request.
+/// Starts an origin that never reads a body, and answers with the connection's number and the request's path.
+/// The origin parses a body as the next request.
 async fn careless() -> Origin {
     Origin::start(|number, mut stream| async move {
         while let Some(head) = read_head(&mut stream).await {
@@ -73,8 +73,8 @@ async fn a_smuggled_request_is_never_anothers_answer() {
         for round in 0..5 {
             let first = ask(&client, ANNA, request(method.clone(), "/first", fields, SMUGGLED)).await;
             assert!(first.ends_with("/first"), "{method} {round}: {first}");
-            // Of the other device, with and without credentials, and on the same device of the site's page and of the page
-            // that has sent the body, which now goes to the site.
+            // Requests of the other device, with and without credentials, and of the same device: from the
+            // site's own page, and from the page that sent the body.
             let follower = [("cookie", "b=2"), ("referer", "http://evil.test/")];
             for (owner, fields) in [
                 (BERT, &[][..]),
@@ -101,9 +101,9 @@ async fn a_devices_connection_is_never_anothers() {
         let own = ask(&client, ANNA, request(Method::GET, "/", &[field], "")).await;
         assert_eq!(own, "0 /");
         assert_eq!(plain(&client, BERT, "/").await, "1 /", "{field:?}");
-        // Without credentials the device finds its own connection, too.
+        // Without credentials the device also uses its own connection.
         assert_eq!(plain(&client, ANNA, "/").await, "0 /");
-        // What BERT left untouched serves anybody, and then becomes whose it is.
+        // Bert's unclaimed connection serves any owner, and then belongs to the owner of the private request.
         let client_of_both = ask(&client, BERT, request(Method::GET, "/", &[field], "")).await;
         assert_eq!(client_of_both, "1 /");
         assert_eq!(origin.connections(), 2);
@@ -121,7 +121,7 @@ async fn untouched_connections_are_shared() {
     assert_eq!(origin.connections(), 1);
 }
 
-/// A page's first visit: what is asked without cookies and then with them takes one connection after the other.
+/// First visit of a page: requests without cookies and then with cookies use one connection in sequence.
 #[tokio::test]
 async fn a_device_needs_no_more_connections_than_before() {
     let origin = careless().await;
@@ -171,7 +171,8 @@ async fn an_event_stream_takes_no_place_of_its_host() {
     }
 }
 
-/// Unused connections of one device do not keep others from connecting, and its own number is bounded.
+/// Idle connections of one device do not prevent others from connecting, and the number of a device's
+/// connections is bounded.
 #[tokio::test]
 async fn unused_connections_make_room() {
     let first = careless().await;

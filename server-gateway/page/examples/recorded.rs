@@ -1,9 +1,11 @@
-//! Compares discovery with recorded pages: how much of what a browser loaded it finds, and how much it finds that no browser
-//! loaded, of what its documents let a browser load. Prints one line a page; with `--verbose` also the URLs.
+//! Compares discovery with recorded pages: the share of the objects loaded by a browser that discovery finds,
+//! and the objects that discovery finds although no browser loaded them, among those that the documents
+//! permit. Prints one line per page; with `--verbose` also the URLs.
 //!
-//! `cargo run -p longhaul-page --example recorded [--verbose] [FOLDER]`; without a folder that in `LONGHAUL_CORPUS` or the
-//! shared one beside the checkout. Pages change with every load: what a recording has that its own HTML does not name was
-//! loaded by scripts, and what it lacks was often left out by its recorder.
+//! `cargo run -p longhaul-page --example recorded [--verbose] [FOLDER]`; without a folder, the one in
+//! `LONGHAUL_CORPUS`, or the shared one beside the checkout. Pages change with every load: recorded objects
+//! that the HTML does not refer to were loaded by scripts, and objects missing in a recording were often
+//! omitted by its recorder.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -18,14 +20,14 @@ use std::{
 };
 
 use http::{HeaderMap, Method, header};
-use longhaul::warc::{Exchange, Recording};
 use longhaul_page::{
     Certainty, Destination, Discovery, Initiator, MediaType, Reference, Viewport, Vocabulary,
     discover_css_for, discover_link_header,
 };
+use longhaul_replay::warc::{Exchange, Recording};
 use url::Url;
 
-/// Steps from the page to what a frame's style sheet names, with redirects.
+/// Maximum steps from the page to a reference of a frame's style sheet, with redirects.
 const MAX_DEPTH: usize = 8;
 
 fn main() {
@@ -76,27 +78,27 @@ fn recordings(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A reference on the way through a page.
+/// A reference to follow.
 struct Found {
     reference: Reference,
     depth: usize,
-    /// Redirections that lead to it.
+    /// Redirects that lead to the reference.
     redirects: usize,
-    /// Of the document around.
+    /// Vocabulary of the containing document.
     vocabulary: Rc<Vocabulary>,
-    /// The document around.
+    /// The containing document.
     initiator: Initiator,
 }
 
-/// What discovery found beside what was recorded.
+/// Result of the comparison of found with recorded objects.
 #[derive(Default)]
 struct Comparison {
-    /// Recorded sub-resources, with their lengths.
+    /// Recorded subresources, with their lengths.
     recorded: BTreeMap<String, usize>,
     found: BTreeMap<String, Certainty>,
-    /// Found references that the recording has no answer to.
+    /// Found references without a recorded response.
     unseen: Vec<Reference>,
-    /// Found references that the document does not load, or whose document's are not planned.
+    /// Found references that the document does not load, or whose document's objects are not planned.
     refused: Vec<Reference>,
     /// Text of the page, its frames and style sheets.
     markup: String,
@@ -161,7 +163,8 @@ impl Comparison {
         comparison
     }
 
-    /// What the answer to a reference refers to, and the document that loads it, if it is planned.
+    /// Returns the references in the response to a reference, and the document that loads them, if they are
+    /// planned.
     fn follow(&mut self, found: &mut Found, exchange: &Exchange) -> (Vec<Reference>, Option<Initiator>) {
         let reference = &found.reference;
         let headers = &exchange.response.headers;
@@ -182,7 +185,7 @@ impl Comparison {
             .iter()
             .filter_map(|coding| coding.to_str().ok())
             .collect();
-        let Ok(body) = longhaul::page::decode(&codings.join(","), &exchange.response.body) else {
+        let Ok(body) = longhaul_replay::page::decode(&codings.join(","), &exchange.response.body) else {
             return (Vec::new(), None);
         };
         let MediaType { charset, .. } = MediaType::of_response(headers);
@@ -195,7 +198,7 @@ impl Comparison {
                 } else {
                     found.initiator.frame(url, headers, reference.sandbox)
                 };
-                // What is not planned is found all the same, to be counted.
+                // References that are not planned are still counted.
                 let document = initiator.clone().unwrap_or_else(|| Initiator::page(url, headers));
                 let mut discovery = Discovery::of(document, charset.as_deref(), viewport);
                 next.extend(discovery.write(&body));
@@ -283,7 +286,7 @@ impl Comparison {
         }
     }
 
-    /// Whether markup or style sheets contain the last part of the URL's path.
+    /// Returns true if markup or style sheets contain the last segment of the URL's path.
     fn mentions(&self, url: &str) -> bool {
         let url = Url::parse(url).ok();
         let last = url.as_ref().and_then(|url| url.path_segments()?.next_back());

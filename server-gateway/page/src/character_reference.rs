@@ -1,6 +1,7 @@
-//! Character references in attribute values (HTML Living Standard 13.2.5.72): the parser hands attributes out as written.
+//! Character references in attribute values (HTML Living Standard 13.2.5.72): the parser returns attributes
+//! unresolved.
 
-/// Names that also count without a semicolon, for the characters from U+00A0 on, in their order.
+/// Names that are also valid without a semicolon, for the characters from U+00A0 on, in order.
 const LATIN: [&str; 96] = [
     "nbsp", "iexcl", "cent", "pound", "curren", "yen", "brvbar", "sect", "uml", "copy", "ordf", "laquo",
     "not", "shy", "reg", "macr", "deg", "plusmn", "sup2", "sup3", "acute", "micro", "para", "middot",
@@ -12,7 +13,7 @@ const LATIN: [&str; 96] = [
     "iuml", "eth", "ntilde", "ograve", "oacute", "ocirc", "otilde", "ouml", "divide", "oslash", "ugrave",
     "uacute", "ucirc", "uuml", "yacute", "thorn", "yuml",
 ];
-/// The others that count without a semicolon.
+/// Further names that are valid without a semicolon.
 const BARE: [(&str, char); 10] = [
     ("amp", '&'),
     ("AMP", '&'),
@@ -25,7 +26,7 @@ const BARE: [(&str, char); 10] = [
     ("REG", '®'),
     ("COPY", '©'),
 ];
-/// Names that need their semicolon, as far as they occur in URLs and in what stands around them.
+/// Names that require the semicolon, limited to those that occur in and around URLs.
 const WHOLE: [(&str, char); 27] = [
     ("apos", '\''),
     ("sol", '/'),
@@ -55,14 +56,14 @@ const WHOLE: [(&str, char); 27] = [
     ("Tab", '\t'),
     ("NewLine", '\n'),
 ];
-/// What the numbers from 0x80 on mean, which windows-1252 has and Unicode has not; zero: as in Unicode.
+/// Meaning of the numbers from 0x80 on according to windows-1252; zero: as in Unicode.
 const WINDOWS: [u16; 32] = [
     0x20ac, 0, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0,
     0x017d, 0, 0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a,
     0x0153, 0, 0x017e, 0x0178,
 ];
 
-/// The value with its character references resolved.
+/// Resolves the character references of a value.
 pub(crate) fn resolve(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
@@ -81,7 +82,8 @@ pub(crate) fn resolve(value: &str) -> String {
     out
 }
 
-/// The character that `text`, which follows an ampersand, begins with a reference to, and the reference's length.
+/// Parses the character reference at the start of `text`, which follows an ampersand; returns the character
+/// and the reference's length.
 fn reference(text: &str) -> Option<(char, usize)> {
     if let Some(number) = text.strip_prefix('#') {
         return numeric(number).map(|(character, length)| (character, length + 1));
@@ -93,7 +95,7 @@ fn reference(text: &str) -> Option<(char, usize)> {
         .count();
     let name = &text[..length];
     let ended = text[length..].starts_with(';');
-    // Without a semicolon, what goes on like a query's parameter is none: `?a=1&copy=2`.
+    // A name without a semicolon that continues like a query parameter is not a reference: `?a=1&copy=2`.
     let parameter = text[length..].starts_with('=');
     let latin = || {
         let at = LATIN.iter().position(|latin| *latin == name)?;
@@ -119,7 +121,7 @@ fn numeric(text: &str) -> Option<(char, usize)> {
     if length == 0 {
         return None;
     }
-    // What overflows is out of range as well.
+    // A number that overflows is also out of range.
     let number = u32::from_str_radix(&digits[..length], radix).unwrap_or(u32::MAX);
     let windows = number
         .checked_sub(0x80)

@@ -1,19 +1,21 @@
-//! The character encoding of documents and style sheets (HTML Living Standard 13.2.3, CSS Syntax Level 3 section 3.2).
+//! Character encoding of documents and style sheets (HTML Living Standard 13.2.3, CSS Syntax Level 3 section
+//! 3.2).
 use encoding_rs::{CoderResult, Decoder, Encoding, UTF_8, WINDOWS_1252};
 
-/// The longest byte order mark.
+/// Length of the longest byte order mark.
 const BOM: usize = 3;
-/// Decoded bytes in one step.
+/// Bytes decoded per step.
 const STEP: usize = 8 * 1024;
-/// The longest encoding label in an `@charset`.
+/// Maximum length of an encoding label in an `@charset`.
 const MAX_LABEL: usize = 100;
 
-/// The encoding that this label names.
+/// Returns the encoding of a label.
 pub(crate) fn named(label: &str) -> Option<&'static Encoding> {
     Encoding::for_label(label.as_bytes())
 }
 
-/// The encoding that a document's own markup declares, which cannot be UTF-16: whoever read the markup did not read it so.
+/// Returns the encoding that a document's markup declares. The result is never UTF-16, because the parser has
+/// read the declaration in an ASCII-compatible encoding.
 pub(crate) fn declared(label: &str) -> Option<&'static Encoding> {
     let encoding = named(label)?;
     if encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE {
@@ -25,7 +27,7 @@ pub(crate) fn declared(label: &str) -> Option<&'static Encoding> {
     Some(encoding)
 }
 
-/// The label in a value such as `text/html; charset=utf-8` (HTML Living Standard 2.6.5).
+/// Returns the label in a value such as `text/html; charset=utf-8` (HTML Living Standard 2.6.5).
 pub(crate) fn in_content_type(value: &str) -> Option<&str> {
     let mut rest = value;
     loop {
@@ -47,12 +49,12 @@ fn find_ignoring_case(text: &str, wanted: &str) -> Option<usize> {
         .position(|window| window.eq_ignore_ascii_case(wanted))
 }
 
-/// How the encoding of a document is known before its markup is read.
+/// Knowledge of a document's encoding before its markup is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// By its byte order mark or its `Content-Type`: what the markup says does not count.
+    /// Determined by the byte order mark or `Content-Type`: declarations in the markup are ignored.
     Certain(&'static Encoding),
-    /// Not at all: windows-1252 unless the markup declares another.
+    /// Unknown: windows-1252 unless the markup declares another encoding.
     Tentative,
 }
 
@@ -65,27 +67,27 @@ impl Known {
     }
 }
 
-/// Tells a document's encoding from its first bytes and the charset of its `Content-Type`, and hands the document on in an
-/// encoding in which markup is ASCII.
+/// Determines a document's encoding from its first bytes and the charset of its `Content-Type`, and passes
+/// the document on in an ASCII-compatible encoding.
 pub(crate) struct Transcoder {
     header: Option<&'static Encoding>,
     state: State,
 }
 
-/// Who takes a document whose encoding is told.
+/// Receiver of a document whose encoding is determined.
 pub(crate) trait Markup {
-    /// Called once, first, with what is known of the encoding of what follows.
+    /// Called once, before `text`, with the encoding of the following text.
     fn begin(&mut self, known: Known);
-    /// The next bytes.
+    /// Receives the next bytes.
     fn text(&mut self, text: &[u8]);
 }
 
 enum State {
-    /// Too few bytes to tell whether there is a byte order mark.
+    /// Too few bytes to detect a byte order mark.
     Begun(Vec<u8>),
-    /// It is handed on as it is.
+    /// Passed on unchanged.
     Plain,
-    /// It is handed on in UTF-8.
+    /// Decoded to UTF-8.
     Coded(Box<Decoder>),
 }
 
@@ -97,7 +99,7 @@ impl Transcoder {
         }
     }
 
-    /// Takes the document's next bytes (`last`: it ends with them).
+    /// Takes the document's next bytes; `last` marks the end of the document.
     pub(crate) fn write(&mut self, mut bytes: &[u8], last: bool, markup: &mut impl Markup) {
         if let State::Begun(start) = &mut self.state {
             let missing = (BOM - start.len()).min(bytes.len());
@@ -150,8 +152,8 @@ impl Transcoder {
     }
 }
 
-/// The text of a style sheet, and its encoding: by its byte order mark, the charset of its `Content-Type`, its `@charset`, or
-/// that of whoever refers to it.
+/// Decodes a style sheet. The encoding is that of the byte order mark, else of the `Content-Type` charset,
+/// else of `@charset`, else of the referring document or style sheet.
 pub(crate) fn decode_sheet<'a>(
     css: &'a [u8],
     charset: Option<&str>,
@@ -167,7 +169,7 @@ pub(crate) fn decode_sheet<'a>(
     (text, encoding)
 }
 
-/// The encoding that the bytes `@charset "…";` at the very start of a sheet name.
+/// Returns the encoding of `@charset "…";` at the very start of a style sheet.
 fn at_charset(css: &[u8]) -> Option<&'static Encoding> {
     let rest = css.strip_prefix(b"@charset \"")?;
     let end = rest.iter().take(MAX_LABEL).position(|&byte| byte == b'"')?;

@@ -1,12 +1,12 @@
-//! The references of a document or page, each URL once.
+//! References of a document or page, one per URL.
 use std::collections::BTreeMap;
 
 use url::Url;
 
 use crate::{CrossOrigin, Destination, Reference};
 
-/// References by URL. Of several to one URL one stays: with the stronger importance, its destination, and the greater
-/// certainty.
+/// References by URL. Several references to one URL merge into one, with the stronger importance, its
+/// destination, and the greater certainty.
 #[derive(Clone, Debug)]
 pub struct References {
     list: Vec<Reference>,
@@ -14,21 +14,21 @@ pub struct References {
     limit: usize,
 }
 
-/// What became of a reference that was added.
+/// Result of adding a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is the first to its URL, and has this index.
+    /// The reference is the first to its URL and has this index.
     New(usize),
-    /// It made the one with this index more important, more certain or of another destination.
+    /// The reference changed importance, certainty or destination of the reference with this index.
     Stronger(usize),
-    /// The one with this index covers it.
+    /// The reference with this index covers the added one.
     Known(usize),
     /// The collection is full.
     Full,
 }
 
 impl References {
-    /// An empty collection that takes so many references.
+    /// Creates an empty collection for at most `limit` references.
     pub const fn new(limit: usize) -> Self {
         Self {
             list: Vec::new(),
@@ -60,12 +60,12 @@ impl References {
         Added::New(index)
     }
 
-    /// The reference with this index.
+    /// Returns the reference with this index.
     pub fn get(&self, index: usize) -> Option<&Reference> {
         self.list.get(index)
     }
 
-    /// The index of the reference to this URL.
+    /// Returns the index of the reference to this URL.
     pub fn index_of(&self, url: &Url) -> Option<usize> {
         self.by_url.get(url).copied()
     }
@@ -75,32 +75,33 @@ impl References {
         &self.list
     }
 
-    /// How many there are.
+    /// Returns the number of references.
     pub const fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the collection contains no reference.
     pub const fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
 fn merge(known: &mut Reference, other: &Reference) {
-    // A sheet that applies is looked through for what it loads, which must not be lost to one that does not.
+    // Only active style sheets are searched for references, so an inactive reference must not hide an active
+    // one.
     let applies = (known.destination, other.destination) == (Destination::InactiveStyle, Destination::Style);
     if other.importance < known.importance || applies {
         known.destination = other.destination;
         known.importance = known.importance.min(other.importance);
         known.nonce.clone_from(&other.nonce);
         known.integrity.clone_from(&other.integrity);
-        // The mode of what comes first on the wire is the one that a prediction has to meet, unless it knows none.
+        // The prediction must match the browser's first request, so a known mode stays unless it is `None`.
         if known.cross_origin == CrossOrigin::None {
             known.cross_origin = other.cross_origin;
         }
     }
     if known.destination == other.destination {
-        // As with a preload without nonce before the script that has one.
+        // For example, a preload without nonce precedes the script that has a nonce.
         known.nonce = known.nonce.take().or_else(|| other.nonce.clone());
         known.integrity = known.integrity.take().or_else(|| other.integrity.clone());
     }

@@ -1,4 +1,4 @@
-//! Learning the viewport from what a browser asked for.
+//! Derivation of the viewport from a browser's requests.
 use url::Url;
 
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
     srcset::{self, Candidate, Descriptor},
 };
 
-/// Choices that are kept of one document.
+/// Maximum number of image choices kept per document.
 pub(crate) const MAX_CHOICES: usize = 64;
-/// Device pixel ratios that screens and zoom levels commonly have, in percent.
+/// Common device pixel ratios of screens and zoom levels, in percent.
 const RATIOS: [u32; 12] = [100, 200, 125, 150, 175, 110, 90, 80, 225, 250, 300, 350];
-/// Widths of common windows.
+/// Common window widths.
 const WIDTHS: [u32; 14] = [
     1366, 1920, 1536, 1440, 1280, 1600, 1680, 2560, 1024, 1512, 768, 412, 390, 360,
 ];
 
-/// An image that comes in several sizes, of which a browser loads one.
+/// An image with several sizes, of which a browser loads one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageChoice {
     candidates: Vec<Candidate<Url>>,
@@ -23,7 +23,7 @@ pub struct ImageChoice {
 }
 
 impl ImageChoice {
-    /// `None` if there is nothing to choose.
+    /// Returns `None` if there are fewer than two candidates.
     pub(crate) fn new(candidates: Vec<Candidate<Url>>, sizes: &str) -> Option<Self> {
         (candidates.len() > 1).then(|| Self {
             candidates,
@@ -31,14 +31,14 @@ impl ImageChoice {
         })
     }
 
-    /// The URLs, with what each is meant for.
+    /// The candidate URLs with their descriptors.
     pub fn candidates(&self) -> impl Iterator<Item = (&Url, Descriptor)> {
         self.candidates
             .iter()
             .map(|candidate| (&candidate.target, candidate.descriptor))
     }
 
-    /// What a browser with this viewport loads.
+    /// Returns the URL that a browser with this viewport loads.
     pub fn select(&self, viewport: Viewport) -> Option<&Url> {
         let index = srcset::select(&self.candidates, &self.sizes, viewport)?;
         self.candidates.get(index).map(|candidate| &candidate.target)
@@ -49,10 +49,11 @@ impl ImageChoice {
     }
 }
 
-/// The viewport that explains which candidates the browser asked for: the believed one if it does, else the likeliest that
-/// explains more of them.
+/// Returns the viewport that explains the candidates that the browser requested: the believed one if it
+/// explains all, else the likeliest one that explains more of them.
 ///
-/// The ratio is varied first, then the width: sizes mostly follow from the ratio, while layouts bound the width.
+/// The ratio is varied first, then the width: the choice mostly depends on the ratio, while layouts bound the
+/// width.
 pub fn corrected_viewport(believed: Viewport, observed: &[(&ImageChoice, &Url)]) -> Viewport {
     let observed: Vec<_> = observed
         .iter()

@@ -1,8 +1,9 @@
-//! What a sub-resource is for.
+//! Destinations of subresources.
 
-/// What a sub-resource is for: the request destinations of the Fetch standard (section 2.2.6) that planning tells apart.
+/// Destination of a subresource: the request destinations of the Fetch standard (section 2.2.5) that planning
+/// distinguishes.
 ///
-/// The numbers travel in manifests and are kept with learned plans: they never change, new ones are added behind.
+/// The numbers are used in manifests and stored learned plans: they never change, and new ones are appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Destination {
@@ -12,7 +13,7 @@ pub enum Destination {
     Frame = 1,
     /// A style sheet.
     Style = 2,
-    /// A style sheet for another medium: browsers fetch it, but nothing that it names.
+    /// A style sheet for another medium: browsers fetch it, but not the objects that it refers to.
     InactiveStyle = 3,
     /// A script.
     Script = 4,
@@ -20,9 +21,9 @@ pub enum Destination {
     Image = 5,
     /// A font.
     Font = 6,
-    /// Anything else, such as what scripts load with `fetch()`, and plug-in content.
+    /// Any other object, such as those that scripts load with `fetch()`, and plug-in content.
     Other = 7,
-    /// The icon of a tab or bookmark; an image as to its request.
+    /// The icon of a tab or bookmark; requested like an image.
     Icon = 8,
     /// The manifest of an installable application.
     Manifest = 9,
@@ -43,23 +44,23 @@ impl Destination {
         Self::Manifest,
     ];
 
-    /// The number that stands for it in manifests.
+    /// The number of the destination in manifests.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Whether its body is a picture.
+    /// Returns true if the body is an image.
     pub const fn is_picture(self) -> bool {
         matches!(self, Self::Image | Self::Icon)
     }
 
-    /// Whether its body is HTML that is looked through for what it loads.
+    /// Returns true if the body is HTML that is searched for references.
     pub const fn is_document(self) -> bool {
         matches!(self, Self::Document | Self::Frame)
     }
 }
 
-/// A number that stands for no destination that this version knows.
+/// Number of a destination that this version does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is the number of no known destination")]
 pub struct UnknownDestination(pub u8);

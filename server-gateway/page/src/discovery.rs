@@ -1,4 +1,4 @@
-//! Discovery in an HTML document that arrives piece by piece.
+//! Discovery in HTML documents that arrive in pieces.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
@@ -17,24 +17,26 @@ use crate::{
     markup::Markup,
 };
 
-/// References that are taken from one document, those of its `srcdoc` frames included: several times what the largest
-/// pages have.
+/// Maximum number of references per document, including its `srcdoc` frames: several times the number of the
+/// largest pages.
 pub const MAX_REFERENCES: usize = 5000;
-/// Memory of the parser; a tag, or a depth of open elements, that does not fit ends discovery. Pages carry inline images of
-/// a few MiB in attributes.
+/// Memory limit of the parser; a tag, or a depth of open elements, that exceeds it ends discovery. Pages
+/// contain inline images of a few MiB in attributes.
 const MAX_PARSER_MEMORY: usize = 16 * 1024 * 1024;
 
-/// Bytes that the parser gets at once: it appends them to a tag that is not complete yet, which counts as memory.
+/// Bytes passed to the parser at once: the parser appends them to an incomplete tag, which counts as memory.
 const STEP: usize = 64 * 1024;
 
-/// Finds the sub-resources of one HTML document while it arrives.
+/// Finds the subresources of one HTML document while it arrives.
 ///
-/// Each reference comes out of the [`write`] call that brought the end of its tag (of the style element, for what that
-/// names; the icon, of which only the last declared counts, at the end), each URL once, and once more when it turns out to
-/// be more important or certain than before. What comes out in all does not depend on how the document is cut.
+/// Each reference is returned by the [`write`] call that completes its tag (references of a style element:
+/// the end tag; the icon, of which only the last declared one counts: the end of the document). Each URL is
+/// returned once, and again if it becomes more important or certain. The complete result does not depend on
+/// the division of the document into pieces.
 ///
-/// What stands in comments, `noscript` and `template` is left out, as a browser with scripts leaves it out, and so are
-/// prefetches and media. Malformed markup never fails: where the parser gives up, what was found before stays found.
+/// Discovery ignores the contents of comments, `noscript` and `template`, like a browser with scripts
+/// enabled, and also prefetches and media. Malformed markup never fails: if the parser stops, earlier results
+/// remain valid.
 ///
 /// [`write`]: Self::write
 pub struct Discovery {
@@ -44,14 +46,14 @@ pub struct Discovery {
 }
 
 enum Parser {
-    /// The encoding is not known yet.
+    /// The encoding is still unknown.
     Waiting,
     Reading(Box<HtmlRewriter<'static, Discard>>),
-    /// It gave up, or all references were found that are taken: it is never used again.
+    /// The parser failed, or the maximum number of references was found; it is not used again.
     Stopped,
 }
 
-/// The parser is a rewriter; the rewritten document is of no interest.
+/// The parser is a rewriter whose output is discarded.
 struct Discard;
 
 impl OutputSink for Discard {
@@ -59,15 +61,16 @@ impl OutputSink for Discard {
 }
 
 impl Discovery {
-    /// Begins the HTML document at `url`, displayed in `viewport`.
+    /// Starts discovery in the HTML document at `url`, displayed in `viewport`.
     ///
-    /// `charset` is the one of the `Content-Type` header; a byte order mark counts more, and without both the document's own
-    /// declaration counts.
+    /// `charset` is that of the `Content-Type` field; a byte order mark takes precedence over it, and without
+    /// both the document's own declaration applies.
     pub fn new(url: &Url, charset: Option<&str>, viewport: Viewport) -> Self {
         Self::of(Initiator::page(url, &HeaderMap::new()), charset, viewport)
     }
 
-    /// Begins the HTML document that makes requests as `initiator`, which gets to know the policies in the markup.
+    /// Starts discovery in the document that makes requests as `initiator`; adds the policies of the markup
+    /// to `initiator`.
     pub fn of(initiator: Initiator, charset: Option<&str>, viewport: Viewport) -> Self {
         let base = initiator.url().clone();
         Self::nested(initiator, &base, charset, viewport, 0)
@@ -87,37 +90,39 @@ impl Discovery {
         }
     }
 
-    /// Takes the document's next decoded bytes and returns what they add, in document order.
+    /// Takes the document's next decoded bytes and returns the new references in document order.
     pub fn write(&mut self, html: &[u8]) -> Vec<Reference> {
         self.pass(html, false);
         lock(&self.document).take_found()
     }
 
-    /// Images of the document that come in several sizes, since the last call; at most 64.
+    /// Returns the images with several sizes since the last call; at most 64.
     pub fn take_choices(&mut self) -> Vec<ImageChoice> {
         lock(&self.document).take_choices()
     }
 
-    /// What browsers ask for if the document names no icon at all: `/favicon.ico`. `None` as soon as it named one.
+    /// Returns the reference to `/favicon.ico`, which browsers request if the document declares no icon;
+    /// `None` once it has declared one.
     pub fn default_icon(&self) -> Option<Reference> {
         lock(&self.document).default_icon()
     }
 
-    /// The element types, classes and ids that the document has so far: what its style sheets can match.
+    /// Returns the element types, classes and ids of the document so far, which selectors of style sheets can
+    /// match.
     pub fn vocabulary(&self) -> Vocabulary {
         lock(&self.document).vocabulary().clone()
     }
 
-    /// The document's markup, for its style sheets.
+    /// Returns a handle to the document's markup, for its style sheets.
     pub fn markup(&self) -> Markup {
         Markup::new(Arc::clone(&self.document))
     }
 
-    /// Ends the document and returns what was still open.
+    /// Ends the document and returns the remaining references.
     pub fn finish(mut self) -> Vec<Reference> {
         self.pass(&[], true);
         if let Parser::Reading(parser) = self.parser {
-            // A page that the parser gives up on keeps what was found before.
+            // If the parser fails, the earlier results remain.
             let _ = parser.end();
         }
         lock(&self.document).finish()
@@ -132,7 +137,7 @@ impl Discovery {
     }
 }
 
-/// Hands markup to the parser.
+/// Passes markup to the parser.
 struct Reader<'a> {
     document: &'a Arc<Mutex<Document>>,
     parser: &'a mut Parser,
@@ -190,13 +195,13 @@ fn parser(document: &Arc<Mutex<Document>>, known: Known) -> HtmlRewriter<'static
     HtmlRewriter::new(settings, Discard)
 }
 
-/// The sub-resources of the HTML document `html` at `url`, in document order: as [`Discovery`] with the whole document at
-/// once.
+/// Returns the subresources of the HTML document `html` at `url`, in document order: [`Discovery`] of the
+/// complete document.
 pub fn discover_html(html: &[u8], url: &Url, charset: Option<&str>, viewport: Viewport) -> Vec<Reference> {
     whole(Discovery::new(url, charset, viewport), html)
 }
 
-/// Those of a `srcdoc` frame's document, as far as its own policies let them through.
+/// Returns the references of a `srcdoc` document that its own policies allow.
 pub(crate) fn discover_nested(
     html: &str,
     document: Initiator,

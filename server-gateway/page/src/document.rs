@@ -1,4 +1,4 @@
-//! What a page loads, from its markup.
+//! Discovery of references in the markup of a document.
 use std::collections::BTreeSet;
 
 use lol_html::send::Element;
@@ -20,24 +20,24 @@ use crate::{
     vocabulary::Name,
 };
 
-/// Inline styles of one element that are looked through.
+/// Maximum length of an element's inline styles that are searched.
 const MAX_STYLE: usize = 4 * 1024 * 1024;
-/// `srcdoc` frames within one another that are looked through.
+/// Maximum depth of nested `srcdoc` frames that are searched.
 const MAX_SRCDOC: usize = 3;
 
-/// An element whose end matters.
+/// An element whose end tag is tracked.
 #[derive(Clone, Copy)]
 pub(crate) enum Opened {
     Picture,
     Template,
 }
 
-/// What is known of a document as far as it was read.
+/// State of a document as far as it was read.
 pub(crate) struct Document {
     initiator: Initiator,
     base: Base,
     base_set: bool,
-    /// Whether the markup may still declare the encoding.
+    /// True while the markup may declare the encoding.
     encoding_open: bool,
     viewport: Viewport,
     depth: usize,
@@ -45,20 +45,20 @@ pub(crate) struct Document {
     all: References,
     found: Vec<Reference>,
     choices: Vec<ImageChoice>,
-    /// The last icon declared; a browser loads one.
+    /// The last declared icon; a browser loads one.
     icon: Option<Reference>,
     icon_declared: bool,
-    /// Per open `picture`: what its sources decided on.
+    /// For each open `picture`, the image that its sources selected.
     pictures: Vec<Option<Image>>,
     templates: usize,
     vocabulary: Vocabulary,
-    /// Images of inline styles for which no element has come.
+    /// Images of inline styles that no element matches yet.
     waiting: Vec<Waiting>,
     style: String,
     style_applies: bool,
 }
 
-/// The candidates of an image, with its sizes.
+/// The candidates of an image, and its `sizes`.
 #[derive(Clone, Default)]
 struct Image {
     candidates: Vec<Candidate<String>>,
@@ -68,7 +68,7 @@ struct Image {
 type Attribute<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Document {
-    /// Relative addresses are resolved against `base` until the markup says otherwise.
+    /// Creates a document. Relative URLs are resolved against `base` until the markup declares another base.
     pub(crate) fn new(initiator: Initiator, base: &Url, viewport: Viewport, depth: usize) -> Self {
         Self {
             base: Base::new(base),
@@ -141,7 +141,7 @@ impl Document {
         None
     }
 
-    /// Takes in what selectors can match. What is in templates counts: they are there to be filled in.
+    /// Records the names that selectors can match. Contents of templates count, because scripts insert them.
     fn name(&mut self, tag: &str, element: &Element<'_, '_>) {
         let mut new = self.vocabulary.add(Name::Element, tag);
         if let Some(id) = element.get_attribute("id") {
@@ -192,22 +192,22 @@ impl Document {
         }
     }
 
-    /// What was found since the last call.
+    /// Returns the references found since the last call.
     pub(crate) fn take_found(&mut self) -> Vec<Reference> {
         std::mem::take(&mut self.found)
     }
 
-    /// The images in several sizes since the last call.
+    /// Returns the images with several sizes since the last call.
     pub(crate) fn take_choices(&mut self) -> Vec<ImageChoice> {
         std::mem::take(&mut self.choices)
     }
 
-    /// Whether no further reference is taken.
+    /// Returns true if the document accepts no further reference.
     pub(crate) const fn is_full(&self) -> bool {
         self.all.len() >= MAX_REFERENCES
     }
 
-    /// What was found since the last call, with what only the document's end decides.
+    /// Returns the references found since the last call, and those that depend on the document's end.
     pub(crate) fn finish(&mut self) -> Vec<Reference> {
         self.flush_style();
         for waiting in std::mem::take(&mut self.waiting) {
@@ -219,7 +219,7 @@ impl Document {
         self.take_found()
     }
 
-    /// What browsers ask for where a page names no icon.
+    /// Returns the reference that browsers request if a page declares no icon.
     pub(crate) fn default_icon(&self) -> Option<Reference> {
         if self.icon_declared || self.depth > 0 {
             return None;
@@ -323,7 +323,7 @@ impl Document {
         self.add_from(script, attribute);
     }
 
-    /// A `source` of a `picture`; those of `video` and `audio` have no `srcset`.
+    /// Reads a `source` of a `picture`; those of `video` and `audio` have no `srcset`.
     fn source(&mut self, attribute: Attribute<'_>) {
         let Some(picture @ None) = self.pictures.last_mut() else {
             return;
@@ -435,7 +435,7 @@ impl Document {
         };
         let reference = reference.with_cross_origin(cross_origin);
         if lazy {
-            // Without layout it cannot be told whether it is near the viewport.
+            // Without layout, its distance from the viewport is unknown.
             let lazy = reference
                 .with_importance(Importance::Lazy)
                 .with_certainty(Certainty::Likely);
@@ -445,7 +445,7 @@ impl Document {
         }
     }
 
-    /// Adds what an element refers to that may have a priority and a referrer policy.
+    /// Adds the reference of an element that may have a priority and a referrer policy.
     fn add_from(&mut self, mut reference: Reference, attribute: Attribute<'_>) {
         reference.referrer_policy = attribute("referrerpolicy")
             .as_deref()
@@ -486,8 +486,8 @@ impl Document {
     }
 }
 
-/// The nonce of an element that may have one: not of a tag into which an injection drew another tag's (HTML Living Standard,
-/// "is element nonceable").
+/// Returns the nonce of an element, unless an injection may have merged another tag into its tag (HTML Living
+/// Standard, "is element nonceable").
 fn nonce(element: &Element<'_, '_>) -> Option<Box<str>> {
     let nonce = element.get_attribute("nonce").filter(|nonce| !nonce.is_empty())?;
     let mut names = BTreeSet::new();
@@ -502,7 +502,7 @@ fn nonce(element: &Element<'_, '_>) -> Option<Box<str>> {
     is_plain.then(|| character_reference::resolve(&nonce).into_boxed_str())
 }
 
-/// The address of plug-in content, unless its type is one that browsers no longer load.
+/// Returns the URL of plug-in content, unless browsers no longer load its type.
 fn plugin(attribute: Attribute<'_>, name: &str) -> Option<String> {
     let kind = attribute("type").unwrap_or_default().to_ascii_lowercase();
     let gone = ["flash", "silverlight", "java-", "x-mplayer", "realaudio"];

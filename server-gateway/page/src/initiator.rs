@@ -1,4 +1,4 @@
-//! Who makes a request: the document that contains a reference, and the documents around it.
+//! Initiators of requests: the document that contains a reference, and its ancestors.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, header};
@@ -12,9 +12,10 @@ use crate::{
     port,
 };
 
-/// A document that makes requests, in the Fetch standard's words their client. Clones are the same document.
+/// A document that makes requests; the client of its requests in the Fetch standard. Clones denote the same
+/// document.
 ///
-/// It knows the documents around it, and what its response and its markup so far say about what it may load.
+/// The document holds its ancestors, and the policies of its response and of its markup so far.
 #[derive(Clone, Debug)]
 pub struct Initiator(Arc<Document>);
 
@@ -22,29 +23,29 @@ pub struct Initiator(Arc<Document>);
 struct Document {
     url: Url,
     sandbox: Sandbox,
-    /// The document in one of whose frames it is.
+    /// The document that contains this document's frame.
     parent: Option<Initiator>,
     said: Mutex<Said>,
 }
 
-/// What response and markup say; markup adds to it while it arrives.
+/// Policies of the response and the markup; the markup adds policies while it arrives.
 #[derive(Clone, Debug, Default)]
 struct Said {
     policies: Policies,
     referrer_policy: Option<ReferrerPolicy>,
 }
 
-/// What a `sandbox` attribute or directive takes away from a document; by default nothing.
+/// Restrictions of a document by a `sandbox` attribute or directive; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sandbox {
-    /// Its origin is equal to no other.
+    /// The origin is opaque.
     pub opaque: bool,
-    /// Its scripts are not loaded.
+    /// Scripts are not loaded.
     pub scriptless: bool,
 }
 
 impl Sandbox {
-    /// What is taken away where only this is allowed.
+    /// Returns the restrictions of a sandbox with these tokens.
     pub fn of_tokens<'a>(allowed: impl Iterator<Item = &'a str>) -> Self {
         let mut sandbox = Self {
             opaque: true,
@@ -57,7 +58,7 @@ impl Sandbox {
         sandbox
     }
 
-    /// What both take away.
+    /// Returns the union of both restrictions.
     pub fn and(self, other: Self) -> Self {
         Self {
             opaque: self.opaque || other.opaque,
@@ -66,14 +67,14 @@ impl Sandbox {
     }
 }
 
-/// How a request's initiator is related to its target (`Sec-Fetch-Site`). The greater the more distant.
+/// Relation of a request's initiator to its target (`Sec-Fetch-Site`). Greater means more distant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
     /// Scheme, host and port are equal.
     SameOrigin,
     /// Scheme and registrable domain are equal.
     SameSite,
-    /// All else.
+    /// Any other relation.
     CrossSite,
 }
 
@@ -89,7 +90,7 @@ impl Relation {
 }
 
 impl Initiator {
-    /// The document that the browser's window displays, from the response at `url`.
+    /// Creates the top-level document of the response at `url`.
     pub fn page(url: &Url, response: &HeaderMap) -> Self {
         let policies = Policies::of_response(url, response);
         Self(Arc::new(Document {
@@ -103,10 +104,12 @@ impl Initiator {
         }))
     }
 
-    /// The document in one of this document's frames, from the response at `url`; `attribute` is the frame's sandbox.
+    /// Creates the document of a frame in this document, from the response at `url`; `attribute` is the
+    /// frame's sandbox.
     ///
-    /// `None` if nothing that it refers to is to be planned: it is of another site than a document around it, which its
-    /// requests must not be taken for, or it may not be displayed there.
+    /// Returns `None` if none of the document's references may be planned: the document is cross-site to an
+    /// ancestor, and its requests must not appear to be the ancestor's, or the document may not be framed
+    /// there.
     pub fn frame(&self, url: &Url, response: &HeaderMap, attribute: Sandbox) -> Option<Self> {
         let policies = Policies::of_response(url, response);
         let ancestors = self.with_ancestors().map(|document| &document.0.url);
@@ -128,8 +131,8 @@ impl Initiator {
         })))
     }
 
-    /// The document that a frame's `srcdoc` holds: it has this document's address and policies. `None` if its sandbox
-    /// gives it another origin.
+    /// Creates the document of a frame's `srcdoc`, which has this document's URL and policies. Returns `None`
+    /// if its sandbox makes its origin opaque.
     pub(crate) fn srcdoc(&self, attribute: Sandbox) -> Option<Self> {
         (!attribute.opaque).then(|| {
             Self(Arc::new(Document {
@@ -145,7 +148,7 @@ impl Initiator {
         self.0.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The document and those around it, from within.
+    /// The document and its ancestors, innermost first.
     fn with_ancestors(&self) -> impl Iterator<Item = &Self> + Clone {
         std::iter::successors(Some(self), |document| document.0.parent.as_ref())
     }
@@ -155,12 +158,12 @@ impl Initiator {
         &self.0.url
     }
 
-    /// What its requests may have as `Referer`: a document without an origin has none.
-    pub(crate) fn referrer(&self) -> Option<&Url> {
+    /// The URL that its requests may send as `Referer`; `None` for a document with an opaque origin.
+    pub fn referrer(&self) -> Option<&Url> {
         (!self.0.sandbox.opaque).then_some(&self.0.url)
     }
 
-    /// The policy that response or markup declare.
+    /// The referrer policy that the response or the markup declares.
     pub fn referrer_policy(&self) -> Option<ReferrerPolicy> {
         self.said().referrer_policy
     }
@@ -169,7 +172,7 @@ impl Initiator {
         self.said().referrer_policy = Some(policy);
     }
 
-    /// The value of `Origin`.
+    /// Value of the `Origin` field.
     pub(crate) fn origin(&self) -> String {
         if self.0.sandbox.opaque {
             "null".to_owned()
@@ -178,7 +181,7 @@ impl Initiator {
         }
     }
 
-    /// How it is related to a URL.
+    /// Returns the relation of the document to a URL.
     pub fn relation(&self, url: &Url) -> Relation {
         if self.0.sandbox.opaque {
             Relation::CrossSite
@@ -191,22 +194,23 @@ impl Initiator {
         }
     }
 
-    /// Whether a request of it for `url` is a same-site one (RFC 6265bis section 5.2): it and all documents around it are
-    /// of the target's site.
+    /// Returns true if the document's request for `url` is same-site (RFC 6265bis section 5.2): the document
+    /// and all its ancestors are same-site with the target.
     pub fn is_same_site_with(&self, url: &Url) -> bool {
         let site = site(url);
         self.with_ancestors()
             .all(|document| !document.0.sandbox.opaque && site.is_same_site(&self::site(&document.0.url)))
     }
 
-    /// The reference as the document fetches it, or `None` if it does not: by its content security policies, for mixed
-    /// content, its sandbox, or the port. `redirects` is how many redirections lead to the reference's URL.
+    /// Returns the reference as the document fetches it, or `None` if the document does not fetch it because
+    /// of its content security policies, mixed content, its sandbox, or the port. `redirects` is the number
+    /// of redirects that lead to the reference's URL.
     pub fn admit(&self, mut reference: Reference, redirects: usize) -> Option<Reference> {
         let said = self.said();
-        // The window's navigation is no sub-resource of the document that it leaves.
+        // The window's navigation is not a subresource of the document that it leaves.
         let is_own = reference.destination != Destination::Document;
         if is_own && reference.url.scheme() == "http" && said.policies.upgrade() {
-            // Where it fails the URL keeps its scheme, and is judged by that.
+            // If this fails, the URL keeps its scheme, and the checks below apply to that scheme.
             let _kept = reference.url.set_scheme("https");
         }
         let url = &reference.url;
@@ -220,9 +224,9 @@ impl Initiator {
         (!is_own || !is_mixed && !is_forbidden && is_allowed).then_some(reference)
     }
 
-    // What follows is for markup.
+    // Methods for the markup parser.
 
-    /// Takes in the policy of a `meta` element.
+    /// Adds the policy of a `meta` element.
     pub(crate) fn add_policy(&self, content: &str) {
         self.said().policies.add(&self.0.url, content, Place::Markup);
     }
@@ -240,21 +244,22 @@ impl Initiator {
     }
 }
 
-/// The way from a document to a request of it.
+/// Path from a document to one of its requests.
 #[derive(Clone, Debug)]
 pub struct Cause {
     /// The document that makes the request.
     pub initiator: Initiator,
-    /// The style sheet in which the reference stands, with its own referrer policy, if it is not the document itself.
+    /// The style sheet that contains the reference, with its own referrer policy; `None` if the document
+    /// itself contains it.
     pub sheet: Option<(Url, Option<ReferrerPolicy>)>,
-    /// The URLs that redirected, from the first on.
+    /// The URLs that redirected, in order.
     pub redirects: Vec<Url>,
-    /// The referrer policy that the last of the redirections to have one declared.
+    /// The referrer policy of the last redirect that declared one.
     pub redirect_policy: Option<ReferrerPolicy>,
 }
 
 impl Cause {
-    /// A reference in the document itself.
+    /// Creates the cause of a reference in the document itself.
     pub const fn document(initiator: Initiator) -> Self {
         Self {
             initiator,
@@ -264,28 +269,31 @@ impl Cause {
         }
     }
 
-    /// The URLs of the request, `url` the last.
+    /// The URLs of the request; `url` is the last.
     fn urls<'a>(&'a self, url: &'a Url) -> impl Iterator<Item = &'a Url> {
         self.redirects.iter().chain([url])
     }
 
-    /// The most distant relation of the initiator to all URLs of the request (Fetch Metadata section 2.4).
+    /// Returns the most distant relation of the initiator to any URL of the request (Fetch Metadata section
+    /// 2.3).
     pub fn relation(&self, url: &Url) -> Relation {
         let relations = self.urls(url).map(|url| self.initiator.relation(url));
         relations.max().unwrap_or(Relation::CrossSite)
     }
 
-    /// Whether the request is a same-site one: its initiator, all documents around that, and all URLs on the way.
+    /// Returns true if the request is same-site: its initiator, all ancestors, and all URLs of the redirect
+    /// chain.
     pub fn is_same_site(&self, url: &Url) -> bool {
         self.urls(url).all(|url| self.initiator.is_same_site_with(url))
     }
 
-    /// Whether no other origin has to do with the request.
+    /// Returns true if no other origin takes part in the request.
     pub(crate) fn is_same_origin(&self, url: &Url) -> bool {
         self.relation(url) == Relation::SameOrigin
     }
 
-    /// The value of `Origin`: `null` if another origin redirected to a third one (Fetch standard, "redirect-tainted").
+    /// Value of the `Origin` field: `null` if another origin redirected to a third one (Fetch standard,
+    /// "redirect-tainted").
     pub(crate) fn origin(&self, url: &Url) -> String {
         let mut urls = self.urls(url).peekable();
         while let Some(from) = urls.next() {
@@ -308,8 +316,8 @@ fn site(url: &Url) -> SchemefulSite {
     SchemefulSite::of(url.scheme(), url.host_str().unwrap_or_default())
 }
 
-/// Whether `X-Frame-Options` lets documents at these URLs display the response from `url`. A value that is not known
-/// forbids it.
+/// Returns true if `X-Frame-Options` allows documents at these URLs to frame the response from `url`. An
+/// unknown value forbids it.
 fn frame_options_allow<'a>(
     url: &Url,
     response: &HeaderMap,

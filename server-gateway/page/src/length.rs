@@ -1,4 +1,4 @@
-//! CSS lengths (CSS Values and Units Level 4) where no layout is known.
+//! CSS lengths (CSS Values and Units Level 4) without layout.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "CSS has thirty kinds of tokens, of which each place here wants a few"
@@ -8,14 +8,14 @@ use cssparser::{ParseError, Parser, ParserInput, Token};
 
 use crate::Viewport;
 
-/// One `em` or `rem`: the initial font size.
+/// Value of `em` and `rem`: the initial font size.
 const EM: f64 = 16.0;
-/// Parentheses within one another that are calculated.
+/// Maximum depth of nested parentheses.
 const MAX_DEPTH: usize = 16;
 
 type Calculated<'i> = Result<f64, ParseError<'i, ()>>;
 
-/// A length in CSS pixels, calculated if it is one of the mathematical functions.
+/// Returns a length in CSS pixels; evaluates mathematical functions.
 pub(crate) fn pixels(text: &str, viewport: Viewport) -> Option<f64> {
     let mut input = ParserInput::new(text);
     let mut parser = Parser::new(&mut input);
@@ -48,7 +48,7 @@ fn product<'i>(parser: &mut Parser<'i, '_>, viewport: Viewport, depth: usize) ->
     }
 }
 
-/// A length, a function or, where `calculating`, also a number or something in parentheses.
+/// Evaluates a length or a function; with `calculating`, also a number or a parenthesized expression.
 fn term<'i>(
     parser: &mut Parser<'i, '_>,
     viewport: Viewport,

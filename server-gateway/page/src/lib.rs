@@ -1,9 +1,11 @@
-//! What a page loads, in what order, and with which requests: pure.
+//! The objects that a page loads, their order, and their requests: pure.
 //!
-//! [`Discovery`] reads HTML while it arrives, [`discover_css`] style sheets and [`discover_link_header`] the `Link` fields of
-//! responses; all yield [`Reference`]s. [`Markup`] leaves out what a sheet has for elements that its document does not have. [`order`] says in which order and transport class their bodies are sent,
-//! [`jar`] and [`predict`] with which requests they are fetched, [`learn`] what the markup does not tell. An [`Initiator`] is
-//! the document that makes a request: by it a request is judged, and what the document would not fetch is left out.
+//! [`Discovery`] parses HTML while it arrives, [`discover_css`] parses style sheets, and
+//! [`discover_link_header`] the `Link` fields of responses; the results are [`Reference`]s. [`Markup`] omits
+//! the images of style sheets for elements that the document does not contain. [`order`] determines the order
+//! and the priority classes of the bodies, [`jar`] and [`predict`] the requests, [`learn`] the objects that
+//! the markup does not reveal. An [`Initiator`] is the document that makes a request: its policies decide
+//! which references are fetched.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,10 +1,10 @@
-//! What links say that is the same in markup and in the `Link` field of responses.
+//! Links as they occur in markup and in the `Link` field of responses.
 use crate::{
     Certainty, CrossOrigin, Destination, Importance, Reference, ReferrerPolicy, Viewport, media,
     reference::Base, srcset,
 };
 
-/// The image types that browsers display; a typed source or preload of another is passed over.
+/// Returns true for image types that browsers display; browsers skip a source or preload of another type.
 pub(crate) fn is_displayed(kind: &str) -> bool {
     let kind = kind.trim().to_ascii_lowercase();
     matches!(
@@ -24,7 +24,7 @@ pub(crate) fn is_displayed(kind: &str) -> bool {
     )
 }
 
-/// The `type`s of a script that runs (HTML Living Standard 4.12.1.1).
+/// Returns the kind of a script by its `type` (HTML Living Standard 4.12.1.1).
 pub(crate) fn script_kind(kind: &str) -> ScriptKind {
     let kind = kind.trim().to_ascii_lowercase();
     match kind.as_str() {
@@ -46,11 +46,11 @@ pub(crate) fn script_kind(kind: &str) -> ScriptKind {
 pub(crate) enum ScriptKind {
     Classic,
     Module,
-    /// It does not run.
+    /// Not executed.
     Data,
 }
 
-/// How `fetchpriority` moves what it stands at.
+/// Applies `fetchpriority` to a reference.
 pub(crate) fn with_priority(reference: Reference, priority: Option<&str>) -> Reference {
     let importance = match (priority.map(str::trim), reference.importance) {
         (Some(high), Importance::Normal | Importance::High) if high.eq_ignore_ascii_case("high") => {
@@ -63,7 +63,7 @@ pub(crate) fn with_priority(reference: Reference, priority: Option<&str>) -> Ref
     reference.with_importance(importance)
 }
 
-/// The attributes of a link that decide what is loaded.
+/// Attributes of a link that decide about its load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Link {
     pub(crate) rel: String,
@@ -81,22 +81,22 @@ pub(crate) struct Link {
     pub(crate) image_srcset: Option<String>,
     pub(crate) image_sizes: Option<String>,
     pub(crate) disabled: bool,
-    /// A handler that makes it another kind of link when it is loaded, as in
-    /// `media=print onload="this.media='all'"`.
+    /// True if the link has a handler that changes the link's media once it is loaded, as in `media=print
+    /// onload="this.media='all'"`.
     pub(crate) switches: bool,
 }
 
-/// What a link leads to.
+/// Result of evaluating a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Linked {
     Nothing,
     Resource(Reference),
-    /// An icon: of several a browser loads one. `None` for one that needs no request.
+    /// An icon: a browser loads one of several. `None` if the icon needs no request.
     Icon(Option<Reference>),
 }
 
 impl Link {
-    /// What a browser loads for this link in a document at `base`.
+    /// Returns what a browser loads for this link in a document at `base`.
     pub(crate) fn resource(&self, base: &Base, viewport: Viewport) -> Linked {
         let rel = self.rel.to_ascii_lowercase();
         let has = |wanted: &str| rel.split_ascii_whitespace().any(|token| token == wanted);
@@ -200,7 +200,7 @@ impl Link {
         })
     }
 
-    /// Browsers read the manifest of pages in a secure context only.
+    /// Returns the manifest; browsers read the manifest only of pages in a secure context.
     fn manifest(&self, base: &Base) -> Option<Reference> {
         let reference = self.reference(base, Destination::Manifest)?;
         let cross_origin = match reference.cross_origin {

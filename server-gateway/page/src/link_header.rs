@@ -1,4 +1,4 @@
-//! The `Link` field of responses (RFC 8288), also of 103 (RFC 8297).
+//! The `Link` field of responses (RFC 8288), including 103 responses (RFC 8297).
 use http::{HeaderMap, header};
 use url::Url;
 
@@ -8,13 +8,13 @@ use crate::{
     reference::Base,
 };
 
-/// Links of one response that are looked at.
+/// Maximum number of links read per response.
 const MAX_LINKS: usize = 200;
-/// Parameters of one link.
+/// Maximum number of parameters per link.
 const MAX_PARAMETERS: usize = 32;
 
-/// What the `Link` fields of a response from `url` make a browser load: preloads, module preloads and style sheets (which
-/// only some browsers take from there, so they are [`Likely`](Certainty::Likely)).
+/// Returns the references that the `Link` fields of a response from `url` make a browser load: preloads,
+/// module preloads and style sheets (supported by few browsers, therefore [`Likely`](Certainty::Likely)).
 pub fn discover_link_header(headers: &HeaderMap, url: &Url, viewport: Viewport) -> Vec<Reference> {
     let base = Base::new(url);
     let mut found = Vec::new();
@@ -42,8 +42,8 @@ pub fn discover_link_header(headers: &HeaderMap, url: &Url, viewport: Viewport) 
     found
 }
 
-/// The link that `text` begins with and what follows its comma; `None` at the end. A link about another resource than the
-/// response itself (`anchor`) is none.
+/// Parses the link at the start of `text`; returns the link and the text after its comma, `None` at the end.
+/// A link about another resource than the response (`anchor`) is omitted.
 fn next_link(text: &str) -> Option<(Option<Link>, &str)> {
     let start = text.find('<')?;
     let (target, mut rest) = text[start + 1..].split_once('>')?;
@@ -55,7 +55,7 @@ fn next_link(text: &str) -> Option<(Option<Link>, &str)> {
     let mut seen: Vec<String> = Vec::new();
     while let Some((name, value, after)) = parameter(rest) {
         rest = after;
-        // Of several parameters of one name the first counts (section 3.3).
+        // The first of several parameters of one name applies (RFC 8288 section 3.3).
         if seen.len() >= MAX_PARAMETERS || seen.contains(&name) {
             continue;
         }
@@ -81,7 +81,7 @@ fn next_link(text: &str) -> Option<(Option<Link>, &str)> {
     Some(((!anchored).then_some(link), rest))
 }
 
-/// The parameter that `text` begins with: its name in lower case, its value, and what follows.
+/// Parses the parameter at the start of `text`: name in lower case, value, and remaining text.
 fn parameter(text: &str) -> Option<(String, String, &str)> {
     let text = text
         .trim_start()
@@ -103,7 +103,8 @@ fn parameter(text: &str) -> Option<(String, String, &str)> {
     Some((name, value.trim().to_owned(), rest))
 }
 
-/// The content of a quoted string (RFC 9110 section 5.6.4) whose opening quote was read, and what follows it.
+/// Parses a quoted string (RFC 9110 section 5.6.4) after its opening quote; returns its content and the
+/// remaining text.
 fn unquote(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut characters = text.char_indices();

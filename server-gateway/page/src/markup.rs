@@ -1,4 +1,4 @@
-//! Style sheets beside a document that is still arriving: which of their images it displays.
+//! Style sheets of a document that is still arriving: selection of the images that the document displays.
 use std::sync::{Arc, Mutex, PoisonError};
 
 use url::Url;
@@ -10,7 +10,7 @@ use crate::{
     reference::Certainty,
 };
 
-/// What is known of a document's markup; it grows as long as its [`Discovery`](crate::Discovery) is written to.
+/// Markup of a document, which grows while its [`Discovery`](crate::Discovery) receives data.
 #[derive(Clone)]
 pub struct Markup {
     document: Arc<Mutex<Document>>,
@@ -20,12 +20,12 @@ pub struct Markup {
 #[derive(Debug, Default)]
 pub struct PendingImages {
     waiting: Vec<Waiting>,
-    /// The size of the vocabulary that they were last compared with.
+    /// Size of the vocabulary at the last comparison.
     compared: usize,
 }
 
 impl PendingImages {
-    /// Whether there are none.
+    /// Returns true if no image is pending.
     pub const fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -36,9 +36,10 @@ impl Markup {
         Self { document }
     }
 
-    /// The sub-resources of the document's style sheet `css` at `url`, as [`discover_css`](crate::discover_css) finds them,
-    /// without the images that no element displays so far: these may be [displayed](Self::displayed) later. At most 1000
-    /// images wait; of further ones only those that an element displays already come out.
+    /// Returns the subresources of the document's style sheet `css` at `url`, like
+    /// [`discover_css`](crate::discover_css), without the images that no element displays so far: these may
+    /// be [displayed](Self::displayed) later. At most 1000 images wait; of further images, only those that an
+    /// element already displays are returned.
     pub fn sheet(&self, css: &[u8], url: &Url, charset: Option<&str>) -> (Vec<Reference>, PendingImages) {
         let (viewport, vocabulary) = {
             let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +54,7 @@ impl Markup {
         (found, pending)
     }
 
-    /// Takes out the images for which elements have come since.
+    /// Removes and returns the images for which elements have been added.
     pub fn displayed(&self, pending: &mut PendingImages) -> Vec<Reference> {
         let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
         let vocabulary = document.vocabulary();
@@ -97,7 +98,7 @@ mod tests {
         assert_eq!(paths(&markup.displayed(&mut pending)), ["/css/2.png"]);
         discovery.finish();
         assert!(markup.displayed(&mut pending).is_empty() && !pending.is_empty());
-        // What comes behind the document's end is compared with all of it.
+        // A style sheet after the document's end is compared with the complete document.
         let (found, pending) = markup.sheet(b".late { background: url(5.png) }", &sheet, None);
         assert_eq!((paths(&found), pending.is_empty()), (vec!["/css/5.png"], true));
     }

@@ -1,17 +1,17 @@
-//! Media queries (Media Queries Level 4) for a viewport.
+//! Media queries (Media Queries Level 4) evaluated for a viewport.
 use crate::{Viewport, length};
 
-/// Conditions within one another that are followed.
+/// Maximum depth of nested conditions.
 const MAX_DEPTH: usize = 16;
 
-/// Whether a list of media queries applies to a colour screen with a pointer and the light scheme.
+/// Returns true if a list of media queries applies to a colour screen with a pointer and the light scheme.
 /// The empty list applies; a query that is not understood does not.
 pub(crate) fn applies(list: &str, viewport: Viewport) -> bool {
     let list = list.trim().to_ascii_lowercase();
     list.is_empty() || split_top_level(&list, ',').any(|query| query_applies(query.trim(), viewport))
 }
 
-/// Splits at a separator that stands outside parentheses.
+/// Splits at a separator outside parentheses.
 pub(crate) fn split_top_level(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |c: char| {
@@ -24,7 +24,7 @@ pub(crate) fn split_top_level(text: &str, separator: char) -> impl Iterator<Item
     })
 }
 
-/// What is known of a condition that may hold something that is not understood (section 3.2).
+/// Value of a condition; `None` if it contains parts that are not understood (section 3.2).
 type Truth = Option<bool>;
 
 fn query_applies(query: &str, viewport: Viewport) -> bool {
@@ -49,7 +49,7 @@ fn query_applies(query: &str, viewport: Viewport) -> bool {
     features.is_some_and(|features| (shown && features) != negated)
 }
 
-/// `not X`, `X and Y and …` or `X or Y or …`, where the operands stand in parentheses.
+/// Evaluates `not X`, `X and Y and …` or `X or Y or …` with parenthesized operands.
 fn condition(text: &str, viewport: Viewport, depth: usize) -> Truth {
     if depth > MAX_DEPTH {
         return None;
@@ -78,7 +78,8 @@ fn condition(text: &str, viewport: Viewport, depth: usize) -> Truth {
     truth
 }
 
-/// The text in the parentheses that `text` begins with, and what follows them; a missing end is at the end.
+/// Returns the text in the parentheses at the start of `text`, and the remaining text; a missing parenthesis
+/// is added at the end.
 fn parenthesised(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('(')?;
     let mut depth = 1_usize;
@@ -150,7 +151,7 @@ fn feature(feature: &str, viewport: Viewport) -> Truth {
     }
 }
 
-/// A feature without value, such as `(hover)`.
+/// Evaluates a feature without value, such as `(hover)`.
 fn present(feature: &str) -> Truth {
     match feature {
         "color"
@@ -171,7 +172,7 @@ fn present(feature: &str) -> Truth {
     }
 }
 
-/// `width >= 600px`, `600px <= width` and `400px < width < 900px`; `None` if it is not a range.
+/// Evaluates `width >= 600px`, `600px <= width` and `400px < width < 900px`; `None` for other text.
 fn range(feature: &str, viewport: Viewport) -> Truth {
     let mut sides = Vec::new();
     let mut operators = Vec::new();
@@ -209,14 +210,14 @@ fn range(feature: &str, viewport: Viewport) -> Truth {
     Some(holds)
 }
 
-/// `16/9` or `1.5`.
+/// Parses `16/9` or `1.5`.
 fn quotient(value: &str) -> Option<f64> {
     let (over, under) = value.split_once('/').unwrap_or((value, "1"));
     let quotient = over.trim().parse::<f64>().ok()? / under.trim().parse::<f64>().ok()?;
     quotient.is_finite().then_some(quotient)
 }
 
-/// A resolution as device pixels a CSS pixel.
+/// Returns a resolution in device pixels per CSS pixel.
 pub(crate) fn density(value: &str) -> Option<f64> {
     for (unit, per) in [("dppx", 1.0), ("dpi", 96.0), ("dpcm", 96.0 / 2.54), ("x", 1.0)] {
         if let Some(number) = value.strip_suffix(unit) {

@@ -3,17 +3,17 @@ use http::{HeaderMap, header};
 
 use crate::charset;
 
-/// What a response's `Content-Type` says, as far as discovery needs it.
+/// Parts of a response's `Content-Type` that discovery uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MediaType {
-    /// Type and subtype in lower case; empty if the response names none.
+    /// Type and subtype in lower case; empty if the response has none.
     pub essence: String,
-    /// The charset as named.
+    /// The charset as written.
     pub charset: Option<String>,
 }
 
 impl MediaType {
-    /// The media type of a response with these fields.
+    /// Returns the media type of a response with these fields.
     pub fn of_response(headers: &HeaderMap) -> Self {
         let field = headers.get(header::CONTENT_TYPE);
         let value = field.map_or_else(Default::default, |value| {
@@ -31,12 +31,12 @@ impl MediaType {
         }
     }
 
-    /// Whether a browser reads it as HTML.
+    /// Returns true if browsers parse the response as HTML.
     pub fn is_html(&self) -> bool {
         matches!(self.essence.as_str(), "text/html" | "application/xhtml+xml")
     }
 
-    /// Whether a browser takes it as a style sheet. One without a type counts as one.
+    /// Returns true if browsers use the response as a style sheet; a response without type qualifies.
     pub fn is_css(&self) -> bool {
         matches!(self.essence.as_str(), "text/css" | "")
     }

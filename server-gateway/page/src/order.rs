@@ -1,26 +1,26 @@
-//! The order in which the bodies of a page are sent, and their transport classes.
+//! Order and priority classes of the bodies of a page.
 //!
-//! A browser paints when all blocking style sheets and scripts before the body are there, and fills in text fonts and images
-//! afterwards. So: what blocks, in document order; fonts and frames; scripts that wait; images as they stand; at last what is
-//! lazy or large.
+//! A browser paints when it has all blocking style sheets and scripts before the body, and adds text fonts
+//! and images afterwards. The order is therefore: blocking objects in document order; fonts and frames;
+//! deferred scripts; images in document order; lazy and large objects.
 use longhaul_types::ByteCount;
 
 use crate::{Certainty, Destination, Importance, Reference};
 
-/// From this size on a body would hold up everything of its class, whatever it is.
+/// Bodies above this size belong to class bulk, because they would delay all other bodies of a class.
 pub const BULK: ByteCount = ByteCount::new(1024 * 1024);
 
-/// Where a reference stands on its page: what a style sheet or frame loads stands directly behind that.
+/// Position of a reference on its page: the references of a style sheet or frame directly follow it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(Vec<u32>);
 
 impl Position {
-    /// That of the `index`th reference of the page's own document.
+    /// Returns the position of the `index`th reference of the page's own document.
     pub fn of_page(index: u32) -> Self {
         Self(vec![index])
     }
 
-    /// That of the `index`th reference of what stands here.
+    /// Returns the position of the `index`th reference of the object at this position.
     #[must_use]
     pub fn child(&self, index: u32) -> Self {
         let mut path = self.0.clone();
@@ -28,28 +28,29 @@ impl Position {
         Self(path)
     }
 
-    /// How many references lead here from the page's own document.
+    /// Returns the number of references from the page's own document to this position.
     pub fn depth(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Transport classes of pushed bodies. A lower class is served first; within one, streams share in order.
+/// Priority classes of pushed bodies (docs/protocol/session.md section 2). A lower class is sent first;
+/// docs/protocol/transport.md section 4.2 defines the order within a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PushClass {
-    /// The first paint waits for it, or its text: style sheets, parser-blocking scripts, fonts, frames.
+    /// The first paint, or its text, needs the body: style sheets, parser-blocking scripts, fonts, frames.
     Paint = 2,
-    /// What fills in the page.
+    /// Other content of the page.
     Content = 3,
-    /// What is not displayed at first.
+    /// Objects that the page does not display at first.
     Lazy = 4,
     /// Bodies above [`BULK`].
     Bulk = 5,
 }
 
 impl PushClass {
-    /// The class of a body; `length` as far as it is known.
+    /// Returns the class of a body; `length` is `None` if unknown.
     pub fn of(reference: &Reference, length: Option<ByteCount>) -> Self {
         if length.is_some_and(|length| length > BULK) {
             return Self::Bulk;
@@ -75,7 +76,8 @@ impl PushClass {
         }
     }
 
-    /// The class of a body that the browser asked for: one better, and that of painting at once if it may block.
+    /// Returns the class of a body that the browser requested: one class higher, or `Paint` for a destination
+    /// that may block.
     #[must_use]
     pub fn asked(self, destination: Destination) -> Self {
         match (self, destination) {
@@ -88,13 +90,13 @@ impl PushClass {
         }
     }
 
-    /// The number of the class in the transport.
+    /// Number of the class in the transport.
     pub const fn number(self) -> u8 {
         self as u8
     }
 }
 
-/// Sorts bodies into sending order: the least is sent first.
+/// Sort key of the sending order: the lowest rank is sent first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     class: PushClass,
@@ -104,9 +106,9 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// The rank of what is referred to at `position`; `length` as far as it is known.
+    /// Returns the rank of the reference at `position`; `length` is `None` if unknown.
     pub fn of(reference: &Reference, position: Position, length: Option<ByteCount>) -> Self {
-        // A font that is not used costs little beside the text that one that is used holds up.
+        // An unused font costs little; a used font delays text.
         let certainty = if reference.destination == Destination::Font {
             Certainty::Sure
         } else {
@@ -120,13 +122,13 @@ impl Rank {
         }
     }
 
-    /// The body's transport class.
+    /// The body's priority class.
     pub const fn class(&self) -> PushClass {
         self.class
     }
 }
 
-/// The indices of `bodies` in sending order.
+/// Returns the indices of `bodies` in sending order.
 pub fn sending_order(bodies: &[(Reference, Position, Option<ByteCount>)]) -> Vec<usize> {
     let ranks = bodies
         .iter()

@@ -1,13 +1,15 @@
-//! Ports that browsers do not connect to.
+//! Ports to which browsers do not connect.
 use url::Url;
 
-/// Whether browsers refuse to fetch a URL because of its port (Fetch standard section 2.9, "port blocking").
+/// Returns true if browsers do not fetch a URL because of its port (Fetch standard section 2.9, "port
+/// blocking").
 pub(crate) fn is_blocked(url: &Url) -> bool {
     url.port()
         .is_some_and(|port| BLOCKED.binary_search(&port).is_ok())
 }
 
-/// The "bad ports" of the Fetch standard: other protocols' servers, which could take a request for a message of theirs.
+/// The "bad ports" of the Fetch standard: servers of other protocols, which could parse a request as a
+/// message of their protocol.
 const BLOCKED: [u16; 83] = [
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
     104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514,

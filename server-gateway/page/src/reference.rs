@@ -1,4 +1,4 @@
-//! References to sub-resources.
+//! References to subresources.
 use std::borrow::Cow;
 
 use encoding_rs::Encoding;
@@ -6,50 +6,52 @@ use url::Url;
 
 use crate::{Destination, ReferrerPolicy, Sandbox, port};
 
-/// Longest URL that is planned for; browsers load longer ones, but these carry data, which a plan cannot foresee.
+/// Maximum length of a planned URL; browsers load longer ones, but these contain data that a plan cannot
+/// predict.
 const MAX_URL: usize = 16 * 1024;
 
-/// How much the display of the page waits for a sub-resource. The lower the more.
+/// Degree to which the display of the page waits for a subresource; lower values are more important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Importance {
-    /// Nothing is painted, or the parser does not go on, before it is there.
+    /// Painting or parsing waits for the object.
     Blocking,
-    /// Is used soon, or changes what is displayed.
+    /// Used soon, or changes the display.
     High,
-    /// Fills in what is displayed.
+    /// Completes the display.
     Normal,
-    /// Is not part of what is displayed first.
+    /// Not displayed at first.
     Lazy,
 }
 
-/// Whether the browser will ask for a sub-resource.
+/// Probability that the browser requests a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certainty {
-    /// The markup alone decides that it is loaded.
+    /// The markup alone determines the load.
     Sure,
-    /// It depends on layout, on which elements there are, or on settings: fonts, background images, lazy images, icons.
+    /// The load depends on layout, elements or settings: fonts, background images, lazy images, icons.
     Likely,
-    /// Nothing in the markup makes it be loaded; a script or the user may: background images of rules for elements that the
-    /// document does not have, or for states such as `:hover`. Not worth sending unless it was used before.
+    /// The markup does not cause the load, but a script or the user may: background images of rules for
+    /// elements that the document does not contain, or for states such as `:hover`. Not sent unless used
+    /// before.
     Unlikely,
 }
 
-/// How a request crosses origins (HTML Living Standard 2.5.4): its mode and credentials mode.
+/// Mode and credentials mode of a cross-origin request (HTML Living Standard 2.5.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CrossOrigin {
-    /// `no-cors` with credentials (`navigate` for frames): the browser's cookie rules alone decide.
+    /// `no-cors` with credentials (`navigate` for frames): only the browser's cookie rules apply.
     #[default]
     None,
-    /// `cors`, credentials to the same origin only. Sends `Origin` to other origins.
+    /// `cors`, with credentials only to the same origin. Other origins receive `Origin`.
     Anonymous,
-    /// `cors` with credentials. Sends `Origin` to other origins.
+    /// `cors` with credentials. Other origins receive `Origin`.
     Credentials,
-    /// `cors` without credentials even to the same origin.
+    /// `cors` without credentials, also to the same origin.
     Omitted,
 }
 
 impl CrossOrigin {
-    /// What a `crossorigin` attribute says; an unknown value counts as `anonymous`.
+    /// Parses a `crossorigin` attribute; an unknown value counts as `anonymous`.
     pub(crate) fn of_attribute(value: Option<&str>) -> Self {
         match value {
             None => Self::None,
@@ -59,55 +61,55 @@ impl CrossOrigin {
     }
 }
 
-/// What puts a sub-resource into a document.
+/// Source that inserts a subresource into a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Inserter {
-    /// Markup or a style sheet names it.
+    /// Markup or a style sheet.
     #[default]
     Parser,
-    /// A script made the browser load it, on an earlier visit.
+    /// A script, on an earlier visit.
     Script,
 }
 
-/// Whether a request for a sub-resource may carry credentials.
+/// Permission of a request to carry credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trust {
-    /// As the rules for cookies have it.
+    /// The cookie rules decide.
     #[default]
     Own,
-    /// Others than this user's browser told of it: it never carries any.
+    /// Only other users' browsers reported the object: its requests never carry credentials.
     Others,
 }
 
-/// A sub-resource that a page, a style sheet or a response's `Link` field refers to.
+/// A subresource to which a page, a style sheet or a response's `Link` field refers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where it is: absolute, http or https, without fragment and user.
+    /// Absolute URL, http or https, without fragment and user.
     pub url: Url,
-    /// What it is for.
+    /// Destination of the request.
     pub destination: Destination,
-    /// How much the page waits for it.
+    /// Importance for the display of the page.
     pub importance: Importance,
-    /// Whether it will be asked for.
+    /// Certainty of the browser's request.
     pub certainty: Certainty,
-    /// Mode and credentials of its request.
+    /// Mode and credentials mode of the request.
     pub cross_origin: CrossOrigin,
-    /// The policy that element or document declare; `None`: that of the referring response, else the default.
+    /// The policy of the element or document; `None`: that of the referring response, else the default.
     pub referrer_policy: Option<ReferrerPolicy>,
-    /// The element's `nonce`, which a content security policy may want.
+    /// The element's `nonce`, which a content security policy may require.
     pub nonce: Option<Box<str>>,
-    /// The element's `integrity`, which a content security policy may know.
+    /// The element's `integrity`, which a content security policy may list.
     pub integrity: Option<Box<str>>,
-    /// Of a frame: what its `sandbox` attribute takes away.
+    /// For a frame: the restrictions of its `sandbox` attribute.
     pub sandbox: Sandbox,
-    /// What puts it into the document.
+    /// Source that inserts the subresource into the document.
     pub inserter: Inserter,
-    /// Who knows of it.
+    /// Permission to carry credentials.
     pub trust: Trust,
 }
 
 impl Reference {
-    /// A sub-resource of the usual importance for its destination, asked for in the usual mode.
+    /// Creates a reference with the default importance, certainty and mode of its destination.
     pub fn new(url: Url, destination: Destination) -> Self {
         let (importance, certainty) = match destination {
             Destination::Document | Destination::Style => (Importance::Blocking, Certainty::Sure),
@@ -161,16 +163,16 @@ impl Reference {
     }
 }
 
-/// What relative URLs are resolved against.
+/// Base of relative URLs.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub(crate) url: Url,
-    /// Of the document or style sheet: browsers write the query of a URL in it.
+    /// Encoding of the document or style sheet, in which browsers encode the query of a URL.
     pub(crate) encoding: &'static Encoding,
 }
 
 impl Base {
-    /// A base in UTF-8.
+    /// Creates a base with UTF-8.
     pub(crate) fn new(url: &Url) -> Self {
         Self {
             url: url.clone(),
@@ -178,8 +180,8 @@ impl Base {
         }
     }
 
-    /// The absolute URL of `target`, without fragment; `None` for `data:`, fragments of the same document and the like,
-    /// and for what browsers do not fetch: blocked ports, and dangling markup.
+    /// Returns the absolute URL of `target`, without fragment; `None` for `data:` URLs, fragments of the same
+    /// document and similar, and for URLs that browsers do not fetch: blocked ports, dangling markup.
     pub(crate) fn resolve(&self, target: &str) -> Option<Url> {
         if is_dangling(target) {
             return None;
@@ -191,12 +193,13 @@ impl Base {
         let mut url = self.join(target)?;
         url.set_fragment(None);
         let http = matches!(url.scheme(), "http" | "https") && url.has_host();
-        // Requests with a user in the URL are blocked for sub-resources (Fetch standard, 4.5 HTTP-network-or-cache fetch).
+        // Browsers block subresource requests with a user in the URL (Fetch standard, 4.5
+        // HTTP-network-or-cache fetch).
         let plain = url.username().is_empty() && url.password().is_none();
         (http && plain && !port::is_blocked(&url) && url.as_str().len() <= MAX_URL).then_some(url)
     }
 
-    /// As `resolve`, for any scheme.
+    /// Like `resolve`, for any scheme.
     pub(crate) fn join(&self, target: &str) -> Option<Url> {
         let encoding = self.encoding.output_encoding();
         if encoding == encoding_rs::UTF_8 || target.is_ascii() {
@@ -212,8 +215,8 @@ impl Base {
     }
 }
 
-/// Whether an address may be an attribute that was left open and took in the markup behind it (Fetch standard, "potentially
-/// dangling markup"): it spans lines and holds a `<`.
+/// Returns true if a URL may come from an unclosed attribute that contains the following markup (Fetch
+/// standard, "potentially dangling markup"): it contains `<` and a line break or tab.
 fn is_dangling(target: &str) -> bool {
     target.contains('<') && target.contains(['\n', '\r', '\t'])
 }
@@ -235,7 +238,7 @@ mod tests {
         ] {
             assert_eq!(base.resolve(target), None, "{target:?}");
         }
-        // Either alone is fetched, and so is what has the port of another protocol in its path.
+        // URLs with only one of both are fetched, and so are those whose path contains a blocked port.
         for target in ["/x?<b>", "/x?\nb", "//a.test:8080/", "/:25/"] {
             assert!(base.resolve(target).is_some(), "{target:?}");
         }

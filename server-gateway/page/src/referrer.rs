@@ -1,30 +1,30 @@
 //! Referrer policies (W3C Referrer Policy).
 use http::HeaderMap;
 
-/// How much of a page's address its requests tell.
+/// Amount of a page's URL that its requests reveal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReferrerPolicy {
     /// Nothing.
     NoReferrer,
-    /// Everything, but nothing from https to http.
+    /// The full URL, but nothing from https to http.
     NoReferrerWhenDowngrade,
     /// The origin.
     Origin,
-    /// Everything to the same origin, the origin to others.
+    /// The full URL to the same origin, the origin to others.
     OriginWhenCrossOrigin,
-    /// Everything to the same origin, nothing to others.
+    /// The full URL to the same origin, nothing to others.
     SameOrigin,
     /// The origin, but nothing from https to http.
     StrictOrigin,
-    /// Everything to the same origin, the origin to others, but nothing from https to http: the default.
+    /// The full URL to the same origin, the origin to others, but nothing from https to http: the default.
     #[default]
     StrictOriginWhenCrossOrigin,
-    /// Everything, to all.
+    /// The full URL to all targets.
     UnsafeUrl,
 }
 
 impl ReferrerPolicy {
-    /// The policy of this name; `None` if there is none.
+    /// Returns the policy with this name, if any.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "no-referrer" => Self::NoReferrer,
@@ -39,7 +39,7 @@ impl ReferrerPolicy {
         })
     }
 
-    /// The policy of a response: the last one in its `Referrer-Policy` field that is known (section 8.1).
+    /// Returns the policy of a response: the last known one in its `Referrer-Policy` fields (section 8.1).
     pub fn of_response(headers: &HeaderMap) -> Option<Self> {
         let fields = headers.get_all(http::header::REFERRER_POLICY).iter();
         let last = |field: &http::HeaderValue| {
@@ -49,7 +49,8 @@ impl ReferrerPolicy {
         fields.rev().find_map(last)
     }
 
-    /// The policy that `<meta name=referrer>` sets, whose older names still count (HTML Living Standard 4.2.5.1).
+    /// Returns the policy of `<meta name=referrer>`, where older names are also valid (HTML Living Standard
+    /// 4.2.5.1).
     pub(crate) fn of_meta(content: &str) -> Option<Self> {
         match content.trim().to_ascii_lowercase().as_str() {
             "never" => Some(Self::NoReferrer),

@@ -1,26 +1,26 @@
-//! Choice among image candidates (HTML Living Standard 4.8.4).
+//! Selection of image candidates (HTML Living Standard 4.8.4).
 use crate::{Viewport, length, media};
 
-/// Candidates of one image that are looked at; real ones have about ten.
+/// Maximum number of candidates per image; real images have about ten.
 const MAX_CANDIDATES: usize = 100;
 
-/// The size that a candidate is meant for.
+/// Size for which a candidate is intended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Descriptor {
-    /// Device pixels a CSS pixel (`2x`).
+    /// Device pixels per CSS pixel (`2x`).
     Density(f64),
     /// Width of the image in pixels (`640w`).
     Width(f64),
 }
 
-/// One URL of an image that comes in several sizes.
+/// One URL of an image with several sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Candidate<T> {
     pub(crate) target: T,
     pub(crate) descriptor: Descriptor,
 }
 
-/// The candidates of `srcset`, with `src` where it is one (section 4.8.4.2.3).
+/// Returns the candidates of `srcset`, with `src` if it is a candidate (section 4.8.4.2.3).
 pub(crate) fn candidates(srcset: Option<&str>, src: Option<&str>) -> Vec<Candidate<String>> {
     let mut candidates = srcset.map(parse).unwrap_or_default();
     let left_out = candidates.iter().any(|candidate| match candidate.descriptor {
@@ -36,8 +36,8 @@ pub(crate) fn candidates(srcset: Option<&str>, src: Option<&str>) -> Vec<Candida
     candidates
 }
 
-/// The index of the candidate that a browser loads: of the two densities around the screen's the nearer by proportion, as
-/// Chromium does it; at ratio 1 never one below the screen's.
+/// Returns the index of the candidate that a browser loads: of the two densities around the screen's, the
+/// proportionally nearer, as in Chromium; at ratio 1 never a density below the screen's.
 pub(crate) fn select<T>(candidates: &[Candidate<T>], sizes: &str, viewport: Viewport) -> Option<usize> {
     let slot = slot_width(sizes, viewport);
     let density = |candidate: &Candidate<T>| match candidate.descriptor {
@@ -54,7 +54,7 @@ pub(crate) fn select<T>(candidates: &[Candidate<T>], sizes: &str, viewport: View
         }
         let mean = (current * next).sqrt();
         let takes_next = (ratio <= 1.0 && ratio > current) || ratio >= mean;
-        // Of equal ones the first counts.
+        // The first of several equal densities applies.
         if takes_next && next > current {
             return first_of(&order, position + 1);
         }
@@ -63,14 +63,14 @@ pub(crate) fn select<T>(candidates: &[Candidate<T>], sizes: &str, viewport: View
     first_of(&order, order.len().checked_sub(1)?)
 }
 
-/// The first in document order among those with the density at `position`; the sort is stable.
+/// Returns the first candidate in document order with the density at `position`; the sort is stable.
 fn first_of(order: &[(usize, f64)], position: usize) -> Option<usize> {
     let density = order.get(position)?.1;
     let first = order.iter().find(|(_, other)| other.total_cmp(&density).is_eq());
     first.map(|(index, _)| *index)
 }
 
-/// The valid candidates of `srcset` (section 4.8.4.2.4).
+/// Parses the valid candidates of `srcset` (section 4.8.4.2.4).
 fn parse(srcset: &str) -> Vec<Candidate<String>> {
     let mut candidates = Vec::new();
     for (target, descriptors) in split(srcset) {
@@ -93,7 +93,7 @@ fn descriptor(descriptors: &str) -> Option<Descriptor> {
         match unit {
             'x' if found.is_none() && positive => found = Some(Descriptor::Density(number)),
             'w' if found.is_none() && positive => found = Some(Descriptor::Width(number)),
-            // A height is for future use and counts for nothing.
+            // Heights are reserved for future use and ignored.
             'h' => {}
             _ => return None,
         }
@@ -101,7 +101,8 @@ fn descriptor(descriptors: &str) -> Option<Descriptor> {
     Some(found.unwrap_or(Descriptor::Density(1.0)))
 }
 
-/// Splits at commas behind a candidate; commas inside a URL (as in `data:`) or in parentheses do not divide.
+/// Splits at commas after a candidate; commas inside a URL (such as `data:`) or in parentheses do not
+/// separate.
 fn split(srcset: &str) -> impl Iterator<Item = (String, String)> {
     let mut rest = srcset;
     std::iter::from_fn(move || {
@@ -121,7 +122,8 @@ fn split(srcset: &str) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The width of the image's slot in pixels: the first `sizes` entry whose condition applies, else the viewport.
+/// Returns the width of the image's slot in pixels: the first `sizes` entry whose condition applies, else the
+/// viewport.
 fn slot_width(sizes: &str, viewport: Viewport) -> f64 {
     for entry in media::split_top_level(sizes, ',') {
         let entry = entry.trim();
@@ -136,7 +138,7 @@ fn slot_width(sizes: &str, viewport: Viewport) -> f64 {
     f64::from(viewport.width.max(1))
 }
 
-/// Divides `(min-width: 600px) calc(50vw - 1em)` before its last word or function.
+/// Splits `(min-width: 600px) calc(50vw - 1em)` before its last word or function.
 fn condition_and_size(entry: &str) -> (&str, &str) {
     let mut depth = 0_usize;
     let mut start = 0;
@@ -146,7 +148,7 @@ fn condition_and_size(entry: &str) -> (&str, &str) {
             ')' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        // `(a)10px` needs no space.
+        // `(a)10px` is valid without a space.
         if depth == 0
             && (c.is_ascii_whitespace()
                 || (c == ')' && entry[at + 1..].starts_with(|c: char| c.is_ascii_digit())))

@@ -1,14 +1,14 @@
-//! The names that selectors of style sheets can match: element types, classes and ids of a document.
+//! Names that selectors of style sheets match: element types, classes and ids of a document.
 use std::{
     collections::BTreeSet,
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// Names kept of one document; beyond, every selector counts as matching.
+/// Maximum number of names per document; beyond it, every selector counts as matching.
 const MAX_NAMES: usize = 50_000;
-/// Elements that are there without being written.
+/// Elements that exist without a tag.
 const IMPLIED: [&str; 6] = ["html", "head", "body", "tbody", "colgroup", "tr"];
-/// States that no element is in when a page is loaded: what they display is loaded when they come.
+/// States that no element has when a page is loaded: their images are loaded when the state begins.
 const LATER: [&str; 9] = [
     "hover",
     "active",
@@ -21,10 +21,10 @@ const LATER: [&str; 9] = [
     "selection",
 ];
 
-/// Which element types, classes and ids a document has: a rule of a style sheet that asks for another does not apply, so its
-/// images are not loaded unless a script brings in what it asks for.
+/// Element types, classes and ids of a document. A rule that requires any other name does not apply, so its
+/// images are not loaded unless a script adds a matching element.
 ///
-/// Names are kept as hashes and compared without case, as documents without a doctype compare them.
+/// Names are stored as hashes and compared case-insensitively, as in documents without a doctype.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vocabulary {
     names: BTreeSet<u64>,
@@ -45,7 +45,7 @@ fn hashed(kind: Name, name: &str) -> u64 {
 }
 
 impl Vocabulary {
-    /// Adds a name; whether it was not there.
+    /// Adds a name; returns true if it is new.
     pub(crate) fn add(&mut self, kind: Name, name: &str) -> bool {
         if self.names.len() < MAX_NAMES {
             return self.names.insert(hashed(kind, name));
@@ -53,7 +53,7 @@ impl Vocabulary {
         !std::mem::replace(&mut self.overflown, true)
     }
 
-    /// Grows with every name.
+    /// Grows with every new name.
     pub(crate) fn size(&self) -> usize {
         self.names.len() + usize::from(self.overflown)
     }
@@ -66,8 +66,9 @@ impl Vocabulary {
     }
 }
 
-/// Whether an element may match one of the selectors when the page is loaded. What stands in functions such as `:not(…)`,
-/// and attributes, is not looked at; without a vocabulary every name counts as there.
+/// Returns true if an element may match one of the selectors when the page is loaded. The arguments of
+/// functions such as `:not(…)`, and attributes, are ignored; without a vocabulary every name counts as
+/// present.
 pub(crate) fn may_match(selectors: &str, vocabulary: Option<&Vocabulary>) -> bool {
     let mut scanner = Scanner {
         rest: selectors,
@@ -87,7 +88,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// Reads up to the next comma; whether the selector may match, and whether another follows.
+    /// Reads up to the next comma; returns whether the selector may match, and whether another follows.
     fn selector(&mut self) -> (bool, bool) {
         let mut matches = true;
         while let Some(c) = self.rest.chars().next() {
@@ -121,7 +122,8 @@ impl Scanner<'_> {
             .is_none_or(|vocabulary| name.contains('\\') || vocabulary.has(kind, &name))
     }
 
-    /// Reads an identifier. Escapes of single characters are resolved; a numeric one stays, as does its backslash.
+    /// Reads an identifier. Escapes of single characters are resolved; a numeric escape stays with its
+    /// backslash.
     fn name(&mut self) -> String {
         let mut name = String::new();
         let mut characters = self.rest.char_indices();
@@ -143,7 +145,7 @@ impl Scanner<'_> {
         name
     }
 
-    /// Skips what stands between two brackets, with all in it.
+    /// Skips a bracketed block with its contents.
     fn skip(&mut self, open: char, close: char) {
         let mut depth = 0_usize;
         let end = self.rest.find(|c: char| {

@@ -1,4 +1,4 @@
-//! What the page loads of one session share.
+//! State shared by the page loads of one session.
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -13,25 +13,25 @@ use longhaul_codec::{Effort, MixMemory};
 use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
 use longhaul_page::{Destination, Viewport, jar::Sightings, predict::Templates};
-use longhaul_protocol::session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
+use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
 use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
 use url::Url;
 
 use super::{counters::BundleCounters, mirror::Mirror};
 use crate::{
-    bases::{Bases, Offers, Subject},
+    delta_bases::{Bases, DeltaCandidates, DeltaKey},
     fetch::Failure,
-    images::{Audience, Promised, Wish},
+    images::{Audience, ImageConversion, Promised},
     session::Gateway,
-    store::{Lookup, Stored},
+    store::{GatewayResponse, Lookup},
 };
 
-/// A session, as far as bundles are concerned.
+/// A session as the page bundles use it.
 pub(crate) struct BundleContext {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) session: Session,
     pub(crate) device: PublicKey,
-    /// docs/protocol/session.md section 6.
+    /// Secret for window checks; see docs/protocol/session.md section 6.
     pub(crate) window_key: [u8; 32],
     pub(crate) mirror: Mirror,
     pub(crate) bases: Bases,
@@ -39,9 +39,9 @@ pub(crate) struct BundleContext {
     templates: Mutex<Templates>,
     sightings: Mutex<Sightings>,
     preferences: Mutex<Preferences>,
-    /// The set of dictionaries that the agent has; 0 for none.
+    /// Number of the agent's dictionary set; 0 for none.
     dictionaries: AtomicU32,
-    /// Of which hosts the browser's HTTPS requests come as HTTP.
+    /// Hosts whose HTTPS the agent accelerates.
     accelerated: Mutex<Accelerated>,
     mixing: MixMemory,
     pictures: Promised,
@@ -84,7 +84,7 @@ impl BundleContext {
         &self.gateway.bundles
     }
 
-    /// The rate towards the agent, measured or else as the agent's user configured it.
+    /// Rate towards the agent: measured, else that of the configured link profile.
     pub(crate) fn link_rate(&self) -> Option<BitRate> {
         let granted = self.session.stats().send_rate;
         if granted.as_bps() > 0 {
@@ -94,37 +94,37 @@ impl BundleContext {
         }
     }
 
-    /// Memory for context mixing, if the agent takes that.
+    /// Memory for context mixing, if the agent accepts it.
     fn mixing(&self) -> Option<MixMemory> {
         let accepted = lock(&self.preferences).mixing == Mixing::Accepted;
         accepted.then(|| self.mixing.clone())
     }
 
-    /// What a body can be coded against, and by context mixing if there is nothing.
-    pub(crate) async fn bases_for(&self, subject: Option<&Subject>, length: Option<u64>) -> Offers {
+    /// Candidate bases of a body, with the dictionaries and context mixing that the agent accepts.
+    pub(crate) async fn bases_for(&self, subject: Option<&DeltaKey>, length: Option<u64>) -> DeltaCandidates {
         if self.gateway.effort == Effort::Fixed {
-            return Offers::default();
+            return DeltaCandidates::default();
         }
         let offers = match subject {
             Some(subject) => {
                 let link = self.link_rate();
                 self.bases.offers(subject, length, link, &self.mirror).await
             }
-            None => Offers::default(),
+            None => DeltaCandidates::default(),
         };
-        Offers {
+        DeltaCandidates {
             dictionaries: self.dictionaries.load(Ordering::Relaxed),
             mixing: self.mixing(),
             ..offers
         }
     }
 
-    /// The agent has the dictionaries of this set.
+    /// Sets the agent's dictionary set.
     pub(crate) fn know_dictionaries(&self, set: u32) {
         self.dictionaries.store(set, Ordering::Relaxed);
     }
 
-    /// The agent accelerates the HTTPS of these hosts.
+    /// Sets the hosts whose HTTPS the agent accelerates.
     pub(crate) fn accelerates(&self, hosts: AcceleratedHosts) {
         *lock(&self.accelerated) = match hosts {
             AcceleratedHosts::Nothing => Accelerated::Nothing,
@@ -133,12 +133,12 @@ impl BundleContext {
         };
     }
 
-    /// Whether the browser's request for a URL comes by this session, and not through a tunnel.
+    /// Returns true if the browser's request for a URL arrives through this session and not through a tunnel.
     pub(crate) fn takes(&self, url: &Url) -> bool {
         url.scheme() != "https" || lock(&self.accelerated).contains(url.host_str().unwrap_or_default())
     }
 
-    /// What the user's screen is like.
+    /// Sets the user's preferences.
     pub(crate) fn prefer(&self, preferences: Preferences) {
         *lock(&self.preferences) = preferences;
     }
@@ -152,22 +152,22 @@ impl BundleContext {
         }
     }
 
-    /// Whether the user wants pictures unasked.
+    /// Returns true unless the image level is text.
     pub(crate) fn shows_pictures(&self) -> bool {
         lock(&self.preferences).images != ImageLevel::Text
     }
 
-    /// What is wanted of pictures.
-    fn wish(&self) -> Wish {
+    /// The requested image conversion.
+    fn wish(&self) -> ImageConversion {
         let preferences = *lock(&self.preferences);
-        Wish::of(&preferences, self.link_rate(), self.gateway.effort)
+        ImageConversion::of(&preferences, self.link_rate(), self.gateway.effort)
     }
 
-    /// Answers a request without body from the cache or the origin, as this device's user wants it.
+    /// Answers a request without a body from the cache or the origin, with images at the user's level.
     ///
     /// # Errors
-    /// There is no response.
-    pub(crate) async fn fetch(&self, lookup: Lookup) -> Result<Stored, Failure> {
+    /// Returns the failure if there is no response.
+    pub(crate) async fn fetch(&self, lookup: Lookup) -> Result<GatewayResponse, Failure> {
         let (method, browser) = (lookup.parts.method.clone(), lookup.browser.clone());
         let audience = Displaying {
             context: self,
@@ -179,12 +179,12 @@ impl BundleContext {
         Ok(images.at(&wish, &audience, &method, &browser, stored).await)
     }
 
-    /// Learns how the browser asks for objects.
+    /// Learns the fields of the browser's requests for objects.
     pub(crate) fn observe(&self, url: &Url, destination: Destination, request: &HeaderMap) {
         lock(&self.templates).observe(url, destination, request);
     }
 
-    /// Where the browser sends its cookies.
+    /// The URLs with which the browser exchanged cookies.
     pub(crate) fn sightings(&self) -> MutexGuard<'_, Sightings> {
         lock(&self.sightings)
     }
@@ -194,7 +194,7 @@ impl BundleContext {
     }
 }
 
-/// The session that a picture is for, as far as it concerns the site that displays it.
+/// The session for which an image is converted, with the partition of the page that displays it.
 struct Displaying<'a> {
     context: &'a BundleContext,
     partition: Option<Partition>,
@@ -221,12 +221,12 @@ impl Audience for Displaying<'_> {
     }
 }
 
-/// What the locks of bundles guard is whole between any two statements, so a panic elsewhere does no harm.
+/// Locks a mutex. No code can panic while the guarded data is inconsistent, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn now() -> UnixTime {
-    // A clock before 1970 makes everything look old: nothing is reused then.
+    // With a clock before 1970 every response is stale, and none is reused.
     UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! What bundles cost and gained.
+//! Counters of page bundles.
 use std::{
     fmt::Write as _,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -6,7 +6,7 @@ use std::{
 
 use super::plan::Taken;
 
-/// Counters of all bundles of a gateway.
+/// Counters of all page bundles of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct BundleCounters {
     pages: AtomicU64,
@@ -58,7 +58,7 @@ impl BundleCounters {
         self.promised.fetch_add(1, Relaxed);
     }
 
-    /// The text form.
+    /// Renders the text form for Prometheus.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
         for (name, help, value) in [

@@ -1,8 +1,8 @@
-//! What earlier visits of a page taught: records of the cache around [`longhaul_page::learn`].
+//! Learned plans: cache records of earlier visits of a page, around [`longhaul_page::learn`].
 //!
-//! Each client has records of its own. What of a visit is [`Public`](Publicity::Public) also goes to records that all
-//! devices plan by, so that the first visit of a page on a device is planned by what others' scripts loaded. What was
-//! pushed for nothing is each device's own.
+//! Each client has records of its own. The [`Public`](Publicity::Public) part of a visit is also added to
+//! records that all devices use, so that the first visit of a page on a device is planned by what scripts
+//! loaded elsewhere. Records of unused pushes are per device only.
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use longhaul_page::{
     Destination, Importance, Inserter, Reference, Trust,
     learn::{HeldFresh, Learned, RecordKeys, Unused, Visit},
 };
-use longhaul_protocol::session::Used;
+use longhaul_session::Used;
 use longhaul_types::UnixTime;
 use url::Url;
 
@@ -22,43 +22,44 @@ use super::{
 };
 use crate::asker::Asker;
 
-/// Unplanned requests of one page load that are learned from: those of a page's scripts, not what it loads all day.
+/// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
+/// the requests that an open page makes all day.
 const MAX_UNPLANNED: usize = 256;
 
-/// What is known and noted of one page.
+/// The learned plan of one page and the observations of this visit.
 #[derive(Debug)]
 pub(crate) struct LearnedPlan {
     page: Url,
-    /// Where what this client taught is kept.
+    /// Partition of this client's records.
     partition: Option<Partition>,
-    /// What it taught.
+    /// Learned from this client's visits.
     own: Learned,
-    /// What all devices taught.
+    /// Learned from the visits of all devices.
     shared: Learned,
-    /// Whether this visit may teach other devices.
+    /// Publicity of this visit.
     publicity: Publicity,
-    /// Those that were planned.
+    /// URLs planned from the records.
     extras: BTreeSet<Url>,
     unplanned: Vec<Unplanned>,
 }
 
-/// A request of the browser that was not planned.
+/// A browser request that was not planned.
 #[derive(Debug)]
 struct Unplanned {
     url: Url,
     destination: Destination,
-    /// Known when it is answered.
+    /// Known once the request is answered.
     publicity: Option<Publicity>,
 }
 
-/// What a page load taught, to be kept.
-pub(crate) struct Lesson {
-    /// The client's records of the page, encoded, under their keys.
+/// The result of a page load, to be stored.
+pub(crate) struct VisitResult {
+    /// The client's encoded records of the page, with their keys.
     own: Option<[(RecordKey, Vec<u8>); 2]>,
     shared: Option<SharedLesson>,
 }
 
-/// What a page load taught that other devices may know.
+/// The part of a page load's result that other devices may use.
 struct SharedLesson {
     page: Url,
     unplanned: Vec<(Url, Destination)>,
@@ -67,7 +68,8 @@ struct SharedLesson {
 }
 
 impl LearnedPlan {
-    /// What is known about `page` for who asks for it. `publicity` says whether this visit may teach other devices.
+    /// Loads the records of `page` for `asker`. `publicity` limits whether this visit may add to the shared
+    /// records.
     pub(crate) async fn load(cache: Option<&Cache>, asker: &Asker, page: &Url, publicity: Publicity) -> Self {
         let partition = asker.partition();
         let own = match (cache, &partition) {
@@ -83,15 +85,16 @@ impl LearnedPlan {
             partition,
             own,
             shared,
-            // A frame's visit tells who embeds it.
+            // The visit of a frame would reveal the embedding page.
             publicity: publicity.and(Publicity::of_visit(asker)),
             extras: BTreeSet::new(),
             unplanned: Vec::new(),
         }
     }
 
-    /// What scripts of the page loaded before, on this device or another. What only others know of is fetched without
-    /// cookies: another device's user must not choose what is asked for in this one's name.
+    /// Objects that scripts of the page loaded in earlier visits, on this device or another. Objects known
+    /// only from other devices are fetched without cookies: another device's user must not choose requests
+    /// with this user's cookies.
     pub(crate) fn extras(&mut self, now: UnixTime) -> Vec<Reference> {
         let own = self.own.extras(now).into_iter().map(|extra| (extra, Trust::Own));
         let shared = self
@@ -110,7 +113,7 @@ impl LearnedPlan {
             .map(|(extra, trust)| {
                 let reference = Reference::new(extra.url, extra.destination);
                 Reference {
-                    // What scripts load blocks no parser.
+                    // Objects loaded by scripts do not block the parser.
                     importance: reference.importance.max(Importance::High),
                     inserter: Inserter::Script,
                     trust,
@@ -120,12 +123,12 @@ impl LearnedPlan {
             .collect()
     }
 
-    /// Whether pushing it to this device was in vain before. Others may load the page with another browser.
+    /// Returns true if pushes of the URL to this device were unused. Other devices may use another browser.
     pub(crate) fn is_suppressed(&self, url: &Url, now: UnixTime) -> bool {
         self.own.suppressed(url, now)
     }
 
-    /// The page's own document made the browser ask for what was not planned.
+    /// Records a request of the page's own document that was not planned.
     pub(crate) fn unplanned(&mut self, url: &Url, destination: Destination) {
         if self.unplanned.len() < MAX_UNPLANNED {
             self.unplanned.push(Unplanned {
@@ -136,7 +139,7 @@ impl LearnedPlan {
         }
     }
 
-    /// What was not planned is answered.
+    /// Records the publicity of the response to an unplanned request.
     pub(crate) fn answered(&mut self, url: &Url, publicity: Publicity) {
         for unplanned in self
             .unplanned
@@ -148,8 +151,8 @@ impl LearnedPlan {
         }
     }
 
-    /// Learns from a page load that is over.
-    pub(crate) fn learn(&mut self, plan: &Plan, used: &Used, now: UnixTime) -> Lesson {
+    /// Learns from a finished page load.
+    pub(crate) fn learn(&mut self, plan: &Plan, used: &Used, now: UnixTime) -> VisitResult {
         let is_whole = plan.is_closed()
             && !plan.has_open()
             && plan.bodies(BodyState::Waiting) == 0
@@ -186,7 +189,7 @@ impl LearnedPlan {
                 (pattern, self.own.pattern_record()),
             ]
         });
-        Lesson {
+        VisitResult {
             own,
             shared: self
                 .publicity
@@ -195,10 +198,11 @@ impl LearnedPlan {
         }
     }
 
-    /// What of it other devices may know. What is added must be public; that what is known already was needed again
-    /// tells nothing.
+    /// The part that other devices may use. Additions must be public; the repeated use of a URL that is
+    /// already in the shared records reveals nothing.
     fn share(&self, plan: &Plan, taken: Vec<Url>, unused: Vec<Unused>, now: UnixTime) -> SharedLesson {
-        // What is told to others must not lead them where the page's own documents do not: any device can say anything of a page.
+        // Shared URLs must be on hosts that the page's own documents name: any device can report false
+        // subresources of a page.
         let documents = plan
             .entries()
             .map(|(_, entry)| &entry.reference.url)
@@ -215,7 +219,7 @@ impl LearnedPlan {
             .filter(|unplanned| unplanned.publicity.is_some_and(Publicity::is_public))
             .map(|unplanned| (unplanned.url.clone(), unplanned.destination))
             .collect();
-        // What only this device knew, perhaps from visits with cookies.
+        // Objects from this device's own records, which may stem from visits with cookies.
         let extras = plan.entries().map(|(_, entry)| entry).filter(|entry| {
             let url = &entry.reference.url;
             let is_public = entry.answered().is_some_and(|answered| {
@@ -229,7 +233,7 @@ impl LearnedPlan {
         unplanned.retain(|(url, _)| is_public_url(url));
         let held = unused
             .into_iter()
-            // The browser may have had it: no reason to stop planning it for others.
+            // The browser may have used its own fresh copy: no reason to stop planning the object for others.
             .filter(|unused| unused.held == HeldFresh::Possible)
             .map(|unused| unused.url);
         let asked = self.unplanned.iter().map(|unplanned| unplanned.url.clone());
@@ -247,7 +251,7 @@ impl LearnedPlan {
     }
 }
 
-impl Lesson {
+impl VisitResult {
     pub(crate) async fn store(self, cache: &Cache) {
         for (key, record) in self.own.into_iter().flatten() {
             put(cache, &key, record).await;
@@ -259,14 +263,14 @@ impl Lesson {
 }
 
 impl SharedLesson {
-    /// Reads the records again, for other devices may have taught something meanwhile.
+    /// Reads the records again, because other devices may have changed them meanwhile.
     async fn store(self, cache: &Cache) {
         let mut learned = read(cache, &Partition::Shared, &self.page).await;
         let before = [learned.page_record(), learned.pattern_record()];
         learned.update(&Visit {
             asked_unplanned: &self.unplanned,
             pushed_used: &self.used,
-            // What one browser does not ask for another may need.
+            // An object that one browser does not request may be needed by another.
             pushed_unused: &[],
             now: self.now,
         });
@@ -280,7 +284,7 @@ impl SharedLesson {
     }
 }
 
-/// The records of a page. A damaged one is as good as none.
+/// Reads the records of a page. A damaged record counts as absent.
 async fn read(cache: &Cache, partition: &Partition, page: &Url) -> Learned {
     let [exact, pattern] = keys(partition, page);
     let exact = cache.record(RecordKind::Plan, &exact).await;
@@ -292,15 +296,15 @@ async fn put(cache: &Cache, key: &RecordKey, record: Vec<u8>) {
     cache.put_record(RecordKind::Plan, key, Bytes::from(record)).await;
 }
 
-/// Of the page and of its pattern. They tell what one user's browser did, so they are in a partition of their own; see
-/// [`Publicity`] for what is shared.
+/// Keys of the records of the page and of its pattern. The records reveal one user's visits, so they are in
+/// the user's partition; see [`Publicity`] for the shared ones.
 fn keys(partition: &Partition, page: &Url) -> [RecordKey; 2] {
     let keys = RecordKeys::of(page);
     let origin = page.origin().ascii_serialization();
     [keys.page, keys.pattern].map(|key| RecordKey::new(partition, Some(&origin), key.as_bytes()))
 }
 
-/// What a request is for, as far as it tells.
+/// Destination of a request, from its fields and URL.
 pub(super) fn destination(url: &Url, request: &HeaderMap) -> Destination {
     let field = |name: &str| {
         request

@@ -1,4 +1,4 @@
-//! A page load: what its tasks share.
+//! A page load: the state that its tasks share.
 mod drive;
 mod initiators;
 mod navigation;
@@ -17,7 +17,7 @@ use longhaul_http::policy;
 use longhaul_page::{
     Certainty, Destination, Initiator, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
 };
-use longhaul_protocol::session::{Record, Used, Withdrawal, keepable};
+use longhaul_session::{Record, Used, Withdrawal, keepable, short_hash};
 use tokio::sync::watch;
 use url::Url;
 
@@ -28,67 +28,68 @@ use super::{
     learned::{self, LearnedPlan},
     manifest::ManifestWriter,
     memory::ManifestMemory,
-    mirror::short,
     plan::{Arrival, BodyState, Match, Plan, PlanLimits},
     publicity::Publicity,
     push::PushBody,
 };
-use crate::{asker::Asker, bases::Subject, coded::Audience, fetch::Promise, store::BodyReader};
+use crate::{
+    asker::Asker, delta_bases::DeltaKey, encoded_cache::Audience, fetch::Promise, store::BodyReader,
+};
 
 /// One page load.
 pub(crate) struct PageLoad {
     context: Arc<BundleContext>,
     id: u64,
-    /// Who asked for the page.
+    /// Requester of the page.
     asker: Asker,
     plan: Mutex<Plan>,
-    /// `None` when the manifest has ended, or nobody reads it.
+    /// `None` once the manifest has ended or the agent has stopped it.
     manifest: tokio::sync::Mutex<Option<ManifestWriter>>,
-    /// Its decoded bytes, once it has ended.
+    /// Decoded bytes of the manifest, once it has ended.
     written: OnceLock<Vec<u8>>,
-    /// Bodies that wait to be pushed.
+    /// Bodies that wait for their push, by entry.
     bodies: Mutex<BTreeMap<u32, PushBody>>,
-    /// Entries whose bodies the agent wants and the cache has lost.
+    /// Entries whose bodies the agent wants and the cache no longer has.
     missing: Mutex<BTreeSet<u32>>,
-    /// For which partitions the answered entries were fetched.
+    /// Partitions for which the answered entries were fetched.
     partitions: Mutex<BTreeMap<u32, Partition>>,
-    /// What the answered entries are about, for the choice of their bases.
-    subjects: Mutex<BTreeMap<u32, Subject>>,
-    /// The answered entries that every device may get.
+    /// Delta keys of the answered entries.
+    subjects: Mutex<BTreeMap<u32, DeltaKey>>,
+    /// Answered entries whose responses are shared between devices.
     public: Mutex<BTreeSet<u32>>,
-    /// Where the classes of open pushes are changed.
+    /// Priority classes of the open pushes.
     classes: Mutex<BTreeMap<u32, watch::Sender<u8>>>,
     jar: Mutex<Jar>,
     learned: Mutex<LearnedPlan>,
     sheets: Mutex<Sheets>,
     initiators: Mutex<Initiators>,
     predictor: Predictor,
-    /// The page as the browser asked for it.
+    /// URL of the browser's request for the page.
     asked: Url,
-    /// The browser's request for the page.
+    /// Fields of the browser's request for the page.
     request: HeaderMap,
     /// `Via` as the gateway sends it.
     via: Option<HeaderValue>,
-    /// Changes whenever the plan does.
+    /// Changes with every change of the plan.
     changed: watch::Sender<u64>,
 }
 
-/// What a page load begins with.
+/// Arguments of a new page load.
 pub(super) struct PageStart<'a> {
     pub(super) id: u64,
     pub(super) url: Url,
-    /// The document that the response is.
+    /// The document in the response.
     pub(super) initiator: Initiator,
     pub(super) asker: Asker,
-    /// The browser's request.
+    /// Fields of the browser's request.
     pub(super) browser: &'a HeaderMap,
-    /// The request as the origin got it.
+    /// Fields of the request that the origin received.
     pub(super) sent: &'a HeaderMap,
-    /// The response's fields.
+    /// Fields of the response.
     pub(super) response: &'a HeaderMap,
-    /// The last manifest, if the agent has it, too.
+    /// The page's previous manifest, if the agent also has it.
     pub(super) base: Option<ManifestMemory>,
-    /// What earlier visits taught.
+    /// The learned plan.
     pub(super) learned: LearnedPlan,
 }
 
@@ -137,7 +138,7 @@ impl PageLoad {
         self.id
     }
 
-    /// Who asked for the page.
+    /// Requester of the page.
     pub(super) const fn asker(&self) -> &Asker {
         &self.asker
     }
@@ -150,13 +151,13 @@ impl PageLoad {
         lock(&self.plan)
     }
 
-    /// Lets the page load's task look at the plan.
+    /// Wakes the page load's task after a change of the plan.
     fn wake(&self) {
         self.changed
             .send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
-    /// Plans what `referrer` (`None`: the page) refers to, as far as its document fetches it.
+    /// Plans the references of `referrer` (`None`: the page) that its document would fetch.
     pub(super) fn found(&self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
         let Some(cause) = self.cause_behind(referrer, Arrival::Referenced) else {
             return;
@@ -175,7 +176,7 @@ impl PageLoad {
         self.wake();
     }
 
-    /// Plans what an entry redirects to, with this referrer policy.
+    /// Plans the target of an entry's redirect, with the redirect's referrer policy.
     fn redirected(&self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
         let cause = self.cause_behind(Some(from), Arrival::Redirected(policy));
         let admitted = cause.and_then(|cause| cause.initiator.admit(target, cause.redirects.len()));
@@ -185,7 +186,7 @@ impl PageLoad {
         self.wake();
     }
 
-    /// What of these is worth planning.
+    /// Filters the references that are worth planning.
     fn wanted(&self, references: impl IntoIterator<Item = Reference>) -> Vec<Reference> {
         let now = now();
         let learned = lock(&self.learned);
@@ -198,18 +199,19 @@ impl PageLoad {
             .collect()
     }
 
-    /// Whether its user wants to see pictures: at the level of text only those of a page that was reloaded for them.
+    /// Returns true if images are planned: at image level text only if the page was requested with
+    /// `no-cache`.
     fn shows_pictures(&self) -> bool {
         self.context.shows_pictures() || policy::reload(&self.request) == policy::Reload::Bypass
     }
 
-    /// Plans what scripts of the page loaded before.
+    /// Plans the objects that scripts loaded in earlier visits.
     pub(super) fn plan_extras(&self) {
         let extras = lock(&self.learned).extras(now());
         self.found(extras, None);
     }
 
-    /// Returns when all records so far are on the manifest's stream.
+    /// Returns once all records so far are on the manifest's stream.
     pub(super) async fn flush(&self) {
         let mut place = self.manifest.lock().await;
         let (records, entries) = {
@@ -222,7 +224,8 @@ impl PageLoad {
         if records.is_empty() {
             return;
         }
-        // Taken out meanwhile: were this future dropped in between, what was sent would not be known.
+        // Taken out during the write: if this future is dropped, the state of the stream is unknown and the
+        // manifest ends.
         let Some(mut writer) = place.take() else { return };
         let context = &self.context;
         if let Ok(bytes) = writer
@@ -245,7 +248,7 @@ impl PageLoad {
         }
     }
 
-    /// Keeps the manifest, with the hashes that are known by now, as the next one's base.
+    /// Stores the manifest, with the hashes known so far, as base of the next one.
     async fn keep_manifest(&self) {
         let (Some(bytes), Some(cache)) = (self.written.get(), self.context.cache()) else {
             return;
@@ -257,14 +260,15 @@ impl PageLoad {
             let plan = self.plan();
             (plan.hashes(), plan.page().clone())
         };
-        // What was written here can be read.
+        // The gateway wrote these bytes, so parsing succeeds.
         if let Ok(bytes) = keepable(bytes) {
             let memory = ManifestMemory { bytes, hashes };
             memory.store(cache, &partition, &page).await;
         }
     }
 
-    /// Whether an entry answers a request of the browser; waits for the entry's head.
+    /// Waits for the head of the entry that matches a browser request; returns the promise if the entry
+    /// answers it.
     pub(super) async fn promise(&self, url: &Url, request: &HeaderMap) -> Option<Promise> {
         let mut changed = self.changed.subscribe();
         let entry = self.plan().find(url.as_str());
@@ -291,12 +295,12 @@ impl PageLoad {
         Some(Promise { page: self.id, entry })
     }
 
-    /// What no entry answered has an answer.
+    /// Records that an unplanned request was answered.
     pub(super) fn unplanned_answered(&self, url: &Url, publicity: Publicity) {
         lock(&self.learned).answered(url, publicity);
     }
 
-    /// The browser asked for these.
+    /// Handles `Ask`: the browser waits for these entries.
     pub(super) fn ask(&self, entries: &[u32]) {
         let risen = self.plan().ask(entries);
         let classes = lock(&self.classes);
@@ -309,7 +313,7 @@ impl PageLoad {
         self.wake();
     }
 
-    /// The agent does not have an entry's body.
+    /// Handles `Want`: the agent does not have an entry's body.
     pub(super) async fn want(&self, entry: u32) {
         self.context.counters().wanted();
         let hash = {
@@ -318,7 +322,7 @@ impl PageLoad {
             found.and_then(|found| found.hash)
         };
         if let Some(hash) = hash {
-            self.context.mirror.remove(&[short(&hash)]).await;
+            self.context.mirror.remove(&[short_hash(&hash)]).await;
         }
         let body = match (self.context.cache(), hash) {
             (Some(cache), Some(hash)) => cache.body(hash).await,
@@ -334,14 +338,14 @@ impl PageLoad {
         self.wake();
     }
 
-    /// Pushes a body once more, if that was not done too often.
+    /// Pushes a body again, unless the limit of repetitions is reached.
     fn push_again(&self, entry: u32, body: BodyReader) {
         lock(&self.bodies).insert(entry, PushBody::Again(body));
         self.plan().want(entry);
         self.wake();
     }
 
-    /// The page load is over: what the browser took.
+    /// Handles `Used` at the end of the page load.
     pub(super) async fn used(&self, used: &Used) {
         let lesson = {
             let mut learned = lock(&self.learned);
@@ -355,20 +359,20 @@ impl PageLoad {
         }
     }
 
-    /// Nothing more is fetched or sent.
+    /// Stops all fetches and pushes of the page load.
     pub(super) fn abandon(&self) {
         self.plan().abandon();
         lock(&self.bodies).clear();
         lock(&self.missing).clear();
         lock(&self.classes).clear();
-        // Where somebody writes to it at this moment, it ends with the page load.
+        // If a task is writing to the manifest now, the manifest ends with that task.
         if let Ok(mut manifest) = self.manifest.try_lock() {
             *manifest = None;
         }
         self.wake();
     }
 
-    /// Whether no body waits to be sent.
+    /// Returns true if no body waits to be sent.
     fn is_sent(&self) -> bool {
         let plan = self.plan();
         [BodyState::Waiting, BodyState::Pushing]
@@ -376,7 +380,7 @@ impl PageLoad {
             .all(|state| plan.bodies(*state) == 0)
     }
 
-    // What follows is for pushes.
+    // The following methods serve pushes.
 
     pub(super) fn content_type(&self, entry: u32) -> Option<String> {
         let plan = self.plan();
@@ -388,12 +392,12 @@ impl PageLoad {
             .map(str::to_owned)
     }
 
-    /// What an entry's body may have a base among.
-    pub(super) fn subject(&self, entry: u32) -> Option<Subject> {
+    /// Delta key of an entry's response.
+    pub(super) fn subject(&self, entry: u32) -> Option<DeltaKey> {
         lock(&self.subjects).get(&entry).cloned()
     }
 
-    /// Who may get an entry's body.
+    /// Audience of an entry's body.
     pub(super) fn audience(&self, entry: u32) -> Audience {
         if lock(&self.public).contains(&entry) {
             Audience::Everybody
@@ -402,7 +406,7 @@ impl PageLoad {
         }
     }
 
-    /// Whether a body that has grown to `length` may go on.
+    /// Returns false if a body that has grown to `length` bytes exceeds its limits.
     pub(super) fn grown(&self, entry: u32, length: u64, by: u64) -> bool {
         self.plan().grown(entry, length, by)
     }
@@ -412,7 +416,7 @@ impl PageLoad {
         self.wake();
     }
 
-    /// The agent has all of an entry's body.
+    /// Records that the agent has acknowledged the whole body of an entry.
     pub(super) async fn delivered(&self, entry: u32) {
         self.push_ended(entry, 0, BodyState::Delivered);
         let stored = {

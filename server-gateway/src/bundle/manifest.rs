@@ -1,38 +1,37 @@
-//! The manifest's stream: records, coded as one body against the page's last manifest.
+//! The manifest's stream: records, encoded as one body against the page's previous manifest.
 use std::time::Duration;
 
 use longhaul_codec::{BodyEncoder, Coder, EncodeError};
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream, Session};
-use longhaul_protocol::session::{
-    Body, BodyCoding, Manifest, Message, Record, Withdrawal, encode, encode_record,
-};
+use longhaul_session::{Body, BodyCoding, Manifest, Message, Record, Withdrawal, encode, encode_record};
 use longhaul_types::BitRate;
 use tracing::debug;
 
 use super::memory::ManifestMemory;
 
-/// Entries precede the bodies that refer to them, so nothing goes before a manifest (docs/protocol/session.md section 2).
+/// Entries precede the bodies that refer to them, so manifests have the highest class
+/// (docs/protocol/session.md section 2).
 const CLASS: Priority = Priority::CONTROL;
-/// Below this rate the hop is slower than an encoder that takes its time.
+/// Rate below which the hop is slower than a high-effort encoder.
 const SLOW: BitRate = BitRate::kbps(1000);
-/// The coder of a first manifest: Brotli's own dictionary knows how URLs and fields look.
+/// Coder of a manifest without base: Brotli's built-in dictionary contains fragments of URLs and fields.
 const SLOW_FIRST: (Coder, BodyCoding) = (Coder::Brotli { quality: 9 }, BodyCoding::Brotli);
 const FAST_FIRST: (Coder, BodyCoding) = (Coder::Brotli { quality: 5 }, BodyCoding::Brotli);
-/// The coder of one with a base: the page's last manifest.
+/// Coder of a manifest whose base is the page's previous manifest.
 const SLOW_NEXT: (Coder, BodyCoding) = (Coder::Zstd { level: 19 }, BodyCoding::Zstd);
 const FAST_NEXT: (Coder, BodyCoding) = (Coder::Zstd { level: 9 }, BodyCoding::Zstd);
-/// How long the first of several records waits for the others: each window costs a dozen bytes. Below the time of a
-/// packet on the hop nothing is lost by waiting.
+/// Bounds of the time in which records gather before they are written: each window costs a dozen bytes.
+/// Waiting less than the time of a packet on the hop delays nothing.
 const MIN_GATHER: Duration = Duration::from_millis(5);
 const MAX_GATHER: Duration = Duration::from_millis(100);
 const PACKET_BITS: u64 = 1200 * 8;
 
-/// The agent takes no more of the manifest, or the session is lost.
+/// The agent stopped the manifest's stream, or the session is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the manifest has no reader")]
 pub(crate) struct ManifestGone;
 
-/// How long heads gather before they are written.
+/// Time in which records gather before they are written.
 pub(crate) fn gather(link: Option<BitRate>) -> Duration {
     match link.map(BitRate::as_bps) {
         Some(rate @ 1..) => {
@@ -42,7 +41,7 @@ pub(crate) fn gather(link: Option<BitRate>) -> Duration {
     }
 }
 
-/// Writes one page's manifest.
+/// Writer of one page load's manifest.
 pub(crate) struct ManifestWriter {
     session: Session,
     page: u64,
@@ -59,7 +58,7 @@ struct Open {
 }
 
 impl ManifestWriter {
-    /// A writer of the manifest of page load `page`; nothing is sent before there is a record.
+    /// Creates the writer for page load `page`; sends nothing before the first record.
     pub(crate) const fn new(session: Session, page: u64, base: Option<ManifestMemory>) -> Self {
         Self {
             session,
@@ -71,7 +70,7 @@ impl ManifestWriter {
         }
     }
 
-    /// Sends records in one window or more; the bytes that took on the hop.
+    /// Sends records in one or more windows; returns the number of bytes on the hop.
     pub(crate) async fn write(
         &mut self,
         records: &[Record],
@@ -98,7 +97,7 @@ impl ManifestWriter {
         Ok(sent)
     }
 
-    /// Ends the manifest. What it was, if it was ever begun; and the bytes on the hop.
+    /// Ends the manifest; returns its decoded bytes, or `None` if no record was written.
     pub(crate) async fn finish(mut self) -> Result<Option<Vec<u8>>, ManifestGone> {
         let Some(mut open) = self.open.take() else {
             return Ok(None);
@@ -119,12 +118,12 @@ impl ManifestWriter {
         }
         self.decoded.truncate(before);
         let instead = match record {
-            // A head of more than 256 KiB: the browser's own request gets it, or the refusal.
+            // The head exceeds 256 KiB: the browser's own request gets the response or the failure.
             Record::Head(head) => Record::Withdrawn {
                 entry: head.entry,
                 reason: Withdrawal::TooLarge,
             },
-            // URLs are shorter by far, and the others have a fixed size.
+            // URLs are far shorter, and the other records have a fixed size.
             Record::Entry(_) | Record::Withdrawn { .. } | Record::Planned => return,
         };
         let _fits = encode_record(&instead, &mut self.decoded);
@@ -146,14 +145,14 @@ impl ManifestWriter {
             coding,
             length: None,
             offset: 0,
-            // The manifest's own field names it.
+            // `Manifest.base` names the base.
             base: None,
         };
         let manifest = Manifest {
             page: self.page,
             base: base.as_ref().map(ManifestMemory::id),
         };
-        // Fixed-size fields: these messages cannot be too large.
+        // Fixed-size fields: these messages always fit.
         let _fits = encode(&Message::Manifest(manifest), &mut first);
         let _fits = encode(&Message::Body(body), &mut first);
         self.sent = first.len() as u64;

@@ -1,23 +1,24 @@
-//! The last manifest of a page on a device, kept as the base of the next one.
+//! The previous manifest of a page on a device, stored as base of the next one.
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
-use longhaul_protocol::session::ManifestId;
+use longhaul_session::ManifestId;
 use longhaul_types::{ContentHash, varint};
 use url::Url;
 
-/// Layout of the record; another one is not read.
+/// Version of the record format; records of other versions are discarded.
 const VERSION: u8 = 1;
-/// Longest decoded manifest that is kept: the record's limit is 1 MiB, and 1,000 entries of 500 bytes fit.
+/// Maximum decoded length of a stored manifest: records are limited to 1 MiB, and 1,000 entries of 500 bytes
+/// fit.
 const MAX_MANIFEST: usize = 640 * 1024;
 
-/// A manifest that an agent may keep, too.
+/// The kept form of a manifest, which the agent may also have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManifestMemory {
-    /// Its decoded bytes.
+    /// Decoded bytes of the kept form.
     pub(crate) bytes: Vec<u8>,
-    /// The CHKs of its entries, by URL as it has them.
+    /// CHKs of the entries, by the URL in the entry.
     pub(crate) hashes: BTreeMap<String, ContentHash>,
 }
 
@@ -29,7 +30,7 @@ impl ManifestMemory {
         id
     }
 
-    /// The last manifest of `page` that was sent to who asks.
+    /// Loads the previous manifest of `page` in the requester's partition.
     pub(crate) async fn load(cache: &Cache, partition: &Partition, page: &Url) -> Option<Self> {
         let record = cache.record(RecordKind::Manifest, &key(partition, page)).await?;
         Self::decode(&record)
@@ -72,7 +73,7 @@ impl ManifestMemory {
     }
 }
 
-/// A manifest tells what a user saw.
+/// The key depends on the partition, because a manifest reveals what a user loaded.
 fn key(partition: &Partition, page: &Url) -> RecordKey {
     RecordKey::new(partition, Some(page.as_str()), b"")
 }

@@ -1,6 +1,8 @@
-//! What the gateway takes a device's agent to hold, by the partition for which it got it.
+//! The mirror: the gateway's record of the bodies that a device's agent holds, by the partition for which it
+//! received them.
 //!
-//! A page that is told that a body is held learns that somebody loaded it: that must have been for the page's own site.
+//! A page that learns that a body is held learns that somebody loaded it, so the body must have been loaded
+//! for the page's own partition.
 use std::{
     collections::BTreeMap,
     sync::{
@@ -11,29 +13,29 @@ use std::{
 };
 
 use longhaul_cache::{Cache, MAX_HELD, Partition, PartitionLabel};
-use longhaul_protocol::session::{MirrorState, ShortHash};
+use longhaul_session::{MirrorState, ShortHash, short_hash};
 use longhaul_types::{ContentHash, PublicKey};
 use tokio::{sync::watch, time::timeout};
 
-/// How long a page waits for the agent's `Hello`, which normally came before it: on streams of their own they may
-/// overtake one another.
+/// Maximum time that a page waits for the agent's `Hello`. `Hello` is usually first, but streams may overtake
+/// one another.
 const HELLO: Duration = Duration::from_millis(500);
 
-/// The mirror of one device's cache, in one session.
+/// The mirror of one device's cache in one session.
 ///
-/// A mistake costs a body sent twice, or a `Want`.
+/// An error costs a repeated body or a `Want`.
 #[derive(Debug)]
 pub(crate) struct Mirror {
-    /// Without one the mirror lasts as long as the session.
+    /// Without a cache the mirror lasts as long as the session.
     cache: Option<Cache>,
     device: PublicKey,
-    /// That of the agent's cache.
+    /// Cache state of the agent.
     state: AtomicU64,
     held: Mutex<Held>,
     opened: watch::Sender<Option<MirrorState>>,
 }
 
-/// By short hash and partition; the whole hash is not known of what the agent itself named.
+/// Held bodies by short hash and partition. The full hash is `None` for bodies that the agent itself listed.
 type Held = BTreeMap<(ShortHash, PartitionLabel), Option<ContentHash>>;
 
 impl Mirror {
@@ -47,17 +49,17 @@ impl Mirror {
         }
     }
 
-    /// Whether the agent is one without a cache, or has not said yet.
+    /// Returns true if the agent has no cache, or has not sent its cache state.
     fn keeps_nothing(&self) -> bool {
         self.state.load(Relaxed) == 0
     }
 
-    /// Loads what is known of the agent's cache in the state that its `Hello` named; 0 stands for an agent without one.
+    /// Loads the mirror for the cache state of the agent's `Hello`; state 0 is an agent without a cache.
     pub(crate) async fn open(&self, state: u64) -> MirrorState {
         self.state.store(state, Relaxed);
         let known = match &self.cache {
             Some(cache) if state != 0 => cache.mirror(self.device).await,
-            // It holds nothing that matters, or nothing is remembered.
+            // The agent holds nothing, or the gateway has no cache.
             Some(_) | None => None,
         };
         let agreed = match known {
@@ -80,21 +82,22 @@ impl Mirror {
         agreed
     }
 
-    /// Waits until the mirror is loaded, or it takes too long.
+    /// Waits until the mirror is loaded, up to a limit.
     pub(crate) async fn ready(&self) {
         let mut opened = self.opened.subscribe();
-        // A page without a mirror is pushed whole.
+        // After a timeout the page is pushed in full.
         let _late = timeout(HELLO, opened.wait_for(Option::is_some)).await;
     }
 
-    /// Whether the agent got a body in this partition, and holds it. Where nobody knows who asks, it does not.
+    /// Returns true if the agent received the body for this partition and holds it; false if the partition is
+    /// unknown.
     pub(crate) fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
         let Some(partition) = partition else { return false };
-        let held = self.lock().get(&(short(hash), partition.label())).copied();
+        let held = self.lock().get(&(short_hash(hash), partition.label())).copied();
         held.is_some_and(|known| known.is_none_or(|known| known == *hash))
     }
 
-    /// The agent stores these bodies, which it got in this partition.
+    /// Records that the agent stores these bodies, received for this partition.
     pub(crate) async fn add(&self, partition: Option<&Partition>, hashes: Vec<ContentHash>) {
         let Some(partition) = partition.filter(|_| !self.keeps_nothing()) else {
             return;
@@ -103,11 +106,11 @@ impl Mirror {
         let new: Vec<ContentHash> = {
             let mut held = self.lock();
             let new = hashes.into_iter().filter(|hash| {
-                let known = held.get(&(short(hash), label));
+                let known = held.get(&(short_hash(hash), label));
                 known != Some(&Some(*hash)) && (known.is_some() || held.len() < MAX_HELD)
             });
             let new: Vec<_> = new.collect();
-            held.extend(new.iter().map(|hash| ((short(hash), label), Some(*hash))));
+            held.extend(new.iter().map(|hash| ((short_hash(hash), label), Some(*hash))));
             new
         };
         if let Some(cache) = &self.cache
@@ -117,7 +120,8 @@ impl Mirror {
         }
     }
 
-    /// The agent named what it holds of a page's last manifest, for the page's partition.
+    /// Records the bodies of a page's previous manifest that the agent listed as held, for the page's
+    /// partition.
     pub(crate) fn named(&self, partition: Option<&Partition>, hashes: &[ShortHash]) {
         let Some(partition) = partition else { return };
         let label = partition.label();
@@ -129,7 +133,7 @@ impl Mirror {
         }
     }
 
-    /// Forgets what is in memory, and takes up what the cache did not forget.
+    /// Replaces the mirror in memory by the one in the cache, after a deletion.
     pub(crate) async fn reload(&self) {
         let known = match &self.cache {
             Some(cache) if !self.keeps_nothing() => cache.mirror(self.device).await,
@@ -139,7 +143,7 @@ impl Mirror {
         *self.lock() = held(&known.held).collect();
     }
 
-    /// The agent does not hold these, whatever it got them for.
+    /// Removes bodies in all partitions: the agent does not hold them.
     pub(crate) async fn remove(&self, hashes: &[ShortHash]) {
         let mut gone: Vec<ContentHash> = {
             let mut held = self.lock();
@@ -162,7 +166,7 @@ impl Mirror {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // A map is whole between any two calls.
+        // The map is consistent between any two calls.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,14 +176,7 @@ fn held(
 ) -> impl Iterator<Item = ((ShortHash, PartitionLabel), Option<ContentHash>)> {
     hashes
         .iter()
-        .map(|(hash, label)| ((short(hash), *label), Some(*hash)))
-}
-
-/// A CHK's first bytes.
-pub(crate) fn short(hash: &ContentHash) -> ShortHash {
-    let mut short = ShortHash::default();
-    short.copy_from_slice(&hash.as_bytes()[..6]);
-    short
+        .map(|(hash, label)| ((short_hash(hash), *label), Some(*hash)))
 }
 
 #[cfg(test)]
@@ -224,13 +221,13 @@ mod tests {
         );
         first.add(site, vec![a, b]).await;
         first.add(Some(&others[0]), vec![b]).await;
-        first.named(site, &[short(&c)]);
+        first.named(site, &[short_hash(&c)]);
         assert!(first.holds(site, &a) && first.holds(site, &b) && first.holds(site, &c));
         for other in others.iter().map(Some).chain([None]) {
             assert!(!first.holds(other, &a) && !first.holds(other, &c), "{other:?}");
         }
         assert!(first.holds(Some(&others[0]), &b));
-        first.remove(&[short(&b)]).await;
+        first.remove(&[short_hash(&b)]).await;
         assert!(!first.holds(site, &b) && !first.holds(Some(&others[0]), &b));
 
         let second = mirror(&cache);

@@ -1,9 +1,11 @@
-//! Bundles: what a page loads, announced in a manifest and pushed before the browser asks.
+//! Page bundles: the objects that a page loads, announced in a manifest and pushed before the browser
+//! requests them.
 //!
-//! `load` is one page load: its `tap` looks through the page while it is sent, `subresource` fetches what is found, and
-//! `drive` starts both fetches and pushes in the order of the `plan`. `manifest` writes the records, `push` the bodies,
-//! `memory` keeps a manifest as the next one's base, `learned` what visits taught, of which
-//! `publicity` says whom it may be told to. `mirror` is what the agent holds.
+//! * `load` is one page load. Its `tap` parses the page while it is sent, `subresource` fetches the objects
+//!   found, `drive` starts fetches and pushes in the order of the `plan`.
+//! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
+//! * `learned` stores the learned plans; `publicity` decides which part other devices may use. `mirror`
+//!   records the bodies that the agent holds.
 mod context;
 mod counters;
 mod learned;
@@ -19,6 +21,6 @@ mod registry;
 pub(crate) use self::{
     context::{BundleContext, lock},
     counters::BundleCounters,
-    mirror::{Mirror, short},
+    mirror::Mirror,
     registry::Bundles,
 };

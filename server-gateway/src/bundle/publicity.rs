@@ -1,8 +1,8 @@
-//! What of one device's page load may be told to another device.
+//! Publicity: the decision which parts of one device's page load may be used for other devices.
 //!
-//! A URL that was asked for without cookies and credentials, and whose response no field makes personal, says nothing
-//! about its user, unless the URL itself does. That a response is storable by a shared cache would be asking too much:
-//! most of what scripts load has no lifetime at all.
+//! A URL that was requested without cookies and credentials, and whose response no field marks as personal,
+//! reveals nothing about its user unless the URL itself does. Storability in a shared cache would be too
+//! strict a condition: most responses to scripts have no freshness lifetime.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_http::{
     request_context::Navigation,
@@ -14,22 +14,22 @@ use url::Url;
 
 use crate::asker::Asker;
 
-/// Whom an exchange may be told to.
+/// Audience of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Publicity {
-    /// Everybody would have asked the same and got the same.
+    /// Every device would have sent the same request and received the same response.
     Public,
-    /// Nobody but the device.
+    /// Only the device itself may use the exchange.
     Personal,
 }
 
 impl Publicity {
-    /// Judges a request as the origin got it, and its response.
+    /// Classifies an exchange by the request that the origin received, and its response.
     pub(crate) fn of(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> Self {
         let is_anonymous = request.keys().all(|name| {
             let is_credential =
                 [header::COOKIE, header::AUTHORIZATION, header::PROXY_AUTHORIZATION].contains(name);
-            // Scripts put keys of their own into fields of their own.
+            // Scripts send their keys in fields of their own.
             let is_own = name.as_str().starts_with("x-") && name.as_str() != "x-requested-with";
             !is_credential && !is_own
         });
@@ -40,8 +40,8 @@ impl Publicity {
         }
     }
 
-    /// Judges who asks for a page: a frame's document tells who embeds it, and what was asked for with credentials is
-    /// somebody's.
+    /// Classifies the visit of a page: a frame's document reveals the embedding page, and a request with
+    /// credentials belongs to a user.
     pub(crate) fn of_visit(asker: &Asker) -> Self {
         let context = asker.context();
         if context.navigation() == Navigation::TopLevel && context.credentials().is_none() {
@@ -51,8 +51,8 @@ impl Publicity {
         }
     }
 
-    /// Judges a URL: names of the query that stand for people, sessions or permissions, values that could be such, and
-    /// what is made anew for every visit are not told.
+    /// Classifies a URL. A URL is personal if a query name denotes a person, a session or a permission, if a
+    /// value could be a secret, or if the URL differs in every visit.
     pub(crate) fn of_url(url: &Url, now: UnixTime) -> Self {
         let is_plain = url.username().is_empty() && url.password().is_none();
         let is_public = is_plain
@@ -70,18 +70,18 @@ impl Publicity {
         self == Self::Public
     }
 
-    /// Both.
+    /// Returns `Public` if both are public.
     pub(crate) fn and(self, other: Self) -> Self {
         if self == Self::Public { other } else { self }
     }
 }
 
-/// Whether no field of a response says that it is one user's.
+/// Returns true if no field marks the response as one user's.
 fn is_impersonal(response: &HeaderMap) -> bool {
     let controls = response.get_all(header::CACHE_CONTROL).iter();
     let is_private = controls.filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').any(|member| {
-            // With an argument, too: some fields are private then, and nobody uses that otherwise.
+            // Also with an argument: then some fields are private, and the form is rare otherwise.
             let name = member.split_once('=').map_or(member, |(name, _)| name).trim();
             name.eq_ignore_ascii_case("private") || name.eq_ignore_ascii_case("no-store")
         })
@@ -89,10 +89,10 @@ fn is_impersonal(response: &HeaderMap) -> bool {
     !is_private && !response.contains_key(header::SET_COOKIE) && vary::of(response) != Vary::Any
 }
 
-/// Whether a query's name stands for a person, a session or a permission.
+/// Returns true if a query name denotes a person, a session or a permission.
 fn is_personal_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    // Words inside names as in `access_token` or `PHPSESSID`; short ones only as whole words.
+    // Long words may be part of a name, as in `access_token` or `PHPSESSID`; short words must be whole.
     let is_part = PERSONAL_PARTS.iter().any(|part| name.contains(part));
     is_part
         || name
@@ -100,8 +100,8 @@ fn is_personal_name(name: &str) -> bool {
             .any(|word| PERSONAL_WORDS.contains(&word))
 }
 
-/// Whether a query's value could be a secret or a person's name: an address of mail, or long and without meaning, where
-/// the name does not say that it is the version of a file.
+/// Returns true if a query value could be a secret or identify a person: an e-mail address, or a long random
+/// word, unless the name denotes a file version.
 fn is_secret_value(name: &str, value: &str) -> bool {
     if value.contains('@') {
         return true;
@@ -110,7 +110,7 @@ fn is_secret_value(name: &str, value: &str) -> bool {
     !VERSIONS.contains(&name.as_str()) && has_random_word(value)
 }
 
-/// Whether any word of a text is long, and mixes letters and digits.
+/// Returns true if a word of the text is long and mixes letters and digits.
 fn has_random_word(text: &str) -> bool {
     text.split(|char: char| !char.is_ascii_alphanumeric())
         .any(|word| {
@@ -120,7 +120,7 @@ fn has_random_word(text: &str) -> bool {
         })
 }
 
-/// `/page;jsessionid=…`.
+/// Path parameters such as `/page;jsessionid=…`.
 fn has_personal_parameter(segment: &str) -> bool {
     segment
         .split(';')

@@ -1,4 +1,4 @@
-//! Pushed bodies: each on a stream of its own, coded as responses are.
+//! Pushed bodies: each on its own stream, encoded like responses.
 mod body;
 mod coder;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use longhaul_codec::{BodyEncoder, BodyTraits, Coder, EncodeError};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_protocol::session::{Body, BodyCoding, Message, Push, encode};
+use longhaul_session::{Body, BodyCoding, Message, Push, encode};
 use longhaul_types::{ByteCount, ContentHash};
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
@@ -16,29 +16,29 @@ pub(crate) use self::body::{ArrivingDocument, PushBody};
 use self::coder::PushCoder;
 use super::{load::PageLoad, plan::BodyState};
 use crate::{
-    bases::Offers,
     body::WindowCoding,
-    coded::{Audience, Wanted, WholeCoder},
+    delta_bases::DeltaCandidates,
+    encoded_cache::{Audience, Wanted, WholeCoder},
 };
 
-/// Coded bytes that are sent together. A body that is whole within so much opens its stream with its length, which lets
-/// the scheduler send the shortest first.
+/// Coded bytes that are sent together. A body that fits in this size opens its stream with its length, so
+/// that the scheduler can send the shortest body first.
 const GATHER: usize = 48 * 1024;
-/// An origin that is silent for so long pauses: what has come is sent.
+/// Silence of the origin after which the bytes received so far are flushed.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a push ends before its end.
+/// Errors that end a push early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
-    /// The agent wants no more, or the session is lost.
+    /// The agent stopped the stream, or the session is lost.
     Gone,
-    /// The body broke off, or cannot be coded.
+    /// The body was truncated, or cannot be encoded.
     Source,
-    /// It is too large after all.
+    /// The body exceeded its limit.
     Withdrawn,
 }
 
-/// Whether a body has been pushed before.
+/// First or repeated push of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     First,
@@ -51,11 +51,11 @@ enum Step {
     Finish,
 }
 
-/// One push under way.
+/// A push in progress.
 struct Pushing<'a> {
     load: &'a PageLoad,
     entry: u32,
-    /// There between any two steps.
+    /// `Some` between any two steps.
     coder: Option<PushCoder>,
     coding: Option<WindowCoding>,
     class: watch::Receiver<u8>,
@@ -66,7 +66,7 @@ struct Pushing<'a> {
     sent: u64,
 }
 
-/// Cancels what the agent has not acknowledged when the page load ends.
+/// Stream that is cancelled on drop unless the agent has acknowledged all of it.
 #[derive(Default)]
 struct PushStream(Option<SendStream>);
 
@@ -78,11 +78,11 @@ impl Drop for PushStream {
     }
 }
 
-/// Pushes an entry's body, and waits until the agent has all of it.
+/// Pushes an entry's body and waits until the agent has acknowledged all of it.
 pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class: watch::Receiver<u8>) {
-    let _busy = load.context().gateway.computing.busy();
+    let _busy = load.context().gateway.cpu_pool.busy();
     let length = body.length();
-    // A body that was looked through is whole.
+    // A body that was parsed before its push is complete, so its hash is known.
     let chk = body.hash().or_else(|| load.plan().get(entry)?.hash);
     let turn = match &body {
         PushBody::Again(_) => Turn::Again,
@@ -110,12 +110,12 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
     };
     let ended = pushing.run(&mut body).await;
     let sent = pushing.sent;
-    // Where it was looked through on its way.
+    // For a document that was parsed during its push.
     load.plan().entry_searched(entry);
     if let (Ok(()), Some(hash)) = (ended, body.hash()) {
         load.plan().completed(entry, hash, pushing.decoded);
     }
-    // The body's place at its source is given up before the wait.
+    // Releases the body's slot at its source before the wait.
     drop(body);
     match ended {
         Ok(()) => {
@@ -144,7 +144,7 @@ async fn coder(
     let context = load.context();
     let repeats = load.plan().get(entry).map_or(0, |entry| entry.repeats);
     if turn == Turn::Again && repeats > 1 {
-        // It may have come damaged for the coder's sake.
+        // The coder may have caused the damage of the earlier push, so use coding identity.
         let encoder = BodyEncoder::new(context.window_key, Coder::Identity, length.map(ByteCount::new))?;
         return Ok(PushCoder::Plain(Box::new(encoder)));
     }
@@ -154,14 +154,14 @@ async fn coder(
             let offers = context.bases_for(subject.as_ref(), length).await;
             (offers, load.audience(entry))
         }
-        Turn::Again => (Offers::default(), Audience::Asker),
+        Turn::Again => (DeltaCandidates::default(), Audience::Asker),
     };
     let media = load.content_type(entry);
     let traits = BodyTraits {
         content_type: media.as_deref(),
         length: length.map(ByteCount::new),
         link: context.link_rate(),
-        load: context.gateway.computing.load(),
+        load: context.gateway.cpu_pool.load(),
         effort: context.gateway.effort,
     };
     let wanted = Wanted {
@@ -232,10 +232,10 @@ impl Pushing<'_> {
         let gateway = &self.load.context().gateway;
         let (coder, wire, coded, finished) = if is_heavy {
             let device = self.load.context().device;
-            let ran = gateway.computing.run(Some(device), work).await;
+            let ran = gateway.cpu_pool.run(Some(device), work).await;
             ran.map_err(|_| Broken::Source)?
         } else {
-            work(gateway.computing.load())
+            work(gateway.cpu_pool.load())
         };
         (self.coder, self.wire) = (coder, wire);
         if let Some(finished) = finished {
@@ -248,7 +248,7 @@ impl Pushing<'_> {
         Ok(())
     }
 
-    /// Sends what has gathered.
+    /// Sends the gathered bytes.
     async fn send(&mut self, end: End) -> Result<(), Broken> {
         if self.wire.is_empty() && end == End::Open {
             return Ok(());
@@ -289,7 +289,7 @@ impl Pushing<'_> {
             page: self.load.id(),
             entry: self.entry,
         };
-        // Fixed-size fields: these messages cannot be too large.
+        // Fixed-size fields: these messages always fit.
         let _fits = encode(&Message::Push(push), &mut first);
         let _fits = encode(&Message::Body(body), &mut first);
         first.append(&mut self.wire);
@@ -300,14 +300,14 @@ impl Pushing<'_> {
             early: EarlyData::Allowed,
             total: (end == End::Finish).then_some(self.sent),
         };
-        // The head precedes its body: what waits of the manifest goes first.
+        // The head precedes its body: write the pending records of the manifest first.
         self.load.flush().await;
         let stream = context.session.open(options, first.into(), end).await;
         self.stream.0 = Some(stream.map_err(|_| Broken::Gone)?);
         Ok(())
     }
 
-    /// Waits for the acknowledgement of all that was sent; whether it came.
+    /// Waits until the agent has acknowledged everything; returns false if the stream was stopped or lost.
     async fn acknowledged(&mut self) -> bool {
         let Some(stream) = &mut self.stream.0 else {
             return false;
@@ -315,7 +315,7 @@ impl Pushing<'_> {
         loop {
             tokio::select! {
                 delivered = stream.delivered() => {
-                    // Nothing is left to be cancelled.
+                    // Nothing is left to cancel.
                     self.stream.0 = None;
                     return delivered.is_ok();
                 }
@@ -330,7 +330,7 @@ impl Pushing<'_> {
     }
 }
 
-/// Waits until the agent wants no more of the stream; for ever before it is opened.
+/// Waits until the agent stops the stream; pends forever before the stream is open.
 async fn stopped(stream: &mut PushStream) {
     match &mut stream.0 {
         Some(stream) => {

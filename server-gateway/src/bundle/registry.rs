@@ -11,7 +11,7 @@ use longhaul_http::policy;
 use longhaul_page::{
     CrossOrigin, Destination, Discovery, Initiator, MediaType, Reference, discover_link_header,
 };
-use longhaul_protocol::session::{
+use longhaul_session::{
     Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want,
 };
 use longhaul_types::{ClientId, ContentHash};
@@ -31,21 +31,23 @@ use crate::{
     store::Confirmed,
 };
 
-/// Page loads that a session has at a time: the tabs that somebody opens at once. The oldest gives way.
+/// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the
+/// oldest.
 const MAX_LOADS: usize = 8;
-/// Entries that one message names at most; a page has fewer.
+/// Maximum number of entries in one message; a page has fewer.
 const MAX_NAMED: usize = 4096;
-/// The browser waits for its 304 while the page that it has is looked through: what is behind so much is not.
+/// Maximum bytes of a held page that are parsed on revalidation, because the browser waits for its 304
+/// meanwhile.
 const MAX_REVISITED: usize = 8 * 1024 * 1024;
 
 /// The page loads of one session.
 pub(crate) struct Bundles {
     context: Arc<BundleContext>,
-    /// By the page's fetch.
+    /// Page loads by the number of the page's fetch.
     running: Mutex<BTreeMap<u64, Running>>,
 }
 
-/// A page load under way. Dropped it ends.
+/// A running page load; dropping it ends the page load.
 struct Running {
     load: Arc<PageLoad>,
     task: AbortHandle,
@@ -66,36 +68,36 @@ impl Bundles {
         }
     }
 
-    /// What the session's page loads share.
+    /// State shared by the session's page loads.
     pub(crate) fn context(&self) -> &Arc<BundleContext> {
         &self.context
     }
 
-    /// The agent introduced itself.
+    /// Handles `Hello`.
     pub(crate) async fn hello(&self, hello: &Hello) -> MirrorState {
         self.context.prefer(hello.preferences);
         self.context.mirror.open(hello.cache_state).await
     }
 
-    /// The agent has these.
+    /// Handles `Dictionaries`.
     pub(crate) fn dictionaries(&self, dictionaries: Dictionaries) {
         self.context.know_dictionaries(dictionaries.set);
     }
 
-    /// The agent wants no more of a page load.
+    /// Ends a page load that the agent cancelled.
     pub(crate) fn cancel(&self, page: u64) {
         let ended = lock(&self.running).remove(&page);
         drop(ended);
     }
 
-    /// The session is over.
+    /// Ends all page loads at the end of the session.
     pub(crate) fn clear(&self) {
         let ended = std::mem::take(&mut *lock(&self.running));
         drop(ended);
     }
 
-    /// Ends the page loads of a client, or of all, that have to do with a site, or all: what they would teach is to be
-    /// forgotten.
+    /// Ends the page loads of one client or all clients that concern one site or any site, because their
+    /// results are to be deleted.
     pub(crate) fn end(&self, client: Option<ClientId>, domain: Option<&str>) {
         let concerns = |running: &Running| {
             let context = running.load.asker().context();
@@ -127,7 +129,7 @@ impl Bundles {
         }
     }
 
-    /// The page load is over.
+    /// Handles `Used` at the end of a page load.
     pub(crate) async fn used(&self, used: &Used) {
         let ended = lock(&self.running).remove(&used.page);
         if let Some(ended) = ended {
@@ -172,14 +174,15 @@ impl Bundles {
         } else {
             self.load_page(fetch, outgoing, head).await
         };
-        // Behind the page load, whose own jar knows it.
+        // After the page load has begun, whose own jar receives the response's cookies.
         if let Ok(url) = Url::parse(&fetch.url) {
             self.context.sightings().observe_response(&url, head.headers);
         }
         tap
     }
 
-    /// A page that the browser has and the origin confirmed: what it loads is found in the body that the store has.
+    /// Starts the page load of a page that the browser has and the origin confirmed (304), from the stored
+    /// body.
     async fn revisit(&self, fetch: &Fetch, outgoing: &Outgoing, head: PageHead<'_>) {
         let context = &self.context;
         let store = &context.gateway.store;
@@ -269,8 +272,9 @@ impl Bundles {
         Some(Box::new(PageTap::new(load, discovery)))
     }
 
-    /// The document that a page's response is. Without `Sec-Fetch-Dest`, as on plain http, a frame's is asked for like a
-    /// window's: it is one if a page load displays its URL in a frame. `None` if nothing of it is planned.
+    /// Returns the document in a page's response, or `None` if its objects are not planned. Without
+    /// `Sec-Fetch-Dest`, as on plain http, a frame's document looks like a top-level page: it is a frame's if
+    /// a page load displays its URL in a frame.
     fn initiator(&self, url: &Url, request: &HeaderMap, response: &HeaderMap) -> Option<Initiator> {
         let is_window = request
             .get("sec-fetch-dest")

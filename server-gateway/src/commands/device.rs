@@ -1,4 +1,4 @@
-//! `device`: who may connect.
+//! `device`: manages the admitted devices.
 use std::{io::Write, time::SystemTime};
 
 use longhaul_types::DeviceId;
@@ -43,7 +43,7 @@ fn list(devices: &Devices, out: &mut impl Write) -> Result<(), CommandError> {
             None => "admitted".to_owned(),
             Some(when) => format!("revoked {when}"),
         };
-        // A file edited by hand may hold anything, terminals' control sequences too.
+        // A manually edited file may contain anything, including terminal control sequences.
         let name: String = device.name.chars().filter(|c| !c.is_control()).collect();
         writeln!(
             out,

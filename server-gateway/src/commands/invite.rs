@@ -1,4 +1,4 @@
-//! `invite`: admits a new device and prints what its agent needs.
+//! `invite`: admits a new device and prints its invite.
 use std::{
     io::Write,
     time::{Duration, SystemTime},
@@ -13,8 +13,8 @@ use crate::{
     state::{StateDir, StateError, random_key},
 };
 
-/// How long the first token is good (docs/protocol/transport.md section 3.7): an invite may lie in a drawer for half a
-/// year. After that it still works, its first session only takes one round trip more.
+/// Lifetime of the first token (docs/protocol/transport.md section 3.7): half a year, for an invite that is
+/// not used at once. Later the invite still works, but its first session takes one more round trip.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(180 * 24 * 3600);
 
 pub(super) fn execute(
@@ -40,7 +40,7 @@ pub(super) fn execute(
             "`{address}` is not HOST:PORT; write the name or address and the UDP port by which agents reach this gateway"
         ))
     })?;
-    // Last, so that nothing is admitted for an invite that does not exist.
+    // Last, so that no device is admitted without an invite.
     Devices::update(&state, |devices| devices.add(name, invite.device().public(), now))?;
     writeln!(out, "{}", invite.to_line())?;
     Ok(())

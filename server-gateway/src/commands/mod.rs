@@ -1,4 +1,4 @@
-//! The commands of the program.
+//! The subcommands of the program.
 mod device;
 mod invite;
 mod run;
@@ -14,31 +14,31 @@ use crate::{
     state::StateError,
 };
 
-/// A command that was not carried out.
+/// Errors of a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// The address of the invite.
+    /// The address of the invite is invalid.
     #[error("--address: {0}")]
     Address(String),
-    /// The list of devices.
+    /// The device list cannot be read or changed.
     #[error(transparent)]
     Devices(#[from] DevicesError),
-    /// What was to be printed could not be.
+    /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(#[from] io::Error),
     /// The gateway cannot start.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The state directory.
+    /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A picture worker.
+    /// A picture worker failed.
     #[error(transparent)]
     Worker(#[from] WorkerError),
 }
 
-/// Carries out a command; what the user asked for goes to `out`, logs do not.
+/// Executes a command and writes its output to `out`; logs go elsewhere.
 ///
 /// # Errors
 /// See [`CommandError`].
@@ -57,7 +57,7 @@ pub async fn execute(
     }
 }
 
-/// The settings in force as a configuration file, with their sources as comments.
+/// The effective settings as a configuration file, with their sources as comments.
 pub(crate) fn render_settings(settings: &[ResolvedSetting]) -> String {
     let mut text = String::new();
     let mut section = "";

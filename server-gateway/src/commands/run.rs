@@ -1,11 +1,11 @@
-//! `run`: serves until it is told to stop.
+//! `run`: serves until a stop signal.
 use std::io::Write;
 
 use super::CommandError;
 use crate::{accept::Server, config::Config};
 
 pub(super) async fn run(config: &Config, out: &mut impl Write) -> Result<(), CommandError> {
-    // Before `ready` is printed: whoever reads it may send the signal at once.
+    // Before `ready` is printed: its reader may send the signal at once.
     let stop = stop_signal()?;
     let server = Server::bind(config).await?;
     if let Some(address) = server.metrics_addr() {
@@ -17,7 +17,7 @@ pub(super) async fn run(config: &Config, out: &mut impl Write) -> Result<(), Com
     Ok(())
 }
 
-/// Completes with Ctrl-C or, where there is one, SIGTERM.
+/// Completes on Ctrl-C or, on Unix, SIGTERM.
 #[cfg(unix)]
 fn stop_signal() -> Result<impl Future<Output = ()>, CommandError> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -34,7 +34,7 @@ fn stop_signal() -> Result<impl Future<Output = ()>, CommandError> {
 #[cfg(not(unix))]
 fn stop_signal() -> Result<impl Future<Output = ()>, CommandError> {
     Ok(async {
-        // Without a handler the default action ends the program all the same.
+        // If the handler cannot be installed, the default action still ends the program.
         let _unhandled = tokio::signal::ctrl_c().await;
     })
 }

@@ -1,26 +1,26 @@
-//! The configuration file as it was written.
+//! The configuration file before its values are parsed.
 use std::{collections::BTreeMap, io, path::Path};
 
 use toml::{Table, Value};
 
 use super::{ConfigError, keys};
 
-/// A value as it was written, in whatever layer.
+/// An unparsed value of any source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// A text. Lists and tables in the environment are texts, too.
+    /// A string. Lists and tables in the environment are strings, too.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// A list.
     List(Vec<Self>),
-    /// A table of texts.
+    /// A table of strings.
     Table(BTreeMap<String, Self>),
-    /// A value of a type that no setting has.
+    /// A value of a type that no setting has; the name of the type.
     Other(&'static str),
 }
 
-/// The values of a configuration file by `section.key`. Keys that do not exist are refused, all of them at once.
+/// The values of a configuration file by `section.key`. Unknown keys are rejected, all at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigFile {
     values: BTreeMap<String, Raw>,
@@ -30,7 +30,7 @@ impl ConfigFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, is no TOML, or names unknown keys.
+    /// The file cannot be read, is not valid TOML, or contains unknown keys.
     pub fn read(path: &Path) -> Result<Self, Vec<ConfigError>> {
         let file_error = |problem: String| {
             vec![ConfigError::File {
@@ -54,7 +54,7 @@ impl ConfigFile {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// The text is no TOML, or names unknown keys.
+    /// The text is not valid TOML, or contains unknown keys.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Vec<ConfigError>> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             vec![ConfigError::File {
@@ -85,7 +85,7 @@ impl ConfigFile {
     }
 }
 
-/// Sections become prefixes, but a table that is itself the value of a setting stays one.
+/// Flattens sections to prefixes; a table that is the value of a setting stays a table.
 fn flatten(prefix: &str, table: Table, values: &mut BTreeMap<String, Raw>) {
     for (key, value) in table {
         let path = if prefix.is_empty() {
@@ -114,7 +114,7 @@ fn raw(value: Value) -> Raw {
     }
 }
 
-/// The known key whose last part is the same or nearly so.
+/// Suggests the known key with an equal or similar last part.
 fn hint(unknown: &str) -> String {
     let last = |path: &str| path.rsplit('.').next().unwrap_or(path).replace('_', "-");
     let meant = keys::ALL.iter().find(|known| last(known.path) == last(unknown));

@@ -1,20 +1,20 @@
-//! The names of the settings in their three spellings.
+//! Names of the settings in file, environment and command line.
 
-/// The spellings of one setting.
+/// The names of one setting.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// In the file: `section.key`.
+    /// Key in the file: `section.key`.
     pub path: &'static str,
-    /// In the environment.
+    /// Variable of the environment.
     pub env: &'static str,
-    /// On the command line; empty where there is none.
+    /// Flag of the command line; empty if there is none.
     pub flag: &'static str,
 }
 
 macro_rules! keys {
     ($($name:ident: $path:literal, $env:literal, $flag:literal;)*) => {
         $(pub(crate) const $name: Keys = Keys { path: $path, env: $env, flag: $flag };)*
-        /// All settings, in the order in which they are shown.
+        /// All settings, in the order of `check-config`.
         pub(crate) const ALL: &[&Keys] = &[$(&$name),*];
     };
 }

@@ -1,4 +1,4 @@
-//! One setting at a time: the layer that has the last word, its value parsed, what went wrong kept for the end.
+//! Resolution of single settings: selects the layer, parses the value, collects the errors.
 use std::{
     collections::BTreeMap,
     fmt::{self, Display},
@@ -10,10 +10,10 @@ use longhaul_types::parse_duration;
 
 use super::{ConfigError, ConfigFile, Keys, Raw, ResolvedSetting};
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody set it.
+    /// The built-in default.
     Default,
     /// A variable of the environment.
     Environment(&'static str),
@@ -34,7 +34,7 @@ impl Display for Source {
     }
 }
 
-/// What all layers hold.
+/// The values of all layers.
 pub(super) struct Layers<'a> {
     pub(super) file: Option<(PathBuf, ConfigFile)>,
     pub(super) environment: &'a BTreeMap<String, String>,
@@ -55,7 +55,7 @@ impl Layers<'_> {
         Some((file.get(keys.path)?.clone(), Source::File(path.clone())))
     }
 
-    /// The value in force: parsed by `parse`, or `default`. `show` writes it in TOML.
+    /// Returns the effective value of a setting, parsed by `parse`, or `default`. `show` formats it as TOML.
     pub(super) fn take<T>(
         &mut self,
         keys: &'static Keys,
@@ -85,7 +85,7 @@ impl Layers<'_> {
         value
     }
 
-    /// A duration, which must be within `range`.
+    /// A duration setting that must be within `range`.
     pub(super) fn duration(
         &mut self,
         keys: &'static Keys,
@@ -115,7 +115,7 @@ impl Layers<'_> {
         )
     }
 
-    /// A number of things, at least 1.
+    /// A count from 1 to `most`.
     pub(super) fn count(&mut self, keys: &'static Keys, default: usize, most: usize) -> usize {
         let parse = |raw: &Raw| {
             let number = match raw {
@@ -131,18 +131,18 @@ impl Layers<'_> {
     }
 }
 
-/// A text in TOML.
+/// Formats a string as TOML.
 pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// A list of texts in TOML.
+/// Formats a list of strings as TOML.
 pub(super) fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<_> = items.into_iter().map(|item| quoted(&item.to_string())).collect();
     format!("[{}]", items.join(", "))
 }
 
-/// A text.
+/// Parses a non-empty string.
 pub(super) fn text(raw: &Raw) -> Result<&str, String> {
     match raw {
         Raw::Text(text) if !text.trim().is_empty() => Ok(text.trim()),
@@ -151,7 +151,7 @@ pub(super) fn text(raw: &Raw) -> Result<&str, String> {
     }
 }
 
-/// Texts: a list of them, or one text with commas. Whole numbers (ports) count as texts.
+/// Parses a list of strings, or one string with commas. Integers (ports) count as strings.
 pub(super) fn texts(raw: &Raw) -> Result<Vec<String>, String> {
     let items = match raw {
         Raw::List(items) => items.as_slice(),

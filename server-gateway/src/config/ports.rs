@@ -7,23 +7,23 @@ pub struct PortSet {
     ranges: Vec<RangeInclusive<u16>>,
 }
 
-/// A text that is neither a port nor a range of ports.
+/// A string that is neither a port nor a range of ports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is neither a port nor a range of ports; write 443 or 1024-65535")]
 pub struct ParsePortsError(pub String);
 
 impl PortSet {
-    /// Every port but 25 (SMTP).
+    /// All ports except 25 (SMTP).
     pub fn all_but_smtp() -> Self {
         Self {
             ranges: vec![1..=24, 26..=u16::MAX],
         }
     }
 
-    /// Reads ports and ranges.
+    /// Parses ports and ranges.
     ///
     /// # Errors
-    /// Names the first text that is none.
+    /// Returns the first string that is neither.
     pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, ParsePortsError> {
         let range = |text: &str| {
             let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -38,12 +38,12 @@ impl PortSet {
         Ok(Self { ranges })
     }
 
-    /// Whether a port is in the set.
+    /// Returns true if the set contains a port.
     pub fn contains(&self, port: u16) -> bool {
         self.ranges.iter().any(|range| range.contains(&port))
     }
 
-    /// The ranges as texts.
+    /// The ranges as strings.
     pub(crate) fn texts(&self) -> impl Iterator<Item = String> {
         self.ranges
             .iter()

@@ -1,4 +1,4 @@
-//! From the layers to the settings in force.
+//! Resolution of the layers to the effective settings.
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -20,10 +20,10 @@ use crate::{cli::SettingArgs, picture_workers::Program};
 /// The variables of the environment.
 pub type Environment = BTreeMap<String, String>;
 
-/// Resolves the settings, and tells where each of them came from.
+/// Resolves the settings and the source of each.
 ///
 /// # Errors
-/// Everything that is wrong, in all layers.
+/// Returns all errors of all layers.
 pub fn resolve(
     args: &SettingArgs,
     environment: &Environment,
@@ -192,7 +192,7 @@ fn cache(layers: &mut Layers<'_>, state_dir: &Path) -> CacheConfig {
     }
 }
 
-/// A size as it can be read back without loss.
+/// Formats a size so that parsing returns the same size.
 fn whole_size(size: ByteCount) -> String {
     let mebibyte = ByteCount::mib(1).bytes();
     match size.bytes() {
@@ -226,9 +226,9 @@ fn cache_size(raw: &Raw) -> Result<ByteCount, String> {
 }
 
 const DEFAULT_CACHE: ByteCount = ByteCount::mib(2 * 1024);
-/// Below it not even one page's objects fit (a body may take an eighth).
+/// A smaller cache could not hold the objects of one page, because a body may take an eighth.
 const MIN_CACHE: ByteCount = ByteCount::mib(16);
-/// One file larger than this is slow to set aside and to check.
+/// A larger file takes too long to check or to set aside.
 const MAX_CACHE: ByteCount = ByteCount::mib(1024 * 1024);
 
 fn coding(layers: &mut Layers<'_>) -> CodingConfig {
@@ -251,9 +251,9 @@ fn coding(layers: &mut Layers<'_>) -> CodingConfig {
     }
 }
 
-/// A picture of 12 megapixels takes a third of it.
+/// An image of 12 megapixels takes a third of this.
 const DEFAULT_PICTURES: ByteCount = ByteCount::mib(256);
-/// Below it hardly a screen's picture fits; above it the bound bounds nothing on any machine.
+/// Less memory hardly fits a screen-sized image; more exceeds any machine.
 const PICTURES: std::ops::RangeInclusive<ByteCount> = ByteCount::mib(32)..=ByteCount::mib(64 * 1024);
 
 fn pictures(layers: &mut Layers<'_>) -> PicturesConfig {
@@ -310,7 +310,7 @@ fn allow(layers: &mut Layers<'_>) -> Vec<Cidr> {
     )
 }
 
-/// A table in the file, `NAME=ADDR` in the other layers.
+/// Parses a table (file) or `NAME=ADDR` strings (other layers).
 fn resolve_entries(raw: &Raw) -> Result<BTreeMap<String, String>, String> {
     if let Raw::Table(table) = raw {
         let entry = |(name, value): (&String, &Raw)| match value {

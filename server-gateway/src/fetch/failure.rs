@@ -1,11 +1,11 @@
-//! What the agent is told when there is no response.
+//! Failures reported to the agent.
 use longhaul_origin::{FetchError, TlsDefect};
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 
-/// Longest detail in characters (docs/protocol/session.md).
+/// Maximum length of the detail in characters (docs/protocol/session.md section 2).
 const MAX_DETAIL: usize = 500;
 
-/// A fetch or tunnel without response.
+/// The failure of a fetch or tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) reason: FailureReason,

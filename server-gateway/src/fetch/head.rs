@@ -1,8 +1,8 @@
-//! The `Head` message, and the class of the body behind it.
+//! The `Head` message, and the priority class of the body that follows.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_driver::Priority;
-use longhaul_protocol::session::{
-    BodyPlace, FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSetError, Message, encode,
+use longhaul_session::{
+    BodyPlace, FailureReason, Fetch, FetchKind, Head, HeaderField, HeaderSetError, Message, class, encode,
     encode_header_set,
 };
 use longhaul_types::ContentHash;
@@ -10,15 +10,10 @@ use longhaul_types::ContentHash;
 use super::Failure;
 use crate::session::SessionContext;
 
-/// Bodies from this length on are bulk: they take a minute or more on the hops this is made for.
+/// Length in bytes from which a body is bulk: it takes a minute or more on the intended links.
 const BULK: u64 = 1024 * 1024;
 
-/// Heads alone and what goes with the page.
-pub(crate) const HEAD_CLASS: Priority = Priority::new(1);
-/// Bulk bodies.
-pub(crate) const BULK_CLASS: Priority = Priority::new(5);
-
-/// Encodes the `Head` against the newest one that the agent has, and keeps it as a later base.
+/// Encodes the `Head` against the newest one that the agent has, and stores it as a later base.
 pub(crate) fn encode_head(
     context: &SessionContext,
     fetch: &Fetch,
@@ -52,7 +47,7 @@ pub(crate) fn encode_head(
     Ok(wire)
 }
 
-/// docs/protocol/session.md section 2.
+/// Priority class of a response; see docs/protocol/session.md section 2.
 pub(crate) fn class_of(kind: FetchKind, length: Option<u64>, headers: &HeaderMap) -> Priority {
     let media = headers
         .get(header::CONTENT_TYPE)
@@ -77,10 +72,10 @@ pub(crate) fn class_of(kind: FetchKind, length: Option<u64>, headers: &HeaderMap
         || media.contains("javascript")
         || ["text/css", "application/font-woff", "application/wasm"].contains(&media.as_str());
     match kind {
-        FetchKind::Page if !is_bulk => HEAD_CLASS,
-        FetchKind::Page | FetchKind::Object if is_bulk => BULK_CLASS,
-        FetchKind::Page | FetchKind::Object if renders => Priority::new(2),
-        FetchKind::Page | FetchKind::Object => Priority::new(3),
+        FetchKind::Page if !is_bulk => class::PAGE,
+        FetchKind::Page | FetchKind::Object if is_bulk => class::BULK,
+        FetchKind::Page | FetchKind::Object if renders => class::RENDER,
+        FetchKind::Page | FetchKind::Object => class::OBJECT,
     }
 }
 

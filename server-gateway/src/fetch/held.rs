@@ -1,8 +1,8 @@
-//! Whether the agent holds a response's body already: then its hash is all that crosses the hop.
+//! Check if the agent already holds a response's body, so that only the hash crosses the hop.
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use longhaul_protocol::session::{Fetch, Method};
+use longhaul_session::{Fetch, Method};
 use longhaul_types::{ByteCount, ContentHash};
 use tokio::time::{Instant, timeout_at};
 
@@ -13,49 +13,49 @@ use crate::{
     store::{BodyFault, BodyReader},
 };
 
-/// The largest body whose end is waited for.
+/// Maximum length of a body whose end is awaited.
 const MAX_AHEAD: ByteCount = ByteCount::mib(4);
-/// Half the time that the body would take on the hop is worth waiting to save all of it, within these bounds.
+/// Bounds of the wait for a body's end: half of the transfer time that it may save.
 const MIN_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// The wait where the hop's rate is not known.
+/// Wait if the rate of the hop is unknown.
 const USUAL_WAIT: Duration = Duration::from_secs(1);
-/// The length of a body that does not say how long it is: the median of pages is about that.
+/// Assumed length of a body of unknown length: about the median of pages.
 const USUAL_LENGTH: u64 = 64 * 1024;
 
-/// What looking ahead told.
+/// Result of the check.
 pub(super) enum Ahead {
     /// The agent holds the body with this hash.
     Held(ContentHash),
-    /// It does not, or that is not known yet.
+    /// The agent does not hold the body, or the hash is not known yet.
     Unknown(TappedBody),
 }
 
-/// A body on its way to the encoder, shown to a tap before.
+/// A body on its way to the encoder, which a tap sees first.
 pub(crate) struct TappedBody {
     body: BodyReader,
     tap: Option<Box<dyn BodyTap>>,
-    /// Read and shown already.
+    /// Chunks that were read and shown to the tap.
     ahead: VecDeque<Bytes>,
 }
 
-/// What comes next of a body.
+/// The next piece of a body.
 pub(super) enum Piece {
     Chunk(Bytes),
-    /// The body is whole.
+    /// The body is complete.
     End,
     Fault(BodyFault),
 }
 
-/// Whether a tap has seen a piece.
+/// State of a piece with respect to the tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     Yes,
     No,
 }
 
-/// Finds out whether the agent holds the body. A body that it may hold is waited for, within bounds; a tap sees it
-/// meanwhile.
+/// Checks if the agent holds the body. Waits for the end of a body that the agent may hold, within bounds;
+/// the tap sees the body meanwhile.
 pub(super) async fn look_ahead(
     context: &SessionContext,
     fetch: &Fetch,
@@ -64,11 +64,13 @@ pub(super) async fn look_ahead(
     tap: Option<Box<dyn BodyTap>>,
 ) -> Ahead {
     let mut body = TappedBody::new(body, tap);
-    // An agent that turns out not to hold the body asks again: that must never repeat what is not safe.
+    // An agent that turns out not to hold the body repeats the request, which must never happen to an unsafe
+    // request.
     if fetch.resume.is_some() || fetch.method != Method::Get {
         return Ahead::Unknown(body);
     }
-    // Without a partition the agent looked nothing up either. What it names it got in the partition that asks now.
+    // Without a partition the agent made no lookup either. A body that the agent names belongs to the
+    // partition of this request.
     let partition = asker.partition();
     let held = fetch
         .held
@@ -82,7 +84,7 @@ pub(super) async fn look_ahead(
     };
     match hash {
         Some(hash) if holds(hash) => {
-            // A page is parsed all the same, and before the browser gets it.
+            // The page is still parsed, and before the browser gets it.
             body.show_rest().await;
             Ahead::Held(hash)
         }
@@ -117,7 +119,7 @@ impl TappedBody {
         self.body.length()
     }
 
-    /// The next piece, to be given to [`Self::show`] before it is sent. Cancel safe.
+    /// Returns the next piece, which must be passed to [`Self::show`] before it is sent. Cancel safe.
     pub(super) async fn next(&mut self) -> (Piece, Shown) {
         if let Some(chunk) = self.ahead.pop_front() {
             return (Piece::Chunk(chunk), Shown::Yes);
@@ -130,7 +132,7 @@ impl TappedBody {
         (piece, Shown::No)
     }
 
-    /// Shows a piece to the tap. Not cancel safe: the tap would miss it or see it twice.
+    /// Shows a piece to the tap. Not cancel safe: the tap could miss the piece or see it twice.
     pub(super) async fn show(&mut self, piece: &Piece, shown: Shown) {
         if shown == Shown::Yes {
             return;
@@ -150,7 +152,7 @@ impl TappedBody {
         }
     }
 
-    /// Waits for the end of the body, within bounds; the CHK.
+    /// Waits for the end of the body, within bounds; returns the CHK.
     async fn complete(&mut self, within: Duration) -> Option<ContentHash> {
         if self.tap.is_none() {
             return self.body.chk_when_complete(within, MAX_AHEAD).await;

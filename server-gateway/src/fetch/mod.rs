@@ -1,4 +1,5 @@
-//! The life of a fetch: checked, promised by a page load or answered by the store, sent on a response stream.
+//! Serves fetches: checks a fetch, answers it with a promise or from the store, and sends the response
+//! stream.
 mod failure;
 mod head;
 mod held;
@@ -14,8 +15,8 @@ use longhaul_codec::BodyTraits;
 use longhaul_driver::{EarlyData, End, OpenOptions};
 use longhaul_http::policy::Reload;
 use longhaul_origin::OriginClient;
-use longhaul_protocol::session::{
-    BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, encode,
+use longhaul_session::{
+    BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, class, encode,
 };
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 use tracing::debug;
@@ -23,7 +24,7 @@ use url::Url;
 
 pub(crate) use self::{
     failure::Failure,
-    head::{HEAD_CLASS, class_of},
+    head::class_of,
     request::Outgoing,
     respond::{Gone, Relayed, Responder, relay},
     tap::{BodyEnd, BodyTap, PageHead, PageLoads, Promise},
@@ -35,20 +36,20 @@ use self::{
 };
 use crate::{
     asker::Asker,
-    bases::{Offers, Subject},
     body::BodyCoder,
-    coded::{Audience, Wanted, WholeCoder},
+    delta_bases::{DeltaCandidates, DeltaKey},
+    encoded_cache::{Audience, Wanted, WholeCoder},
     incoming::{Incoming, IncomingError},
     metrics::{Metrics, Outcome},
     session::SessionContext,
-    store::{BodyReader, Content, Lookup, Purpose, Stored},
+    store::{BodyReader, Content, GatewayResponse, Lookup, Purpose},
     upload::{UploadBody, UploadError},
 };
 
 /// Serves one fetch to its end.
 pub(crate) async fn serve(context: Arc<SessionContext>, fetch: Fetch, incoming: Incoming) {
     let _open = context.gateway.metrics.fetch();
-    context.gateway.computing.touch();
+    context.gateway.cpu_pool.touch();
     let mut outcome = Counted {
         metrics: &context.gateway.metrics,
         outcome: Outcome::Cancelled,
@@ -71,13 +72,13 @@ pub(crate) async fn serve(context: Arc<SessionContext>, fetch: Fetch, incoming: 
     };
 }
 
-/// Answers a fetch that is not served.
+/// Fails a fetch without serving it.
 pub(crate) async fn refuse(context: &SessionContext, fetch: &Fetch, failure: Failure) {
     let outcome = fail(context, fetch.id, failure).await;
     context.gateway.metrics.outcome(outcome);
 }
 
-/// Counts the outcome also when the task is dropped with its session.
+/// Counts the outcome even if the task is dropped with its session.
 struct Counted<'a> {
     metrics: &'a Metrics,
     outcome: Outcome,
@@ -89,11 +90,11 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Why there is no response stream.
+/// Reasons for the lack of a response stream.
 enum Unanswered {
-    /// The agent is told.
+    /// The failure is reported to the agent.
     Failed(Failure),
-    /// The agent does not want to know.
+    /// The agent cancelled the fetch, or the session is lost.
     Gone,
 }
 
@@ -178,7 +179,7 @@ async fn send_promise(
     let mut wire = Vec::new();
     // Three numbers fit any envelope.
     let _fits = encode(&Message::Promised(Promised { fetch, page, entry }), &mut wire);
-    Responder::new(Arc::clone(context), wire, HEAD_CLASS, None, 0)
+    Responder::new(Arc::clone(context), wire, class::PAGE, None, 0)
         .finish_without_body()
         .await?;
     Ok(Outcome::Complete)
@@ -189,7 +190,7 @@ async fn upload(
     context: &SessionContext,
     outgoing: Outgoing,
     mut incoming: Incoming,
-) -> Result<Stored, Unanswered> {
+) -> Result<GatewayResponse, Unanswered> {
     let malformed = |detail: &str| Unanswered::Failed(Failure::new(FailureReason::Malformed, detail));
     let announced = match incoming.message().await {
         Ok(Some(Message::Body(body))) if body.offset == 0 => body,
@@ -201,7 +202,7 @@ async fn upload(
     let cause = body.failure();
     let stored = context.gateway.store.upload(outgoing, body);
     stored.await.map_err(|failure| match cause.get() {
-        // Only a body that broke off makes a request malformed that had been checked.
+        // The request was checked before, so a malformed request means that its body was aborted.
         Some(UploadError::Stream(_)) if failure.reason == FailureReason::Malformed => Unanswered::Gone,
         Some(cause) if failure.reason == FailureReason::Malformed => malformed(&cause.to_string()),
         Some(_) | None => Unanswered::Failed(failure),
@@ -212,9 +213,9 @@ async fn respond(
     context: &Arc<SessionContext>,
     fetch: &Fetch,
     outgoing: &Outgoing,
-    stored: Stored,
+    stored: GatewayResponse,
 ) -> Result<Outcome, Unanswered> {
-    let Stored {
+    let GatewayResponse {
         status,
         headers,
         content,
@@ -228,7 +229,7 @@ async fn respond(
     let subject = Url::parse(&fetch.url)
         .ok()
         .filter(|_| outgoing.login.is_none() && outgoing.parts.method == Method::GET)
-        .and_then(|url| Subject::of(&url, &outgoing.asker, &outgoing.parts.headers, status, &headers));
+        .and_then(|url| DeltaKey::of(&url, &outgoing.asker, &outgoing.parts.headers, status, &headers));
     let head = ResponseHead {
         context,
         fetch,
@@ -250,7 +251,7 @@ async fn respond(
     }
 }
 
-/// Shows a page to the session's page loads.
+/// Passes a page's response to the session's page loads; returns the tap for its body.
 async fn tap(
     context: &SessionContext,
     fetch: &Fetch,
@@ -277,13 +278,13 @@ async fn tap(
         .await
 }
 
-/// A response's status and fields, and the fetch that they answer.
+/// A response's status and fields, and the fetch that it answers.
 struct ResponseHead<'a> {
     context: &'a Arc<SessionContext>,
     fetch: &'a Fetch,
     asker: &'a Asker,
-    /// For the choice of a base.
-    subject: Option<Subject>,
+    /// Delta key, for the choice of a base.
+    subject: Option<DeltaKey>,
     audience: Audience,
     /// See [`Outgoing::login`].
     login: Option<&'a OriginClient>,
@@ -294,7 +295,7 @@ struct ResponseHead<'a> {
 impl ResponseHead<'_> {
     async fn send_alone(self, body: BodyPlace, hash: Option<ContentHash>) -> Result<Outcome, Unanswered> {
         let wire = encode_head(self.context, self.fetch, self.status, self.headers, body, hash)?;
-        Responder::new(Arc::clone(self.context), wire, HEAD_CLASS, None, 0)
+        Responder::new(Arc::clone(self.context), wire, class::PAGE, None, 0)
             .finish_without_body()
             .await?;
         Ok(Outcome::Complete)
@@ -328,19 +329,19 @@ impl ResponseHead<'_> {
                     .and_then(|value| value.to_str().ok()),
                 length: length.map(ByteCount::new),
                 link: link_rate(context),
-                load: context.gateway.computing.load(),
+                load: context.gateway.cpu_pool.load(),
                 effort: context.gateway.effort,
             };
             let is_plain = fetch.delivery == Delivery::Plain;
             let offers = if is_plain {
-                Offers::default()
+                DeltaCandidates::default()
             } else {
                 let bundles = context.bundles.context();
                 bundles.bases_for(subject.as_ref(), length).await
             };
             let wanted = Wanted {
                 chk: known,
-                // What came damaged is coded anew.
+                // After damage the body is encoded anew.
                 audience: if is_plain { Audience::Asker } else { audience },
                 traits,
                 takes_mixing: offers.mixing.is_some(),
@@ -353,13 +354,13 @@ impl ResponseHead<'_> {
         let mut responder = Responder::new(Arc::clone(context), wire, class, length, offset);
         let relayed = relay(&mut responder, body, coder).await?;
         let decoded = responder.decoded();
-        // The agent does not keep the answers of connection-bound logins.
+        // The agent does not store responses of connection-bound logins.
         let stream = responder.into_stream().filter(|_| login.is_none());
         if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
             let (loads, headers) = (Arc::clone(&context.loads), headers.clone());
             let (bundles, subject) = (Arc::clone(context.bundles.context()), subject.clone());
             let partition = asker.partition();
-            // Ends with the session at the latest; the fetch itself is over.
+            // Outlives the fetch, and ends with the session at the latest.
             tokio::spawn(async move {
                 if stream.delivered().await.is_ok() {
                     loads.delivered(partition, hash, status, &headers);
@@ -373,7 +374,7 @@ impl ResponseHead<'_> {
     }
 }
 
-/// The rate towards the agent, measured or else as the agent's user configured it.
+/// Rate towards the agent: measured, else that of the configured link profile.
 pub(crate) fn link_rate(context: &SessionContext) -> Option<BitRate> {
     let granted = context.session.stats().send_rate;
     if granted.as_bps() > 0 {
@@ -388,7 +389,7 @@ async fn fail(context: &SessionContext, fetch: u64, failure: Failure) -> Outcome
     debug!(?reason, "no response");
     context.gateway.metrics.failure(reason);
     let mut wire = Vec::new();
-    // 500 characters fit any envelope.
+    // The detail is at most 500 characters, which fits any envelope.
     let _fits = encode(
         &Message::Failed(Failed {
             fetch,
@@ -399,7 +400,7 @@ async fn fail(context: &SessionContext, fetch: u64, failure: Failure) -> Outcome
     );
     let total = Some(wire.len() as u64);
     let options = OpenOptions {
-        class: HEAD_CLASS,
+        class: class::PAGE,
         early: EarlyData::Allowed,
         total,
     };

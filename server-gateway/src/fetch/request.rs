@@ -1,49 +1,49 @@
-//! From a `Fetch` to the request that goes to the origin.
+//! Conversion of a `Fetch` to the request for the origin.
 use std::time::Instant;
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
+    HeaderMap, HeaderValue, Method, Uri, Version,
     header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, TE},
     request::Parts,
 };
 use longhaul_http::{
-    coding, conditional, hop,
+    coding, conditional, field_list, hop,
     limits::HeaderLimits,
     method::{EARLY_DATA, EARLY_DATA_ONE, is_safe_bodyless},
 };
-use longhaul_protocol::session::{
+use longhaul_session::{
     FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set, decode_url,
 };
 
 use super::Failure;
 use crate::{asker::Asker, logins::Login, session::SessionContext};
 
-/// The gateway's place in `Via`: one Longhaul proxy, the agent, is before it.
+/// Number of Longhaul proxies before the gateway in `Via`: the agent.
 const PROXIES_BEFORE: usize = 1;
 
-/// Whether a request came where an attacker could have repeated it.
+/// Protection of a request against replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
-    /// In early data.
+    /// Received in early data, which an attacker may have replayed.
     Early,
-    /// After the handshake.
+    /// Received after the handshake.
     Confirmed,
 }
 
-/// A request that may be sent.
+/// A checked request for an origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     /// The request for the origin, without its body.
     pub(crate) parts: Parts,
     /// The browser's own fields.
     pub(crate) browser: HeaderMap,
-    /// Who asks.
+    /// The requester.
     pub(crate) asker: Asker,
-    /// By whom it is sent where logins are bound to connections: its response then concerns nobody else.
+    /// The origin client of a connection-bound login; responses then serve nobody else.
     pub(crate) login: Option<Login>,
 }
 
-/// Checks a fetch, restores its URL and makes the origin's request of it.
+/// Checks a fetch, restores its URL and derives the request for the origin.
 pub(crate) fn outgoing(
     context: &SessionContext,
     fetch: &mut Fetch,
@@ -72,14 +72,14 @@ pub(crate) fn outgoing(
     })
 }
 
-/// A request that was checked.
+/// A checked request.
 #[derive(Debug)]
 struct Prepared {
     parts: Parts,
     browser: HeaderMap,
 }
 
-/// Decodes URL and header set, which from now on may serve as a base.
+/// Decodes URL and header set, which may serve as a base from now on.
 fn decode(context: &SessionContext, fetch: &mut Fetch) -> Result<Vec<HeaderField>, Failure> {
     let mut sets = context.request_sets();
     let url = decode_url(fetch.url_shared, &fetch.url, &fetch.headers, fetch.id, &sets);
@@ -92,7 +92,7 @@ fn decode(context: &SessionContext, fetch: &mut Fetch) -> Result<Vec<HeaderField
         Failure::new(reason, error)
     })?;
     (fetch.url_shared, fetch.url) = (0, url);
-    // A URL that is too long is refused below; 256 of the length of a message would take 64 MiB.
+    // A URL that is too long is rejected below; 256 URLs of the maximum message length would take 64 MiB.
     if HeaderLimits::default().check_target(&fetch.url).is_ok() {
         sets.insert_request(fetch.id, fetch.url.clone(), fields.clone());
     }
@@ -100,18 +100,12 @@ fn decode(context: &SessionContext, fetch: &mut Fetch) -> Result<Vec<HeaderField
 }
 
 fn header_map(fields: &[HeaderField]) -> Result<HeaderMap, Failure> {
-    let malformed = || {
+    field_list::to_map(fields).map_err(|_| {
         Failure::new(
             FailureReason::Malformed,
             "the request has a header field that is not valid",
         )
-    };
-    let mut headers = HeaderMap::with_capacity(fields.len());
-    for (name, value) in fields {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| malformed())?;
-        headers.append(name, HeaderValue::from_bytes(value).map_err(|_| malformed())?);
-    }
-    Ok(headers)
+    })
 }
 
 fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Prepared, Failure> {
@@ -137,7 +131,7 @@ fn prepare(fetch: &Fetch, browser: HeaderMap, arrived: Arrived) -> Result<Prepar
     Ok(Prepared { parts, browser })
 }
 
-/// docs/protocol/session.md section 3.
+/// Checks the rules for early data; see docs/protocol/session.md section 3.
 fn check_early(fetch: &Fetch, method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
     if fetch.has_body || !is_safe_bodyless(method, headers) || headers.contains_key(AUTHORIZATION) {
         return Err(Failure::new(
@@ -166,19 +160,19 @@ fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: 
     let mut headers = browser.clone();
     hop::strip_request(&mut headers);
     for name in [
-        // Made from the URL.
+        // Derived from the URL.
         HOST,
         // Trailers are not relayed.
         TE,
-        // The agent has answered it.
+        // The agent has already answered it.
         EXPECT,
-        // Made from what really follows.
+        // Derived from the actual body.
         CONTENT_LENGTH,
     ] {
         headers.remove(name);
     }
     if !fetch.has_body && [Method::POST, Method::PUT, Method::PATCH].contains(method) {
-        // RFC 9110 section 8.6: methods that anticipate content say that there is none.
+        // RFC 9110 section 8.6: a request without content sends this field if its method anticipates content.
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     conditional::drop_meaningless_ranges(method, &mut headers);
@@ -192,7 +186,7 @@ fn origin_headers(fetch: &Fetch, method: &Method, browser: &HeaderMap, arrived: 
 
 #[cfg(test)]
 mod tests {
-    use longhaul_protocol::session::{Delivery, FetchKind, HeaderSet};
+    use longhaul_session::{Delivery, FetchKind, HeaderSet};
 
     use super::*;
 
@@ -249,7 +243,12 @@ mod tests {
             Arrived::Confirmed,
         )
         .unwrap();
-        let mut names: Vec<_> = outgoing.parts.headers.keys().map(HeaderName::as_str).collect();
+        let mut names: Vec<_> = outgoing
+            .parts
+            .headers
+            .keys()
+            .map(http::HeaderName::as_str)
+            .collect();
         names.sort_unstable();
         assert_eq!(names, ["accept-encoding", "cookie", "via"]);
         assert_eq!(

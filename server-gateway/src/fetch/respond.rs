@@ -6,14 +6,13 @@ use std::{
 
 use bytes::Bytes;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
-use longhaul_protocol::session::{Body, FailureReason, Message, encode};
+use longhaul_session::{Body, FailureReason, Message, class, encode};
 use longhaul_types::{BitRate, ContentHash};
 use tokio::time::timeout;
 use tracing::debug;
 
 use super::{
     Failure,
-    head::{BULK_CLASS, HEAD_CLASS},
     held::{Piece, TappedBody},
 };
 use crate::{
@@ -23,19 +22,20 @@ use crate::{
     store::BodyFault,
 };
 
-/// Coded bytes that are sent together: so much may gather before the stream is opened, too.
+/// Coded bytes that are sent together, and that gather at most before the stream is opened.
 const GATHER: usize = 48 * 1024;
-/// Longest time that bytes of the origin wait for company before they are sent.
+/// Maximum time that received bytes wait for further ones before they are sent.
 const MAX_HOLD: Duration = Duration::from_millis(50);
-/// An origin that is silent for so long pauses. Below it is the usual spacing of packets on the way from an origin.
+/// Bounds of the silence of an origin after which the received bytes are flushed. Packets from an origin
+/// usually arrive closer together.
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 const MIN_PAUSE: Duration = Duration::from_millis(2);
-/// What a sender could have used the hop for during a pause.
+/// The packet that the hop could have carried during a silence.
 const PACKET_BITS: u64 = 1200 * 8;
-/// An object that turned out this long goes on as bulk.
+/// Length at which an object of unknown length becomes bulk.
 const LONG: u64 = 1024 * 1024;
 
-/// The agent takes no more: it stopped the stream, or the session is lost.
+/// The agent stopped the stream, or the session is lost.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
@@ -44,20 +44,20 @@ pub(crate) struct Responder {
     context: Arc<SessionContext>,
     class: Priority,
     stream: Option<SendStream>,
-    /// Messages that are to be sent before the windows.
+    /// Encoded messages to send before the windows.
     messages: Vec<u8>,
     windows: Vec<u8>,
     body: BodyState,
-    /// The class that the stream has.
+    /// Current class of the stream.
     at: Priority,
     sent: u64,
-    /// Decoded bytes of the whole body, at its end.
+    /// Decoded bytes of the whole body, set at its end.
     decoded: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum BodyState {
-    /// The `Body` message is to come, with these values.
+    /// The `Body` message is still to be sent, with these values.
     Announced {
         length: Option<u64>,
         offset: u64,
@@ -66,7 +66,7 @@ enum BodyState {
 }
 
 impl Responder {
-    /// A response that begins with an encoded `Head`; the body, if there is one, goes in `class`.
+    /// Creates a response that begins with an encoded `Head`; a body is sent in `class`.
     pub(crate) fn new(
         context: Arc<SessionContext>,
         head: Vec<u8>,
@@ -81,7 +81,7 @@ impl Responder {
             messages: head,
             windows: Vec::new(),
             body: BodyState::Announced { length, offset },
-            at: HEAD_CLASS,
+            at: class::PAGE,
             sent: 0,
             decoded: 0,
         }
@@ -92,21 +92,21 @@ impl Responder {
         self.send(None, End::Finish).await
     }
 
-    /// Decoded bytes of a body that was sent to its end.
+    /// Decoded bytes of a completely sent body.
     pub(super) const fn decoded(&self) -> u64 {
         self.decoded
     }
 
-    /// The stream, to learn whether the agent gets all of it.
+    /// Returns the stream, to wait for the agent's acknowledgement.
     pub(super) fn into_stream(self) -> Option<SendStream> {
         self.stream
     }
 
-    /// Sends what has gathered. A body's coding must be given once there are windows.
+    /// Sends the gathered bytes. `coding` must be `Some` once there are windows.
     async fn send(&mut self, coding: Option<WindowCoding>, end: End) -> Result<(), Gone> {
         let has_windows = !self.windows.is_empty();
         if has_windows && let (BodyState::Announced { length, offset }, Some(coding)) = (self.body, coding) {
-            // Fixed-size fields: this message cannot be too large.
+            // Fixed-size fields: this message always fits.
             let _fits = encode(
                 &Message::Body(Body {
                     coding: coding.coding,
@@ -119,9 +119,9 @@ impl Responder {
             self.body = BodyState::Begun;
         }
         let mut chunk = std::mem::take(&mut self.messages);
-        if self.stream.is_none() && end == End::Open && self.class == BULK_CLASS {
+        if self.stream.is_none() && end == End::Open && self.class == class::BULK {
             // A download's head must not wait behind other downloads.
-            self.open(HEAD_CLASS, std::mem::take(&mut chunk), End::Open)
+            self.open(class::PAGE, std::mem::take(&mut chunk), End::Open)
                 .await?;
         }
         chunk.append(&mut self.windows);
@@ -141,8 +141,8 @@ impl Responder {
         if end == End::Finish {
             stream.finish().await.map_err(|_| Gone)?;
         }
-        if self.sent > LONG && self.class != HEAD_CLASS {
-            self.class = BULK_CLASS;
+        if self.sent > LONG && self.class != class::PAGE {
+            self.class = class::BULK;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Responder {
         Ok(())
     }
 
-    /// Waits until the agent wants no more of the stream; for ever before it is opened.
+    /// Waits until the agent stops the stream; pends forever before the stream is open.
     async fn stopped(&mut self) {
         match &mut self.stream {
             Some(stream) => {
@@ -172,7 +172,7 @@ impl Responder {
     }
 }
 
-/// Why a response broke off.
+/// Reasons for an aborted response.
 enum Broken {
     Gone(Gone),
     Body(BodyFault),
@@ -191,14 +191,14 @@ impl From<CodeError> for Broken {
     }
 }
 
-/// How the relaying of a body ended.
+/// Result of relaying a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relayed {
-    /// The body with this CHK has been sent to its end.
+    /// The body with this CHK was sent completely.
     Complete(ContentHash),
-    /// The body broke off.
+    /// The body was truncated.
     Truncated,
-    /// The agent takes no more.
+    /// The agent stopped the stream, or the session is lost.
     Cancelled,
 }
 
@@ -214,12 +214,13 @@ impl Relayed {
 
 /// Sends a response with its body.
 ///
-/// Back-pressure reaches the origin, since little more is read while the hop takes nothing. A body that breaks off
-/// ends without its last window, which no agent takes for its end (docs/protocol/body.md section 4); cancelling the
-/// stream could drop the head as well, and the agent would wait for it for ever.
+/// Back-pressure reaches the origin, because hardly anything is read while the hop is blocked. A truncated
+/// body ends without its last window, which no agent mistakes for a complete body (docs/protocol/body.md
+/// section 4). Cancelling the stream instead could also discard the head, and the agent would wait for it
+/// forever.
 ///
 /// # Errors
-/// Nothing has been sent, and the body's coding is damaged from its start.
+/// The origin's content coding is malformed from the start, and nothing has been sent.
 pub(crate) async fn relay(
     responder: &mut Responder,
     mut body: TappedBody,
@@ -290,7 +291,7 @@ async fn relay_body(
             Piece::Fault(fault) => {
                 let nothing_came = responder.stream.is_none() && coding.decoded() == 0;
                 if !(nothing_came && matches!(fault, BodyFault::Damaged(_))) {
-                    // What came before is good and the browser may use it.
+                    // The bytes before the fault are valid and useful to the browser.
                     coding.flush(responder).await?;
                 }
                 return Err(Broken::Body(fault));
@@ -299,7 +300,7 @@ async fn relay_body(
     }
 }
 
-/// A pause shorter than this gains nothing: the hop would only have carried a packet meanwhile.
+/// Silence that triggers a flush: the time of one packet on the hop, because a shorter wait delays nothing.
 fn pause(rate: BitRate) -> Duration {
     if rate.as_bps() == 0 {
         return MAX_PAUSE;
@@ -307,9 +308,9 @@ fn pause(rate: BitRate) -> Duration {
     Duration::from_micros(PACKET_BITS.saturating_mul(1_000_000) / rate.as_bps()).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
-/// The coder, which visits a thread for computing where its work is long.
+/// The encoder, which runs in the thread pool for long work.
 struct Coding {
-    /// There between any two steps.
+    /// `Some` between any two steps.
     coder: Option<BodyCoder>,
     context: Arc<SessionContext>,
 }
@@ -323,7 +324,7 @@ impl Coding {
         self.coder.as_ref().map_or(0, BodyCoder::decoded)
     }
 
-    /// Codes a piece of the body; whether all that was held has been sent.
+    /// Encodes a piece of the body; returns true if nothing is pending.
     async fn push(&mut self, mut input: Bytes, responder: &mut Responder) -> Result<bool, Broken> {
         loop {
             let step = |coder: &mut BodyCoder, input: &mut Bytes, wire: &mut Vec<u8>| coder.step(input, wire);
@@ -340,7 +341,7 @@ impl Coding {
         }
     }
 
-    /// Sends all that has come.
+    /// Sends all received bytes.
     async fn flush(&mut self, responder: &mut Responder) -> Result<(), Broken> {
         if self.coder.as_ref().is_some_and(BodyCoder::holds) {
             let flush = |coder: &mut BodyCoder, _: &mut Bytes, wire: &mut Vec<u8>| coder.flush(wire);
@@ -374,10 +375,10 @@ impl Coding {
         };
         let gateway = &self.context.gateway;
         let (coded, wire) = if is_heavy {
-            let ran = gateway.computing.run(Some(self.context.device), work).await;
+            let ran = gateway.cpu_pool.run(Some(self.context.device), work).await;
             ran.map_err(|_| CodeError::Interrupted)?
         } else {
-            work(gateway.computing.load())
+            work(gateway.cpu_pool.load())
         };
         responder.windows = wire;
         let (coding, finished) = coded?;
@@ -402,7 +403,7 @@ impl Coding {
         }
         let (mut own_input, mut own_wire) = (std::mem::take(input), std::mem::take(wire));
         let device = Some(self.context.device);
-        let worked = self.context.gateway.computing.run(device, move |load| {
+        let worked = self.context.gateway.cpu_pool.run(device, move |load| {
             coder.under(load);
             let outcome = work(&mut coder, &mut own_input, &mut own_wire);
             (coder, own_input, own_wire, outcome)

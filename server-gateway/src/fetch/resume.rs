@@ -1,10 +1,11 @@
-//! Resumed fetches (docs/protocol/session.md section 6): is what the origin has now what the agent has begun to get?
+//! Resumed fetches (docs/protocol/session.md section 6): check that the origin's response is still the same
+//! version.
 use http::{HeaderMap, StatusCode, header};
-use longhaul_protocol::session::{FailureReason, Resume, Validator};
+use longhaul_session::{FailureReason, Resume, Validator};
 
 use super::Failure;
 
-/// Checks that a response continues the one that is to be resumed.
+/// Checks that a response is the same version as the response to resume.
 pub(crate) fn check(resume: &Resume, status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
     let field = |name| {
         headers
@@ -12,10 +13,11 @@ pub(crate) fn check(resume: &Resume, status: StatusCode, headers: &HeaderMap) ->
             .and_then(|value: &http::HeaderValue| value.to_str().ok())
     };
     let same = match &resume.validator {
-        // Weak tags are the same for bodies that differ in bytes (RFC 9110 section 8.8.1).
+        // Bodies with equal weak tags may differ in bytes (RFC 9110 section 8.8.1).
         Validator::EntityTag(tag) => !tag.starts_with("W/") && field(header::ETAG) == Some(tag),
         Validator::LastModified(date) => field(header::LAST_MODIFIED) == Some(date),
-        // The hash of the whole body ends the windows, and the agent compares it with this one.
+        // The last window contains the check of the whole body's hash, which the agent compares with this
+        // hash.
         Validator::ContentHash(_) => true,
     };
     if same && [StatusCode::OK, StatusCode::PARTIAL_CONTENT].contains(&status) {

@@ -1,4 +1,4 @@
-//! Which responses are in the lossy lane, and what their fields say then.
+//! Selection of the responses that may be transcoded, and their fields after transcoding.
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use longhaul_http::{
     picture,
@@ -7,7 +7,8 @@ use longhaul_http::{
 use longhaul_transcode::ImageLevel;
 use longhaul_types::ContentHash;
 
-/// Whether a response is a picture that a page displays, which may be another one of the same content.
+/// Returns true if the response is an image for display that may be replaced (docs/protocol/session.md
+/// section 7.2).
 pub(super) fn is_lossy(
     method: &Method,
     browser: &HeaderMap,
@@ -17,7 +18,7 @@ pub(super) fn is_lossy(
     *method == Method::GET
         && status == StatusCode::OK
         && picture::is_for_display(browser)
-        // Who reloads without caches wants to see the picture itself.
+        // A reload that bypasses caches requests the original.
         && reload(browser) != Reload::Bypass
         && !browser.contains_key(header::RANGE)
         && is_picture(response)
@@ -70,7 +71,7 @@ fn is_download(response: &HeaderMap) -> bool {
     })
 }
 
-/// Another request's `Accept` may have another answer.
+/// Adds `Accept` to `Vary`, because the response depends on it.
 pub(super) fn depends_on_accept(headers: &mut HeaderMap) {
     let named = headers
         .get_all(header::VARY)
@@ -83,10 +84,10 @@ pub(super) fn depends_on_accept(headers: &mut HeaderMap) {
     }
 }
 
-/// Bytes of a variant's hash in its validator.
+/// Bytes of a variant's hash in its entity tag.
 const TAG: usize = 6;
 
-/// The fields of the original become those of the variant, which has a validator of its own.
+/// Replaces the fields of the original by those of the variant, which has an entity tag of its own.
 pub(super) fn rename(headers: &mut HeaderMap, variant: ContentHash, level: ImageLevel, length: Option<u64>) {
     for name in [
         header::ETAG,
@@ -103,7 +104,7 @@ pub(super) fn rename(headers: &mut HeaderMap, variant: ContentHash, level: Image
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    // It tells versions of one URL apart, and crosses the hop with each picture.
+    // Short, because it crosses the hop with each image; it only distinguishes versions of one URL.
     let tag: String = variant.as_bytes()[..TAG]
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -145,7 +146,7 @@ mod tests {
             &[("sec-fetch-dest", "image"), ("sec-fetch-mode", "no-cors")],
             &[PNG]
         ));
-        // Scripts, navigations, fetches with CORS, parts.
+        // Requests of scripts, navigations, CORS requests, ranges.
         assert!(!lossy(&[("accept", "*/*")], &[PNG]));
         assert!(!lossy(&[("accept", "text/html,image/webp,*/*;q=0.8")], &[PNG]));
         assert!(!lossy(
@@ -157,11 +158,11 @@ mod tests {
             &[PNG]
         ));
         assert!(!lossy(&[ACCEPT, ("range", "bytes=0-")], &[PNG]));
-        // A reload: the plain one, and the one without caches, which is for the original.
+        // An ordinary reload, and reloads that bypass caches and get the original.
         assert!(lossy(&[ACCEPT, ("cache-control", "max-age=0")], &[PNG]));
         assert!(!lossy(&[ACCEPT, ("cache-control", "no-cache")], &[PNG]));
         assert!(!lossy(&[ACCEPT, ("pragma", "no-cache")], &[PNG]));
-        // What the origin does not want touched, or is no raster.
+        // Responses with `no-transform`, and formats other than raster images.
         assert!(!lossy(
             &[ACCEPT],
             &[PNG, ("cache-control", "public, No-Transform")]

@@ -1,10 +1,11 @@
-//! The lossy lane: pictures that a page displays, at the level that the device's user asks for.
+//! Image transcoding: replaces images that a page displays by smaller ones at the level of the device's user.
 //!
-//! `lane` says which responses are in it, `sooner` whether a smaller picture would be, `variant` remembers what became of a picture, `originals` bounds the
-//! memory of those that wait, and `picture_workers` make the variants, in processes of their own.
+//! `lane` selects the responses, `sooner` decides if a smaller image arrives earlier, `variant` stores the
+//! results, `originals` bounds the memory of waiting images, and `picture_workers` transcode in separate
+//! processes.
 mod lane;
 mod originals;
-mod sooner;
+mod transcode_policy;
 mod variant;
 
 use std::{
@@ -17,74 +18,74 @@ use http::{HeaderMap, Method, StatusCode};
 use longhaul_cache::{Cache, Cost};
 use longhaul_codec::{Effort as CodingEffort, Load};
 use longhaul_http::conditional::{is_not_modified, not_modified_fields};
-use longhaul_protocol::session::{self, Preferences};
+use longhaul_session::{self as session, Preferences};
 use longhaul_transcode::{Effort, Header, ImageLevel, Limits, Request, Viewport, inspect};
 use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
 use tracing::debug;
 
-pub(crate) use self::sooner::Promised;
-use self::{originals::Originals, sooner::Pending, variant::Fate};
+pub(crate) use self::transcode_policy::Promised;
+use self::{originals::Originals, transcode_policy::Pending, variant::Fate};
 use crate::{
-    computing::Computing,
     config::PicturesConfig,
+    cpu_pool::CpuPool,
     picture_workers::{Made, Patience, PictureWorkers, Settings},
-    store::{BodyReader, Content, Stored},
+    store::{BodyReader, Content, GatewayResponse},
 };
 
-/// Pictures above this go as they are: they would take too long and too much memory.
+/// Maximum size of an image that is transcoded: larger ones take too much time and memory.
 const MAX_PICTURE: ByteCount = ByteCount::mib(16);
-/// How long a picture's end is awaited; on a slower origin it goes as it comes.
+/// Maximum wait for an image's end; a slower image is sent as it arrives.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// From this rate on it depends on the moment which pictures become smaller. One that the agent holds as it is then stays so,
-/// which costs its hash.
+/// Link rate from which the load of the moment decides which images are transcoded. An image whose original
+/// the agent holds then stays original, which costs only its hash.
 const FAST: BitRate = BitRate::kbps(4_000);
-/// Below this rate the twentieth that a measured picture saves is worth the computing, which takes most of a second for a
-/// page's pictures: on umts-384 that made pages later than it saved.
+/// Link rate below which `Effort::Standard` is used: it makes images about 5 % smaller but takes most of a
+/// second for the images of a page. On umts-384 it delayed pages more than it saved.
 const SLOW: BitRate = BitRate::kbps(100);
-/// Fewer bytes are not worth it.
+/// Minimum size in bytes of an image that is transcoded.
 const SMALLEST: u64 = 200;
 
-/// What a device's user wants of pictures.
+/// The requested image conversion of a device's user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct ImageConversion {
     pub(crate) level: ImageLevel,
     pub(crate) viewport: Viewport,
-    /// The rate towards the agent, where it is known.
+    /// Rate towards the agent, if known.
     pub(crate) link: Option<BitRate>,
-    /// What the operator lets decide.
+    /// The operator's effort policy.
     pub(crate) effort: CodingEffort,
 }
 
-/// The session that a picture is for.
+/// The session for which an image is transcoded.
 pub(crate) trait Audience {
-    /// Its device: pictures of different devices are made smaller by turns.
+    /// The device: images of different devices take turns.
     fn device(&self) -> PublicKey;
-    /// What the transport has to send before anything new.
+    /// Time that the transport needs for the data already queued.
     fn queued(&self) -> Duration;
-    /// Pictures that have been decided on.
+    /// Reservations of the hop for images already decided.
     fn promised(&self) -> &Promised;
-    /// Whether the agent has this body.
+    /// Returns true if the agent holds this body.
     fn holds(&self, hash: &ContentHash) -> bool;
 }
 
-/// Makes pictures smaller.
+/// The image transcoder of a gateway.
 #[derive(Clone, Debug)]
 pub(crate) struct Images {
     cache: Option<Cache>,
-    computing: Arc<Computing>,
+    cpu_pool: Arc<CpuPool>,
     workers: PictureWorkers,
     limits: Limits,
     originals: Originals,
     pending: Arc<Pending>,
 }
 
-impl Wish {
+impl ImageConversion {
     pub(crate) fn of(preferences: &Preferences, link: Option<BitRate>, effort: CodingEffort) -> Self {
         Self {
             level: match preferences.images {
                 session::ImageLevel::High => ImageLevel::High,
                 session::ImageLevel::Medium => ImageLevel::Medium,
-                // At the level of text a picture is loaded only if the user wants to see it, then as it is.
+                // At level text an image is loaded only if the user requests it, and then as the original.
                 session::ImageLevel::Original | session::ImageLevel::Text => ImageLevel::Original,
                 session::ImageLevel::Low => ImageLevel::Low,
             },
@@ -98,7 +99,7 @@ impl Wish {
         }
     }
 
-    /// What is asked for of a picture; `None`: nothing.
+    /// The transcoding request for an image; `None` if the original is to be sent.
     fn request(&self, limits: Limits) -> Option<Request> {
         self.level.target()?;
         let effort = match (self.effort, self.link) {
@@ -115,7 +116,8 @@ impl Wish {
     }
 }
 
-/// The same with less effort, where the processor is so busy that the computing takes longer than it saves.
+/// The request with less effort, if the processor is so busy that the higher effort would take longer than it
+/// saves.
 fn eased(request: Request, link: Option<BitRate>, load: Load) -> Option<Request> {
     let dear = link.is_some_and(|link| load.as_if_free(link) >= SLOW);
     (request.effort == Effort::Standard && dear).then_some(Request {
@@ -125,7 +127,7 @@ fn eased(request: Request, link: Option<BitRate>, load: Load) -> Option<Request>
 }
 
 impl Images {
-    pub(crate) fn new(cache: Option<Cache>, computing: Arc<Computing>, config: &PicturesConfig) -> Self {
+    pub(crate) fn new(cache: Option<Cache>, cpu_pool: Arc<CpuPool>, config: &PicturesConfig) -> Self {
         Self {
             cache,
             workers: PictureWorkers::new(Settings {
@@ -137,32 +139,32 @@ impl Images {
             limits: limits(config),
             originals: Originals::default(),
             pending: Arc::default(),
-            computing,
+            cpu_pool,
         }
     }
 
-    /// The text form of what is counted (Prometheus).
+    /// Renders the text form of the counters for Prometheus.
     pub(crate) fn render(&self) -> String {
         self.workers.render()
     }
 
-    /// The response as it goes to the agent: another picture, if this is one and the user wants it smaller. `browser` are
-    /// the fields of the browser's request.
+    /// Returns the response for the agent, with a smaller image if the response is an image for display and
+    /// the user's level allows it. `browser` contains the fields of the browser's request.
     pub(crate) async fn at(
         &self,
-        wish: &Wish,
+        wish: &ImageConversion,
         audience: &impl Audience,
         method: &Method,
         browser: &HeaderMap,
-        stored: Stored,
-    ) -> Stored {
+        stored: GatewayResponse,
+    ) -> GatewayResponse {
         let Some(request) = wish.request(self.limits) else {
             return stored;
         };
         if !lane::is_lossy(method, browser, stored.status, &stored.headers) {
             return stored;
         }
-        let Stored {
+        let GatewayResponse {
             status,
             headers,
             content: Content::Body(body),
@@ -174,7 +176,7 @@ impl Images {
         let (content, fate) = self.make(request, wish.link, audience, body).await;
         let mut headers = headers;
         let (Fate::Variant(variant), Content::Body(body)) = (fate, &content) else {
-            return Stored {
+            return GatewayResponse {
                 status,
                 headers,
                 content,
@@ -183,14 +185,14 @@ impl Images {
         };
         lane::rename(&mut headers, variant, request.level, body.length());
         if is_not_modified(browser, StatusCode::OK, &headers) {
-            return Stored {
+            return GatewayResponse {
                 status: StatusCode::NOT_MODIFIED,
                 headers: not_modified_fields(&headers),
                 content: Content::None,
                 facts,
             };
         }
-        Stored {
+        GatewayResponse {
             status,
             headers,
             content,
@@ -198,7 +200,7 @@ impl Images {
         }
     }
 
-    /// The picture's smaller variant, or the picture itself.
+    /// Returns the image's smaller variant, or the original.
     async fn make(
         &self,
         request: Request,
@@ -217,7 +219,7 @@ impl Images {
         if request.effort == Effort::Quick && is_fast && audience.holds(&original) {
             return (Content::Body(body), Fate::Kept);
         }
-        let eased = eased(request, link, self.computing.load());
+        let eased = eased(request, link, self.cpu_pool.load());
         for request in std::iter::once(request).chain(eased) {
             let Some(cache) = &self.cache else { break };
             match variant::known(cache, &original, &request).await {
@@ -244,10 +246,10 @@ impl Images {
             self.remember(&original, &request, Fate::Kept).await;
             return kept(picture);
         };
-        let work = sooner::work(&header);
-        let ready = self.pending.wait(&device, self.computing.cores()) + work;
+        let work = transcode_policy::work(&header);
+        let ready = self.pending.wait(&device, self.cpu_pool.cores()) + work;
         if let (Effort::Quick, Some(rate)) = (request.effort, link.filter(|link| link.as_bps() > 0))
-            && !sooner::is_sooner(
+            && !transcode_policy::is_sooner(
                 audience.promised(),
                 (ByteCount::new(length), rate),
                 audience.queued(),
@@ -269,14 +271,14 @@ impl Images {
         (picture, header): (Bytes, Header),
     ) -> (Content, Fate) {
         let kept = |picture: Bytes| (Content::Body(BodyReader::of_bytes(picture, original)), Fate::Kept);
-        // Pictures that wait are load, too.
-        let _job = self.computing.job();
+        // Waiting images also count as load.
+        let _job = self.cpu_pool.job();
         let begun = Instant::now();
         let quick = Request {
             effort: request.effort.min(Effort::Quick),
             ..*request
         };
-        // Measuring a large picture takes memory, too: less effort is better than none.
+        // `Effort::Standard` needs more memory for large images: if it does not fit, the lower effort may.
         let can = |request: &Request| self.workers.can(&picture, &header, request);
         let affordable = if can(request) || !can(&quick) {
             request
@@ -296,7 +298,7 @@ impl Images {
         };
         let variant = ContentHash::of(&smaller);
         if let Some(cache) = &self.cache {
-            // What took long to make is dear.
+            // The transcoding time is the cost of the stored image.
             let mut writer = cache.writer(Cost::measured(begun.elapsed()));
             writer.write(smaller.clone()).await;
             if let Err(error) = writer.commit().await {
@@ -317,19 +319,19 @@ impl Images {
     }
 }
 
-/// What a picture may cost.
+/// Limits of transcoding from the configuration.
 fn limits(config: &PicturesConfig) -> Limits {
     let pixels = config.max_megapixels as u64 * 1_000_000;
     Limits {
         pixels,
-        // Frames are decoded one after the other, and coded as what changes.
+        // Frames are decoded one at a time, and only their changes are encoded.
         animation_pixels: pixels * 3 / 2,
         decode_bytes: config.memory.bytes(),
         ..Limits::default()
     }
 }
 
-/// All of a body that is complete.
+/// Reads a complete body into memory; `None` on a fault.
 async fn whole(mut body: BodyReader, length: u64) -> Option<Vec<u8>> {
     let mut whole = Vec::with_capacity(usize::try_from(length).ok()?);
     while let Some(chunk) = body.next().await {
@@ -345,7 +347,7 @@ mod tests {
     #[test]
     fn a_fixed_effort_is_the_same_on_every_link() {
         let effort = |kbps, effort| {
-            let wish = Wish {
+            let wish = ImageConversion {
                 level: ImageLevel::Medium,
                 viewport: Viewport::default(),
                 link: Some(BitRate::kbps(kbps)),

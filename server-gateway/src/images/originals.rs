@@ -1,4 +1,4 @@
-//! The memory of pictures that are read as a whole, so as to be made smaller.
+//! Memory of the images that are read completely for transcoding.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -7,14 +7,16 @@ use std::{
 use bytes::Bytes;
 use longhaul_types::{ByteCount, PublicKey};
 
-/// All of it: four pictures of the largest kind, or several pages full. What finds no room is sent as it comes.
+/// Total memory: four images of the maximum size, or those of several pages. Images that do not fit are sent
+/// as they arrive.
 const ROOM: ByteCount = ByteCount::mib(64);
 
-/// Who has how much of the room. A device may have as much as it leaves free, so that there is always room for another.
+/// Memory in use by device. A device may use at most as much as remains free, so that another device always
+/// finds room.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Originals(Arc<Mutex<BTreeMap<PublicKey, u64>>>);
 
-/// Room for one picture; free when this is dropped.
+/// Reservation of memory for one image, released on drop.
 #[derive(Debug)]
 pub(super) struct Room {
     originals: Originals,
@@ -22,7 +24,7 @@ pub(super) struct Room {
     bytes: u64,
 }
 
-/// A picture in its room.
+/// An image with its reservation.
 struct Held {
     picture: Vec<u8>,
     _room: Room,
@@ -39,7 +41,7 @@ impl Originals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for so many bytes, if this device may have it.
+    /// Reserves `bytes` bytes for a device; `None` if they exceed its share.
     pub(super) fn room(&self, device: PublicKey, bytes: u64) -> Option<Room> {
         let mut devices = self.lock();
         let taken: u64 = devices.values().sum();
@@ -59,7 +61,7 @@ impl Originals {
 }
 
 impl Room {
-    /// The picture, whose room is free when its last copy is dropped.
+    /// Returns the image as bytes whose last copy releases the reservation.
     pub(super) fn hold(self, picture: Vec<u8>) -> Bytes {
         Bytes::from_owner(Held { picture, _room: self })
     }

@@ -1,25 +1,25 @@
-//! What became of a picture at a level, remembered by the picture's CHK: the next device pays nothing.
+//! Records of transcoding results by the original's CHK, so that the next device needs no transcoding.
 use bytes::Bytes;
 use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
 use longhaul_transcode::{Effort, RECIPE_VERSION, Request};
 use longhaul_types::ContentHash;
 
-/// What became of a picture.
+/// Result of transcoding an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It goes as it is.
+    /// The original is sent.
     Kept,
-    /// This one goes in its place.
+    /// The image with this CHK is sent instead.
     Variant(ContentHash),
 }
 
-/// What is remembered.
+/// Reads the recorded result.
 pub(super) async fn known(cache: &Cache, original: &ContentHash, request: &Request) -> Option<Fate> {
     let record = cache.record(RecordKind::Variant, &key(original, request)).await?;
     decode(&record)
 }
 
-/// Remembers it.
+/// Records a result.
 pub(super) async fn remember(cache: &Cache, original: &ContentHash, request: &Request, fate: Fate) {
     let record = match fate {
         Fate::Kept => Bytes::new(),
@@ -37,7 +37,7 @@ fn decode(record: &[u8]) -> Option<Fate> {
     }
 }
 
-/// All that decides what is made.
+/// Key of the record: all inputs of the transcoding.
 fn name(original: &ContentHash, request: &Request) -> Vec<u8> {
     let mut key = original.as_bytes().to_vec();
     key.extend_from_slice(&RECIPE_VERSION.to_le_bytes());

@@ -1,16 +1,16 @@
-//! When to try again what failed again and again.
+//! Exponential backoff after repeated failures.
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// Failures in a row that cost nothing: a worker may be killed by an operator.
+/// Consecutive failures without a pause: an operator may kill a worker.
 const FREE: u32 = 2;
-/// The first pause; each failure more doubles it.
+/// The first pause; each further failure doubles it.
 const FIRST: Duration = Duration::from_millis(500);
-/// The longest: a cause that goes away is noticed within so long.
+/// The longest pause, after which the end of the cause is noticed.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Failures in a row, and until when nothing is tried.
+/// Consecutive failures, and the end of the pause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
@@ -19,7 +19,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Whether something may be tried.
+    /// Returns true if an attempt is allowed now.
     pub(super) fn allows(&self, now: Instant) -> bool {
         self.until.is_none_or(|until| until <= now)
     }
@@ -35,13 +35,13 @@ impl Backoff {
         }
     }
 
-    /// Nothing has failed for so long that a failure would be the first.
+    /// Returns true if the last failure is so old that its record can be removed.
     fn is_over(&self, now: Instant) -> bool {
         self.last.is_none_or(|last| last + 2 * LONGEST <= now)
     }
 }
 
-/// Devices whose pictures make workers die: each has a pause of its own, so that no device's pictures suspend those of
+/// Devices whose images crash workers: each has its own backoff, so that no device's images suspend those of
 /// others.
 #[derive(Debug)]
 pub(super) struct Suspects<K>(BTreeMap<K, Backoff>);
@@ -58,7 +58,7 @@ impl<K: Copy + Ord> Suspects<K> {
     }
 
     pub(super) fn failed(&mut self, device: K, now: Instant) {
-        // No more than the devices whose pictures did so within two minutes.
+        // The map contains only devices with such a failure within the last two minutes.
         self.0.retain(|_, backoff| !backoff.is_over(now));
         self.0.entry(device).or_default().failed(now);
     }

@@ -1,4 +1,4 @@
-//! What became of pictures, and how the workers fare.
+//! Counters of images and workers.
 use std::{
     fmt::Write as _,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -6,25 +6,25 @@ use std::{
 
 use super::places::Use;
 
-/// What became of a picture that was to be made smaller.
+/// Outcome of an image that was to be transcoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Fate {
-    /// It was.
+    /// A smaller image was made.
     Smaller,
-    /// It is as good as it gets, or cannot be read.
+    /// The original is sent: it cannot be made smaller, or cannot be decoded.
     Kept,
-    /// It would take more than a picture may.
+    /// The image exceeds a limit.
     TooLarge,
-    /// No worker had time for it.
+    /// No worker was available in time.
     Late,
-    /// Its worker died.
+    /// The worker died.
     Died,
-    /// Its worker took too long and was ended.
+    /// The worker reached the time limit.
     TimedOut,
-    /// Nobody wants it any more.
+    /// The request was cancelled.
     Cancelled,
-    /// Workers die of its device's pictures, or cannot be started.
+    /// Transcoding is suspended: the device's images crash workers, or workers cannot be started.
     Suspended,
 }
 
@@ -39,7 +39,7 @@ const FATES: [(Fate, &str); 8] = [
     (Fate::Suspended, "suspended"),
 ];
 
-/// Counters of pictures and workers.
+/// Counters of images and workers.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     fates: [AtomicU64; FATES.len()],
@@ -61,12 +61,12 @@ impl Counters {
         self.failed_starts.fetch_add(1, Relaxed);
     }
 
-    /// A worker died, at work or while it was idle, or was ended since it took too long.
+    /// Counts a worker that died, while working or idle, or that was ended after its time limit.
     pub(super) fn died(&self) {
         self.died.fetch_add(1, Relaxed);
     }
 
-    /// The text form; `idle` workers wait for pictures.
+    /// Renders the text form for Prometheus; `idle` is the number of idle workers.
     pub(super) fn render(&self, now: Use, idle: usize) -> String {
         let mut text = String::from(
             "# HELP longhaul_pictures_total Pictures that were to be made smaller, by what became of them.\n\

@@ -1,14 +1,14 @@
-//! What a picture will take.
+//! Estimates of the memory and time of an image.
 use longhaul_transcode::{Header, Request, memory};
 
 use super::queue::Demand;
 
-/// A picture of more pixels, those of all its frames together, is large: it takes longer than others should wait.
+/// Maximum pixels of a small image, all frames together; larger images take longer than others should wait.
 const SMALL_PIXELS: u64 = 1_500_000;
-/// A picture that takes more memory is large, too.
+/// Maximum memory of a small image in bytes.
 const SMALL_MEMORY: u64 = 32 << 20;
 
-/// `None` if the picture exceeds a limit of the request.
+/// Estimates the demand of an image; `None` if it exceeds a limit of the request.
 pub(super) fn of(picture: &[u8], header: &Header, request: &Request) -> Option<Demand> {
     if request.limits.check(header).is_err() || picture.len() > request.limits.input_bytes {
         return None;

@@ -1,9 +1,9 @@
-//! Pictures are decoded and transcoded in processes of their own: what takes too much memory or time there, or makes a
-//! decoder fail, costs one picture its smaller form and nobody anything else.
+//! Transcoding in separate processes: an image that exhausts memory or time or crashes a decoder is sent as
+//! the original, and affects nothing else.
 //!
-//! The way of a picture: `demand` says what it will take, `queue` and `places` when it is its turn, `process` starts a
-//! worker and asks it, `worker` is what runs there, within its `confinement`. Everything ends within a bound, at worst with
-//! the original.
+//! `demand` estimates an image's needs, `queue` and `places` schedule it, `process` starts a worker and sends
+//! it the image, `worker` runs in that process, within its `confinement`. Every wait is bounded and ends, at
+//! worst, with the original.
 mod backoff;
 mod confinement;
 mod counters;
@@ -44,30 +44,32 @@ pub use self::{
     worker::{WorkerError, work},
 };
 
-/// What the operator sets, and what only tests set otherwise.
+/// Settings of the operator, and some that only tests change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Memory of all pictures that are worked on at a time.
+    /// Memory for all images that are transcoded at the same time.
     pub memory: ByteCount,
-    /// Pictures that are worked on at a time for one device; one worker more is for the others.
+    /// Images of one device that are transcoded at the same time; one additional worker is reserved for other
+    /// devices.
     pub workers: usize,
-    /// What workers run.
+    /// Program of the workers.
     pub program: Program,
-    /// How long everything may take.
+    /// Time limits.
     pub patience: Patience,
 }
 
-/// How long everything may take.
+/// Time limits of transcoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How long a picture waits for a worker. A page of sixty pictures for the slowest links takes six seconds of two
-    /// cores; from there on most originals are across before their smaller forms would be.
+    /// Maximum wait of an image for a worker. Sixty images of a page for the slowest links take six seconds
+    /// of two cores; beyond this limit most originals would arrive before their smaller forms.
     pub queue: Duration,
-    /// How long a picture may take to be made smaller.
+    /// Maximum time of one transcoding, checked by the worker.
     pub work: Duration,
-    /// A worker that has not answered by then does not look at its clock: it is ended.
+    /// Time after which the gateway ends a worker that has not answered, because the worker ignores its own
+    /// limit.
     pub answer: Duration,
-    /// A worker without a picture for so long ends: users read a page in that time.
+    /// Idle time after which a worker ends; users read a page meanwhile.
     pub idle: Duration,
 }
 
@@ -82,18 +84,18 @@ impl Default for Patience {
     }
 }
 
-/// What became of a picture.
+/// Result for an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// A smaller WebP goes in its place.
+    /// This smaller WebP image replaces the original.
     Smaller(Bytes),
-    /// It goes as it is, and will whenever it is asked for.
+    /// The original is sent, now and for every later request.
     Kept,
-    /// It goes as it is this time.
+    /// The original is sent this time.
     NotNow,
 }
 
-/// The worker processes, and who waits for them.
+/// The worker processes and the queue of images.
 #[derive(Clone, Debug)]
 pub struct PictureWorkers(Arc<Shared>);
 
@@ -107,15 +109,15 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The one that became idle last is at the end, and is the next to work: the others can end.
+    /// Idle workers, the most recently used last. The last one works next, so that the others can end.
     idle: Vec<(Worker, Instant)>,
-    /// Whether somebody looks after the idle ones.
+    /// True if a task ends idle workers.
     is_swept: bool,
     starts: Backoff,
     suspects: Suspects<PublicKey>,
 }
 
-/// One picture in work.
+/// One image that is being transcoded.
 struct Task {
     device: PublicKey,
     place: Place<PublicKey>,
@@ -125,7 +127,7 @@ struct Task {
 }
 
 impl PictureWorkers {
-    /// Workers that will be started when there is a picture.
+    /// Creates the pool; workers start with the first images.
     pub fn new(settings: Settings) -> Self {
         let capacity = Capacity {
             memory: settings.memory.bytes(),
@@ -139,19 +141,19 @@ impl PictureWorkers {
         }))
     }
 
-    /// The text form of what is counted (Prometheus).
+    /// Renders the text form of the counters for Prometheus.
     pub(crate) fn render(&self) -> String {
         let idle = self.0.lock().idle.len();
         self.0.counters.render(self.0.places.usage(), idle)
     }
 
-    /// Whether a picture may ever be worked on.
+    /// Returns true if an image could ever be transcoded within the limits.
     pub(crate) fn can(&self, picture: &[u8], header: &Header, request: &Request) -> bool {
         demand::of(picture, header, request).is_some_and(|demand| self.0.places.can(demand))
     }
 
-    /// Makes a picture smaller, within a bounded time. `header` is the picture's. Cancel safe: who drops this frees the
-    /// picture's place, and its worker goes on with another one.
+    /// Transcodes an image within a bounded time. `header` is the image's header. Cancel safe: dropping the
+    /// future releases the image's slot.
     pub async fn transcode(
         &self,
         device: PublicKey,
@@ -204,15 +206,15 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two statements.
+        // No code can panic while the guarded state is inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a picture worked on; what it took is free when this ends.
+    /// Runs one image on a worker; releases its resources at the end.
     async fn run(self: Arc<Self>, task: Task, mut answer: oneshot::Sender<Made>) {
         let Some(mut worker) = self.worker().await else {
             self.counters.picture(Fate::Suspended);
-            // Who went away does not want to know.
+            // Fails if the request was cancelled, which is harmless.
             let _gone = answer.send(Made::NotNow);
             return;
         };
@@ -235,7 +237,7 @@ impl Shared {
         }
     }
 
-    /// An idle worker, or a new one.
+    /// Returns an idle worker or starts a new one.
     async fn worker(&self) -> Option<Worker> {
         loop {
             let Some((mut worker, _)) = self.lock().idle.pop() else {
@@ -263,7 +265,7 @@ impl Shared {
         }
     }
 
-    /// What a worker's answer means. What it made must at least look like a WebP.
+    /// Interprets a worker's reply. A transcoded image must at least have a WebP header.
     fn judge(&self, reply: Reply) -> Made {
         let (fate, made) = match reply {
             Reply::Transcoded(webp) if inspect(&webp).is_ok_and(|header| header.kind == Kind::Webp) => {
@@ -275,7 +277,7 @@ impl Shared {
             Reply::Refused(
                 refusal @ (Refusal::Header | Refusal::Limit | Refusal::Pixels | Refusal::Encoder),
             ) => {
-                // Its origin's doing: browsers may make something of it all the same.
+                // The image itself is defective; browsers may still display it.
                 debug!(?refusal, "a picture goes as it is");
                 (Fate::Kept, Made::Kept)
             }
@@ -284,7 +286,7 @@ impl Shared {
         made
     }
 
-    /// The worker waits for its next picture. One that worked on a large picture ends, with all the memory that it took.
+    /// Returns a worker to the idle list. A worker that transcoded a large image ends, to release its memory.
     async fn retire(self: &Arc<Self>, worker: Worker, task: Task) {
         if task.demand.is_large {
             worker.end().await;
@@ -300,14 +302,14 @@ impl Shared {
         drop(task.place);
     }
 
-    /// A worker died of a picture, or was so slow that it is ended: nobody but the picture's device notices.
+    /// Handles the failure or timeout of a worker; only the image's device is affected.
     async fn mourn(&self, worker: Worker, error: AskError, task: Task, answer: oneshot::Sender<Made>) {
         let is_late = matches!(error, AskError::Late);
         self.counters.died();
         self.counters
             .picture(if is_late { Fate::TimedOut } else { Fate::Died });
         let status = worker.end().await;
-        // Nobody but the system or the operator kills a worker: that says nothing about the picture.
+        // Only the operating system or the operator sends this signal, so it says nothing about the image.
         let is_innocent =
             matches!(error, AskError::Gone(_)) && status.and_then(Worker::signal) == Some(process::KILLED);
         warn!(%error, status = ?status, "a picture goes as it is: its worker died");
@@ -319,7 +321,7 @@ impl Shared {
     }
 }
 
-/// Ends workers that have been idle for long, until there is none.
+/// Ends workers that exceed the idle time, until none is left.
 async fn sweep(shared: Weak<Shared>) {
     loop {
         let next = {
@@ -336,7 +338,7 @@ async fn sweep(shared: Weak<Shared>) {
             let next = state.idle.first().map(|(_, since)| *since + patience);
             state.is_swept = next.is_some();
             drop(state);
-            // They are small: taking them apart takes no time.
+            // Idle workers are small, so ending them is fast.
             drop(ended);
             next
         };

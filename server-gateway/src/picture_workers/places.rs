@@ -1,4 +1,4 @@
-//! Places at the workers: waiting for one is bounded, and who goes away frees his.
+//! Slots for workers: waiting is bounded, and dropping the future gives up the wait.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,7 +9,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::queue::{Capacity, Demand, NoRoom, Queue, Ticket};
 
-/// The places at the workers, of devices `K`.
+/// The slots for workers, of devices `K`.
 #[derive(Debug)]
 pub(super) struct Places<K: Copy + Ord>(Arc<Shared<K>>);
 
@@ -19,33 +19,33 @@ struct Shared<K: Copy + Ord>(Mutex<State<K>>);
 #[derive(Debug)]
 struct State<K: Copy + Ord> {
     queue: Queue<K>,
-    /// Who waits for which place.
+    /// The waiting images, by ticket.
     waiting: BTreeMap<Ticket<K>, oneshot::Sender<Place<K>>>,
 }
 
-/// How much there is to do.
+/// Current use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Use {
-    /// Pictures that wait.
+    /// Images that wait.
     pub(super) waiting: usize,
-    /// Pictures that are worked on.
+    /// Images that are being transcoded.
     pub(super) working: usize,
-    /// Their memory, bytes.
+    /// Memory of the images that are being transcoded, in bytes.
     pub(super) memory: u64,
 }
 
-/// Why a picture got no place.
+/// Reasons for the lack of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoPlace {
-    /// It may not wait.
+    /// The image may not wait.
     #[error(transparent)]
     Room(#[from] NoRoom),
-    /// None came free in time.
+    /// No slot became free in time.
     #[error("no worker had time for the picture")]
     Late,
 }
 
-/// The right to work on a picture; free for others when it is dropped.
+/// A slot for one image, released on drop.
 #[derive(Debug)]
 pub(super) struct Place<K: Copy + Ord> {
     shared: Arc<Shared<K>>,
@@ -59,7 +59,7 @@ impl<K: Copy + Ord> Drop for Place<K> {
     }
 }
 
-/// A picture that waits until this is dropped.
+/// An image that waits until this is dropped.
 struct Waiter<'a, K: Copy + Ord> {
     shared: &'a Arc<Shared<K>>,
     ticket: Ticket<K>,
@@ -72,7 +72,7 @@ impl<K: Copy + Ord> Drop for Waiter<'_, K> {
         let removed = state.waiting.remove(&self.ticket);
         drop(state);
         if removed.is_some() {
-            // Others may have waited for what this one was to get first.
+            // Others may have waited for the slot of this image.
             Shared::assign(self.shared);
         }
     }
@@ -80,11 +80,11 @@ impl<K: Copy + Ord> Drop for Waiter<'_, K> {
 
 impl<K: Copy + Ord> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // The state is whole between any two statements.
+        // No code can panic while the guarded state is inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives places to those whose turn it is.
+    /// Assigns free slots to the next images.
     fn assign(this: &Arc<Self>) {
         loop {
             let mut state = this.lock();
@@ -95,7 +95,7 @@ impl<K: Copy + Ord> Shared<K> {
                 shared: Arc::clone(this),
                 ticket,
             };
-            // Who has just gone away gives it back by dropping it.
+            // If the waiter has just been dropped, dropping the slot returns it.
             let _gone = sender.map(|sender| sender.send(place));
         }
     }
@@ -109,12 +109,12 @@ impl<K: Copy + Ord> Places<K> {
         }))))
     }
 
-    /// Whether there can ever be a place.
+    /// Returns true if the demand could ever be met.
     pub(super) fn can(&self, demand: Demand) -> bool {
         self.0.lock().queue.can(demand)
     }
 
-    /// Waits for a place, `patience` at most. Cancel safe: who drops this waits no more.
+    /// Waits for a slot, at most `patience`. Cancel safe: dropping the future gives up the wait.
     pub(super) async fn enter(
         &self,
         device: K,
@@ -181,7 +181,7 @@ mod tests {
         let second = places.enter('b', LARGE, PATIENCE).await;
         assert_eq!(second.err(), Some(NoPlace::Late));
         assert_eq!(begun.elapsed(), PATIENCE);
-        // Who gave up is not given a place any more.
+        // A waiter that timed out gets no slot.
         assert_eq!(
             places.usage(),
             Use {
@@ -221,7 +221,7 @@ mod tests {
         drop(first);
         let third = third.await.unwrap();
         assert_eq!(places.usage().working, 1);
-        // A place that was given while its owner went away comes back.
+        // A slot that was assigned to a dropped waiter is returned.
         let mut fourth = Box::pin(places.enter('d', LARGE, PATIENCE));
         assert!((&mut fourth).now_or_never().is_none());
         drop(third);

@@ -1,4 +1,4 @@
-//! One worker, as the gateway sees it: a child process at the other end of a socket pair.
+//! A worker as the gateway sees it: a child process at the other end of a socket pair.
 use std::{
     io,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream, unix::process::ExitStatusExt as _},
@@ -14,18 +14,19 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a worker may take to be ready: it takes milliseconds, but the machine may be busy.
+/// Maximum time until a worker is ready: usually milliseconds, but the machine may be busy.
 const START: Duration = Duration::from_secs(5);
-/// glibc gives memory back to the system at once, beyond this many bytes, so that an idle worker is small.
+/// Threshold in bytes above which glibc returns freed memory to the system at once, so that an idle worker is
+/// small.
 const KEPT: &str = "1048576";
 
-/// The signal that nobody can catch: from the system when memory is out, or from an operator.
+/// SIGKILL, which cannot be caught: sent by the system when memory is exhausted, or by an operator.
 pub(super) const KILLED: i32 = 9;
 
-/// The program that workers run.
+/// The program of the workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// The one that runs now, also if its file has been replaced meanwhile.
+    /// The running program, even if its file has been replaced.
     #[default]
     Running,
     /// A `longhaul-gateway` in this file, for tests that run the gateway within another program.
@@ -36,39 +37,39 @@ impl Program {
     fn command(&self) -> io::Result<Command> {
         Ok(match self {
             Self::File(path) => Command::new(path),
-            // The kernel resolves this within the child, which still is what it was copied from.
+            // The kernel resolves this path in the forked child, whose program is still that of the gateway.
             Self::Running if cfg!(target_os = "linux") => Command::new("/proc/self/exe"),
             Self::Running => Command::new(std::env::current_exe()?),
         })
     }
 }
 
-/// A worker that could not be started.
+/// Errors of starting a worker.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    /// The system gives no process.
+    /// The operating system cannot create the process.
     #[error("a picture worker cannot be started: {0}")]
     System(#[from] io::Error),
-    /// It ended, or said something else than that it is ready.
+    /// The process ended or did not report that it is ready.
     #[error("a picture worker does not get ready: {0}")]
     NotReady(AskError),
 }
 
-/// A worker that did not answer.
+/// Errors of a request to a worker.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
-    /// It is gone.
+    /// The worker has ended.
     #[error("a picture worker is gone: {0}")]
     Gone(#[from] io::Error),
-    /// What it says makes no sense.
+    /// The reply is malformed.
     #[error("a picture worker talks nonsense: {0}")]
     Nonsense(#[from] ExchangeError),
-    /// It takes too long.
+    /// The worker reached the time limit.
     #[error("a picture worker takes too long")]
     Late,
 }
 
-/// A process that transcodes one picture at a time. It ends when this is dropped.
+/// A process that transcodes one image at a time. Dropping this value ends the process.
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
@@ -76,12 +77,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts one whose pictures take so much memory at most, and waits until it is confined.
+    /// Starts a worker whose images take at most `most_memory` bytes, and waits until it is confined.
     pub(super) async fn start(program: &Program, most_memory: u64) -> Result<Self, StartError> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let stream = UnixStream::from_std(ours)?;
-        // It begins with nothing of ours but these descriptors: all others are closed on execution.
+        // The child inherits only these descriptors: all others are close-on-exec.
         let child = program
             .command()?
             .args(["picture-worker", "--memory", &most_memory.to_string()])
@@ -104,12 +105,12 @@ impl Worker {
         }
     }
 
-    /// Whether it lives.
+    /// Returns true if the process is running.
     pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Gives it a picture and waits for what becomes of it. After an error it is of no use any more.
+    /// Sends an image and waits for the reply. After an error the worker is unusable.
     pub(super) async fn ask(
         &mut self,
         job: &Job,
@@ -133,7 +134,7 @@ impl Worker {
         let mut prefix = [0; PREFIX];
         self.stream.read_exact(&mut prefix).await?;
         let length = frame_length(prefix, most)?;
-        // It grows with what comes, not with what is announced.
+        // The buffer grows with the received bytes, not with the announced length.
         let mut frame = Vec::new();
         let mut stream = (&mut self.stream).take(length as u64);
         stream.read_to_end(&mut frame).await?;
@@ -143,9 +144,9 @@ impl Worker {
         Ok(Reply::decode(&frame)?)
     }
 
-    /// Kills it and waits until its memory is free; how it ended, if it had not been killed by this.
+    /// Kills the process and waits until its memory is released; returns its exit status.
     pub(super) async fn end(self) -> Option<ExitStatus> {
-        // A large process takes some milliseconds to be taken apart.
+        // Releasing a large process takes some milliseconds.
         tokio::task::spawn_blocking(move || {
             let mut worker = self;
             worker.kill()
@@ -156,12 +157,12 @@ impl Worker {
     }
 
     fn kill(&mut self) -> Option<ExitStatus> {
-        // It may have ended by itself just now: the signal then reaches nobody.
+        // Fails if the process has just ended, which is harmless.
         let _ended = self.child.kill();
         self.child.wait().ok()
     }
 
-    /// The signal that killed it.
+    /// The signal that killed the process.
     pub(super) fn signal(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
@@ -169,7 +170,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Nothing happens to one that has been waited for.
+        // Does nothing if the process has already been waited for.
         self.kill();
     }
 }

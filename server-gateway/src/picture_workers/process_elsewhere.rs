@@ -1,44 +1,44 @@
-//! Where there are no socket pairs between processes there are no workers: pictures go as they are.
+//! Systems without socket pairs between processes have no workers: originals are sent.
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 
 use longhaul_transcode::exchange::{ExchangeError, Job, Reply};
 
-/// The signal that nobody can catch.
+/// SIGKILL, which cannot be caught.
 pub(super) const KILLED: i32 = 9;
 
-/// The program that workers run.
+/// The program of the workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// The one that runs now.
+    /// The running program.
     #[default]
     Running,
     /// A `longhaul-gateway` in this file.
     File(PathBuf),
 }
 
-/// A worker that could not be started.
+/// Errors of starting a worker.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    /// The system gives no process.
+    /// The operating system cannot create the process.
     #[error("a picture worker cannot be started: {0}")]
     System(#[from] io::Error),
 }
 
-/// A worker that did not answer.
+/// Errors of a request to a worker.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
-    /// It is gone.
+    /// The worker has ended.
     #[error("a picture worker is gone: {0}")]
     Gone(#[from] io::Error),
-    /// What it says makes no sense.
+    /// The reply is malformed.
     #[error("a picture worker talks nonsense: {0}")]
     Nonsense(#[from] ExchangeError),
-    /// It takes too long.
+    /// The worker reached the time limit.
     #[error("a picture worker takes too long")]
     Late,
 }
 
-/// There is none.
+/// A worker, which cannot exist on these systems.
 #[derive(Debug)]
 pub(super) enum Worker {}
 

@@ -1,81 +1,83 @@
-//! Whose picture is next: pure, without clock and without processes.
+//! The queue of images. Pure: without clock and processes.
 //!
-//! Devices take turns. A device's small pictures may pass its own large ones, and part of the memory and one worker are
-//! always free of large pictures, so that those of one device, however many, never keep another's small one waiting for
-//! longer than a small picture takes.
+//! Devices take turns. A device's small images may overtake its own large ones. Part of the memory and one
+//! worker are never used by large images, so that one device's images, however many, delay another device's
+//! small image at most for the duration of a small image.
 use std::collections::{BTreeMap, VecDeque};
 
-/// Part of the memory that large pictures never get: 1/4, two or more small pictures of the default.
+/// Share of the memory (1/4) that large images never use: two or more small images at the default size.
 const SMALL_SHARE: u64 = 4;
 
-/// Pictures of a device that may wait. Chromium asks for at most 225 objects at a time through a proxy.
+/// Maximum number of waiting images of a device. Chromium requests at most 225 objects at a time through a
+/// proxy.
 pub(super) const MOST_WAITING: usize = 256;
 
-/// All that there is.
+/// Total resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
-    /// Bytes of memory of all pictures that are worked on.
+    /// Memory in bytes for all images that are transcoded at the same time.
     pub(super) memory: u64,
-    /// Pictures of one device that are worked on at a time, and large ones of all devices. One more worker is for others.
+    /// Images of one device, and large images of all devices, that are transcoded at the same time. One more
+    /// worker is reserved for other devices.
     pub(super) workers: usize,
 }
 
-/// What a picture takes.
+/// Resources that an image needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Demand {
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(super) memory: u64,
-    /// Whether it takes so much that small ones must not wait for it.
+    /// True if the image takes so much that small ones must not wait for it.
     pub(super) is_large: bool,
 }
 
-/// A picture in the queue, or in work.
+/// An image that waits or is being transcoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket<K> {
     number: u64,
     device: K,
 }
 
-/// A picture that cannot even wait.
+/// Reasons to reject an image at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoRoom {
-    /// It would never fit.
+    /// The image would never fit.
     #[error("the picture takes more memory than all pictures may")]
     TooLarge,
-    /// The device has as many waiting as it may.
+    /// The device has the maximum number of waiting images.
     #[error("too many pictures of the device wait")]
     TooMany,
 }
 
-/// A device's pictures that wait, in the order in which they came.
+/// A device's waiting images, in the order of arrival.
 #[derive(Debug, Default)]
 struct Waiting {
     small: VecDeque<(u64, Demand)>,
     large: VecDeque<(u64, Demand)>,
 }
 
-/// Whether a picture may begin.
+/// Result of the check for free resources.
 enum Room {
     Enough,
-    /// It waits for memory.
+    /// The image waits for memory.
     NoMemory,
-    /// It waits for one of its device's pictures, or for a large one, to end.
+    /// The image waits until an image of its device, or a large image, ends.
     NoWorker,
 }
 
-/// Pictures that wait and that are worked on, of devices `K`.
+/// Waiting and running images of devices `K`.
 #[derive(Debug)]
 pub(super) struct Queue<K> {
     capacity: Capacity,
     next: u64,
     waiting: BTreeMap<K, Waiting>,
-    /// The devices with pictures that wait; the front's turn is next.
+    /// Devices with waiting images; the front has the next turn.
     turns: VecDeque<K>,
     working: BTreeMap<u64, (K, Demand)>,
 }
 
 impl Capacity {
-    /// Memory that large pictures may take.
+    /// Memory that large images may use, in bytes.
     pub(super) const fn large_memory(&self) -> u64 {
         self.memory - self.memory / SMALL_SHARE
     }
@@ -98,7 +100,7 @@ impl Waiting {
         }
     }
 
-    /// The heads of both lanes, in the order in which they came.
+    /// The first small and the first large image, in the order of arrival.
     fn heads(&self) -> impl Iterator<Item = (u64, Demand)> + use<> {
         let mut heads = [self.small.front().copied(), self.large.front().copied()];
         heads.sort_by_key(|head| head.map_or(u64::MAX, |(number, _)| number));
@@ -118,17 +120,17 @@ impl<K: Copy + Ord> Queue<K> {
         }
     }
 
-    /// Pictures that wait.
+    /// Number of waiting images.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.values().map(Waiting::len).sum()
     }
 
-    /// Pictures that are worked on.
+    /// Number of images that are being transcoded.
     pub(super) fn working(&self) -> usize {
         self.working.len()
     }
 
-    /// Memory of the pictures that are worked on.
+    /// Memory of the images that are being transcoded, in bytes.
     pub(super) fn memory(&self) -> u64 {
         self.taken(|_| true)
     }
@@ -141,7 +143,7 @@ impl<K: Copy + Ord> Queue<K> {
             .sum()
     }
 
-    /// Whether a picture fits into what there is.
+    /// Returns true if the demand could ever be met.
     pub(super) fn can(&self, demand: Demand) -> bool {
         let most = if demand.is_large {
             self.capacity.large_memory()
@@ -151,7 +153,7 @@ impl<K: Copy + Ord> Queue<K> {
         demand.memory <= most
     }
 
-    /// A picture begins to wait.
+    /// Adds a waiting image.
     pub(super) fn push(&mut self, device: K, demand: Demand) -> Result<Ticket<K>, NoRoom> {
         if !self.can(demand) {
             return Err(NoRoom::TooLarge);
@@ -169,7 +171,7 @@ impl<K: Copy + Ord> Queue<K> {
         Ok(Ticket { number, device })
     }
 
-    /// A picture waits no more, if it still did.
+    /// Removes an image if it still waits.
     pub(super) fn cancel(&mut self, ticket: Ticket<K>) {
         let Some(waiting) = self.waiting.get_mut(&ticket.device) else {
             return;
@@ -189,7 +191,7 @@ impl<K: Copy + Ord> Queue<K> {
         self.turns.retain(|other| *other != device);
     }
 
-    /// The picture whose turn it is, if there is room for it; it is worked on from now on.
+    /// Starts and returns the next image for which there are free resources.
     pub(super) fn next(&mut self) -> Option<Ticket<K>> {
         if self.working.len() > self.capacity.workers {
             return None;
@@ -224,8 +226,8 @@ impl<K: Copy + Ord> Queue<K> {
         Ticket { number, device }
     }
 
-    /// Whether there is room for a picture, and what it lacks. While a large one whose turn came before waits for memory,
-    /// small ones are to leave it what it waits for.
+    /// Checks for free resources. While a large image with an earlier turn waits for memory, small images may
+    /// only use the share of the memory that is reserved for them.
     fn room(&self, device: K, demand: Demand, large_waits: bool) -> Room {
         let Capacity { memory, workers } = self.capacity;
         let working = self.working.values();
@@ -244,7 +246,7 @@ impl<K: Copy + Ord> Queue<K> {
         if fits { Room::Enough } else { Room::NoMemory }
     }
 
-    /// A picture is not worked on any more.
+    /// Releases the resources of an image.
     pub(super) fn end(&mut self, ticket: Ticket<K>) {
         self.working.remove(&ticket.number);
     }
@@ -274,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Everything that can begin, by device.
+    /// Starts all images that can start.
     fn begun(queue: &mut Queue<char>) -> Vec<Ticket<char>> {
         std::iter::from_fn(|| queue.next()).collect()
     }
@@ -332,7 +334,7 @@ mod tests {
         queue.push('a', large(10)).unwrap();
         queue.push('b', large(10)).unwrap();
         queue.push('a', small(16)).unwrap();
-        // The device's own small picture passes its large one.
+        // The device's own small image overtakes its large one.
         assert_eq!(devices(&begun(&mut queue)), "aa");
         assert_eq!(queue.memory(), 208 * MIB);
         assert_eq!(queue.push('a', large(193)), Err(NoRoom::TooLarge));
@@ -378,7 +380,7 @@ mod tests {
         assert!(queue.push('a', small(1)).is_ok());
         let working = begun(&mut queue);
         assert_eq!(devices(&working).replace('b', ""), "aa");
-        // One that is worked on does not wait.
+        // Cancelling a running image has no effect.
         queue.cancel(tickets[1]);
         assert_eq!(queue.working(), 3);
         for ticket in &tickets {
@@ -392,7 +394,7 @@ mod tests {
         assert!(queue.turns.is_empty() && queue.waiting.is_empty());
     }
 
-    /// Any order of events keeps the bounds, and nothing waits while there is room for it.
+    /// The limits hold in any order of events, and no image waits while there are free resources for it.
     #[test]
     fn bounds_hold_in_any_order() {
         for seed in 1..200_u64 {

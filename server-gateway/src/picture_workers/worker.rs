@@ -1,4 +1,4 @@
-//! The worker's side: a process that does nothing but transcode pictures.
+//! The worker process, which only transcodes images.
 use std::{
     io::{self, Read as _},
     time::{Duration, Instant},
@@ -12,25 +12,26 @@ use longhaul_transcode::{
 
 use super::confinement::Confinement;
 
-/// A worker that cannot go on. Nobody reads it but who starts a worker by hand: the gateway sees that the process ended.
+/// Errors of a worker. Visible only if somebody starts a worker manually: the gateway only sees that the
+/// process ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
-    /// The gateway is gone, or the system refuses a limit.
+    /// The gateway has ended, or the operating system rejects a limit.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// What came is no job.
+    /// The input is not a valid job.
     #[error("standard input is not a gateway's: {0}")]
     Exchange(#[from] ExchangeError),
 }
 
-/// Confines this process for good, then transcodes what comes from standard input until that ends. `most_memory` is the
-/// most that any job may take, in bytes.
+/// Confines this process irrevocably, then transcodes the images on standard input until it ends.
+/// `most_memory` is the maximum memory of any job, in bytes.
 ///
 /// # Errors
-/// The process cannot be confined, or what it reads is no job.
+/// The process cannot be confined, or its input is not a valid job.
 pub fn work(most_memory: u64) -> Result<(), WorkerError> {
-    // Before anything is read.
+    // Before any input is read.
     let confinement = Confinement::enter(most_memory)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     send(&mut output, &Reply::Ready)?;
@@ -38,7 +39,7 @@ pub fn work(most_memory: u64) -> Result<(), WorkerError> {
     loop {
         match input.read_exact(&mut prefix) {
             Ok(()) => {}
-            // The gateway needs this worker no more, or has ended.
+            // The gateway closed the worker or has ended.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error.into()),
         }
@@ -48,7 +49,7 @@ pub fn work(most_memory: u64) -> Result<(), WorkerError> {
         confinement.allow(job.memory, Duration::from_millis(job.milliseconds.into()))?;
         send(&mut output, &reply(&job, picture))?;
         drop(frame);
-        // The next picture may be larger than this one could be.
+        // The next image may need more memory than this one.
         confinement.relax()?;
     }
 }

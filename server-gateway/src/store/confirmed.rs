@@ -1,21 +1,25 @@
-//! The stored response that a browser's own condition is about.
+//! Lookup of the stored response that the browser's condition refers to.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::{Partition, StoredResponse};
-use longhaul_http::conditional::{etags_match, is_not_modified};
+use longhaul_http::{
+    conditional::{etags_match, is_not_modified},
+    field_list,
+};
 
 use super::{BodyReader, Store, rules};
 use crate::fetch::Outgoing;
 
-/// A response that a 304 confirmed.
+/// A stored response that a 304 confirmed.
 #[derive(Debug)]
 pub(crate) struct Confirmed {
-    /// As if it came anew: those of the stored response, updated by the 304.
+    /// Fields of the stored response, updated by the 304.
     pub(crate) headers: HeaderMap,
     pub(crate) body: BodyReader,
 }
 
 impl Store {
-    /// The response that a browser has, if it is stored here, too: its request was answered by a 304 with these fields.
+    /// Returns the stored response that equals the browser's own, after a 304 with these fields answered the
+    /// browser's request.
     pub(crate) async fn confirmed(&self, outgoing: &Outgoing, not_modified: &HeaderMap) -> Option<Confirmed> {
         let cache = self.cache()?;
         let url = outgoing.parts.uri.to_string();
@@ -24,7 +28,7 @@ impl Store {
         let same = found
             .into_iter()
             .filter_map(|stored| {
-                let headers = rules::header_map(&stored.fields);
+                let headers = field_list::to_map_lossy(&stored.fields);
                 is_same(&stored, &headers, outgoing, not_modified).then_some((stored, headers))
             })
             .max_by_key(|(stored, _)| stored.received_at);
@@ -46,8 +50,8 @@ impl Store {
     }
 }
 
-/// Whether a stored response is the one that the browser has: its validator is what the browser named and the origin
-/// confirmed, and it was fetched as the browser asks now.
+/// Returns true if a stored response equals the browser's: its validator is the one that the browser sent and
+/// the origin confirmed, and its request context fits the browser's request.
 fn is_same(
     stored: &StoredResponse,
     headers: &HeaderMap,
@@ -55,7 +59,7 @@ fn is_same(
     not_modified: &HeaderMap,
 ) -> bool {
     let request = &outgoing.parts.headers;
-    // A client may be several people, whose pages may differ in spite of a common date.
+    // One client may be several people, whose pages may differ although they have the same date.
     let is_for_requester =
         stored.partition == Partition::Shared || stored.credentials == outgoing.asker.context().credentials();
     let confirmed = not_modified.get(header::ETAG);

@@ -1,4 +1,5 @@
-//! Feeds a flight: takes the body from the origin, undoes its codings, and lets it be stored.
+//! Transfers the body of an origin fetch into its flight: removes the content codings, and writes the body to
+//! the cache.
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -10,38 +11,39 @@ use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use super::{flight::Flight, reader::BodyFault, trip::Keep};
+use super::{coalesced_fetch::CoalescedFetch, origin_fetch::Keep, reader::BodyFault};
 
-/// Most decoded bytes of a chunk.
+/// Maximum decoded bytes of a chunk.
 const CHUNK: usize = 64 * 1024;
-/// Undoing less than this is done where it stands; more goes to a thread for computing.
+/// Maximum input that is decoded on the event loop; more is decoded in the thread pool.
 const LIGHT: usize = 1024;
-/// A body that nobody wants any more is finished into the cache if so much is left at most ...
+/// A body without readers is still fetched completely for the cache if its coded length is at most this (with
+/// unknown length: if at most this much has arrived) ...
 const FINISH: u64 = 1024 * 1024;
-/// ... or if this share of it is here already: what was paid for is kept ...
+/// ... or if at least this share has arrived, so that the transfer is not wasted ...
 const FINISH_SHARE: (u64, u64) = (4, 5);
-/// ... unless the origin is too slow for that.
+/// ... but at most for this time.
 const FINISH_WITHIN: Duration = Duration::from_secs(30);
 
 /// A body between origin and flight.
 pub(super) struct Feed {
-    flight: Arc<Flight>,
+    flight: Arc<CoalescedFetch>,
     body: OriginBody,
     undo: Option<Undo>,
-    /// As the origin coded it.
+    /// Coded length as announced by the origin.
     coded_length: Option<u64>,
     coded: u64,
     hasher: blake3::Hasher,
     writer: Option<BodyWriter>,
     keep: Keep,
-    /// Until then the body is finished although nobody reads.
+    /// Time until which the body is fetched although it has no reader.
     finish_until: Option<Instant>,
 }
 
-/// Why a body is not whole.
+/// Reasons for an incomplete body.
 enum Broken {
     Fault(BodyFault),
-    /// Nobody wants it.
+    /// The body has no reader.
     Abandoned,
 }
 
@@ -53,7 +55,7 @@ impl<F: Into<BodyFault>> From<F> for Broken {
 
 impl Feed {
     pub(super) fn new(
-        flight: Arc<Flight>,
+        flight: Arc<CoalescedFetch>,
         body: OriginBody,
         undo: Option<Undo>,
         coded_length: Option<u64>,
@@ -89,7 +91,7 @@ impl Feed {
         let Some(writer) = writer else { return };
         match writer.commit().await {
             Ok(stored) if stored == chk => self.keep.keep(chk, self.flight.decoded()).await,
-            // What is stored under a hash is what has that hash, so nothing wrong is kept either way.
+            // The cache stores each body under its actual hash, so nothing wrong is stored in either case.
             Ok(_) => debug!("a body was stored under another hash"),
             Err(error) => debug!(%error, "a body is not stored"),
         }
@@ -129,7 +131,7 @@ impl Feed {
         }
     }
 
-    /// Goes on without readers only where that is worth it.
+    /// Continues without readers only if finishing the body is worth it.
     fn consider_finishing(&mut self) -> Result<(), Broken> {
         if self.flight.is_read() {
             self.finish_until = None;
@@ -171,7 +173,7 @@ impl Feed {
         loop {
             let (decoded, step) = self.undo(&mut data).await?;
             if !decoded.is_empty() {
-                // What came out before a defect is good.
+                // Bytes decoded before a defect are valid.
                 self.hand_on(decoded.into()).await?;
             }
             if !step? {
@@ -180,7 +182,8 @@ impl Feed {
         }
     }
 
-    /// A step of undoing: what came out, and whether there is more to do before new input.
+    /// Runs one step of decoding; returns the decoded bytes, and true if the step must be repeated before new
+    /// input.
     async fn undo(&mut self, data: &mut Bytes) -> Result<(Vec<u8>, Result<bool, UndoError>), Broken> {
         let mut undo = self.undo.take().ok_or(BodyFault::Interrupted)?;
         let mut input = std::mem::take(data);
@@ -197,7 +200,7 @@ impl Feed {
             let ran = self
                 .keep
                 .inner
-                .computing
+                .cpu_pool
                 .run(Some(*self.keep.asker.device()), step)
                 .await;
             ran.map_err(|_| BodyFault::Interrupted)?

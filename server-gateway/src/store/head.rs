@@ -1,44 +1,44 @@
-//! From an origin's response head to the one that goes to an agent.
+//! Conversion of an origin's response head to the head for the agent.
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, response::Parts};
 use longhaul_codec::{OriginCoding, Undo, UndoLimits};
 use longhaul_http::{
     coding::{self, CodingPlan, KeepReason},
     hop,
 };
-use longhaul_protocol::session::FailureReason;
+use longhaul_session::FailureReason;
 
 use crate::fetch::Failure;
 
-/// A response as it goes to the agent.
+/// The head of a response for the agent.
 pub(super) struct OriginHead {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) content: OriginContent,
-    /// What undoes the origin's content codings.
+    /// Decoder of the origin's content codings.
     pub(super) undo: Option<Undo>,
-    /// Whether the body, once it is here, can be kept for others.
+    /// Completeness check that the body allows.
     pub(super) integrity: Integrity,
 }
 
-/// Whether a body follows a head.
+/// Presence of a body after a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OriginContent {
-    /// None, or an empty one.
+    /// No body, or an empty one.
     None,
-    /// A body, of the given decoded length where it is known.
+    /// A body, with its decoded length if known.
     Some(Option<u64>),
 }
 
-/// Whether it can be told that a body is whole and what it is.
+/// Reliability of the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Integrity {
-    /// Its framing or its coding has an end.
+    /// The framing or the content coding marks the end.
     Certain,
-    /// It ends with its connection, or is in a coding that only the browser knows.
+    /// The body ends with its connection, or its content coding is unknown to the gateway.
     Doubtful,
 }
 
-/// Makes a response's head ready for the hop. `is_empty` says that no body follows on the origin's side.
+/// Converts a response's head. `is_empty` is true if the origin sends no body.
 pub(super) fn origin_head(
     method: &Method,
     browser: &HeaderMap,
@@ -80,7 +80,7 @@ pub(super) fn origin_head(
         }
     }
     hop::strip_response(&mut headers);
-    // Only this gateway says so.
+    // Reserved for this gateway.
     headers.remove(longhaul_http::picture::FIELD);
     hop::append_via(&mut headers, version);
     let content = if bodyless {

@@ -1,23 +1,23 @@
-//! The gateway's cache in front of its client for origins (RFC 9111).
+//! The gateway's HTTP cache in front of its origin client (RFC 9111).
 //!
-//! The way of a request: [`Store::fetch`] looks for a stored response (`rules`); a fresh one answers. Else the request
-//! boards a `flight`: equal requests share one. Its task (`trip`) asks the origin, conditionally where there is
-//! something to validate, and feeds (`feed`) the decoded body to the flight's `spool` and to the cache. A
-//! [`BodyReader`] reads a body wherever it is.
+//! [`Store::fetch`] looks for a stored response (`rules`), and a fresh one answers the request. Otherwise the
+//! request joins a `flight`, which equal requests share. The task of a flight (`trip`) sends the request to
+//! the origin, conditionally if a stored response can be validated, and feeds (`feed`) the decoded body to
+//! the flight's `spool` and to the cache. A [`BodyReader`] reads a body from any location.
 //!
-//! Bodies are kept decoded, under their CHK. What is shareable in the strict sense of [`longhaul_http::policy`] is in
-//! the shared partition, under the key of what was said to get it. Everything that may be stored is in the private
-//! partition of who asked ([`Asker::partition`]): what is shared, too, for a requester's own later requests may say
-//! something else.
+//! Bodies are stored decoded, under their CHK. Responses that are shareable by the strict rule of
+//! [`longhaul_http::policy`] are stored in the shared partition, under the key of their request fields. All
+//! storable responses are stored in the private partition of the requester ([`Asker::partition`]), including
+//! shareable ones, because the requester's later requests may have other fields.
+mod coalesced_fetch;
+mod coalesced_fetches;
 mod confirmed;
 mod feed;
-mod flight;
-mod flights;
 mod head;
+mod origin_fetch;
 mod reader;
 mod rules;
 mod spool;
-mod trip;
 mod validation;
 mod writes;
 
@@ -36,128 +36,131 @@ use longhaul_http::{
 use longhaul_origin::OriginClient;
 use tokio::time::timeout;
 
+use self::{
+    coalesced_fetch::{FetchedBody, FetchedResponse},
+    coalesced_fetches::{CoalescedFetches, JoinResult},
+    origin_fetch::{OriginFetch, Sharing, StaleIfError, Upload, now},
+    reader::FlightReader,
+    rules::{Candidate, StorageDecision},
+    writes::Writes,
+};
 pub(crate) use self::{
     confirmed::Confirmed,
     reader::{BodyFault, BodyReader},
 };
-use self::{
-    flight::{Landed, LandedBody},
-    flights::{Boarding, Flights},
-    reader::FlightReader,
-    rules::{Candidate, Keeping},
-    trip::{Sharing, StandIn, Trip, Upload, now},
-    writes::Writes,
-};
 use crate::{
     asker::Asker,
-    coded::Audience,
-    computing::Computing,
+    cpu_pool::CpuPool,
+    encoded_cache::Audience,
     fetch::{Failure, Outgoing},
     metrics::CacheCounters,
 };
 
-/// Longest wait for the head of a response that another device has asked for. Most are there sooner; the others are asked
-/// for twice.
+/// Maximum wait for the head of a response that another device requested. Most heads arrive sooner; for the
+/// others a second request is sent.
 const ANOTHERS_WAIT: Duration = Duration::from_millis(500);
 
-/// The cache and the client for origins. Clones share everything.
+/// The cache and the origin client. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Store(Arc<Inner>);
 
 struct Inner {
-    /// Nothing is stored without one.
+    /// Nothing is stored without a cache.
     cache: Option<Cache>,
     origin: OriginClient,
-    /// For undoing codings.
-    computing: Arc<Computing>,
-    flights: Flights,
+    /// Thread pool that removes content codings.
+    cpu_pool: Arc<CpuPool>,
+    flights: CoalescedFetches,
     writes: Arc<Writes>,
     counters: CacheCounters,
 }
 
-/// A request without body, to be answered from the cache or by the origin.
+/// A request without body.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
-    /// Whose private partition is used.
+    /// The requester, whose private partition is used.
     pub(crate) asker: Asker,
-    /// The request for the origin: `Accept-Encoding` set, hop-by-hop fields removed, the browser's conditions kept.
+    /// The request for the origin: with `Accept-Encoding`, without hop-by-hop fields, with the browser's
+    /// conditions.
     pub(crate) parts: Parts,
-    /// The browser's own fields: they say which codings it can decode.
+    /// The browser's own fields, which name the content codings that it accepts.
     pub(crate) browser: HeaderMap,
-    /// How stored responses are to be treated, beyond what `parts` says.
+    /// Use of stored responses, in addition to the rules of `parts`.
     pub(crate) reload: Reload,
     pub(crate) purpose: Purpose,
 }
 
-/// Who wants it.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A browser that has asked for it.
+    /// The browser sent the request.
     Asked,
-    /// A page load that expects the browser to ask for it: no stale response stands in for an origin that fails.
+    /// A page load predicted the request: stale-if-error is not used.
     Predicted,
 }
 
 /// A response.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct GatewayResponse {
     pub(crate) status: StatusCode,
-    /// As they go to the agent: codings undone, hop-by-hop fields removed, `Via`, `Age` where due.
+    /// Fields as sent to the agent: content codings removed, hop-by-hop fields removed, with `Via` and, if
+    /// required, `Age`.
     pub(crate) headers: HeaderMap,
     pub(crate) content: Content,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ResponseContext,
 }
 
-/// A response's body.
+/// The body of a response.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// None, or an empty one.
+    /// No body, or an empty one.
     None,
     Body(BodyReader),
 }
 
-/// What is known about a response besides the response.
+/// Properties of a response outside the message.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
-    /// The request's fields as the origin got them, without conditions of the gateway: for the keys of `Vary` and
-    /// `Cookie`. Where the response was stored these are the fields of the request that it answers now.
+pub(crate) struct ResponseContext {
+    /// The request's fields as the origin received them, without conditions of the gateway, for the keys of
+    /// `Vary` and `Cookie`. For a stored response these are the fields of the request that it now answers.
     pub(crate) request: HeaderMap,
-    /// Whom it answers.
+    /// The requester.
     pub(crate) asker: Asker,
     pub(crate) source: Source,
-    /// Who else may get it.
+    /// Other devices that may get the response.
     pub(crate) audience: Audience,
 }
 
-/// Where a response came from.
+/// Source of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The origin.
+    /// The origin (cache miss).
     Fetched,
-    /// The cache; it was fresh.
+    /// The cache; the response was fresh (cache hit).
     Fresh,
-    /// A fetch for somebody else.
-    Joined,
-    /// The cache; it is stale, and the origin fails.
-    StoodIn,
-    /// The cache; the origin confirmed it.
+    /// The fetch of another request (collapsed).
+    Coalesced,
+    /// The cache; the response is stale and the origin failed (stale-if-error).
+    Stale,
+    /// The cache; the origin confirmed the response (revalidated).
     Validated,
 }
 
 impl Store {
-    /// Puts a cache, if there is one, before a client. `computing` undoes codings.
-    pub(crate) fn new(cache: Option<Cache>, origin: OriginClient, computing: Arc<Computing>) -> Self {
+    /// Creates a store of an optional cache and an origin client. `cpu_pool` is the thread pool that removes
+    /// content codings.
+    pub(crate) fn new(cache: Option<Cache>, origin: OriginClient, cpu_pool: Arc<CpuPool>) -> Self {
         Self(Arc::new(Inner {
             cache,
             origin,
-            computing,
-            flights: Flights::default(),
+            cpu_pool,
+            flights: CoalescedFetches::default(),
             writes: Arc::default(),
             counters: CacheCounters::default(),
         }))
     }
 
-    /// The cache, if there is one: for records and mirrors.
+    /// The cache, if one exists, for records and mirrors.
     pub(crate) fn cache(&self) -> Option<&Cache> {
         self.0.cache.as_ref()
     }
@@ -166,7 +169,8 @@ impl Store {
         &self.0.counters
     }
 
-    /// Ends the cache: everything is in its file when this returns, and nothing is stored any more.
+    /// Closes the cache after pending writes, for which it waits a bounded time; nothing is stored
+    /// afterwards.
     pub(crate) async fn close(&self) {
         if let Some(cache) = &self.0.cache {
             self.0.writes.finished().await;
@@ -174,7 +178,7 @@ impl Store {
         }
     }
 
-    /// Forgets what the cache keeps, and keeps nothing any more of what is under way.
+    /// Deletes data from the cache; responses in progress are not stored either.
     pub(crate) async fn forget(&self, forget: Forget) {
         let Some(cache) = &self.0.cache else { return };
         self.0.writes.invalidate_all();
@@ -182,11 +186,12 @@ impl Store {
         cache.forget(forget).await;
     }
 
-    /// Answers a request without body. Dropping the future cancels the request, unless others share it.
+    /// Answers a request without body. Dropping the future cancels the request, unless other requests share
+    /// it.
     ///
     /// # Errors
-    /// There is no response.
-    pub(crate) async fn fetch(&self, lookup: Lookup) -> Result<Stored, Failure> {
+    /// Returns the failure if there is no response.
+    pub(crate) async fn fetch(&self, lookup: Lookup) -> Result<GatewayResponse, Failure> {
         let wanted = match lookup.reload {
             Reload::None => longhaul_http::policy::reload(&lookup.parts.headers),
             Reload::Revalidate | Reload::Bypass => lookup.reload,
@@ -209,21 +214,26 @@ impl Store {
         self.fly(lookup, wanted, stale).await
     }
 
-    /// Sends a request without body past the cache, by a client of its own. Nothing of it is shared or stored.
+    /// Sends a request without body with the given client, bypassing the cache. The response is neither
+    /// shared nor stored.
     ///
     /// # Errors
-    /// There is no response.
-    pub(crate) async fn pass(&self, lookup: Lookup, client: &OriginClient) -> Result<Stored, Failure> {
+    /// Returns the failure if there is no response.
+    pub(crate) async fn pass(
+        &self,
+        lookup: Lookup,
+        client: &OriginClient,
+    ) -> Result<GatewayResponse, Failure> {
         let trip = self.trip(&lookup, Reload::Bypass, None, None);
         self.solo(&lookup, trip.past_the_cache(client.clone()), None)
             .await
     }
 
-    /// Sends a request with body. Nothing of it is repeated, shared or stored.
+    /// Sends a request with body. The request is never repeated; the response is neither shared nor stored.
     ///
     /// # Errors
-    /// There is no response.
-    pub(crate) async fn upload<B>(&self, outgoing: Outgoing, body: B) -> Result<Stored, Failure>
+    /// Returns the failure if there is no response.
+    pub(crate) async fn upload<B>(&self, outgoing: Outgoing, body: B) -> Result<GatewayResponse, Failure>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -243,7 +253,7 @@ impl Store {
         self.solo(&lookup, trip, Some(upload)).await
     }
 
-    /// The stored response that serves best, if the request can be answered by one.
+    /// Returns the best stored response for the request.
     async fn candidate(&self, lookup: &Lookup, wanted: Reload) -> Option<Candidate> {
         let cache = self.0.cache.as_ref()?;
         let method = &lookup.parts.method;
@@ -257,7 +267,7 @@ impl Store {
         rules::select(found, context, &lookup.parts, &lookup.browser, wanted, now())
     }
 
-    /// The responses to a URL that were kept for who asks, or for everybody.
+    /// The stored responses of a URL in the requester's partition and the shared partition.
     async fn stored(&self, cache: &Cache, asker: &Asker, url: &str) -> Vec<StoredResponse> {
         let mut found = cache.find(&Partition::Shared, url).await;
         if let Some(own) = asker.partition() {
@@ -266,21 +276,34 @@ impl Store {
         found
     }
 
-    async fn fresh(&self, lookup: &Lookup, candidate: &Candidate, headers: HeaderMap) -> Option<Stored> {
-        let landed = Landed {
+    async fn fresh(
+        &self,
+        lookup: &Lookup,
+        candidate: &Candidate,
+        headers: HeaderMap,
+    ) -> Option<GatewayResponse> {
+        let landed = FetchedResponse {
             status: candidate.status,
             headers,
-            body: candidate.stored.chk.map_or(LandedBody::None, LandedBody::Stored),
+            body: candidate
+                .stored
+                .chk
+                .map_or(FetchedBody::None, FetchedBody::GatewayResponse),
             source: Source::Fresh,
-            keeping: Keeping::In(candidate.stored.partition.clone()),
+            keeping: StorageDecision::In(candidate.stored.partition.clone()),
             requested_at: candidate.stored.requested_at,
             received_at: candidate.stored.received_at,
         };
         self.answer(lookup, &landed, Source::Fresh, None).await
     }
 
-    /// Asks the origin, together with others where that is right.
-    async fn fly(&self, lookup: Lookup, wanted: Reload, stale: Option<Candidate>) -> Result<Stored, Failure> {
+    /// Sends the request to the origin, or joins an equal request in progress if it is shareable.
+    async fn fly(
+        &self,
+        lookup: Lookup,
+        wanted: Reload,
+        stale: Option<Candidate>,
+    ) -> Result<GatewayResponse, Failure> {
         let shareable = lookup.parts.method == Method::GET
             && wanted != Reload::Bypass
             && !lookup.parts.headers.contains_key(header::RANGE);
@@ -291,14 +314,14 @@ impl Store {
         }
         let key = rules::flight_key(&lookup.asker, &lookup.parts);
         let (reader, joined) = match self.0.flights.board(key, *lookup.asker.device()) {
-            Boarding::First(reader) => {
+            JoinResult::First(reader) => {
                 let trip = self.trip(&lookup, wanted, stale, Some(key));
                 tokio::spawn(trip.run(Arc::clone(&reader.flight), None));
                 (reader, false)
             }
-            Boarding::Joined(reader) => (reader, true),
-            // Which limits of its device it waits for, or fails by, is nothing to this one.
-            Boarding::JoinedAnothers(reader) => match timeout(ANOTHERS_WAIT, reader.flight.head()).await {
+            JoinResult::Coalesced(reader) => (reader, true),
+            // The other device's limits, and failures caused by them, must not affect this request.
+            JoinResult::JoinedAnothers(reader) => match timeout(ANOTHERS_WAIT, reader.flight.head()).await {
                 Ok(Ok(_)) => (reader, true),
                 Ok(Err(_)) | Err(_) => {
                     drop(reader);
@@ -309,32 +332,43 @@ impl Store {
         };
         let landed = reader.flight.head().await?;
         if !joined || is_for(&lookup, &landed) && reader.flight.admits(lookup.asker.device()) {
-            let source = if joined { Source::Joined } else { landed.source };
+            let source = if joined { Source::Coalesced } else { landed.source };
             if let Some(answer) = self.answer(&lookup, &landed, source, reader).await {
                 self.0.counters.answered(source);
                 return Ok(answer);
             }
-            // The body left the cache after the response was found there.
+            // The body was evicted after the lookup.
         } else {
-            // Nobody may wait for a reader that takes nothing.
+            // An idle reader must not block the other readers.
             drop(reader);
         }
         self.solo(&lookup, self.trip(&lookup, wanted, None, None), None)
             .await
     }
 
-    /// Asks the origin for this request alone.
-    async fn solo(&self, lookup: &Lookup, trip: Trip, upload: Option<Upload>) -> Result<Stored, Failure> {
+    /// Sends the request to the origin for this request alone.
+    async fn solo(
+        &self,
+        lookup: &Lookup,
+        trip: OriginFetch,
+        upload: Option<Upload>,
+    ) -> Result<GatewayResponse, Failure> {
         let reader = self.0.flights.alone();
         tokio::spawn(trip.run(Arc::clone(&reader.flight), upload));
         let landed = reader.flight.head().await?;
         let answer = self.answer(lookup, &landed, landed.source, reader).await;
         self.0.counters.answered(landed.source);
-        answer.ok_or_else(trip::interrupted)
+        answer.ok_or_else(origin_fetch::interrupted)
     }
 
-    fn trip(&self, lookup: &Lookup, wanted: Reload, stale: Option<Candidate>, key: Option<[u8; 32]>) -> Trip {
-        Trip {
+    fn trip(
+        &self,
+        lookup: &Lookup,
+        wanted: Reload,
+        stale: Option<Candidate>,
+        key: Option<[u8; 32]>,
+    ) -> OriginFetch {
+        OriginFetch {
             inner: Arc::clone(&self.0),
             client: self.0.origin.clone(),
             sharing: Sharing::Allowed,
@@ -344,34 +378,36 @@ impl Store {
             stale,
             wanted,
             stand_in: match lookup.purpose {
-                Purpose::Asked => StandIn::Allowed,
-                Purpose::Predicted => StandIn::Forbidden,
+                Purpose::Asked => StaleIfError::Allowed,
+                Purpose::Predicted => StaleIfError::Forbidden,
             },
             epoch: self.0.writes.epoch(&lookup.parts.uri.to_string()),
             key,
         }
     }
 
-    /// The answer to one request; `None` if its body should be in the cache and is not.
+    /// Builds the response to one request; `None` if its body is no longer in the cache.
     async fn answer(
         &self,
         lookup: &Lookup,
-        landed: &Landed,
+        landed: &FetchedResponse,
         source: Source,
         reader: impl Into<Option<FlightReader>>,
-    ) -> Option<Stored> {
-        let facts = Facts {
+    ) -> Option<GatewayResponse> {
+        let facts = ResponseContext {
             request: lookup.parts.headers.clone(),
             asker: lookup.asker.clone(),
             source,
             audience: match landed.keeping {
-                Keeping::In(Partition::Shared) => Audience::Everybody,
-                Keeping::In(Partition::Private(_)) | Keeping::Body | Keeping::No => Audience::Asker,
+                StorageDecision::In(Partition::Shared) => Audience::Everybody,
+                StorageDecision::In(Partition::Private(_)) | StorageDecision::Body | StorageDecision::No => {
+                    Audience::Asker
+                }
             },
         };
         let mut headers = landed.headers.clone();
         if is_not_modified_for(lookup, landed) {
-            return Some(Stored {
+            return Some(GatewayResponse {
                 status: StatusCode::NOT_MODIFIED,
                 headers: not_modified_fields(&headers),
                 content: Content::None,
@@ -379,11 +415,11 @@ impl Store {
             });
         }
         let content = match landed.body {
-            LandedBody::None => Content::None,
-            LandedBody::Flight => Content::Body(BodyReader::of_flight(reader.into()?)),
-            LandedBody::Stored(chk) => {
+            FetchedBody::None => Content::None,
+            FetchedBody::CoalescedFetch => Content::Body(BodyReader::of_flight(reader.into()?)),
+            FetchedBody::GatewayResponse(chk) => {
                 let body = self.0.cache.as_ref()?.body(chk).await?;
-                // The length of what is stored is known, if that of what the origin sent was not.
+                // The length of a stored body is known even if the origin did not announce it.
                 headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.length()));
                 if lookup.parts.method == Method::HEAD {
                     Content::None
@@ -392,7 +428,7 @@ impl Store {
                 }
             }
         };
-        Some(Stored {
+        Some(GatewayResponse {
             status: landed.status,
             headers,
             content,
@@ -401,8 +437,8 @@ impl Store {
     }
 }
 
-/// Whether what came for another request is right for this one, too.
-fn is_for(lookup: &Lookup, landed: &Landed) -> bool {
+/// Returns true if the response to another request also answers this one.
+fn is_for(lookup: &Lookup, landed: &FetchedResponse) -> bool {
     rules::answers_too(
         &lookup.asker,
         &lookup.parts,
@@ -414,28 +450,28 @@ fn is_for(lookup: &Lookup, landed: &Landed) -> bool {
     )
 }
 
-/// Whether the browser has what would be the answer. For what is stored this is the cache's to say (RFC 9111 section
-/// 4.3.2). What was fetched the origin has judged by the browser's conditions, unless it was asked about a stored
-/// version instead: then an entity tag that the browser names is proof.
-fn is_not_modified_for(lookup: &Lookup, landed: &Landed) -> bool {
+/// Returns true if the browser already has the response. For stored responses the cache evaluates the
+/// browser's condition (RFC 9111 section 4.3.2). For a fetched response the origin has evaluated it, unless
+/// the gateway sent the condition of a stored version instead: then only a matching entity tag is sufficient.
+fn is_not_modified_for(lookup: &Lookup, landed: &FetchedResponse) -> bool {
     let readable = lookup.parts.method == Method::GET || lookup.parts.method == Method::HEAD;
     let judged = match landed.source {
-        Source::Fetched | Source::Joined => lookup.parts.headers.contains_key(header::IF_NONE_MATCH),
-        Source::Fresh | Source::StoodIn | Source::Validated => true,
+        Source::Fetched | Source::Coalesced => lookup.parts.headers.contains_key(header::IF_NONE_MATCH),
+        Source::Fresh | Source::Stale | Source::Validated => true,
     };
     readable && judged && is_not_modified(&lookup.parts.headers, landed.status, &landed.headers)
 }
 
-/// RFC 9111 section 5.2.1.7.
-fn timeout_of_cache(lookup: &Lookup) -> Stored {
+/// 504 for `only-if-cached` without a stored response (RFC 9111 section 5.2.1.7).
+fn timeout_of_cache(lookup: &Lookup) -> GatewayResponse {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     hop::append_via(&mut headers, http::Version::HTTP_11);
-    Stored {
+    GatewayResponse {
         status: StatusCode::GATEWAY_TIMEOUT,
         headers,
         content: Content::None,
-        facts: Facts {
+        facts: ResponseContext {
             request: lookup.parts.headers.clone(),
             asker: lookup.asker.clone(),
             source: Source::Fresh,

@@ -1,4 +1,4 @@
-//! Reading a response's decoded body, wherever it is.
+//! Reader of a response's decoded body from any location.
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -9,37 +9,37 @@ use longhaul_origin::BodyError;
 use longhaul_types::{ByteCount, ContentHash};
 use tokio::time::timeout;
 
-use super::flight::Flight;
+use super::coalesced_fetch::CoalescedFetch;
 
-/// Most bytes of a chunk from memory.
+/// Maximum bytes of a chunk from memory.
 const CHUNK: usize = 64 * 1024;
 
-/// Why a body ends before its end. What came before is good.
+/// Reasons for the premature end of a body. The bytes before it are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyFault {
-    /// The origin broke off.
+    /// The origin truncated the body.
     #[error(transparent)]
     Origin(#[from] BodyError),
-    /// The origin's coding is damaged.
+    /// The content coding is malformed.
     #[error(transparent)]
     Damaged(#[from] UndoError),
-    /// The cache lost it.
+    /// The cache lost the body.
     #[error(transparent)]
-    Stored(#[from] ReadError),
-    /// The gateway is shutting down, or a thread died.
+    GatewayResponse(#[from] ReadError),
+    /// The gateway is shutting down, or a thread panicked.
     #[error("the fetch was interrupted")]
     Interrupted,
 }
 
-/// A body from its start, in decoded chunks. Dropped before its end it may end the fetch.
+/// A body in decoded chunks from offset 0. Dropping it before the end may cancel the fetch.
 pub(crate) struct BodyReader {
     source: Source,
     taken: u64,
 }
 
 enum Source {
-    Flight(FlightReader),
-    Stored(Box<Pieces>),
+    CoalescedFetch(FlightReader),
+    GatewayResponse(Box<Pieces>),
     Memory {
         chk: ContentHash,
         length: u64,
@@ -47,9 +47,9 @@ enum Source {
     },
 }
 
-/// A reader's place in a flight.
+/// A reader of a flight.
 pub(crate) struct FlightReader {
-    pub(super) flight: Arc<Flight>,
+    pub(super) flight: Arc<CoalescedFetch>,
     pub(super) reader: u64,
 }
 
@@ -59,7 +59,7 @@ impl Drop for FlightReader {
     }
 }
 
-/// A stored body that can be read by a future that is dropped.
+/// A stored body whose reads survive a dropped future.
 struct Pieces {
     chk: ContentHash,
     length: u64,
@@ -77,14 +77,14 @@ enum State {
 impl BodyReader {
     pub(super) fn of_flight(reader: FlightReader) -> Self {
         Self {
-            source: Source::Flight(reader),
+            source: Source::CoalescedFetch(reader),
             taken: 0,
         }
     }
 
     pub(crate) fn of_stored(body: StoredBody) -> Self {
         Self {
-            source: Source::Stored(Box::new(Pieces {
+            source: Source::GatewayResponse(Box::new(Pieces {
                 chk: body.chk(),
                 length: body.length(),
                 state: State::Idle(Box::new(body)),
@@ -93,7 +93,7 @@ impl BodyReader {
         }
     }
 
-    /// A whole body, which has this CHK.
+    /// Creates a reader of a complete body in memory with this CHK.
     pub(crate) const fn of_bytes(body: Bytes, chk: ContentHash) -> Self {
         Self {
             source: Source::Memory {
@@ -108,26 +108,26 @@ impl BodyReader {
     /// The CHK of the whole body, once it is known.
     pub(crate) fn chk(&self) -> Option<ContentHash> {
         match &self.source {
-            Source::Flight(reader) => reader.flight.chk(),
-            Source::Stored(pieces) => Some(pieces.chk),
+            Source::CoalescedFetch(reader) => reader.flight.chk(),
+            Source::GatewayResponse(pieces) => Some(pieces.chk),
             Source::Memory { chk, .. } => Some(*chk),
         }
     }
 
-    /// The decoded length of the whole body, where it is known yet.
+    /// The decoded length of the whole body, once it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match &self.source {
-            Source::Flight(reader) => reader.flight.length(),
-            Source::Stored(pieces) => Some(pieces.length),
+            Source::CoalescedFetch(reader) => reader.flight.length(),
+            Source::GatewayResponse(pieces) => Some(pieces.length),
             Source::Memory { length, .. } => Some(*length),
         }
     }
 
-    /// The next chunk, of at most 64 KiB or so; `None` behind the last one. Cancel safe.
+    /// Returns the next chunk, of at most about 64 KiB; `None` after the last one. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BodyFault>> {
         let chunk = match &mut self.source {
-            Source::Flight(reader) => reader.flight.next(reader.reader).await,
-            Source::Stored(pieces) => pieces.next(self.taken).await,
+            Source::CoalescedFetch(reader) => reader.flight.next(reader.reader).await,
+            Source::GatewayResponse(pieces) => pieces.next(self.taken).await,
             Source::Memory { left, .. } if left.is_empty() => None,
             Source::Memory { left, .. } => Some(Ok(left.split_to(left.len().min(CHUNK)))),
         };
@@ -137,16 +137,16 @@ impl BodyReader {
         chunk
     }
 
-    /// Waits until the whole body is here, and says what its CHK is; nothing is taken by that. `None` if it takes
-    /// longer than `within`, or is larger than `most`, or breaks off.
+    /// Waits until the body is complete and returns its CHK, without consuming chunks. `None` if the wait
+    /// exceeds `within`, or if the body is longer than `most` or is truncated.
     pub(crate) fn chk_when_complete(
         &self,
         within: Duration,
         most: ByteCount,
     ) -> impl Future<Output = Option<ContentHash>> + Send + use<> {
         let (flight, stored) = match &self.source {
-            Source::Flight(reader) => (Some(Arc::clone(&reader.flight)), None),
-            Source::Stored(pieces) => (None, (pieces.length <= most.bytes()).then_some(pieces.chk)),
+            Source::CoalescedFetch(reader) => (Some(Arc::clone(&reader.flight)), None),
+            Source::GatewayResponse(pieces) => (None, (pieces.length <= most.bytes()).then_some(pieces.chk)),
             Source::Memory { chk, length, .. } => (None, (*length <= most.bytes()).then_some(*chk)),
         };
         async move {
@@ -168,7 +168,7 @@ impl Pieces {
                 (body, piece)
             }));
         }
-        // Kept here, so that a caller who drops this future loses nothing.
+        // GatewayResponse here, so that dropping the caller's future loses nothing.
         let State::Reading(reading) = &mut self.state else {
             return None;
         };
@@ -181,7 +181,7 @@ impl Pieces {
             }
             Some(Err(error)) => Some(Err(error.into())),
             None if taken == self.length => None,
-            None => Some(Err(BodyFault::Stored(ReadError::Gone))),
+            None => Some(Err(BodyFault::GatewayResponse(ReadError::Gone))),
         }
     }
 }

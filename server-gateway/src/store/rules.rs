@@ -1,10 +1,11 @@
-//! Whose cache keeps a response, and which of several kept ones answers a request: RFC 9111 as `longhaul-http` applies
-//! it, narrowed by who asks.
+//! Storage decision and selection of stored responses: RFC 9111 as implemented by `longhaul-http`, restricted
+//! by the request context.
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use longhaul_cache::{Partition, StoredResponse};
 use longhaul_http::{
+    field_list,
     policy::{
         CacheKind, Freshness, Reload, Reuse, SharingKey, Storage, is_canonical, may_share, reload, storage,
     },
@@ -15,18 +16,18 @@ use longhaul_types::{ContentHash, UnixTime};
 
 use crate::asker::Asker;
 
-/// Where a response is kept.
+/// Storage decision for a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Keeping {
-    /// Nowhere.
+pub(super) enum StorageDecision {
+    /// The response is not stored.
     No,
-    /// Only its body, which a later version may be coded against.
+    /// Only the body is stored, as a possible delta base of a later version.
     Body,
-    /// In this partition.
+    /// The response is stored in this partition.
     In(Partition),
 }
 
-/// A stored response and what may be done with it.
+/// A stored response and its permitted use.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) stored: StoredResponse,
@@ -35,41 +36,41 @@ pub(super) struct Candidate {
     pub(super) reuse: Reuse,
 }
 
-/// Among a shared response's request fields, the key under which it is shared.
+/// Pseudo field that contains the sharing key in the request fields of a shared response.
 const SHARING: &str = ":sharing";
-/// The same of a copy of a shared response in a private partition.
+/// Pseudo field that marks a copy of a shared response in a private partition.
 const COPY: &str = ":copy";
-/// How long after its freshness a response may stand in for an origin that fails, without `stale-if-error`.
+/// Maximum staleness for use after an origin's failure, if the response has no `stale-if-error`.
 const MAX_STALE: Duration = Duration::from_secs(24 * 3600);
 
-/// Decides where the response to a request is kept.
+/// Decides where the response to a request is stored.
 pub(super) fn keeping(
     asker: &Asker,
     method: &Method,
     request: &HeaderMap,
     status: StatusCode,
     response: &HeaderMap,
-) -> Keeping {
-    // One device may serve several people: what credentials opened is asked for with credentials.
+) -> StorageDecision {
+    // One device may serve several people, so responses to requests with `Authorization` are never stored.
     if request.contains_key(header::AUTHORIZATION) {
-        return Keeping::No;
+        return StorageDecision::No;
     }
     match storage(method, request, status, response) {
-        Storage::No => Keeping::No,
-        // Without a lifetime and without a validator it answers nothing.
+        Storage::No => StorageDecision::No,
+        // Without freshness lifetime and validator a stored response could never be used.
         Storage::Private | Storage::Shared if !is_useful(status, response) => {
             if is_text(response) && asker.context().partition().is_some() {
-                Keeping::Body
+                StorageDecision::Body
             } else {
-                Keeping::No
+                StorageDecision::No
             }
         }
-        Storage::Private => asker.partition().map_or(Keeping::No, Keeping::In),
-        Storage::Shared => Keeping::In(Partition::Shared),
+        Storage::Private => asker.partition().map_or(StorageDecision::No, StorageDecision::In),
+        Storage::Shared => StorageDecision::In(Partition::Shared),
     }
 }
 
-/// Whether versions of it have much in common as a rule.
+/// Returns true if versions of the response usually have much text in common.
 fn is_text(response: &HeaderMap) -> bool {
     let value = response
         .get(header::CONTENT_TYPE)
@@ -100,7 +101,7 @@ fn is_useful(status: StatusCode, response: &HeaderMap) -> bool {
         .is_zero()
 }
 
-/// Without the fields that are relative to a clock.
+/// Removes the fields that depend on the clock.
 fn without_date(response: &HeaderMap) -> HeaderMap {
     let mut response = response.clone();
     response.remove(header::DATE);
@@ -108,7 +109,7 @@ fn without_date(response: &HeaderMap) -> HeaderMap {
     response
 }
 
-/// A response as the cache keeps it. `request` is what was sent to the origin.
+/// Builds the stored form of a response. `parts` is the request that the origin received.
 pub(super) fn to_store(
     partition: Partition,
     asker: &Asker,
@@ -119,9 +120,9 @@ pub(super) fn to_store(
     body: Option<(ContentHash, u64)>,
 ) -> StoredResponse {
     let mut headers = response.clone();
-    // A cookie is set once, by the response that sets it.
+    // A cookie is set only once, by the original response.
     headers.remove(header::SET_COOKIE);
-    let mut request_fields = fields(&vary::nominated(response, &parts.headers));
+    let mut request_fields = field_list::from_map(&vary::nominated(response, &parts.headers));
     if partition == Partition::Shared {
         let key = SharingKey::of(&parts.headers);
         request_fields.push((SHARING.to_owned(), key.as_bytes().to_vec()));
@@ -133,7 +134,7 @@ pub(super) fn to_store(
         url: parts.uri.to_string(),
         request_fields,
         status: status.as_u16(),
-        fields: fields(&headers),
+        fields: field_list::from_map(&headers),
         chk: body.map(|(chk, _)| chk),
         length: body.map_or(0, |(_, length)| length),
         requested_at: times.0,
@@ -141,7 +142,8 @@ pub(super) fn to_store(
     }
 }
 
-/// What tells responses of a URL and partition apart: what `Vary` names, and of shared ones all else that was said.
+/// Secondary key of responses of one URL and partition: the fields that `Vary` names and, for shared
+/// responses, the sharing key.
 pub(super) fn secondary_key(partition: &Partition, response: &HeaderMap, request: &HeaderMap) -> [u8; 8] {
     let varying = vary::key(response, request).unwrap_or_default();
     if *partition != Partition::Shared {
@@ -153,7 +155,8 @@ pub(super) fn secondary_key(partition: &Partition, response: &HeaderMap, request
     short
 }
 
-/// Whether a stored response is for requests like this one: a shared one only for those that say the same.
+/// Returns true if a stored response may answer this request: a shared one only if the sharing keys are
+/// equal.
 pub(super) fn is_shared_with(stored: &StoredResponse, request: &HeaderMap) -> bool {
     if stored.partition != Partition::Shared {
         return true;
@@ -162,8 +165,8 @@ pub(super) fn is_shared_with(stored: &StoredResponse, request: &HeaderMap) -> bo
     key.is_some_and(|(_, key)| key == SharingKey::of(request).as_bytes())
 }
 
-/// The best of the stored responses for a request: a fresh one, else one that can be validated; first those of the same
-/// credentials, then the newest.
+/// Selects the best stored response for a request: a fresh one, else one that can be validated; of several,
+/// one with the same credentials; of several, the newest.
 pub(super) fn select(
     found: Vec<StoredResponse>,
     context: &RequestContext,
@@ -191,7 +194,7 @@ pub(super) fn select(
     best
 }
 
-/// Without the copies of shared responses that are not shared any more: they were made invalid, or are too many.
+/// Removes copies whose shared response no longer exists, because it was invalidated or evicted.
 fn without_orphans(mut found: Vec<StoredResponse>) -> Vec<StoredResponse> {
     let shared: Vec<Option<ContentHash>> = found
         .iter()
@@ -221,7 +224,7 @@ fn judge(
     now: UnixTime,
 ) -> Option<Candidate> {
     let status = StatusCode::from_u16(stored.status).ok()?;
-    let headers = header_map(&stored.fields);
+    let headers = field_list::to_map_lossy(&stored.fields);
     let kind = match stored.partition {
         Partition::Shared => CacheKind::Shared,
         Partition::Private(_) => CacheKind::Private,
@@ -236,7 +239,7 @@ fn judge(
         return None;
     }
     let freshness = Freshness::of(
-        &header_map(&stored.request_fields),
+        &field_list::to_map_lossy(&stored.request_fields),
         status,
         &headers,
         stored.requested_at,
@@ -255,7 +258,7 @@ fn judge(
     }
 }
 
-/// Undoes what was added to a request to judge by it.
+/// Restores the `Cache-Control` fields of the request after the cache has evaluated it.
 fn restore(fields: &mut HeaderMap, request: &HeaderMap) {
     fields.remove(header::CACHE_CONTROL);
     for value in request.get_all(header::CACHE_CONTROL) {
@@ -263,21 +266,21 @@ fn restore(fields: &mut HeaderMap, request: &HeaderMap) {
     }
 }
 
-/// What went to one requester with cookies may be for all only if the origin says so.
+/// A shared response answers a request with cookies only if the origin allows it explicitly.
 fn is_for_all(response: &HeaderMap) -> bool {
     ["public", "s-maxage"]
         .iter()
         .any(|name| directive(response, name).is_some())
 }
 
-/// Whether a browser can decode what was left coded (`no-transform`).
+/// Returns true if the browser accepts the content codings that were left in place (`no-transform`).
 fn is_acceptable(response: &HeaderMap, browser: &HeaderMap) -> bool {
     longhaul_http::coding::content_codings(response)
         .iter()
         .all(|coding| longhaul_http::coding::accepts(browser, coding))
 }
 
-/// The request's fields as a cache judges them: with its host, and with what the lookup wants beyond them.
+/// The request's fields for the cache's evaluation: with `Host`, and with the lookup's reload directive.
 fn asked(parts: &Parts, wanted: Reload) -> HeaderMap {
     let mut request = parts.headers.clone();
     if let Some(host) = parts
@@ -293,7 +296,7 @@ fn asked(parts: &Parts, wanted: Reload) -> HeaderMap {
     request
 }
 
-/// The fields of a conditional request, made from those by which a cache judged.
+/// The conditional request for the origin, from the fields of the cache's evaluation.
 pub(super) fn conditional(parts: &Parts, mut fields: HeaderMap) -> Parts {
     fields.remove(header::HOST);
     restore(&mut fields, &parts.headers);
@@ -302,8 +305,8 @@ pub(super) fn conditional(parts: &Parts, mut fields: HeaderMap) -> Parts {
     parts
 }
 
-/// The fields by which the answer to a request with conditions of the gateway's is judged: those that were sent. What is
-/// known of a shared response everybody knows who gets it: to ask about it adds nothing.
+/// The fields that decide the storage of a validated response: those that were sent. The condition on a
+/// shared response is the same for every device and does not count.
 pub(super) fn judged_by(candidate: &Candidate, sent: &HeaderMap) -> HeaderMap {
     let mut fields = sent.clone();
     if candidate.stored.partition == Partition::Shared {
@@ -313,28 +316,30 @@ pub(super) fn judged_by(candidate: &Candidate, sent: &HeaderMap) -> HeaderMap {
     fields
 }
 
-/// Whether a shared response may be changed by the answer to a request.
+/// Returns true if the response to a request may update a shared response.
 pub(super) fn may_teach(candidate: &Candidate, judged_by: &HeaderMap) -> bool {
     candidate.stored.partition != Partition::Shared || may_share(judged_by)
 }
 
-/// Whether a response that has just come for one request answers another with the same key.
+/// Returns true if a response just fetched for one request also answers another one with the same key.
 pub(super) fn answers_too(
     asker: &Asker,
     parts: &Parts,
-    keeping: &Keeping,
+    keeping: &StorageDecision,
     status: StatusCode,
     response: &HeaderMap,
     times: (UnixTime, UnixTime),
     now: UnixTime,
 ) -> bool {
     let kind = match keeping {
-        Keeping::In(Partition::Shared) => CacheKind::Shared,
-        // Its cookies are the same: they are part of the flight's key.
-        Keeping::In(own @ Partition::Private(_)) if asker.partition().as_ref() == Some(own) => {
+        StorageDecision::In(Partition::Shared) => CacheKind::Shared,
+        // The cookies are equal, because they are part of the flight's key.
+        StorageDecision::In(own @ Partition::Private(_)) if asker.partition().as_ref() == Some(own) => {
             CacheKind::Private
         }
-        Keeping::In(Partition::Private(_)) | Keeping::No | Keeping::Body => return false,
+        StorageDecision::In(Partition::Private(_)) | StorageDecision::No | StorageDecision::Body => {
+            return false;
+        }
     };
     if response.contains_key(header::SET_COOKIE) {
         return false;
@@ -344,7 +349,8 @@ pub(super) fn answers_too(
     matches!(freshness.reuse(&parts.method, &request, now), Reuse::Fresh(_))
 }
 
-/// Whether a stored response may stand in for an origin that fails (RFC 9111 section 4.2.4, RFC 5861).
+/// Returns true if a stored response may be used after the origin's failure (stale-if-error; RFC 9111 section
+/// 4.2.4, RFC 5861).
 pub(super) fn may_stand_in(candidate: &Candidate, parts: &Parts, wanted: Reload, now: UnixTime) -> bool {
     let response = &candidate.headers;
     let forbidden = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"]
@@ -369,7 +375,7 @@ pub(super) fn may_stand_in(candidate: &Candidate, parts: &Parts, wanted: Reload,
     now <= stored.received_at + freshness.fresh_for(stored.received_at) + allowed
 }
 
-/// The argument of a directive of `Cache-Control`, empty if it has none.
+/// The argument of a `Cache-Control` directive, empty if it has none; `None` without the directive.
 fn directive(headers: &HeaderMap, name: &str) -> Option<String> {
     let values = headers.get_all(header::CACHE_CONTROL).iter();
     values
@@ -384,8 +390,8 @@ fn directive(headers: &HeaderMap, name: &str) -> Option<String> {
         })
 }
 
-/// What two requests must have in common to share a flight: all that the origin sees of them, but for the gateway's own
-/// words. Requests with credentials share only with those of the same device, client and partition.
+/// Key of requests that may share a flight: everything in the request that the origin sees, except the
+/// gateway's own fields. Requests with credentials are shared only within one device, client and partition.
 pub(super) fn flight_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
     let mut hash = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {
@@ -409,7 +415,7 @@ pub(super) fn flight_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
         .filter(|(name, value)| !UNHEARD.contains(name) || !is_canonical(name, value))
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
-    // Stable: fields of one name keep their order.
+    // The sort is stable: fields of one name keep their order.
     headers.sort_by_key(|(name, _)| *name);
     for (name, value) in headers {
         field(name.as_bytes());
@@ -418,28 +424,7 @@ pub(super) fn flight_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
     *hash.finalize().as_bytes()
 }
 
-fn fields(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
-    headers
-        .iter()
-        .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
-        .collect()
-}
-
-/// Fields from the cache; what is no field, like the key of the cookies, is passed over.
-pub(super) fn header_map(fields: &[(String, Vec<u8>)]) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(fields.len());
-    for (name, value) in fields {
-        if let (Ok(name), Ok(value)) = (
-            HeaderName::from_bytes(name.as_bytes()),
-            HeaderValue::from_bytes(value),
-        ) {
-            headers.append(name, value);
-        }
-    }
-    headers
-}
-
-/// Fields that make no difference while they are canonical.
+/// Fields that are not part of the key while their values are canonical.
 const UNHEARD: [HeaderName; 2] = [header::VIA, longhaul_http::method::EARLY_DATA];
 const MAX_AGE_ZERO: HeaderValue = HeaderValue::from_static("max-age=0");
 
@@ -528,22 +513,28 @@ mod tests {
                 .collect();
             keeping(&asker, &Method::GET, &request.headers, StatusCode::OK, &response)
         };
-        let own = Keeping::In(asker.partition().unwrap());
-        assert_eq!(keeping(&[]), Keeping::No);
-        assert_eq!(keeping(&[("content-type", "text/html")]), Keeping::Body);
-        assert_eq!(keeping(&[("content-type", "application/ld+json")]), Keeping::Body);
-        assert_eq!(keeping(&[("content-type", "text/event-stream")]), Keeping::No);
+        let own = StorageDecision::In(asker.partition().unwrap());
+        assert_eq!(keeping(&[]), StorageDecision::No);
+        assert_eq!(keeping(&[("content-type", "text/html")]), StorageDecision::Body);
+        assert_eq!(
+            keeping(&[("content-type", "application/ld+json")]),
+            StorageDecision::Body
+        );
+        assert_eq!(
+            keeping(&[("content-type", "text/event-stream")]),
+            StorageDecision::No
+        );
         assert_eq!(
             keeping(&[("content-type", "text/html"), ("cache-control", "no-store")]),
-            Keeping::No
+            StorageDecision::No
         );
-        assert_eq!(keeping(&[("cache-control", "max-age=0")]), Keeping::No);
+        assert_eq!(keeping(&[("cache-control", "max-age=0")]), StorageDecision::No);
         assert_eq!(keeping(&[("cache-control", "max-age=0"), ("etag", "\"1\"")]), own);
         assert_eq!(
             keeping(&[("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]),
             own
         );
         let public = keeping(&[("cache-control", "max-age=60")]);
-        assert_eq!(public, Keeping::In(Partition::Shared));
+        assert_eq!(public, StorageDecision::In(Partition::Shared));
     }
 }

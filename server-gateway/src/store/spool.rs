@@ -1,4 +1,4 @@
-//! A response's decoded body in memory, between the one that fetches it and those that read it.
+//! A response's decoded body in memory between the origin fetch and its readers.
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
@@ -9,28 +9,29 @@ use std::{
 
 use bytes::Bytes;
 
-/// What one flight keeps unasked: most bodies of pages are smaller, so they are fetched at the origin's pace, whoever
-/// joins later can read them from their start, and their hash is known before the hop has taken them.
+/// Bytes that a flight keeps by default. Most bodies of pages are smaller: they are fetched at the origin's
+/// pace, a later reader can still read them from the start, and their hash is known before the hop has
+/// carried them.
 pub(crate) const KEEP: u64 = 1024 * 1024;
-/// The most that a reader can ask a flight to keep: a body that may be pushed.
+/// Maximum bytes that a reader can make a flight keep: the maximum of a pushed body.
 const MAX_KEEP: u64 = 8 * 1024 * 1024;
-/// What a flight keeps while memory is short.
+/// Bytes that a flight keeps while memory is short.
 const SHORT_KEEP: u64 = 64 * 1024;
-/// What all flights together may keep before memory counts as short.
+/// Total bytes of all flights above which memory is short.
 const MAX_TOTAL: u64 = 256 * 1024 * 1024;
-/// A chunk's own cost, so that tiny ones count.
+/// Overhead of a chunk in bytes, so that tiny chunks also count.
 const CHUNK_COST: u64 = 64;
 
-/// What all flights keep, in bytes.
+/// Bytes kept by all flights.
 #[derive(Debug, Default)]
 pub(crate) struct SpoolBudget(AtomicU64);
 
-/// Whether more may come.
+/// State of the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// It may.
+    /// More chunks are accepted.
     Free,
-    /// Readers must take something first.
+    /// Readers must take chunks first.
     Full,
 }
 
@@ -39,11 +40,11 @@ pub(crate) enum Room {
 pub(crate) struct Spool {
     budget: Arc<SpoolBudget>,
     chunks: VecDeque<Bytes>,
-    /// Chunks that were dropped before the first one here.
+    /// Number of chunks dropped from the front.
     dropped: u64,
     kept: u64,
     keep: u64,
-    /// What each reader takes next, in chunks.
+    /// Next chunk of each reader, counted from the start of the body.
     readers: BTreeMap<u64, u64>,
     next_reader: u64,
 }
@@ -61,12 +62,12 @@ impl Spool {
         }
     }
 
-    /// A new reader of the whole body; `None` if its beginning is gone.
+    /// Adds a reader of the whole body; `None` if its first chunk was dropped.
     pub(crate) fn join(&mut self) -> Option<u64> {
         (self.dropped == 0).then(|| self.add_reader())
     }
 
-    /// A new reader of what is here.
+    /// Adds a reader of the chunks that are still present.
     pub(crate) fn add_reader(&mut self) -> u64 {
         let reader = self.next_reader;
         self.next_reader += 1;
@@ -82,12 +83,12 @@ impl Spool {
         self.readers.len()
     }
 
-    /// Keeps up to `bytes` from now on, so that a body of this length can be whole here.
+    /// Raises the limit to `bytes`, so that a body of this length can be kept completely.
     pub(crate) fn keep(&mut self, bytes: u64) {
         self.keep = self.keep.max(bytes.min(MAX_KEEP));
     }
 
-    /// Makes room by dropping what every reader has taken.
+    /// Drops chunks that every reader has taken until there is room.
     pub(crate) fn room(&mut self) -> Room {
         let short = self.budget.0.load(Relaxed) > MAX_TOTAL;
         let keep = if short { SHORT_KEEP } else { self.keep };
@@ -108,7 +109,7 @@ impl Spool {
         self.chunks.push_back(chunk);
     }
 
-    /// The reader's next chunk, if it is there.
+    /// Returns the reader's next chunk, if present.
     pub(crate) fn take(&mut self, reader: u64) -> Option<Bytes> {
         let next = self.readers.get_mut(&reader)?;
         let index = usize::try_from(next.saturating_sub(self.dropped)).ok()?;

@@ -1,4 +1,4 @@
-//! Validation of a stored response (RFC 9111 section 4.3), and its use while the origin fails (section 4.2.4).
+//! Validation of a stored response (RFC 9111 section 4.3), and stale-if-error (section 4.2.4).
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use longhaul_cache::Partition;
 use longhaul_http::policy::{CacheKind, Freshness, Reuse};
@@ -7,22 +7,22 @@ use tracing::debug;
 
 use super::{
     Source,
-    flight::{Landed, LandedBody},
-    rules::{self, Candidate, Keeping},
-    trip::{Received, StandIn, Trip, now},
+    coalesced_fetch::{FetchedBody, FetchedResponse},
+    origin_fetch::{OriginFetch, Received, StaleIfError, now},
+    rules::{self, Candidate, StorageDecision},
 };
 use crate::fetch::Failure;
 
-/// What came of asking.
+/// Result of a validation.
 pub(super) enum Validation {
-    Landed(Box<Landed>),
-    /// What came takes the stored response's place.
+    FetchedResponse(Box<FetchedResponse>),
+    /// A new response replaces the stored one.
     Replaced(Box<Received>),
 }
 
 impl Validation {
-    fn landed(landed: Landed) -> Self {
-        Self::Landed(Box::new(landed))
+    fn landed(landed: FetchedResponse) -> Self {
+        Self::FetchedResponse(Box::new(landed))
     }
 
     fn replaced(received: Received) -> Self {
@@ -30,14 +30,14 @@ impl Validation {
     }
 }
 
-impl Trip {
-    /// Asks the origin whether a stored response is still current.
+impl OriginFetch {
+    /// Asks the origin if a stored response is still valid.
     pub(super) async fn validate(&self, candidate: &Candidate) -> Result<Validation, Failure> {
         let Reuse::Stale(fields) = &candidate.reuse else {
             return Ok(Validation::replaced(self.send(self.parts.clone(), None).await?));
         };
         let parts = rules::conditional(&self.parts, fields.clone());
-        let stands_in = self.stand_in == StandIn::Allowed
+        let stands_in = self.stand_in == StaleIfError::Allowed
             && rules::may_stand_in(candidate, &self.parts, self.wanted, now());
         let judged_by = rules::judged_by(candidate, &parts.headers);
         let received = match self.send(parts, None).await {
@@ -61,13 +61,13 @@ impl Trip {
         }
         match self.freshen(candidate, &received).await {
             Some(landed) => Ok(Validation::landed(landed)),
-            // The origin speaks of another version than the one that it was asked about.
+            // The 304 refers to another version than the stored one.
             None => Ok(Validation::replaced(self.send(self.parts.clone(), None).await?)),
         }
     }
 
-    /// Updates a stored response by the 304 that confirms it.
-    async fn freshen(&self, candidate: &Candidate, received: &Received) -> Option<Landed> {
+    /// Updates a stored response from the 304 that confirms it.
+    async fn freshen(&self, candidate: &Candidate, received: &Received) -> Option<FetchedResponse> {
         let stored = &candidate.stored;
         let freshness = Freshness::of(
             &HeaderMap::new(),
@@ -88,32 +88,34 @@ impl Trip {
             &headers,
         );
         let may_teach = rules::may_teach(candidate, &received.judged_by);
-        // A response stays where it is, or goes: what was one device's does not become everybody's by a 304.
+        // A response stays in its partition or is deleted: a 304 never makes a private response shared.
         let keeping = match keeping {
-            Keeping::No | Keeping::Body => Keeping::No,
-            Keeping::In(Partition::Private(_)) if stored.partition == Partition::Shared && may_teach => {
-                Keeping::No
+            StorageDecision::No | StorageDecision::Body => StorageDecision::No,
+            StorageDecision::In(Partition::Private(_))
+                if stored.partition == Partition::Shared && may_teach =>
+            {
+                StorageDecision::No
             }
-            // What the origin told one requester about what all have.
-            Keeping::In(own @ Partition::Private(_)) if !may_teach => Keeping::In(own),
-            Keeping::In(_) => Keeping::In(stored.partition.clone()),
+            // A 304 to one requester's own fields updates only that requester's copy of a shared response.
+            StorageDecision::In(own @ Partition::Private(_)) if !may_teach => StorageDecision::In(own),
+            StorageDecision::In(_) => StorageDecision::In(stored.partition.clone()),
         };
-        let mut landed = Landed {
+        let mut landed = FetchedResponse {
             status: candidate.status,
             headers,
-            body: stored.chk.map_or(LandedBody::None, LandedBody::Stored),
+            body: stored.chk.map_or(FetchedBody::None, FetchedBody::GatewayResponse),
             source: Source::Validated,
             keeping,
             requested_at: received.requested_at,
             received_at: received.received_at,
         };
         match &landed.keeping {
-            Keeping::No | Keeping::Body => {
+            StorageDecision::No | StorageDecision::Body => {
                 if may_teach {
                     self.forget(&stored.partition).await;
                 }
             }
-            Keeping::In(_) => {
+            StorageDecision::In(_) => {
                 self.keep(&landed, stored.chk.map(|chk| (chk, stored.length)))
                     .await
             }
@@ -126,25 +128,28 @@ impl Trip {
     }
 }
 
-/// A stored response instead of the origin's.
-fn stand_in(candidate: &Candidate) -> Landed {
+/// Returns a stale stored response instead of the origin's.
+fn stand_in(candidate: &Candidate) -> FetchedResponse {
     let mut headers = candidate.headers.clone();
     let age = now()
         .since_epoch()
         .saturating_sub(candidate.stored.received_at.since_epoch());
     headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
-    Landed {
+    FetchedResponse {
         status: candidate.status,
         headers,
-        body: candidate.stored.chk.map_or(LandedBody::None, LandedBody::Stored),
-        source: Source::StoodIn,
-        keeping: Keeping::No,
+        body: candidate
+            .stored
+            .chk
+            .map_or(FetchedBody::None, FetchedBody::GatewayResponse),
+        source: Source::Stale,
+        keeping: StorageDecision::No,
         requested_at: candidate.stored.requested_at,
         received_at: candidate.stored.received_at,
     }
 }
 
-/// Errors that say that the origin, or what is before it, fails for the moment (RFC 5861 section 4).
+/// Status codes that indicate a temporary failure of the origin or a proxy before it (RFC 5861 section 4).
 const STANDS_IN_FOR: [StatusCode; 4] = [
     StatusCode::INTERNAL_SERVER_ERROR,
     StatusCode::BAD_GATEWAY,

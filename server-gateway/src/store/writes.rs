@@ -1,5 +1,5 @@
-//! The order of what is written to the cache: a response that is being stored is waited for, and one that was asked
-//! for before its URL was invalidated is not stored any more.
+//! Order of cache writes: lookups wait for a response that is being stored, and a response that was requested
+//! before an invalidation of its URL is not stored.
 use std::{
     collections::BTreeMap,
     sync::{
@@ -12,28 +12,28 @@ use std::{
 use longhaul_http::request_context::origin_of;
 use tokio::{sync::Notify, time::timeout};
 
-/// Longest wait for a response that is being stored: the origin answers in less as a rule.
+/// Maximum wait for a response that is being stored: the origin usually responds sooner.
 const MAX_WAIT: Duration = Duration::from_millis(250);
-/// URLs share these: a collision costs one response that is not stored.
+/// Number of counters that URLs share: a collision costs one response that is not stored.
 const BUCKETS: usize = 1024;
 
-/// What is being stored, and what was invalidated.
+/// Pending writes and invalidation counters.
 #[derive(Debug)]
 pub(super) struct Writes {
-    /// Complete bodies on their way into the cache, by URL. As many as there are flights.
+    /// Number of complete bodies that are being stored, by URL. Bounded by the number of flights.
     storing: Mutex<BTreeMap<String, usize>>,
     stored: Notify,
     invalidations: Vec<AtomicU64>,
 }
 
-/// A response that is being stored, until this is dropped.
+/// Guard of a response that is being stored.
 #[derive(Debug)]
 pub(super) struct Storing {
     writes: Arc<Writes>,
     url: String,
 }
 
-/// The state of a URL, and of its origin, when it was asked for.
+/// Invalidation counters of a URL and of its origin at the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch(u64, u64);
 
@@ -48,7 +48,7 @@ impl Default for Writes {
 }
 
 impl Writes {
-    /// Announces a response of which somebody may know already that it is complete.
+    /// Announces a write, before others learn that the response is complete.
     pub(super) fn begin(self: &Arc<Self>, url: &str) -> Storing {
         *self.lock().entry(url.to_owned()).or_insert(0) += 1;
         Storing {
@@ -57,13 +57,13 @@ impl Writes {
         }
     }
 
-    /// Waits until no response of the URL is being stored, within bounds.
+    /// Waits, within bounds, until no response of the URL is being stored.
     pub(super) async fn settled(&self, url: &str) {
         let settle = async {
             loop {
                 let stored = self.stored.notified();
                 tokio::pin!(stored);
-                // Before the look, so that nothing that happens behind it is missed.
+                // Registered before the check, so that no notification is missed.
                 stored.as_mut().enable();
                 if !self.lock().contains_key(url) {
                     return;
@@ -71,11 +71,11 @@ impl Writes {
                 stored.await;
             }
         };
-        // Then it is looked for as if it were not being stored.
+        // After the limit the lookup ignores the pending write.
         let _too_long = timeout(MAX_WAIT, settle).await;
     }
 
-    /// Waits until nothing is being stored, within bounds.
+    /// Waits, within bounds, until nothing is being stored.
     pub(super) async fn finished(&self) {
         let finish = async {
             loop {
@@ -91,20 +91,20 @@ impl Writes {
         let _too_long = timeout(MAX_WAIT, finish).await;
     }
 
-    /// Whether a URL is still what it is now can be asked with this.
+    /// Returns the current epoch; a later different value means an invalidation.
     pub(super) fn epoch(&self, url: &str) -> Epoch {
         let of = |name: &str| self.bucket(name).map_or(0, |count| count.load(Relaxed));
         Epoch(of(url), of(origin_of(url).unwrap_or_default()))
     }
 
-    /// Nothing of the URL, or of the origin of this name, that was asked for before now is to be stored.
+    /// Prevents storing responses of the URL, or of the origin of this name, that were requested before now.
     pub(super) fn invalidate(&self, url_or_origin: &str) {
         if let Some(count) = self.bucket(url_or_origin) {
             count.fetch_add(1, Relaxed);
         }
     }
 
-    /// Nothing that was asked for before now is to be stored.
+    /// Prevents storing any response that was requested before now.
     pub(super) fn invalidate_all(&self) {
         for count in &self.invalidations {
             count.fetch_add(1, Relaxed);
@@ -119,7 +119,7 @@ impl Writes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        // What the lock guards is whole between any two statements.
+        // No code can panic while the guarded data is inconsistent.
         self.storing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! An agent as thin as it can be: real sessions, one answer at a time.
+//! A minimal agent: real sessions, one response at a time.
 use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::SystemTime};
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use longhaul_driver::{
     DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, RecvStream, SendStream,
     Session, StreamError, TransportConfig, dial,
 };
-use longhaul_protocol::session::{
+use longhaul_session::{
     Body, BodyCoding, BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Head, HeaderField,
     HeaderSets, Hello, Message, MessageReader, Method, MirrorState, Preferences, ReadEvent, SESSION_VERSION,
     VersionRange, decode_header_set, encode, encode_header_set,
@@ -21,19 +21,19 @@ use crate::gateway::Gateway;
 pub(crate) struct Agent {
     pub(crate) session: Session,
     pub(crate) control: SendStream,
-    /// What the gateway's welcome says.
+    /// Mirror state from the gateway's `Welcome`.
     pub(crate) mirror: MirrorState,
     next: u64,
 }
 
-/// A stream of the gateway behind its first message.
+/// A stream of the gateway after its first message.
 pub(crate) struct Answer {
     pub(crate) message: Message,
     reader: MessageReader,
     pub(crate) stream: RecvStream,
 }
 
-/// How a body ended.
+/// End of a body.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BodyEnd {
     Complete,
@@ -70,8 +70,8 @@ pub(crate) fn hello(cache_state: u64) -> Vec<u8> {
     wire
 }
 
-/// What a browser says that navigates to a page (a URL that ends in a slash), or that asks for an object of a page of the
-/// same origin, unless the fields say who asks.
+/// The field that identifies the requester: of a navigation if the URL ends in a slash, else of a same-origin
+/// page's request for an object. `None` if `fields` already identify it.
 fn who_asks(url: &str, fields: &[(&str, &str)]) -> Option<HeaderField> {
     let says = |name: &str| matches!(name, "referer" | "origin") || name.starts_with("sec-fetch-");
     if fields.iter().any(|(name, _)| says(name)) {
@@ -86,7 +86,7 @@ fn who_asks(url: &str, fields: &[(&str, &str)]) -> Option<HeaderField> {
     Some(("referer".to_owned(), url.as_bytes()[..=path?].to_vec()))
 }
 
-/// A browser that asks for something without a word of who asks.
+/// A field of a request that does not identify its requester.
 pub(crate) const NOBODY: (&str, &str) = ("sec-fetch-mode", "no-cors");
 
 pub(crate) fn fetch_of(id: u64, method: Method, url: &str, fields: &[(&str, &str)]) -> Fetch {
@@ -146,7 +146,7 @@ pub(crate) fn dial_gateway(
     dial_with(gateway, device, token, early, 0)
 }
 
-/// As [`dial_gateway`], with a cache in this state.
+/// Like [`dial_gateway`], with this cache state.
 pub(crate) fn dial_with(
     gateway: &Gateway,
     device: &SecretKey,
@@ -157,7 +157,7 @@ pub(crate) fn dial_with(
     dial_over(gateway, device, token, early, cache_state, "lan-fast")
 }
 
-/// As [`dial_with`], over a link that the agent's user said to be such.
+/// Like [`dial_with`], with this link profile.
 fn dial_over(
     gateway: &Gateway,
     device: &SecretKey,
@@ -189,29 +189,29 @@ fn dial_over(
 }
 
 impl Agent {
-    /// A session of a new device, open. The first of a gateway is `test device`.
+    /// An open session of a new device. The first device of a gateway is `test device`.
     pub(crate) async fn connect(gateway: &Gateway) -> Self {
         let device = gateway.admit(&free_name(gateway));
         Self::connect_as(gateway, &device).await
     }
 
-    /// A session of a device that has just been admitted: refused until the gateway has noticed it.
+    /// An open session of a device; retries while the gateway has not yet noticed a new device.
     pub(crate) async fn connect_as(gateway: &Gateway, device: &SecretKey) -> Self {
         Self::connect_with(gateway, device, 0).await
     }
 
-    /// The same, with a cache in this state.
+    /// Like `connect_as`, with this cache state.
     pub(crate) async fn connect_with(gateway: &Gateway, device: &SecretKey, cache_state: u64) -> Self {
         Self::connect_over(gateway, device, cache_state, "lan-fast").await
     }
 
-    /// A session of a new device over a link.
+    /// An open session of a new device with this link profile.
     pub(crate) async fn connect_by(gateway: &Gateway, link: &str) -> Self {
         let device = gateway.admit(&free_name(gateway));
         Self::connect_over(gateway, &device, 0, link).await
     }
 
-    /// The same over a link that the agent's user said to be such.
+    /// Like `connect_with`, with this link profile.
     pub(crate) async fn connect_over(
         gateway: &Gateway,
         device: &SecretKey,
@@ -221,7 +221,7 @@ impl Agent {
         Self::open(gateway, device, cache_state, link).await.0
     }
 
-    /// The same with the gateway's control stream, behind its welcome.
+    /// Like `connect_with`; also returns the gateway's control stream after `Welcome`.
     pub(crate) async fn connect_listening(
         gateway: &Gateway,
         device: &SecretKey,
@@ -269,7 +269,7 @@ impl Agent {
             .unwrap();
     }
 
-    /// The next stream of the gateway that answers something.
+    /// The next stream of the gateway that is neither a manifest nor a push.
     pub(crate) async fn answer(&self) -> Answer {
         loop {
             let answer = Answer::of(self.session.accept().await.unwrap()).await;
@@ -279,7 +279,7 @@ impl Agent {
         }
     }
 
-    /// Says something on the control stream.
+    /// Sends a message on the control stream.
     pub(crate) async fn say(&mut self, message: Message) {
         self.control.write(wire(message).into()).await.unwrap();
     }
@@ -322,7 +322,7 @@ impl Agent {
         self.answer().await.response(&self.session).await
     }
 
-    /// The failure that a fetch ends in.
+    /// Sends a fetch and returns the reason of its failure.
     pub(crate) async fn failure(&self, fetch: Fetch) -> FailureReason {
         self.send(Message::Fetch(fetch)).await;
         self.answer().await.failed().reason
@@ -465,6 +465,6 @@ pub(crate) fn coding(coding: BodyCoding) -> Coding {
     }
 }
 
-fn notice() -> longhaul_protocol::session::Notice {
-    longhaul_protocol::session::Notice { text: String::new() }
+fn notice() -> longhaul_session::Notice {
+    longhaul_session::Notice { text: String::new() }
 }

@@ -1,5 +1,5 @@
-//! Who asks: sites, clients and credentials are kept apart in the gateway's cache, in what is held, and in learned plans.
-use longhaul_protocol::session::{EntryBody, Fetch, FetchKind, Message, Method};
+//! Isolation of sites, clients and credentials in the gateway's cache, the mirror and the learned plans.
+use longhaul_session::{EntryBody, Fetch, FetchKind, Message, Method};
 use longhaul_types::{ClientId, ContentHash};
 
 use crate::{
@@ -32,7 +32,8 @@ async fn what_was_fetched_for_one_site_answers_no_other() {
     for fields in [PRIVATE, &[("cache-control", "max-age=600"), ("x-y", "z")]] {
         let (origin, log) = numbered(fields).await;
         let url = object(&origin);
-        // Anonymous requests of one browser: what is shareable differs in `Referer`, what is not in its partition.
+        // Requests without credentials of one browser: a shareable response is separated by `Referer`,
+        // another one by its partition.
         let of = |referrer| [("referer", referrer)];
         assert_eq!(get(&mut agent, &url, &of("http://a.test/")).await, "answer 1");
         assert_eq!(
@@ -71,7 +72,7 @@ async fn clients_of_a_device_are_kept_apart() {
 async fn credentials_decide_about_objects_and_always_about_documents() {
     let (_gateway, mut agent) = setup().await;
     let (ann, amy) = ([("cookie", "id=ann")], [("cookie", "id=amy")]);
-    // The audit saw the second one get the first one's answer.
+    // Regression: the second requester once got the first one's response.
     let (origin, _) = numbered(&[("cache-control", "max-age=600")]).await;
     let url = object(&origin);
     assert_eq!(get(&mut agent, &url, &ann).await, "answer 1");
@@ -86,7 +87,7 @@ async fn credentials_decide_about_objects_and_always_about_documents() {
         let url = object(&origin);
         assert_eq!(get(&mut agent, &url, &ann).await, "answer 1");
         assert_eq!(get(&mut agent, &url, &amy).await, "answer 1", "{fields:?}");
-        // A document is for those with whose credentials it was fetched.
+        // A document answers only requests with the same credentials.
         assert_eq!(get(&mut agent, &origin, &ann).await, "answer 2");
         assert_eq!(get(&mut agent, &origin, &amy).await, "answer 3", "{fields:?}");
         assert_eq!(get(&mut agent, &origin, &ann).await, "answer 2");
@@ -120,7 +121,7 @@ async fn an_origin_has_its_own_responses_forgotten() {
     assert_eq!(site.requests("/x.js").len(), 3);
 }
 
-/// F9: a page has an image with the bytes of an object that the user holds of another site.
+/// Finding F9: a page contains an image whose bytes equal an object that the user holds of another site.
 #[tokio::test]
 async fn what_is_held_is_told_to_the_site_that_got_it_only() {
     let (gateway, _) = setup().await;
@@ -141,7 +142,7 @@ async fn what_is_held_is_told_to_the_site_that_got_it_only() {
     ])
     .await;
     LoadReader::whole(&mut agent, &site.url("victim", "/"), &[]).await;
-    // The mirror learns of a delivery with its acknowledgement, which is on the way.
+    // The mirror records a delivery once it is acknowledged, which takes a moment.
     loop {
         let own = LoadReader::whole(&mut agent, &site.url("victim", "/own/"), &[]).await;
         if matches!(own.head_of("/copy.png").body, EntryBody::Held { .. }) {
@@ -155,11 +156,39 @@ async fn what_is_held_is_told_to_the_site_that_got_it_only() {
         "{:?}",
         evil.records
     );
-    // Its own two images may still travel once.
+    // The two images of this page may be pushed once.
     assert!(matches!(
         body(&evil, "/twin.png"),
         EntryBody::SameAs { .. } | EntryBody::Pushed { .. }
     ));
+}
+
+/// A request of another site's style sheet names no document; the plan knows for which document it is.
+#[tokio::test]
+async fn pictures_of_another_sites_sheet_are_held_for_the_page_with_the_sheet() {
+    let (gateway, _) = setup().await;
+    let device = gateway.admit("holder");
+    let mut agent = Agent::connect_with(&gateway, &device, 79).await;
+    let site = Site::start([]).await;
+    let sheet = format!("<link rel=stylesheet href={}>", site.url("cdn", "/s.css"));
+    for path in ["/", "/again/", "/evil/"] {
+        site.set(path, resource("text/html", sheet.clone()));
+    }
+    let css = resource("text/css", "body { background: url(/x.png) }").fresh();
+    site.set("/s.css", css.with("referrer-policy", "no-referrer"));
+    site.set("/x.png", resource("image/png", vec![9; 30_000]).fresh());
+    let picture = site.url("cdn", "/x.png");
+    LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
+    // The mirror learns of a delivery with its acknowledgement, which is on the way.
+    loop {
+        let again = LoadReader::whole(&mut agent, &site.url("a", "/again/"), &[]).await;
+        if matches!(again.head_of(&picture).body, EntryBody::Held { .. }) {
+            break;
+        }
+    }
+    let other = LoadReader::whole(&mut agent, &site.url("b", "/evil/"), &[]).await;
+    let body = other.head_of(&picture).body;
+    assert!(matches!(body, EntryBody::Pushed { .. }), "{body:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Page bundles: what a page loads is announced before the page and pushed behind it.
+//! Page bundles: the objects of a page are announced before the page and pushed after it.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -6,7 +6,7 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use longhaul_protocol::session::{Ask, Cancel, EntryBody, Message, Method, Scope, Used, Want, Withdrawal};
+use longhaul_session::{Ask, Cancel, EntryBody, Message, Method, Scope, Used, Want, Withdrawal};
 use longhaul_types::ContentHash;
 use tokio::sync::Notify;
 
@@ -23,7 +23,7 @@ pub(crate) struct Resource {
     pub(crate) status: u16,
     pub(crate) fields: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
-    /// Answered only when somebody says so.
+    /// The response waits for this notification.
     pub(crate) gate: Option<Arc<Notify>>,
 }
 
@@ -196,7 +196,7 @@ async fn a_page_brings_all_that_it_loads() {
         assert_eq!(head.scope, expected, "{path}");
         assert_eq!(site.requests(path).len(), 1, "{path}");
     }
-    // The manifest was begun before the page's response.
+    // The manifest was opened before the page's response.
     assert!(load.manifest_stream < load.head_stream);
     let referer = |path: &str| site.requests(path)[0]["referer"].to_str().unwrap().to_owned();
     assert_eq!(referer("/a.png"), site.url("a", "/"));
@@ -212,7 +212,7 @@ async fn a_page_without_sub_resources_has_no_manifest() {
     let fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/"), &[]);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader.until(|load| load.body_end == StreamEnd::Complete).await;
-    // What would come behind it comes before the next answer.
+    // A manifest would have arrived before the next response.
     let next = agent.get(&site.url("a", "/"), &[]).await;
     assert_eq!(next.body, b"<p>text</p>");
     assert!(reader.load.manifest.is_none());
@@ -221,7 +221,7 @@ async fn a_page_without_sub_resources_has_no_manifest() {
 #[tokio::test]
 async fn entries_come_before_the_html_that_names_them() {
     let (_gateway, agent) = setup().await;
-    // The end of the page never comes.
+    // The page never ends.
     let port = crate::origin::serve_tcp(|mut connection| async move {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let mut request = [0; 4096];
@@ -230,7 +230,7 @@ async fn entries_come_before_the_html_that_names_them() {
             let head =
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 1000\r\n\r\n<img src=/1.png>";
             connection.write_all(head).await.unwrap();
-            // Until the gateway is gone.
+            // Until the gateway closes the connection.
             let _closed = connection.read_exact(&mut request).await;
         } else {
             let image = b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 3\r\n\r\nabc";
@@ -288,8 +288,8 @@ async fn what_the_agent_holds_does_not_travel_again() {
         .say(Message::Used(Used::new(first.page, 20, |_| true)))
         .await;
 
-    // The mirror learns of a delivery with its acknowledgement, which is on the way, and the manifest is kept when its
-    // bodies are sent: so the page is loaded until both have happened.
+    // The mirror records a delivery once it is acknowledged, and the manifest is stored once its bodies are
+    // sent: load the page until both have happened.
     let first_wire = first.manifest_wire;
     let mut last = first;
     let second = loop {
@@ -315,19 +315,19 @@ async fn what_the_agent_holds_does_not_travel_again() {
         first_wire
     );
 
-    // In the next session, too: the manifest is not named, so the hash is.
+    // In the next session the agent does not name the manifest, so the head contains the hash.
     drop(agent);
     let mut agent = Agent::connect_with(&gateway, &device, 77).await;
-    assert_eq!(agent.mirror, longhaul_protocol::session::MirrorState::Agreed);
+    assert_eq!(agent.mirror, longhaul_session::MirrorState::Agreed);
     let third = LoadReader::whole(&mut agent, &url, &[]).await;
     assert!(third.pushes.is_empty(), "{:?}", third.records);
     let hash = hash16(&rich_page()[3].1.body);
     assert_eq!(third.head_of("/app.js").body, EntryBody::Held { hash });
 
-    // Another state of the cache: nothing is held, until the agent names it.
+    // With another cache state nothing is held, except what the agent lists.
     drop(agent);
     let mut agent = Agent::connect_with(&gateway, &device, 78).await;
-    assert_eq!(agent.mirror, longhaul_protocol::session::MirrorState::Unknown);
+    assert_eq!(agent.mirror, longhaul_session::MirrorState::Unknown);
     let mut fetch = fetch_of(agent.id(), Method::Get, &url, &[]);
     fetch.holding = vec![
         ContentHash::of(&rich_page()[3].1.body).as_bytes()[..6]
@@ -385,10 +385,10 @@ async fn a_cancelled_page_is_silent() {
     agent.say(Message::Cancel(Cancel { fetch: page })).await;
     reader.until(|load| load.manifest_end == StreamEnd::Broken).await;
     gate.notify_waiters();
-    // Control messages are in order: what follows finds the page load gone.
+    // Control messages are processed in order, so this fetch finds the page load cancelled.
     let mut fetch = fetch_of(agent.id(), Method::Get, &site.url("a", "/3.png"), &[]);
     fetch.page = page;
-    fetch.kind = longhaul_protocol::session::FetchKind::Object;
+    fetch.kind = longhaul_session::FetchKind::Object;
     agent.send(Message::Fetch(fetch)).await;
     reader.until(|load| !load.answers.is_empty()).await;
     assert!(reader.load.find_head(1).is_none());
@@ -439,7 +439,8 @@ async fn what_is_asked_for_is_fetched_first() {
             entries: vec![59],
         }))
         .await;
-    // Control messages are in order: what this one brings finds the other one minded.
+    // Control messages are processed in order: the response to this one shows that the previous one was
+    // processed.
     agent.say(Message::Want(Want { page, entry: 0 })).await;
     reader.until(|load| load.pushes[&0].times == 2).await;
     let opened = Arc::clone(&gate);

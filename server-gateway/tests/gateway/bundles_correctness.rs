@@ -1,5 +1,5 @@
-//! Page bundles: a pushed response is used for no other request than the one for which it was fetched.
-use longhaul_protocol::session::{
+//! Page bundles: a pushed response answers only the request that was predicted.
+use longhaul_session::{
     Delivery, EntryBody, Fetch, FetchKind, Message, Method, Promised, Scope, Used, Want, Withdrawal,
 };
 
@@ -107,7 +107,7 @@ async fn cookies_that_the_page_sets_go_with_what_it_loads() {
     assert!(setting.cookie.is_some());
     assert!(load.find_head(2).unwrap().cookie.is_none());
 
-    // The browser asks as was foreseen, and otherwise.
+    // The browser's request, as predicted and different.
     let fetch = fetch_of(agent.id(), Method::Get, &url, &[("cookie", "a=1")]);
     let mut reader = LoadReader::begin(&agent, fetch, &[]).await;
     reader.until(Load::is_complete).await;
@@ -279,7 +279,7 @@ async fn what_scripts_load_is_planned_at_the_next_visit() {
     agent
         .say(Message::Used(Used::new(load.page, 2, |entry| entry == 0)))
         .await;
-    // The page load is gone as soon as the message has come, and what it taught is kept before the next one is read.
+    // The page load ends with `Used`, and its result is stored before the next control message is read.
     agent.say(Message::Want(Want { page: 0, entry: 0 })).await;
     let mut reader;
     loop {
@@ -321,7 +321,7 @@ async fn other_schemes_are_left_to_the_browser() {
 #[tokio::test]
 async fn a_redirected_page_is_looked_through_while_it_comes() {
     let (_gateway, mut agent) = setup().await;
-    // The end of the second page never comes.
+    // The second page never ends.
     let port = crate::origin::serve_tcp(|mut connection| async move {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let mut request = [0; 4096];
@@ -333,7 +333,7 @@ async fn a_redirected_page_is_looked_through_while_it_comes() {
             let head =
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 1000\r\n\r\n<img src=/1.png>";
             connection.write_all(head).await.unwrap();
-            // Until the gateway is gone.
+            // Until the gateway closes the connection.
             let _closed = connection.read_exact(&mut request).await;
         } else {
             let image = b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 3\r\n\r\nabc";

@@ -1,5 +1,6 @@
-//! Page bundles: who makes a predicted request decides what it carries, and what no browser fetches is not planned.
-use longhaul_protocol::session::{Message, Method, Used, Want, Withdrawal};
+//! Page bundles: the initiator of a predicted request decides its fields, and requests that browsers would
+//! not make are not planned.
+use longhaul_session::{Message, Method, Used, Want, Withdrawal};
 
 use crate::{
     agent::{Agent, NOBODY, fetch_of},
@@ -11,7 +12,7 @@ use crate::{
 
 const LOGGED_IN: &[(&str, &str)] = &[("user-agent", "test"), ("cookie", "session=secret")];
 
-/// A site that answers all of these with pictures.
+/// A site that serves these paths as images.
 async fn pictures(paths: &[&'static str]) -> Site {
     let site = Site::start([]).await;
     for path in paths {
@@ -100,7 +101,7 @@ async fn a_frame_of_the_same_site_asks_for_itself() {
     );
 }
 
-/// On plain http a browser asks for a frame's document like for a page.
+/// On plain http the request for a frame's document looks like that for a page.
 #[tokio::test]
 async fn a_frame_that_is_asked_for_like_a_page_stays_one() {
     let (_gateway, mut agent) = setup().await;
@@ -159,13 +160,14 @@ async fn a_cookie_does_not_leave_its_path() {
     );
     assert_eq!(cookies(&site, "/~mallory/fresh.png"), [None]);
     assert_eq!(load.body_of("/~mallory/fresh.png"), b"/~mallory/fresh.png");
-    // What may say something else with the cookies is not pushed, and a document not even asked for.
+    // A response that may differ with cookies is not pushed, and a document is not even fetched.
     assert_eq!(cookies(&site, "/~mallory/log.png"), [None]);
     let log = load.entry("/~mallory/log.png");
     assert_eq!(load.withdrawal(log), Some(Withdrawal::Private));
     assert!(site.requests("/~mallory/frame").is_empty());
 
-    // The browser shows that the cookie is the whole host's; from then on it goes along.
+    // The browser's request shows that the cookie applies to the whole host; from then on the prediction
+    // includes it.
     let asked = object(&mut agent, load.page, &site.url("a", "/static/x.png"), LOGGED_IN);
     agent.send(Message::Fetch(asked)).await;
     agent.answer().await.response(&agent.session).await;
@@ -192,7 +194,7 @@ async fn a_policy_keeps_injected_markup_at_home() {
     );
     let load = LoadReader::whole(&mut agent, &site.url("a", "/"), LOGGED_IN).await;
     assert_eq!(load.urls(), ["/own.png"]);
-    // Without a policy: what spans lines and holds markup is no address.
+    // Without a policy: a URL that spans lines and contains markup is rejected.
     site.set(
         "/lines",
         resource("text/html", page.replace("<input", "\n<input")),
@@ -227,14 +229,15 @@ async fn what_a_style_sheet_and_a_redirection_name_is_judged_as_well() {
     assert!(site.requests("/other.png").is_empty());
 }
 
-/// What the frames of a page ask for is not learned as the page's, and what others taught has no cookies.
+/// Requests of a page's frames are not learned as the page's, and objects learned from other devices are
+/// fetched without cookies.
 #[tokio::test]
 async fn what_is_learned_is_the_pages_own() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
     let site = pictures(&["/base.png", "/own.png", "/delete", "/bare", "/shared.png"]).await;
     site.set("/", resource("text/html", "<img src=/base.png>"));
-    // Not from a cache: what the origin is asked with is looked at.
+    // Not cacheable, so that each request reaches the origin.
     let stale = resource("image/png", "shared").with("cache-control", "no-cache");
     site.set("/shared.png", stale);
     let page = site.url("a", "/");
@@ -243,7 +246,7 @@ async fn what_is_learned_is_the_pages_own() {
     let cookie = ("cookie", "session=secret");
     for (path, fields) in [
         ("/delete", &[("referer", evil.as_str()), cookie][..]),
-        // Without cookies: by a document of the site's in a frame of another's.
+        // Without cookies: a document of this site in a frame of another site.
         ("/bare", &[("referer", page.as_str())]),
         ("/nobody", &[cookie, NOBODY]),
         ("/own.png", &[("referer", page.as_str()), cookie]),
@@ -256,13 +259,14 @@ async fn what_is_learned_is_the_pages_own() {
     agent.say(Message::Want(Want { page: 0, entry: 0 })).await;
     let mut urls = Vec::new();
     while urls.len() < 2 {
-        // What a visit teaches is kept behind its end.
+        // The result of a visit is stored after its end.
         urls = LoadReader::whole(&mut agent, &page, LOGGED_IN).await.urls();
     }
     urls.sort();
     assert_eq!(urls, ["/base.png", "/own.png"]);
 
-    // Another device teaches without cookies; this one has some, and does not send them for that.
+    // The other device teaches without cookies; this device has cookies and does not send them for the
+    // learned object.
     let mut other = Agent::connect(&gateway).await;
     let plain = ("user-agent", "test");
     let load = LoadReader::whole(&mut other, &page, &[plain]).await;

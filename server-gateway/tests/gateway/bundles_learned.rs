@@ -1,5 +1,6 @@
-//! Page bundles: what one device's visits teach is planned on others, unless it is somebody's.
-use longhaul_protocol::session::{Message, Used, Want};
+//! Page bundles: objects learned from one device's visits are planned on other devices, unless they are
+//! personal.
+use longhaul_session::{Message, Used, Want};
 
 use crate::{
     agent::{Agent, fetch_of},
@@ -12,7 +13,7 @@ use crate::{
 const PLAIN: &[(&str, &str)] = &[("user-agent", "test"), ("accept", "*/*")];
 const COOKIE: &[(&str, &str)] = &[("user-agent", "test"), ("cookie", "user=1")];
 
-/// The site's page names a script only.
+/// A site whose page refers only to a script.
 async fn site(page: Resource) -> Site {
     let site = Site::start([
         ("/", page),
@@ -39,7 +40,7 @@ fn page() -> Resource {
     resource("text/html", "<script src=/app.js></script>")
 }
 
-/// Loads the page, asks for objects that only a script names, and reports the visit as over.
+/// Loads the page, requests objects that only a script refers to, and reports the end of the visit.
 async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects: &[(&str, &[(&str, &str)])]) {
     let page = site.url("a", "/");
     let load = LoadReader::whole(agent, &page, fields).await;
@@ -54,12 +55,12 @@ async fn visit(agent: &mut Agent, site: &Site, fields: &[(&str, &str)], objects:
     agent.say(Message::Want(Want { page: 0, entry: 0 })).await;
 }
 
-/// Loads the page until an object is planned, which is when the visit before has been learned from.
+/// Loads the page until an object is planned, which shows that the previous visit has been learned.
 async fn until_planned(agent: &mut Agent, site: &Site, path: &str, fields: &[(&str, &str)]) -> Load {
     for _ in 0..1000 {
         let fetch = fetch_of(
             agent.id(),
-            longhaul_protocol::session::Method::Get,
+            longhaul_session::Method::Get,
             &site.url("a", "/"),
             fields,
         );
@@ -91,18 +92,19 @@ async fn what_scripts_load_on_one_device_is_planned_on_another() {
     urls.sort();
     assert_eq!(urls, ["/app.js", "/data.json"]);
     assert_eq!(load.body_of("/data.json"), b"{}");
-    // The device itself knows all of it.
+    // The device itself has learned all of them.
     let own = LoadReader::whole(&mut first, &site.url("a", "/"), PLAIN).await;
     for (path, _) in personal {
         assert!(own.urls().contains(&(*path).to_owned()), "{path}");
     }
 
-    // With cookies on the page what others taught is planned, too, but nothing is taught.
+    // With cookies, objects learned from others are planned, too, but the visit adds nothing to the shared
+    // records.
     let mut third = Agent::connect(&gateway).await;
     let load = until_planned(&mut third, &site, "/data.json", COOKIE).await;
     assert_eq!(load.urls().len(), 2);
     visit(&mut third, &site, COOKIE, &[("/more.json", COOKIE)]).await;
-    // Visits are learned from one after the other: behind this one all of the last is known.
+    // Visits are learned in order: once this one is learned, the previous one is as well.
     visit(&mut third, &site, COOKIE, &[("/last.json", COOKIE)]).await;
     until_planned(&mut third, &site, "/last.json", COOKIE).await;
     let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
@@ -123,7 +125,7 @@ async fn personal_pages_teach_their_own_device_only() {
         let fields = page.fields.clone();
         let site = site(page).await;
         visit(&mut first, &site, PLAIN, &[("/data.json", of_script)]).await;
-        // Visits are learned from one after the other: behind this one all of the last is known.
+        // Visits are learned in order: once this one is learned, the previous one is as well.
         visit(&mut first, &site, PLAIN, &[("/last.json", of_script)]).await;
         until_planned(&mut first, &site, "/last.json", PLAIN).await;
         let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
@@ -144,7 +146,7 @@ async fn what_one_device_does_not_take_stays_planned_on_others() {
     second
         .say(Message::Used(Used::new(load.page, 16, |entry| entry != unwanted)))
         .await;
-    // Whatever has been learned by now: the record may have been missed once, which is not enough.
+    // A single unused push is not enough to stop planning, so repeat until it has been stopped.
     loop {
         let load = LoadReader::whole(&mut second, &site.url("a", "/"), PLAIN).await;
         if load.urls() == ["/app.js"] {

@@ -1,9 +1,9 @@
-//! A page load as an agent sees it: all streams of the gateway, read at the same time.
+//! A page load as an agent sees it: reads all streams of the gateway concurrently.
 use std::collections::BTreeMap;
 
 use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits};
 use longhaul_driver::Session;
-use longhaul_protocol::session::{
+use longhaul_session::{
     BodyPlace, Entry, EntryBody, EntryHead, Fetch, Head, HeaderField, HeaderSets, Manifest, ManifestId,
     Message, Promised, Record, RecordReader, Withdrawal, decode_header_set,
 };
@@ -20,7 +20,7 @@ pub(crate) struct Pushed {
     pub(crate) times: u32,
 }
 
-/// How far a stream of windows is.
+/// State of a stream of windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
     #[default]
@@ -29,7 +29,7 @@ pub(crate) enum StreamEnd {
     Broken,
 }
 
-/// What has come of a page load.
+/// The received parts of a page load.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     pub(crate) page: u64,
@@ -38,9 +38,9 @@ pub(crate) struct Load {
     pub(crate) body: Vec<u8>,
     pub(crate) body_end: StreamEnd,
     pub(crate) manifest: Option<Manifest>,
-    /// Decoded.
+    /// Decoded bytes.
     pub(crate) manifest_bytes: Vec<u8>,
-    /// Bytes of its stream.
+    /// Bytes on its stream.
     pub(crate) manifest_wire: usize,
     pub(crate) manifest_end: StreamEnd,
     pub(crate) records: Vec<Record>,
@@ -121,7 +121,7 @@ impl Load {
             .unwrap()
     }
 
-    /// Everything that was announced has come.
+    /// Returns true if everything that was announced has arrived.
     pub(crate) fn is_complete(&self) -> bool {
         let pushed = |head: &EntryHead| {
             let push = self.pushes.get(&head.entry);
@@ -174,7 +174,7 @@ impl Load {
     }
 }
 
-/// Reads a page load.
+/// Reader of a page load.
 pub(crate) struct LoadReader {
     pub(crate) load: Load,
     session: Session,
@@ -185,7 +185,7 @@ pub(crate) struct LoadReader {
 }
 
 impl LoadReader {
-    /// Asks for a page; `base` is the manifest that `fetch` names.
+    /// Requests a page; `base` is the manifest that `fetch` names.
     pub(crate) async fn begin(agent: &Agent, fetch: Fetch, base: &[u8]) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         let page = fetch.id;
@@ -203,15 +203,15 @@ impl LoadReader {
         }
     }
 
-    /// Asks for a page and reads all of it.
+    /// Requests a page and reads its whole page load.
     pub(crate) async fn whole(agent: &mut Agent, url: &str, fields: &[(&str, &str)]) -> Load {
-        let fetch = fetch_of(agent.id(), longhaul_protocol::session::Method::Get, url, fields);
+        let fetch = fetch_of(agent.id(), longhaul_session::Method::Get, url, fields);
         let mut reader = Self::begin(agent, fetch, &[]).await;
         reader.until(Load::is_complete).await;
         reader.load
     }
 
-    /// Reads until something has come.
+    /// Reads until `is_there` returns true.
     pub(crate) async fn until(&mut self, is_there: impl Fn(&Load) -> bool) {
         let waiting = async {
             while !is_there(&self.load) {
@@ -234,7 +234,7 @@ impl LoadReader {
     }
 }
 
-/// A load without its bodies.
+/// Debug output of a load without its bodies.
 struct Brief<'a>(&'a Load);
 
 impl std::fmt::Debug for Brief<'_> {

@@ -1,5 +1,5 @@
-//! Page bundles: pages that the browser has already, and bodies that the gateway no longer has.
-use longhaul_protocol::session::{BodyPlace, EntryBody, Message, Method, Used, Want};
+//! Page bundles: pages that the browser already has, and bodies that the gateway no longer has.
+use longhaul_session::{BodyPlace, EntryBody, Message, Method, Used, Want};
 
 use crate::{
     agent::{Agent, fetch_of},
@@ -59,7 +59,7 @@ async fn a_page_that_the_browser_has_is_loaded_all_the_same() {
             },
         );
         agent.say(Message::Used(Used::new(last.page, 16, |_| true))).await;
-        // Until the deliveries are acknowledged and the manifest is kept.
+        // Until the deliveries are acknowledged and the manifest is stored.
         let names = ["/main.css", "/1.png", "/bg.png"];
         loop {
             let condition = [("if-none-match", "\"1\"")];
@@ -91,7 +91,7 @@ async fn a_page_that_the_gateway_does_not_have_is_not_guessed_at() {
         ("user=1", "\"2\""),
         ("user=2", "\"1\""),
     ] {
-        // Past the store's own validation, which would ask about its version for this person.
+        // Bypasses the store's own validation, which would use the stored version of this person.
         let fields = [
             ("cookie", cookie),
             ("if-none-match", tag),
@@ -116,7 +116,7 @@ async fn a_page_that_the_gateway_does_not_have_is_not_guessed_at() {
 #[tokio::test]
 async fn a_wanted_body_that_the_cache_has_lost_is_fetched_again() {
     let (_gateway, mut agent) = setup().await;
-    // Never stored, so it is always lost.
+    // Never stored, so the cache never has it.
     let image = |byte| resource("image/png", vec![byte; 10_000]).with("cache-control", "no-store");
     let site = Site::start([
         ("/", resource("text/html", "<img src=/1.png>")),
@@ -134,7 +134,8 @@ async fn a_wanted_body_that_the_cache_has_lost_is_fetched_again() {
     assert_eq!(reader.load.body_of("/1.png"), vec![7; 10_000]);
     assert_eq!(site.requests("/1.png").len(), 2);
 
-    // Another body is none: the manifest told of this one. The session goes on.
+    // A different body is not pushed, because the manifest contains the hash of the first one. The session
+    // continues.
     site.set("/1.png", image(8));
     agent.say(Message::Want(Want { page, entry: 0 })).await;
     while site.requests("/1.png").len() < 3 {

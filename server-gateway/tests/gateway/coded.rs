@@ -1,8 +1,8 @@
-//! Bodies are coded once for all devices, and with less effort while many wait.
+//! Bodies are encoded once for all devices, and with less effort under load.
 
 use http::Request;
 use hyper::body::Incoming;
-use longhaul_protocol::session::{BodyCoding, Message, Method};
+use longhaul_session::{BodyCoding, Message, Method};
 
 use crate::{
     agent::{Agent, BodyEnd, fetch_of},
@@ -15,7 +15,7 @@ use crate::{
 const PUBLIC: (&str, &str) = ("cache-control", "public, max-age=600");
 const HTML: (&str, &str) = ("content-type", "text/html");
 
-/// Text that no other seed's has much in common with.
+/// Text that has little in common with the text of any other seed.
 fn words(seed: u32, count: u32) -> String {
     (0..count)
         .map(|n| {
@@ -27,7 +27,7 @@ fn words(seed: u32, count: u32) -> String {
         .collect()
 }
 
-/// The value of a metric, 0 if it is not there.
+/// The value of a metric, or 0 if it is absent.
 fn metric(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.map_or(0, |value| value.trim().parse().unwrap())
@@ -83,13 +83,13 @@ async fn what_is_personal_is_coded_for_each() {
     let (other, _) = self::page(&[PUBLIC, HTML]).await;
     let mut agent = Agent::connect_by(&gateway, "umts-384").await;
     agent.get(&other, &[]).await;
-    // Later than the others.
+    // Stored after any result of the personal pages would have been.
     let text = until(&gateway, |text| metric(text, "longhaul_coded_kept_total ") > 0).await;
     assert_eq!(metric(&text, "longhaul_coded_kept_total "), 1);
     assert_eq!(metric(&text, "longhaul_coded_reused_total "), 0);
 }
 
-/// The port of an origin with a page of so many style sheets.
+/// The port of an origin with a page of `sheets` style sheets.
 async fn styled(sheets: usize) -> u16 {
     serve(move |request: Request<Incoming>| async move {
         let path = request.uri().path();
@@ -120,7 +120,7 @@ async fn what_is_pushed_is_coded_once_too() {
     }
 }
 
-/// More at once than there are cores, but not for long.
+/// A burst of more jobs than cores.
 #[tokio::test]
 async fn a_page_of_many_sheets_is_coded_at_full_effort() {
     const SHEETS: u64 = 8;

@@ -1,7 +1,7 @@
-//! Bodies that are coded against what agents have from the start.
+//! Bodies encoded against dictionaries.
 use http::{Request, Response};
 use longhaul_codec::dictionary;
-use longhaul_protocol::session::{BodyCoding, Delivery, Dictionaries, Fetch, Message, Method};
+use longhaul_session::{BodyCoding, Delivery, Dictionaries, Fetch, Message, Method};
 
 use crate::{
     agent::{Agent, BodyEnd, fetch_of},
@@ -9,10 +9,10 @@ use crate::{
     origin::{full, serve},
 };
 
-/// Times that something is asked for until the gateway has heard of what the agent has.
+/// Maximum number of attempts until the gateway has processed the agent's `Dictionaries`.
 const ATTEMPTS: u32 = 50;
 
-/// A library in another release than those that are shipped.
+/// A library in a release that no dictionary contains.
 fn library() -> Vec<u8> {
     let shipped = dictionary::all().map(|hash| dictionary::find(hash.as_bytes()).unwrap());
     let jquery = shipped
@@ -58,7 +58,7 @@ async fn a_library_costs_its_difference_from_the_shipped_release() {
             assert!(dictionary::knows(&base));
             assert_eq!(announced.coding, BodyCoding::Zstd);
             assert!(response.total.unwrap() < 1_500, "{:?}", response.total);
-            // An agent that could not read that gets it without.
+            // With plain delivery the agent gets the body without base.
             let again = Fetch {
                 delivery: Delivery::Plain,
                 ..fetch_of(agent.id(), Method::Get, &url, &[])

@@ -14,7 +14,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::body::Incoming;
 use longhaul_codec::{BodyDecoder, BodyLimits, DecodeError};
-use longhaul_protocol::session::{
+use longhaul_session::{
     BodyCoding, Cancel, FailureReason, Fetch, HeaderSets, Message, Method, Resume, Validator,
     encode_header_set,
 };
@@ -366,11 +366,11 @@ async fn header_sets_serve_as_bases_both_ways() {
     let head = agent.answer().await.head();
     let size = wire(Message::Head(head.clone())).len();
     assert!(size < 60, "{size}");
-    let fields = longhaul_protocol::session::decode_header_set(&head.headers, 2, &responses).unwrap();
+    let fields = longhaul_session::decode_header_set(&head.headers, 2, &responses).unwrap();
     assert!(fields.contains(&("x-response".to_owned(), b"the same each time, too".to_vec())));
 }
 
-/// A body that a test feeds; its receiver tells when the origin side was dropped.
+/// A body that a test feeds; the sender is closed when the origin's side is dropped.
 fn fed() -> (mpsc::Sender<Bytes>, OriginBody) {
     let (sender, receiver) = mpsc::channel(1);
     let frames = futures_util::stream::unfold(receiver, |mut receiver: mpsc::Receiver<Bytes>| async move {
@@ -484,13 +484,13 @@ async fn a_slow_hop_holds_the_origin_back() {
     agent.send(Message::Fetch(fetch)).await;
     let feed = feeds.recv().await.unwrap();
     let _unread = agent.answer().await;
-    // Random bytes, so that no coding makes them small.
+    // Random bytes, which no coding compresses.
     let mut noise = blake3::Hasher::new().finalize_xof();
     let mut taken = 0_usize;
     loop {
         let mut piece = vec![0; 64 * 1024];
         noise.fill(&mut piece);
-        // Held back means that nothing is taken any more; over loopback a second is an age.
+        // Back-pressure: the gateway reads nothing more; a second is very long on loopback.
         if tokio::time::timeout(std::time::Duration::from_secs(1), feed.send(piece.into()))
             .await
             .is_err()
@@ -527,7 +527,7 @@ async fn a_damaged_response_is_resumed() {
         }),
         ..fetch_of(id, Method::Get, &url, &[])
     };
-    // What the agent has verified before.
+    // The part that the agent has already verified.
     let key = window_key(&agent.session);
     let mut sender = longhaul_codec::BodyEncoder::new(key, longhaul_codec::Coder::Identity, None).unwrap();
     let mut before = Vec::new();

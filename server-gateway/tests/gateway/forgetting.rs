@@ -1,7 +1,7 @@
-//! Forgetting at the agent's word: nothing of it is in the gateway's files any more.
+//! Deletion on `Forget`: the gateway's files contain nothing of the data afterwards.
 use std::path::{Path, PathBuf};
 
-use longhaul_protocol::session::{Fetch, Forget, Message, Method};
+use longhaul_session::{Fetch, Forget, Message, Method};
 use longhaul_types::ClientId;
 
 use crate::{
@@ -19,7 +19,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether any file of the gateway contains this text.
+/// Returns true if a file of the gateway contains this text.
 fn is_in_a_file(folder: &Path, text: &str) -> bool {
     files(folder).iter().any(|path| {
         let bytes = std::fs::read(path).unwrap_or_default();
@@ -27,7 +27,7 @@ fn is_in_a_file(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// The gateway's control stream, behind its welcome, is read by the answer to the agent's first words.
+/// Sends `Forget` and waits for `Forgotten` on `control`, the gateway's control stream after `Welcome`.
 async fn forget(agent: &mut Agent, control: &mut Answer, id: u64, client: Option<u64>, site: Option<&str>) {
     let site = site.map(str::to_owned);
     agent.say(Message::Forget(Forget { id, client, site })).await;

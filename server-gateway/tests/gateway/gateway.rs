@@ -25,7 +25,7 @@ impl Gateway {
         Self::start_in(tempfile::tempdir().unwrap(), |_| {}).await
     }
 
-    /// A gateway in this directory, with settings of its own.
+    /// Starts a gateway in this directory with changed settings.
     pub(crate) async fn start_in(home: tempfile::TempDir, change: impl FnOnce(&mut SettingArgs)) -> Self {
         let mut settings = SettingArgs {
             listen: Some("127.0.0.1:0".to_owned()),
@@ -53,7 +53,7 @@ impl Gateway {
         }
     }
 
-    /// Where all its files are.
+    /// The directory of all its files.
     pub(crate) fn folder(&self) -> std::path::PathBuf {
         self.home.as_ref().unwrap().path().to_owned()
     }
@@ -62,7 +62,7 @@ impl Gateway {
         self.state.keys().unwrap()
     }
 
-    /// Admits a device as another process would; the running gateway knows it within a second.
+    /// Admits a device as another process would; the running gateway notices it within a second.
     pub(crate) fn admit(&self, name: &str) -> SecretKey {
         let device = random_key().unwrap();
         let public = device.public();
@@ -77,7 +77,7 @@ impl Gateway {
         device
     }
 
-    /// Ends it; what is in its directory stays until that is dropped.
+    /// Stops the gateway; its files remain until the returned directory is dropped.
     pub(crate) async fn stop(mut self) -> tempfile::TempDir {
         self.stop.take().unwrap().send(()).unwrap();
         self.task.take().unwrap().await.unwrap();

@@ -1,4 +1,4 @@
-//! The gateway against real origins, driven by real sessions over loopback.
+//! The gateway with real origins and real sessions over loopback.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,

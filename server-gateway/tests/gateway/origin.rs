@@ -13,7 +13,7 @@ use tokio::{
 
 pub(crate) type OriginBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Serves HTTP/1.1 by `handler`; the port.
+/// Serves HTTP/1.1 with `handler`; returns the port.
 pub(crate) async fn serve<F, R>(handler: F) -> u16
 where
     F: Fn(Request<Incoming>) -> R + Send + Sync + 'static,
@@ -35,7 +35,7 @@ where
     port
 }
 
-/// Answers every connection's first request with these bytes, then closes.
+/// Sends these bytes in response to the first request of every connection, then closes it.
 pub(crate) async fn serve_raw(answer: Vec<u8>) -> u16 {
     serve_tcp(move |mut connection| {
         let answer = answer.clone();
@@ -48,7 +48,7 @@ pub(crate) async fn serve_raw(answer: Vec<u8>) -> u16 {
     .await
 }
 
-/// Serves TCP by `handler`; the port.
+/// Serves TCP with `handler`; returns the port.
 pub(crate) async fn serve_tcp<F, R>(handler: F) -> u16
 where
     F: Fn(TcpStream) -> R + Send + Sync + 'static,
@@ -68,7 +68,7 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> OriginBody {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-/// Text that compresses as pages do, and is nowhere the same.
+/// Text that compresses like pages and does not repeat.
 pub(crate) fn text(length: usize) -> Vec<u8> {
     let mut text = String::new();
     let mut state = 1_u64;

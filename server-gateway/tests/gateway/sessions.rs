@@ -3,7 +3,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_driver::{CloseReason, EarlyData, End, LinkState};
 use longhaul_gateway::devices::Devices;
-use longhaul_protocol::session::{FailureReason, Hello, Message, Method, Preferences, VersionRange};
+use longhaul_session::{FailureReason, Hello, Message, Method, Preferences, VersionRange};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -19,7 +19,7 @@ use crate::{
 async fn early_data_is_only_for_what_may_be_replayed() {
     let gateway = Gateway::start().await;
     let device = gateway.admit("early bird");
-    // Waits until the gateway knows the device.
+    // Waits until the gateway has noticed the device.
     drop(Agent::connect_as(&gateway, &device).await);
     let port = serve(|request: Request<Incoming>| async move {
         assert_eq!(request.method(), http::Method::GET, "a POST must not come here");
@@ -160,7 +160,7 @@ async fn metrics_count_and_are_for_this_machine_only() {
     agent.get_failure("http://127.0.0.1/").await;
     let text = loop {
         let text = scrape(&gateway, "host: localhost").await;
-        // The fetch is counted when its task ends, just behind the response.
+        // The fetch is counted when its task ends, shortly after the response.
         if text.contains("longhaul_fetches_total{outcome=\"failed\"} 1") {
             break text;
         }

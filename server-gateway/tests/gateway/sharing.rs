@@ -1,5 +1,6 @@
-//! What devices share: only what everybody says who gets it (docs/decisions/0020).
-use longhaul_protocol::session::Method;
+//! Sharing between devices: only responses to requests that are the same for all devices
+//! (docs/decisions/0020-what-devices-share.md).
+use longhaul_session::Method;
 
 use crate::{
     agent::Agent,
@@ -56,7 +57,7 @@ async fn equal_browsers_share_and_the_own_pages_do_in_any_case() {
     assert_eq!(get(&mut bob, &url, &browser).await, "answer 1");
     let known = [browser[0], browser[1], browser[2], ("cookie", "a=1")];
     assert_eq!(get(&mut bob, &url, &known).await, "answer 1", "it is for all");
-    // Another page of the same site has another `Referer`.
+    // Another page of the same site sends another `Referer`.
     let elsewhere = [("referer", "http://a.test/2"), browser[1], browser[2]];
     assert_eq!(get(&mut ann, &url, &elsewhere).await, "answer 1");
     assert_eq!(get(&mut bob, &url, &elsewhere).await, "answer 2");

@@ -1,10 +1,10 @@
-//! The gateway's cache: what it keeps and for whom (RFC 9111).
+//! The gateway's cache: stored responses and their users (RFC 9111).
 use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, Request, Response, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use longhaul_protocol::session::Method;
+use longhaul_session::Method;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -16,7 +16,7 @@ use crate::{
     origin::{OriginBody, full, serve, text},
 };
 
-/// What an origin was asked.
+/// Log of an origin's requests.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<HeaderMap>>>);
 
@@ -62,7 +62,7 @@ pub(crate) async fn setup() -> (Gateway, Agent) {
     (gateway, agent)
 }
 
-/// The body as text, which must be whole.
+/// Returns the body as text; the body must be complete.
 pub(crate) async fn get(agent: &mut Agent, url: &str, fields: &[(&str, &str)]) -> String {
     let response = agent.get(url, fields).await;
     assert_eq!(response.end, BodyEnd::Complete);
@@ -159,14 +159,15 @@ async fn what_is_one_persons_stays_there() {
 async fn cookies_decide_who_gets_what() {
     let (gateway, mut ann) = setup().await;
     let mut bob = Agent::connect(&gateway).await;
-    // Explicitly for all: who has cookies may use it, but what was asked for with cookies goes to nobody else.
+    // `public`: a shared response answers requests with cookies, but a response to a request with cookies is
+    // not shared.
     let (url, _) = numbered(&[("cache-control", "public, max-age=600")]).await;
     assert_eq!(get(&mut ann, &url, &[("cookie", "id=ann")]).await, "answer 1");
     assert_eq!(get(&mut bob, &url, &[("cookie", "id=bob")]).await, "answer 2");
     let (url, _) = numbered(&[("cache-control", "public, max-age=600")]).await;
     assert_eq!(get(&mut ann, &url, &[]).await, "answer 1");
     assert_eq!(get(&mut bob, &url, &[("cookie", "id=bob")]).await, "answer 1");
-    // Not explicitly for all: what came without cookies is not given to one who has some.
+    // Without `public`: a response to a request without cookies does not answer a request with cookies.
     let (url, _) = numbered(&[("cache-control", "max-age=600")]).await;
     assert_eq!(get(&mut ann, &url, &[]).await, "answer 1");
     assert_eq!(get(&mut bob, &url, &[]).await, "answer 1");
@@ -221,7 +222,7 @@ async fn variants_are_told_apart() {
     assert_eq!(get(&mut agent, &url, &[]).await, "answer 3");
     assert_eq!(get(&mut agent, &url, &german).await, "answer 1");
     assert_eq!(get(&mut agent, &url, &french).await, "answer 2");
-    // What the browser can decode is no concern of the origin's.
+    // The browser's accepted content codings do not concern the origin.
     let fields = [("accept-language", "de"), ("accept-encoding", "br")];
     assert_eq!(get(&mut agent, &url, &fields).await, "answer 1");
     assert_eq!(log.count(), 3);

@@ -1,4 +1,5 @@
-//! Bodies in the gateway's cache: decoded, whole, shared while they come, and not sent to agents that hold them.
+//! Bodies in the gateway's cache: decoded, complete, shared while they arrive, and not sent to agents that
+//! hold them.
 use std::io::Write as _;
 
 use bytes::Bytes;
@@ -6,7 +7,7 @@ use http::{Request, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use longhaul_codec::DecodeError;
-use longhaul_protocol::session::{BodyPlace, Cancel, FailureReason, Fetch, FetchKind, Message, Method};
+use longhaul_session::{BodyPlace, Cancel, FailureReason, Fetch, FetchKind, Message, Method};
 use longhaul_types::ContentHash;
 use tokio::sync::mpsc;
 
@@ -56,7 +57,7 @@ async fn codings_are_undone_once_and_for_all() {
         })
         .await;
         let url = format!("http://a.test:{port}/");
-        // The second browser can decode nothing.
+        // The second browser accepts no content coding.
         for fields in [&[("accept-encoding", "gzip, br")][..], &[]] {
             let response = agent.get(&url, fields).await;
             assert_eq!(response.end, BodyEnd::Complete, "{coding}");
@@ -187,7 +188,7 @@ fn fed() -> (mpsc::Sender<Bytes>, OriginBody) {
     (sender, StreamBody::new(frames).boxed_unsync())
 }
 
-/// An origin whose bodies a test feeds, one sender a request.
+/// An origin whose bodies a test feeds, with one sender per request.
 async fn fed_origin(
     fields: &'static [(&'static str, &'static str)],
 ) -> (String, mpsc::Receiver<mpsc::Sender<Bytes>>) {
@@ -219,7 +220,7 @@ async fn equal_requests_share_a_fetch() {
     ask(&mut ann, &url, &[]).await;
     let feed = feeds.recv().await.unwrap();
     feed.send("first, ".into()).await.unwrap();
-    // Joins when the response has begun, and when there is a head.
+    // The response has begun: both requests join its fetch.
     let first = ann.answer().await;
     ask(&mut bob, &url, &[]).await;
     ask(&mut bob, &url, &[]).await;
@@ -261,7 +262,6 @@ async fn one_who_leaves_does_not_stop_the_others() {
     let second = bob.answer().await;
     let cancel = wire(Message::Cancel(Cancel { fetch: id }));
     ann.control.write(cancel.into()).await.unwrap();
-    // A second message on the same stream, so that the first has been served when it is answered.
     for piece in ["all ", "of ", "it"] {
         feed.send(piece.into()).await.unwrap();
     }
@@ -282,7 +282,7 @@ async fn a_small_body_is_finished_although_nobody_waits() {
     while answer.bytes().await.is_ok_and(|bytes| bytes.is_some()) {}
     feed.send("of it".into()).await.unwrap();
     drop(feed);
-    // Joins what is under way, or finds it stored.
+    // Joins the fetch in progress, or finds the stored body.
     assert_eq!(agent.get(&url, &[]).await.body, b"all of it");
     assert!(feeds.try_recv().is_err());
 }
@@ -348,7 +348,7 @@ async fn what_the_agent_holds_does_not_travel() {
         let url = format!("http://a.test:{port}/");
         let hash = Some(*ContentHash::of(&page).as_bytes());
         for kind in [FetchKind::Page, FetchKind::Object] {
-            // Fetched, and for what may be stored from the cache.
+            // Fetched first, then from the cache if the response may be stored.
             for _ in 0..2 {
                 let answer = with_held(&mut agent, &url, &page, kind).await;
                 assert_eq!(answer, (BodyPlace::Held, hash), "{control}");
@@ -359,7 +359,8 @@ async fn what_the_agent_holds_does_not_travel() {
     }
 }
 
-/// A hash that turns out to be wrong is asked about again, and the origin has had the request by then.
+/// If the agent does not hold the body after all, it repeats the request, which the origin has then already
+/// received.
 #[tokio::test]
 async fn only_what_may_be_asked_twice_is_answered_by_a_hash() {
     let (_gateway, mut agent) = setup().await;
@@ -415,11 +416,9 @@ async fn a_hash_is_no_key_to_what_others_got() {
     let answer = with_held(&mut bob, &url, b"a secret", FetchKind::Object).await;
     assert_ne!(answer.0, BodyPlace::Held);
     let resumed = Fetch {
-        resume: Some(longhaul_protocol::session::Resume {
+        resume: Some(longhaul_session::Resume {
             offset: 2,
-            validator: longhaul_protocol::session::Validator::ContentHash(
-                *ContentHash::of(b"a secret").as_bytes(),
-            ),
+            validator: longhaul_session::Validator::ContentHash(*ContentHash::of(b"a secret").as_bytes()),
         }),
         ..fetch_of(bob.id(), Method::Get, &url, &[])
     };

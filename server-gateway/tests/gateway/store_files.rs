@@ -1,4 +1,4 @@
-//! The file of the gateway's cache: what a restart finds, and what happens if it is damaged or absent.
+//! The cache file of the gateway: after a restart, and if it is damaged or absent.
 use std::path::PathBuf;
 
 use crate::{

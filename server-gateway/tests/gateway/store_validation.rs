@@ -1,9 +1,9 @@
-//! The gateway's cache and stale responses: validated, updated, and used while an origin fails.
+//! Stale responses in the gateway's cache: validation, update, and stale-if-error.
 use std::sync::{Arc, Mutex};
 
 use http::{Request, header};
 use hyper::body::Incoming;
-use longhaul_protocol::session::{FailureReason, Method};
+use longhaul_session::{FailureReason, Method};
 
 use crate::{
     agent::fetch_of,
@@ -11,7 +11,7 @@ use crate::{
     store::{Log, get, reply, setup},
 };
 
-/// An origin whose body is `version`, with a validator, and always stale.
+/// An origin that serves the body `version N` with an entity tag and this `Cache-Control`.
 async fn versioned(control: &'static str) -> (String, Log, Arc<Mutex<Answer>>) {
     let answer = Arc::new(Mutex::new(Answer::Version("1")));
     let log = Log::default();
@@ -105,12 +105,12 @@ async fn a_confirmed_response_is_fresh_again() {
 async fn a_browsers_own_conditions_are_met() {
     let (_gateway, mut agent) = setup().await;
     let (url, log, answer) = versioned("max-age=600").await;
-    // Nothing is stored: the origin judges.
+    // Nothing is stored: the origin evaluates the condition.
     let first = agent.get(&url, &[("if-none-match", "\"1\"")]).await;
     assert_eq!((first.status, log.count()), (304, 1));
     let whole = agent.get(&url, &[("if-none-match", "\"0\"")]).await;
     assert_eq!((whole.status, log.count()), (200, 2));
-    // Fresh: the cache judges.
+    // Fresh: the cache evaluates the condition.
     let same = agent.get(&url, &[("if-none-match", "W/\"1\"")]).await;
     assert_eq!(
         (same.status, same.field("etag"), same.body.len()),
@@ -121,7 +121,7 @@ async fn a_browsers_own_conditions_are_met() {
         b"version 1"
     );
     assert_eq!(log.count(), 2);
-    // The origin is asked about the stored version; what it says is then held against the browser's.
+    // The gateway validates the stored version, then evaluates the browser's condition against the result.
     let reload = ("cache-control", "max-age=0");
     let same = agent.get(&url, &[("if-none-match", "\"1\""), reload]).await;
     assert_eq!((same.status, log.count()), (304, 3));
@@ -189,7 +189,7 @@ async fn an_origin_that_is_gone_is_stood_in_for() {
     origin.await.unwrap();
     let response = agent.get(&url, &[]).await;
     assert_eq!((response.status, response.body.as_slice()), (200, &b"here"[..]));
-    // Who asks anew is told what is wrong.
+    // A reload gets the failure instead of a stale response.
     let reload = fetch_of(agent.id(), Method::Get, &url, &[("cache-control", "max-age=0")]);
     assert_eq!(agent.failure(reload).await, FailureReason::ConnectionRefused);
 }

@@ -1,4 +1,5 @@
-//! Animations: every frame decoded to the whole canvas, and coded by libwebp as what changed since the frame before.
+//! Animations: each frame is decoded to the whole canvas; libwebp encodes the changes since the previous
+//! frame.
 use webpx::AnimationEncoder;
 
 use crate::{
@@ -16,7 +17,8 @@ use crate::{
     transcode::{Candidate, Compression, Outcome, Reason, Score, Task, TranscodeError, measured_pixels},
 };
 
-/// Frames are shown within this time: WebP's clock has 31 bits of milliseconds, and nobody waits for more than a day.
+/// Maximum total time of the frames. WebP's timestamps have 31 bits of milliseconds, and a day is longer than
+/// anybody watches.
 const LONGEST_MILLISECONDS: u32 = 86_400_000;
 
 pub(crate) fn transcode(task: &Task<'_>) -> Result<Outcome, TranscodeError> {
@@ -58,7 +60,7 @@ pub(crate) fn transcode(task: &Task<'_>) -> Result<Outcome, TranscodeError> {
     Ok(task.judged(candidate, (width, height), content))
 }
 
-/// The quality of all frames, by the first one.
+/// Returns the quality of all frames, determined by the first one.
 fn quality(task: &Task<'_>, first: &Raster, content: ContentKind) -> Result<(f32, Score), EncodeError> {
     let start = quality::first(task.request, content, first.pixels());
     let expected = (start, Score::Expected(task.target));
@@ -68,7 +70,7 @@ fn quality(task: &Task<'_>, first: &Raster, content: ContentKind) -> Result<(f32
     let Some(reference) = Reference::new(first) else {
         return Ok(expected);
     };
-    // Frames of an animation are encoded with libwebp's defaults.
+    // libwebp encodes the frames of an animation with its defaults.
     let encode = |setting: Setting| {
         let mode = Mode::Lossy(setting.quality, Chroma::Mean);
         still(first, mode, Effort::Standard, task.patience)
@@ -83,7 +85,7 @@ fn quality(task: &Task<'_>, first: &Raster, content: ContentKind) -> Result<(f32
     }))
 }
 
-/// An animation that grows.
+/// An animation under construction.
 struct Film {
     encoder: AnimationEncoder,
     milliseconds: u32,
@@ -97,7 +99,7 @@ impl Film {
             Some(Plays::Times(times)) => times.clamp(1, u32::from(u16::MAX)),
             Some(Plays::Forever) | None => 0,
         };
-        // Frames of a few colours may come out smaller without loss.
+        // Allows lossless frames, which may be smaller if they have few colours.
         let mut encoder =
             AnimationEncoder::with_options(width, height, true, plays).map_err(|error| fault(&error))?;
         encoder.set_quality(quality);

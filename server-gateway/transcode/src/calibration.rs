@@ -1,4 +1,4 @@
-//! Measuring encoders: what the quality table is made from, and what results are compared with.
+//! Measurement of encoders: source of the quality table, and comparison of results.
 use crate::{
     content::{self, ContentKind},
     encode::{self, Chroma, Mode, Patience},
@@ -11,27 +11,27 @@ use crate::{
     transcode::{TranscodeError, prepared},
 };
 
-/// A picture as it is before it is encoded: upright, in sRGB, at the size that the level allows.
+/// An image before encoding: upright, in sRGB, at the size that the level allows.
 pub struct Picture {
     raster: Raster,
     content: ContentKind,
     reference: Option<Reference>,
 }
 
-/// How near a picture is to another.
+/// Similarity of two images.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nearness {
-    /// SSIMULACRA2; 100 is identical.
+    /// SSIMULACRA2 score; 100 is identical.
     pub ssimulacra2: f64,
-    /// Peak signal-to-noise ratio on luminance, dB.
+    /// Peak signal-to-noise ratio of the luminance, in dB.
     pub luminance_psnr: f64,
 }
 
 impl Picture {
-    /// Prepares an image as [`transcode`](crate::transcode) does; of an animation, its first frame.
+    /// Prepares an image as [`transcode`](crate::transcode) does; of an animation, the first frame.
     ///
     /// # Errors
-    /// Those of [`transcode`](crate::transcode).
+    /// The errors of [`transcode`](crate::transcode).
     pub fn open(input: &[u8], request: &Request) -> Result<Self, TranscodeError> {
         let mut header = inspect(input)?;
         request.limits.check(&header)?;
@@ -45,7 +45,7 @@ impl Picture {
         })
     }
 
-    /// The small picture by which the quality of a large one is found.
+    /// Returns the small sample that determines the quality of a large image; `None` if the image has none.
     pub fn sample(&self) -> Option<Self> {
         let raster = sample::sampled(&self.raster)?;
         let reference = Reference::new(&raster);
@@ -56,18 +56,18 @@ impl Picture {
         })
     }
 
-    /// What it shows.
+    /// Returns the kind of content.
     pub fn content(&self) -> ContentKind {
         self.content
     }
 
-    /// Shares of pairs of neighbouring pixels that are flat, textured and edges.
+    /// Shares of pairs of neighbouring pixels that are flat, textured, and edges.
     pub fn features(&self) -> [f64; 3] {
         let features = content::features(&self.raster);
         [features.flat, features.textured, features.edges]
     }
 
-    /// Its size class.
+    /// Returns the size class.
     pub fn size_class(&self) -> SizeClass {
         SizeClass::of(self.raster.pixels())
     }
@@ -77,24 +77,24 @@ impl Picture {
         (self.raster.width, self.raster.height)
     }
 
-    /// Its pixels over white, three bytes each.
+    /// Returns the pixels over white, three bytes each.
     pub fn rgb(&self) -> Vec<u8> {
         metric::flattened(&self.raster, u8::MAX)
     }
 
-    /// Encodes it as the product does.
+    /// Encodes the image with the product's settings.
     ///
     /// # Errors
-    /// libwebp refuses.
+    /// libwebp fails.
     pub fn webp(&self, quality: f32, effort: Effort) -> Result<Vec<u8>, TranscodeError> {
         let mode = Mode::Lossy(quality, Chroma::Mean);
         Ok(encode::still(&self.raster, mode, effort, Patience(&|| false))?)
     }
 
-    /// Encodes it without loss.
+    /// Encodes the image losslessly.
     ///
     /// # Errors
-    /// libwebp refuses.
+    /// libwebp fails.
     pub fn lossless_webp(&self, effort: Effort) -> Result<Vec<u8>, TranscodeError> {
         Ok(encode::still(
             &self.raster,
@@ -104,7 +104,7 @@ impl Picture {
         )?)
     }
 
-    /// Compares it with an encoding of it.
+    /// Compares the image with an encoding of it.
     ///
     /// # Errors
     /// The encoding cannot be decoded.

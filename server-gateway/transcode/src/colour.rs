@@ -4,14 +4,15 @@ use moxcms::{ColorProfile, DataColorSpace, Layout as Channels, TransformOptions}
 
 use crate::raster::{Layout, Raster};
 
-/// A colour profile that converts to sRGB.
+/// Colour profile that converts to sRGB.
 pub(crate) struct Profile(ColorProfile);
 
-/// Bytes of the largest profile that is read. Printers' profiles have a few megabytes.
+/// Maximum size of a profile in bytes; printer profiles have a few megabytes.
 const MAX_PROFILE: usize = 4 << 20;
 
 impl Profile {
-    /// Reads an ICC profile. Browsers show an image whose profile is broken as if it had none, and so do we.
+    /// Parses an ICC profile. An image with an invalid profile is treated as an image without profile, as in
+    /// browsers.
     pub(crate) fn parse(icc: &[u8]) -> Option<Self> {
         if icc.len() > MAX_PROFILE {
             return None;
@@ -24,7 +25,7 @@ impl Profile {
     }
 }
 
-/// The image with 8 bits a channel in sRGB; alpha is kept, gray becomes colour.
+/// Converts an image to 8 bits per channel in sRGB; keeps alpha, and converts gray to colour.
 pub(crate) fn to_srgb(image: DynamicImage, profile: Option<&Profile>) -> Raster {
     let (width, height) = (image.width(), image.height());
     let alpha = image.color().has_alpha();
@@ -47,7 +48,7 @@ pub(crate) fn to_srgb(image: DynamicImage, profile: Option<&Profile>) -> Raster 
     }
 }
 
-/// Where source channels lie, and the same for sRGB.
+/// Returns the channel layouts of source and sRGB result.
 fn channels(alpha: bool, profile: &Profile) -> (Channels, Channels) {
     match (alpha, profile.is(DataColorSpace::Gray)) {
         (false, false) => (Channels::Rgb, Channels::Rgb),
@@ -78,7 +79,8 @@ fn shallow_to_srgb(image: DynamicImage, profile: &Profile) -> Vec<u8> {
     }
 }
 
-/// Deep images are converted before they lose their depth: a linear profile needs it in the shadows.
+/// Converts an image of more than 8 bits per channel before the reduction to 8 bits: a linear profile needs
+/// the precision in the shadows.
 fn deep_to_srgb(image: DynamicImage, profile: &Profile) -> Vec<u8> {
     let alpha = image.color().has_alpha();
     let (from, to) = channels(alpha, profile);
@@ -101,13 +103,13 @@ fn deep_to_srgb(image: DynamicImage, profile: &Profile) -> Vec<u8> {
     data.into_iter().map(reduced).collect()
 }
 
-/// The nearest 8-bit value.
+/// Returns the nearest 8-bit value.
 fn reduced(deep: u16) -> u8 {
     let rounded = (u32::from(deep) * 255 + 32_767) / 65_535;
     u8::try_from(rounded).unwrap_or(u8::MAX)
 }
 
-/// The samples without conversion: gray goes to all three colours.
+/// Returns the samples without conversion; copies gray to all three colours.
 fn spread<S: Copy>(source: &[S], from: usize, to: usize) -> Vec<S> {
     if from == to {
         return source.to_vec();
@@ -122,7 +124,7 @@ fn spread<S: Copy>(source: &[S], from: usize, to: usize) -> Vec<S> {
     data
 }
 
-/// Inks (0 is none) to sRGB, by the profile of the press or as if the inks were ideal.
+/// Converts inks (0 is none) to sRGB, with the profile of the press or as ideal inks.
 pub(crate) fn cmyk_to_srgb(inks: &[u8], profile: Option<&Profile>) -> Vec<u8> {
     let mut data = vec![0; inks.len() / 4 * 3];
     let profile = profile.filter(|profile| profile.is(DataColorSpace::Cmyk));

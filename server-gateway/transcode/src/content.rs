@@ -1,16 +1,16 @@
-//! What a picture shows, from features that cost one pass.
+//! Classification of the content of images, in one pass.
 use crate::raster::Raster;
 
-/// What a picture shows, as far as it decides how to code it.
+/// Kind of content, as far as it affects the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ContentKind {
-    /// A photograph or a painting: texture nearly everywhere.
+    /// A photograph or painting: texture nearly everywhere.
     Photo,
-    /// A drawing, a logo, a chart: even areas with edges between them.
+    /// A drawing, logo or chart: flat areas separated by edges.
     LineArt,
-    /// Lettering on an even ground, such as a picture of a screen.
+    /// Text on a flat background, such as a screenshot.
     Text,
-    /// Photographs beside drawings or lettering.
+    /// Photographs beside drawings or text.
     Mixed,
 }
 
@@ -18,7 +18,7 @@ impl ContentKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Photo, Self::LineArt, Self::Text, Self::Mixed];
 
-    /// Its name in tables.
+    /// Name of the kind in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Photo => "photo",
@@ -29,29 +29,29 @@ impl ContentKind {
     }
 }
 
-/// Shares of neighbouring pixel pairs by how much they differ.
+/// Shares of neighbouring pixel pairs by the size of their difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Features {
-    /// Of the same colour, but for what JPEG at a fair quality adds.
+    /// Equal colours, apart from JPEG artifacts at a fair quality.
     pub(crate) flat: f64,
-    /// Of about the same colour: shades, texture and noise.
+    /// Similar colours: shades, texture and noise.
     pub(crate) textured: f64,
-    /// Of plainly different brightness.
+    /// Clearly different brightness.
     pub(crate) edges: f64,
 }
 
-/// Pairs looked at, at most: enough for a share with three digits.
+/// Maximum number of evaluated pairs: sufficient for a share with three digits.
 const SAMPLED_PAIRS: u64 = 400_000;
 const FLAT: i32 = 2;
 const EDGE: i32 = 64;
 
-/// Flat share from which a picture is drawn, not taken.
+/// Flat share from which an image counts as a drawing.
 const DRAWN: f64 = 0.62;
-/// Flat share below which it is taken.
+/// Flat share below which an image counts as a photograph.
 const TAKEN: f64 = 0.35;
-/// Share of edges among the pairs that are not flat, from which they are strokes of letters.
+/// Share of edges among the pairs that are not flat, from which edges count as letters.
 const LETTERED: f64 = 0.30;
-/// Share of edges among all pairs below which there is little lettering.
+/// Share of edges among all pairs below which there is little text.
 const FEW_EDGES: f64 = 0.02;
 
 pub(crate) fn classify(raster: &Raster) -> ContentKind {
@@ -71,7 +71,7 @@ pub(crate) fn classify(raster: &Raster) -> ContentKind {
 
 pub(crate) fn features(raster: &Raster) -> Features {
     let channels = raster.layout.channels();
-    // Whole rows, evenly spread.
+    // Whole rows, evenly distributed.
     let step = (raster.pixels() / SAMPLED_PAIRS).max(1);
     let step = usize::try_from(step).unwrap_or(usize::MAX);
     let (mut flat, mut textured, mut edges, mut pairs) = (0_u32, 0_u32, 0_u32, 0_u32);
@@ -97,7 +97,7 @@ pub(crate) fn features(raster: &Raster) -> Features {
     }
 }
 
-/// The largest difference of a channel; what is transparent in both is alike.
+/// Returns the largest difference of a channel; two transparent pixels are equal.
 fn difference(one: &[u8], other: &[u8]) -> i32 {
     if matches!((one, other), ([.., 0], [.., 0])) && one.len() == 4 {
         return 0;
@@ -107,7 +107,7 @@ fn difference(one: &[u8], other: &[u8]) -> i32 {
     differences.max().unwrap_or(0)
 }
 
-/// Whether the picture has so few colours that lossless coding has a chance.
+/// Returns true if the image has at most `limit` colours, so that lossless coding may be smaller.
 pub(crate) fn few_colours(raster: &Raster, limit: usize) -> bool {
     let mut seen = std::collections::BTreeSet::new();
     for pixel in raster.data.chunks_exact(raster.layout.channels()) {

@@ -1,4 +1,4 @@
-//! WebP by libwebp.
+//! WebP encoding with libwebp.
 use webpx::{EncoderConfig, Stop, StopReason};
 
 use crate::{
@@ -6,18 +6,18 @@ use crate::{
     request::Effort,
 };
 
-/// Why no WebP came out.
+/// Errors of encoding.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// The caller wants no more of it.
+    /// The caller stopped the encoding.
     #[error("encoding was given up")]
     Stopped,
-    /// The encoder's complaint.
+    /// The error of the encoder.
     #[error("the image cannot be encoded: {0}")]
     Webp(String),
 }
 
-/// Asks the caller whether to go on.
+/// Stop condition: the function returns true to stop the work.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync + Send));
 
@@ -37,16 +37,16 @@ impl Patience<'_> {
     }
 }
 
-/// How colour, which lossy WebP stores at half the resolution, is reduced.
+/// Chroma subsampling method; lossy WebP stores colour at half the resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chroma {
-    /// By the mean of four pixels.
+    /// Mean of four pixels.
     Mean,
-    /// So that what a decoder makes of it comes near the picture: slower, and better at the edges of saturated colours.
+    /// Minimizes the error after decoding: slower, and better at the edges of saturated colours.
     Sharp,
 }
 
-/// How to encode.
+/// Encoding mode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     /// Quality from 0 to 100.
@@ -54,16 +54,16 @@ pub(crate) enum Mode {
     Lossless,
 }
 
-/// Pixels up to which the encoder's slowest search is affordable: half a second a picture.
+/// Maximum number of pixels for the encoder's slowest search: half a second per image.
 const THOROUGH_PIXELS: u64 = 1_500_000;
-/// Pixels up to which its usual search is.
+/// Maximum number of pixels for the encoder's usual search.
 const USUAL_PIXELS: u64 = 12_000_000;
 
-/// libwebp's effort, 0 to 6: what a picture of this size may take, as no clock stops it.
+/// Returns libwebp's method, 0 to 6, by image size, because no clock limits the work.
 fn method(effort: Effort, raster: &Raster) -> u8 {
     match (effort, raster.pixels()) {
         (Effort::Quick, 0..=USUAL_PIXELS) => 2,
-        // At 6 libwebp tries everything to make an alpha channel smaller, which takes a second for a small picture.
+        // Method 6 tries all options for a smaller alpha channel, which takes a second for a small image.
         (Effort::Checked, 0..=THOROUGH_PIXELS) if raster.layout == Layout::Rgba => 5,
         (Effort::Checked, 0..=THOROUGH_PIXELS) => 6,
         (Effort::Fixed | Effort::Standard | Effort::Checked, 0..=USUAL_PIXELS) => 4,
@@ -97,7 +97,8 @@ pub(crate) fn fault(error: &webpx::At<webpx::Error>) -> EncodeError {
 fn config(mode: Mode, method: u8) -> EncoderConfig {
     match mode {
         Mode::Lossless => {
-            // Quality is effort here. Above 75 libwebp tries far more transforms for little gain.
+            // For lossless coding, quality means effort. Above 75 libwebp tries far more transforms for
+            // little gain.
             let quality = if method < 4 { 40.0 } else { 75.0 };
             EncoderConfig::new()
                 .lossless(true)

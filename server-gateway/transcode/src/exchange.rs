@@ -1,83 +1,85 @@
-//! The messages between a program and a process that transcodes for it.
+//! Messages between a program and its picture workers.
 //!
-//! A message is a frame: its length in four bytes (little-endian, the length itself not counted), then so many bytes. The
-//! program sends [`Job`]s, one at a time, and the process answers each with one [`Reply`]; before the first job it sends
-//! [`Reply::Ready`]. Both are the same build of the same program, so the format has no version.
+//! A message is a frame: its length in four bytes (little-endian, not including the length itself), then its
+//! contents. The program sends [`Job`]s, one at a time; the worker answers each with one [`Reply`], and sends
+//! [`Reply::Ready`] before the first job. Both are the same build of the same program, so the format has no
+//! version.
 //!
-//! Neither end trusts the other: a frame is bounded before memory is taken for it, and a message has exactly one encoding.
+//! Neither end trusts the other: the receiver checks a frame's length before it allocates memory, and each
+//! message has exactly one encoding.
 use crate::{
     level::ImageLevel,
     limits::Limits,
     request::{Effort, Request, Viewport},
 };
 
-/// Bytes of the length in front of a frame.
+/// Bytes of a frame's length prefix.
 pub const PREFIX: usize = 4;
-/// Bytes of a job in front of the picture: three words of the request, its limits, time and memory.
+/// Bytes of a job before the image: level and effort, viewport, limits, time and memory.
 const JOB_HEAD: usize = 2 + 3 * 4 + (8 + 8 + 4 + 8 + 8) + 4 + 8;
-/// Bytes of the largest picture of a job: that of [`Limits::default`].
+/// Bytes of the largest image of a job, equal to [`Limits::default`].
 const MAX_PICTURE: usize = 32_000_000;
 /// Bytes of the largest job.
 pub const MAX_JOB: usize = JOB_HEAD + MAX_PICTURE;
 
-/// One picture's work, without the picture.
+/// Parameters of the work on one image, without the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// What is wanted of the picture.
+    /// The transcoding request.
     pub request: Request,
-    /// Milliseconds after which the work is given up.
+    /// Time limit of the work in milliseconds.
     pub milliseconds: u32,
-    /// Bytes of memory that the work may take.
+    /// Memory limit of the work in bytes.
     pub memory: u64,
 }
 
-/// The answer to a job, and the process's first message.
+/// Answer to a job; also the worker's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The process waits for its first job.
+    /// The worker waits for its first job.
     Ready,
     /// A smaller WebP.
     Transcoded(Vec<u8>),
-    /// The original is as good as it gets.
+    /// The original is kept.
     Kept,
-    /// The picture cannot be transcoded.
+    /// The image cannot be transcoded.
     Refused(Refusal),
 }
 
-/// Why a picture cannot be transcoded: the variants of [`TranscodeError`](crate::TranscodeError) without their texts, which
-/// a process that is not trusted should not write into its program's log.
+/// Reasons why an image cannot be transcoded: the variants of [`TranscodeError`](crate::TranscodeError)
+/// without their texts, because an untrusted process must not write text into the program's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its header cannot be read.
+    /// The header cannot be read.
     Header,
-    /// It exceeds a limit.
+    /// The image exceeds a limit.
     Limit,
-    /// Its pixels cannot be decoded.
+    /// The pixels cannot be decoded.
     Pixels,
-    /// No WebP came out.
+    /// The encoder failed.
     Encoder,
-    /// The time was over.
+    /// The time limit was exceeded.
     Time,
 }
 
-/// A frame that is not a message.
+/// Errors of parsing a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// It is longer than the receiver takes.
+    /// The frame exceeds the receiver's maximum length.
     #[error("a message of {0} bytes is longer than is taken")]
     TooLong(u64),
-    /// It ends too early, or has bytes behind its end.
+    /// The frame is truncated, or has bytes after its end.
     #[error("a message has not the length that its contents need")]
     Length,
-    /// A number that stands for nothing.
+    /// A number has no meaning.
     #[error("a message holds a number without meaning")]
     Number,
 }
 
-/// Bytes of the frame behind this prefix.
+/// Returns the length of the frame after this prefix.
 ///
 /// # Errors
-/// They are more than `most`.
+/// The length exceeds `most`.
 pub fn frame_length(prefix: [u8; PREFIX], most: usize) -> Result<usize, ExchangeError> {
     let length = u32::from_le_bytes(prefix);
     usize::try_from(length)
@@ -93,10 +95,10 @@ fn prefix(length: usize) -> Result<[u8; PREFIX], ExchangeError> {
 
 const EFFORTS: [Effort; 4] = [Effort::Fixed, Effort::Quick, Effort::Standard, Effort::Checked];
 
-/// The place of a value in a table of all that it may be.
+/// Returns the index of a value in the table of all its possible values.
 fn number<T: PartialEq>(table: &[T], value: &T) -> u8 {
     let place = table.iter().position(|one| one == value);
-    // The tables hold every variant, a handful.
+    // The tables contain all variants and are short.
     place
         .and_then(|place| u8::try_from(place).ok())
         .unwrap_or(u8::MAX)
@@ -110,10 +112,10 @@ fn numbered<T: Copy>(table: &[T], number: u8) -> Result<T, ExchangeError> {
 }
 
 impl Job {
-    /// The frame's prefix and all of it in front of the picture, which has so many bytes and follows.
+    /// Returns the frame's prefix and its contents before the image; the image of `picture` bytes follows.
     ///
     /// # Errors
-    /// The picture is larger than a job can hold.
+    /// The image is larger than a job can contain.
     pub fn encode(&self, picture: usize) -> Result<Vec<u8>, ExchangeError> {
         if picture > MAX_PICTURE {
             return Err(ExchangeError::TooLong(picture as u64));
@@ -141,10 +143,10 @@ impl Job {
         Ok(wire)
     }
 
-    /// The job in a frame (its prefix removed), and the picture.
+    /// Returns the job in a frame (without prefix), and the image.
     ///
     /// # Errors
-    /// The frame is no job.
+    /// The frame is not a job.
     pub fn decode(frame: &[u8]) -> Result<(Self, &[u8]), ExchangeError> {
         let mut reader = Reader(frame);
         let level = numbered(&ImageLevel::ALL, reader.byte()?)?;
@@ -191,10 +193,10 @@ const REFUSALS: [Refusal; 5] = [
 ];
 
 impl Reply {
-    /// The whole frame, prefix included.
+    /// Returns the complete frame, including the prefix.
     ///
     /// # Errors
-    /// The WebP is longer than four bytes can say.
+    /// The length of the WebP does not fit in four bytes.
     pub fn encode(&self) -> Result<Vec<u8>, ExchangeError> {
         let (kind, rest): (u8, &[u8]) = match self {
             Self::Ready => (READY, &[]),
@@ -209,10 +211,10 @@ impl Reply {
         Ok(wire)
     }
 
-    /// The reply in a frame, its prefix removed.
+    /// Parses the reply in a frame (without prefix).
     ///
     /// # Errors
-    /// The frame is no reply.
+    /// The frame is not a reply.
     pub fn decode(frame: &[u8]) -> Result<Self, ExchangeError> {
         match frame {
             [READY] => Ok(Self::Ready),
@@ -224,13 +226,14 @@ impl Reply {
         }
     }
 
-    /// Bytes of the longest reply to a job with a picture of so many bytes: what is no smaller than it is never sent.
+    /// Returns the maximum length of a reply to a job with an image of `picture` bytes: a worker sends no
+    /// result that is not smaller than the image.
     pub fn longest(picture: usize) -> usize {
         1 + picture.max(1)
     }
 }
 
-/// The rest of a frame.
+/// Unread bytes of a frame.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -298,7 +301,7 @@ mod tests {
         ]
     }
 
-    /// The frame of these bytes; an error if they are not exactly one.
+    /// Returns the contents of the frame in `wire`; an error if `wire` is not exactly one frame.
     fn frame(wire: &[u8], most: usize) -> Result<&[u8], ExchangeError> {
         let (prefix, rest) = wire.split_first_chunk().ok_or(ExchangeError::Length)?;
         let length = frame_length(*prefix, most)?;

@@ -1,32 +1,33 @@
-//! Levels of image quality.
+//! Image levels.
 use std::{fmt, str::FromStr};
 
-/// Image quality that a user asks for, from untouched to none.
+/// Image quality that a user selects, from unchanged to no images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ImageLevel {
-    /// As the origin sends them.
+    /// Unchanged originals.
     Original,
-    /// SSIMULACRA2 of 75: differences are hard to find side by side.
+    /// SSIMULACRA2 score of 75: differences are hard to find side by side.
     High,
-    /// SSIMULACRA2 of 60: differences are slight. Larger images are scaled to the screen.
+    /// SSIMULACRA2 score of 60: differences are slight. Larger images are scaled to the screen.
     #[default]
     Medium,
-    /// SSIMULACRA2 of 40: differences are plain, the content is clear. Larger images are scaled to the screen.
+    /// SSIMULACRA2 score of 40: differences are visible, the content is clear. Larger images are scaled to
+    /// the screen.
     Low,
-    /// No images until asked for.
+    /// No images until requested.
     Text,
 }
 
-/// A word that names no level.
+/// Text that is not an image level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no image level: original, high, medium, low or text is expected")]
 pub struct ParseLevelError(String);
 
 impl ImageLevel {
-    /// All, from untouched to none.
+    /// All levels, from unchanged to no images.
     pub const ALL: [Self; 5] = [Self::Original, Self::High, Self::Medium, Self::Low, Self::Text];
 
-    /// The SSIMULACRA2 score to reach, where images are transcoded at this level.
+    /// Target SSIMULACRA2 score; `None` if images are not transcoded at this level.
     pub fn target(self) -> Option<f64> {
         match self {
             Self::High => Some(75.0),
@@ -36,7 +37,7 @@ impl ImageLevel {
         }
     }
 
-    /// Its name on command lines and in settings.
+    /// Name of the level on command lines and in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Original => "original",
@@ -47,7 +48,7 @@ impl ImageLevel {
         }
     }
 
-    /// Whether images larger than the screen are scaled down at this level.
+    /// Returns true if images larger than the screen are scaled down at this level.
     pub(crate) fn scales(self) -> bool {
         matches!(self, Self::Medium | Self::Low)
     }

@@ -1,32 +1,32 @@
-//! What an image may cost.
+//! Limits of the cost of an image.
 use crate::inspect::Header;
 
-/// Bounds of the work and memory that one image may take.
+/// Limits of the work and memory of one image.
 ///
-/// Worst-case memory of [`transcode`](crate::transcode) with the defaults is about 24 bytes a pixel for a still image
-/// (decoded, converted and the encoder's copy), 40 bytes a canvas pixel for an animation, and 150 bytes a pixel where up to
-/// 2.1 megapixels are measured: below 1 GiB.
+/// [`transcode`](crate::transcode) uses at most about 40 bytes per pixel of a still image, 40 bytes per
+/// canvas pixel of an animation (module `memory`), and 150 bytes per pixel for the measurement of up to 2.1
+/// megapixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the file.
+    /// Maximum size of the file in bytes.
     pub input_bytes: usize,
-    /// Pixels of a still image or of an animation's canvas.
+    /// Maximum number of pixels of a still image or of an animation's canvas.
     pub pixels: u64,
-    /// Frames of an animation.
+    /// Maximum number of frames of an animation.
     pub frames: u32,
-    /// Pixels of all frames of an animation, each as large as the canvas.
+    /// Maximum number of pixels of all frames of an animation, each as large as the canvas.
     pub animation_pixels: u64,
-    /// Bytes that a decoder may hold.
+    /// Memory limit of a decoder in bytes.
     pub decode_bytes: u64,
 }
 
-/// A limit that an image exceeds. The original is sent instead.
+/// Limits that an image exceeds. The original is sent instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// The file.
+    /// Size of the file.
     #[error("the image file has {0} bytes, more than are transcoded")]
     InputBytes(usize),
-    /// The picture.
+    /// Number of pixels.
     #[error("the image has {width} x {height} pixels, more than are transcoded")]
     Pixels {
         /// Width in pixels.
@@ -34,19 +34,20 @@ pub enum LimitError {
         /// Height in pixels.
         height: u32,
     },
-    /// The animation.
+    /// Number of frames of the animation.
     #[error("the animation has {0} frames, more than are transcoded")]
     Frames(u32),
-    /// The animation.
+    /// Number of pixels of all frames of the animation.
     #[error("the animation has {0} pixels in all its frames, more than are transcoded")]
     AnimationPixels(u64),
 }
 
-/// A side that WebP can express (RFC 9649 section 2.7).
+/// Maximum width and height of a WebP (RFC 9649 section 2.7).
 pub(crate) const MAX_SIDE: u32 = 16_383;
 
 impl Default for Limits {
-    /// 32 MB, 40 megapixels (a present camera's picture), 600 frames of 24 megapixels in all, 512 MiB.
+    /// 32 MB, 40 megapixels (the size of current cameras' images), 600 frames of 24 megapixels in total, 512
+    /// MiB.
     fn default() -> Self {
         Self {
             input_bytes: 32_000_000,
@@ -59,10 +60,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether an image with this header may be decoded.
+    /// Checks whether an image with this header may be decoded.
     ///
     /// # Errors
-    /// It exceeds a limit.
+    /// The image exceeds a limit.
     pub fn check(&self, header: &Header) -> Result<(), LimitError> {
         let canvas = u64::from(header.width) * u64::from(header.height);
         if canvas > self.pixels {

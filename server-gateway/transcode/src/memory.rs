@@ -1,8 +1,9 @@
-//! What transcoding takes in memory, by what the header says.
+//! Estimation of the peak memory of transcoding from the header.
 //!
-//! The figures are bytes a pixel at the peak, measured on flat and noisy pictures of each kind, and rounded up; a still picture
-//! is decoded, scaled and encoded one after the other, so that the dearest of these counts. Where the encoder takes more than
-//! is typical, as for noise with alpha, it fails in an orderly way when its process is given no more.
+//! The constants are bytes per pixel at the peak, measured on flat and noisy images of each format and
+//! rounded up. A still image is decoded, scaled and encoded in sequence, so the most expensive step counts.
+//! If the encoder needs more than usual, such as for noise with alpha, it reports an error when its process
+//! has no more memory.
 use crate::{
     inspect::{Header, Kind, jpeg},
     request::{Effort, Request},
@@ -10,18 +11,18 @@ use crate::{
     transcode::LOSSLESS_PIXELS,
 };
 
-/// Whatever the picture: tables, profiles, rows.
+/// Independent of the image: tables, profiles, rows.
 const BASE: u64 = 2 << 20;
-/// The file, the result, and its copy on the way out.
+/// The file, the result, and the output copy of the result.
 const FILES: u64 = 3;
-/// An animation: its canvas several times in decoder and encoder.
+/// An animation: several copies of the canvas in decoder and encoder.
 const ANIMATION: u64 = 40;
 
-/// Bytes a pixel of decoding, its conversion to sRGB included, and whether the result may have alpha.
+/// Returns the bytes per pixel of decoding with conversion to sRGB, and whether the result may have alpha.
 fn decoding(picture: &[u8], header: &Header) -> (u64, bool) {
     match header.kind {
         Kind::Jpeg => {
-            // Coefficients of all components are held until the last scan.
+            // The decoder holds the coefficients of all components until the last scan.
             let progressive = jpeg::read(picture).is_ok_and(|jpeg| jpeg.holds_coefficients());
             (if progressive { 10 } else { 7 }, false)
         }
@@ -40,19 +41,19 @@ fn decoding(picture: &[u8], header: &Header) -> (u64, bool) {
                 alpha,
             )
         }
-        // Only the plain lossy form has never alpha.
+        // Only the simple lossy format never has alpha.
         Kind::Webp if picture.get(12..16) == Some(b"VP8 ") => (7, false),
         Kind::Webp => (14, true),
     }
 }
 
-/// Bytes a pixel of encoding, the picture included.
+/// Returns the bytes per pixel of encoding, including the image.
 fn encoding(header: &Header, request: &Request, pixels: u64, alpha: bool) -> u64 {
     let lossy = match (request.effort, alpha) {
         (Effort::Quick, false) => 11,
         (Effort::Fixed, false) => 12,
         (Effort::Fixed | Effort::Quick, true) => 24,
-        // Colour is reduced with much arithmetic, and a result may be measured.
+        // Sharp chroma subsampling needs buffers, and a result may be measured.
         (Effort::Standard | Effort::Checked, _) => 41,
     };
     let tries_lossless =
@@ -60,7 +61,7 @@ fn encoding(header: &Header, request: &Request, pixels: u64, alpha: bool) -> u64
     if tries_lossless { lossy.max(30) } else { lossy }
 }
 
-/// Bytes of memory that transcoding a picture takes at its peak, the file included.
+/// Returns the peak memory in bytes of transcoding an image, including the file.
 pub fn estimate(picture: &[u8], header: &Header, request: &Request) -> u64 {
     let pixels = u64::from(header.width).saturating_mul(header.height.into());
     let fixed = BASE.saturating_add(FILES.saturating_mul(picture.len() as u64));
@@ -74,7 +75,7 @@ pub fn estimate(picture: &[u8], header: &Header, request: &Request) -> u64 {
         pixels
     };
     let encoding = sent.saturating_mul(encoding(header, request, sent, alpha));
-    // The source and the result of scaling.
+    // Source and result of scaling.
     let scaling = pixels.saturating_mul(4).saturating_add(sent.saturating_mul(4));
     let peak = pixels.saturating_mul(decoding).max(scaling).max(encoding);
     fixed.saturating_add(peak)
@@ -95,7 +96,7 @@ mod tests {
         }
     }
 
-    /// A lossy WebP's beginning, which is all that is looked at.
+    /// Returns the start of a lossy WebP, the only part that the estimate reads.
     fn webp(width: u32, height: u32) -> (Vec<u8>, Header) {
         let header = Header {
             kind: Kind::Webp,

@@ -1,16 +1,16 @@
-//! How near a result is to its source.
+//! Similarity of a result to its source.
 use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
 
 use crate::raster::{Layout, Raster, to_usize};
 
-/// A picture that others are compared with by SSIMULACRA2: 100 is identical, 90 is hard to tell apart, below 0 is bad.
+/// Reference image for SSIMULACRA2: 100 is identical, 90 is hard to distinguish, below 0 is bad.
 pub(crate) struct Reference {
     light: Ssimulacra2Reference,
-    /// The same over a dark ground, for pictures with alpha.
+    /// The image over a dark background, for images with alpha.
     dark: Option<Ssimulacra2Reference>,
 }
 
-/// Grounds that a picture with alpha is compared on; the worse score counts.
+/// Backgrounds for the comparison of images with alpha; the lower score counts.
 const LIGHT: u8 = 255;
 const DARK: u8 = 32;
 
@@ -30,7 +30,7 @@ impl Reference {
         })
     }
 
-    /// The score of a picture of the same size.
+    /// Returns the score of an image of the same size.
     pub(crate) fn score(&self, raster: &Raster) -> Option<f64> {
         let against = |reference: &Ssimulacra2Reference, ground| {
             let flat = Flat::of(raster, ground);
@@ -43,13 +43,13 @@ impl Reference {
         }
     }
 
-    /// The score of an encoded picture as a browser shows it.
+    /// Returns the score of an encoded image as a browser displays it.
     pub(crate) fn score_webp(&self, webp: &[u8]) -> Option<f64> {
         self.score(&decoded(webp)?)
     }
 }
 
-/// Decodes a still WebP of our own making with libwebp, as browsers do.
+/// Decodes a still WebP that this crate encoded, with libwebp as in browsers.
 pub(crate) fn decoded(webp: &[u8]) -> Option<Raster> {
     let (data, width, height) = webpx::decode_rgba(webp).ok()?;
     Some(Raster {
@@ -60,7 +60,7 @@ pub(crate) fn decoded(webp: &[u8]) -> Option<Raster> {
     })
 }
 
-/// Peak signal-to-noise ratio on luminance (BT.601, 8 bits), in dB, of pictures over white.
+/// Returns the peak signal-to-noise ratio of the luminance (BT.601, 8 bits), in dB, of images over white.
 pub(crate) fn luminance_psnr(one: &Raster, other: &Raster) -> Option<f64> {
     let (left, right) = (flattened(one, LIGHT), flattened(other, LIGHT));
     if left.len() != right.len() || left.is_empty() {
@@ -82,11 +82,11 @@ pub(crate) fn luminance_psnr(one: &Raster, other: &Raster) -> Option<f64> {
     Some(10.0 * (255.0 * 255.0 * count / squares.max(1e-9)).log10())
 }
 
-/// Sides that a picture is brought to before it is measured. SSIMULACRA2 adds up six scales, each half as large as the one
-/// before, and leaves out those below 8 pixels: an icon would be judged by one scale alone, far too kindly.
+/// Minimum side of a measured image. SSIMULACRA2 adds up six scales, each half as large as the previous one,
+/// and omits those below 8 pixels: the score of an icon would depend on a single scale and be far too high.
 const LEAST_SIDE: u32 = 128;
 
-/// A picture without alpha, of at least [`LEAST_SIDE`] pixels a side.
+/// An image without alpha, of at least [`LEAST_SIDE`] pixels per side.
 struct Flat {
     width: u32,
     height: u32,
@@ -129,7 +129,7 @@ impl Flat {
     }
 }
 
-/// The place in a row of mirrored tiles, so that no edges arise where they meet.
+/// Returns the position in a row of mirrored tiles, which avoids edges between tiles.
 fn mirrored(place: u32, side: u32) -> u32 {
     let side = side.max(1);
     let within = place % side;
@@ -140,7 +140,7 @@ fn mirrored(place: u32, side: u32) -> u32 {
     }
 }
 
-/// The picture over a gray ground, without alpha.
+/// Returns the image over a gray background, without alpha.
 pub(crate) fn flattened(raster: &Raster, ground: u8) -> Vec<u8> {
     match raster.layout {
         Layout::Rgb => raster.data.clone(),

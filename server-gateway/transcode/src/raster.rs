@@ -1,6 +1,6 @@
 //! Decoded pixels.
 
-/// Channels of a [`Raster`].
+/// Channel layout of a [`Raster`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Rgb,
@@ -8,7 +8,7 @@ pub(crate) enum Layout {
     Rgba,
 }
 
-/// Pixels of 8 bits a channel in sRGB, rows from the top without padding.
+/// Pixels of 8 bits per channel in sRGB; rows from the top, without padding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Raster {
     pub(crate) width: u32,
@@ -31,12 +31,12 @@ impl Raster {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Bytes of a row; at least one, so that it may divide the data.
+    /// Bytes per row; at least one, so that it can divide the data.
     pub(crate) fn stride(&self) -> usize {
         (to_usize(self.width) * self.layout.channels()).max(1)
     }
 
-    /// Drops an alpha channel that is opaque everywhere.
+    /// Removes an alpha channel that is opaque everywhere.
     pub(crate) fn without_idle_alpha(self) -> Self {
         if self.layout == Layout::Rgb || self.data.iter().skip(3).step_by(4).any(|&alpha| alpha != u8::MAX) {
             return self;
@@ -53,7 +53,7 @@ impl Raster {
     }
 }
 
-/// A `u32` as an index. Lossless where this is built: pointers have 32 bits or more.
+/// Converts a `u32` to an index; lossless on all supported targets, whose pointers have at least 32 bits.
 pub(crate) fn to_usize(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,41 +1,41 @@
-//! What is wanted of an image.
+//! Transcoding requests.
 use crate::{level::ImageLevel, limits::Limits};
 
-/// The screen that images are shown on.
+/// The screen that displays the images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Viewport {
     /// Width in CSS pixels.
     pub width: u32,
     /// Height in CSS pixels.
     pub height: u32,
-    /// Device pixels a CSS pixel, in percent.
+    /// Device pixels per CSS pixel, in percent.
     pub ratio_percent: u32,
 }
 
-/// How much computing a result is worth.
+/// Amount of computation for a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effort {
-    /// libwebp's quality 75 for every picture at every level: what a proxy does that knows no better.
+    /// libwebp quality 75 for every image at every level: the method of a simple proxy.
     Fixed,
-    /// The quality of the table, quickly encoded: for fast links.
+    /// Quality from the table, fast encoding: for fast links.
     Quick,
-    /// Well encoded, at the quality that a small picture or a sample of a large one was measured to need.
+    /// Thorough encoding at a quality that was measured on a small image, or on a sample of a large one.
     #[default]
     Standard,
-    /// Encoded, decoded and measured as a whole until the level's score is met: for slow links.
+    /// The whole image is encoded, decoded and measured until it reaches the level's score: for slow links.
     Checked,
 }
 
-/// What is wanted of an image.
+/// Parameters of a transcoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The user's level.
     pub level: ImageLevel,
     /// The user's screen.
     pub viewport: Viewport,
-    /// The computing that the link is worth.
+    /// The effort that the link justifies.
     pub effort: Effort,
-    /// What the image may cost.
+    /// Limits of the image's cost.
     pub limits: Limits,
 }
 
@@ -51,7 +51,7 @@ impl Default for Viewport {
 }
 
 impl Viewport {
-    /// Width and height in device pixels, at least one.
+    /// Width and height in device pixels, at least one each.
     pub(crate) fn device_pixels(self) -> (u32, u32) {
         let scaled = |side: u32| {
             let pixels = u64::from(side) * u64::from(self.ratio_percent) / 100;

@@ -1,17 +1,19 @@
-//! A small picture that stands for a large one.
+//! Small samples that represent large images.
 //!
-//! Which quality a picture needs differs more between pictures than the table by kind and size knows: for a score of 60, half
-//! of the pictures from 0.1 to 1 megapixel come within 5 points by the table, and within 3 by a sample.
+//! The quality that an image needs varies more between images than the table by kind and size shows: for a
+//! score of 60, half of the images of 0.1 to 1 megapixel are within 5 points with the table, and within 3
+//! points with a sample.
 use crate::raster::{Raster, to_usize};
 
-/// Side of a tile: a scale of the metric sees structures of up to a few dozen pixels.
+/// Side of a tile: a scale of the metric covers structures of up to a few dozen pixels.
 const TILE: u32 = 80;
-/// Tiles across and down.
+/// Tiles per row and per column.
 const TILES: u32 = 3;
-/// Smaller pictures have no sample: it would be hardly cheaper than the whole. Twice its pixels.
+/// Smaller images have no sample, because it would be hardly cheaper than the whole image. Twice the pixels
+/// of a sample.
 pub(crate) const LEAST_PIXELS: u64 = 2 * 240 * 240;
 
-/// Tiles from all parts of a picture, side by side; `None` if it is too small or too narrow for them.
+/// Returns tiles from all parts of an image, side by side; `None` if the image is too small or narrow.
 pub(crate) fn sampled(raster: &Raster) -> Option<Raster> {
     let side = TILE * TILES;
     if raster.pixels() <= LEAST_PIXELS || raster.width < side || raster.height < side {
@@ -35,7 +37,8 @@ pub(crate) fn sampled(raster: &Raster) -> Option<Raster> {
     })
 }
 
-/// Where a place of the sample lies in the picture: each tile in the middle of its third, on the encoder's grid of blocks.
+/// Returns the position in the image of a position in the sample: each tile is in the middle of its third, on
+/// the encoder's block grid.
 fn source(place: u32, length: u32) -> u32 {
     let (tile, within) = (place / TILE, place % TILE);
     let room = length / TILES;

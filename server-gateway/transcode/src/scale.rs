@@ -1,8 +1,9 @@
-//! Scaling down.
+//! Downscaling.
 //!
-//! Light adds up linearly, sRGB values do not: fine bright detail scaled in sRGB comes out too dark. Rows are
-//! converted to linear light with premultiplied alpha, filtered, and converted back. The filter is Mitchell and
-//! Netravali's cubic (1988, B = C = 1/3): sharper filters ring at edges, and ringing costs bytes in the encoder.
+//! Light adds up linearly, sRGB values do not: fine bright detail scaled in sRGB becomes too dark. Rows are
+//! converted to linear light with premultiplied alpha, filtered, and converted back. The filter is the cubic
+//! of Mitchell and Netravali (1988, B = C = 1/3): sharper filters ring at edges, and ringing costs bytes in
+//! the encoder.
 use std::{collections::VecDeque, sync::LazyLock};
 
 use crate::{
@@ -12,11 +13,11 @@ use crate::{
     request::Viewport,
 };
 
-/// The size at which a picture is sent, or `None` if it is not larger than the screen.
+/// Returns the size at which an image is sent, or `None` if it is not larger than the screen.
 ///
-/// Opaque photographs wider than the screen get its width: pages do not scroll sideways. Drawings and pictures with
-/// alpha may be sheets of small images that a page shows in parts by their position, so they are only scaled if both sides are larger
-/// than the screen's, and keep covering it. The aspect is kept, nothing is enlarged.
+/// Opaque photographs wider than the screen are scaled to its width, because pages do not scroll sideways.
+/// Drawings and images with alpha may be sprite sheets. They are scaled only if both sides are larger than
+/// the screen's, and still cover the screen afterwards. The aspect ratio is kept; nothing is enlarged.
 pub(crate) fn fitted(raster: &Raster, content: ContentKind, viewport: Viewport) -> Option<(u32, u32)> {
     let (width, height) = (raster.width, raster.height);
     let (screen_width, screen_height) = viewport.device_pixels();
@@ -31,10 +32,10 @@ pub(crate) fn fitted(raster: &Raster, content: ContentKind, viewport: Viewport) 
     Some((proportional(width, screen_height, height), screen_height))
 }
 
-/// Most pixels at which a picture with this header may be sent, whatever it shows.
+/// Returns the maximum number of pixels at which an image with this header may be sent, for any content.
 pub(crate) fn most_pixels(header: &Header, viewport: Viewport) -> u64 {
     let (width, height) = (header.width.max(1), header.height.max(1));
-    // Turned upright, it may have its sides exchanged.
+    // The orientation may exchange the sides.
     let upright = |width: u32, height: u32| {
         let (screen_width, screen_height) = viewport.device_pixels();
         if width <= screen_width || height <= screen_height {
@@ -57,13 +58,13 @@ fn proportional(side: u32, numerator: u32, denominator: u32) -> u32 {
     u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
 }
 
-/// The picture at a smaller size.
+/// Scales an image down to this size.
 pub(crate) fn scaled(raster: &Raster, (width, height): (u32, u32)) -> Raster {
     let across = kernels(raster.width, width);
     let down = kernels(raster.height, height);
     let stride = raster.stride();
     let mut rows = raster.data.chunks_exact(stride).enumerate();
-    // Rows that are filtered across, and their numbers.
+    // Horizontally filtered rows, with their numbers.
     let mut window: VecDeque<(usize, Vec<f32>)> = VecDeque::new();
     let mut data = Vec::with_capacity(to_usize(width) * to_usize(height) * raster.layout.channels());
     let mut linear = Vec::new();
@@ -98,13 +99,13 @@ pub(crate) fn scaled(raster: &Raster, (width, height): (u32, u32)) -> Raster {
     }
 }
 
-/// Weights of the source samples that make one result sample.
+/// Weights of the source samples of one result sample.
 struct Kernel {
     first: usize,
     weights: Vec<f32>,
 }
 
-/// Mitchell and Netravali's filter reaches two samples to each side.
+/// The Mitchell-Netravali filter extends two samples to each side.
 const SUPPORT: f64 = 2.0;
 
 fn kernels(from: u32, to: u32) -> Vec<Kernel> {
@@ -133,7 +134,7 @@ fn single(number: f64) -> f32 {
     number as f32
 }
 
-/// The nearest sample number.
+/// Returns the nearest sample number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -169,7 +170,7 @@ fn filtered(row: &[[f32; 4]], kernels: &[Kernel]) -> Vec<f32> {
     result
 }
 
-/// sRGB to linear light (IEC 61966-2-1).
+/// Table from sRGB to linear light (IEC 61966-2-1).
 static LINEAR: LazyLock<[f32; 256]> = LazyLock::new(|| {
     std::array::from_fn(|value| {
         let value = f64::from(u8::try_from(value).unwrap_or(u8::MAX)) / 255.0;
@@ -181,10 +182,10 @@ static LINEAR: LazyLock<[f32; 256]> = LazyLock::new(|| {
     })
 });
 
-/// Steps of the table back to sRGB; fine enough that the darkest values, which are 1/3294 apart, come back.
+/// Steps of the table back to sRGB: fine enough to restore the darkest values, which are 1/3294 apart.
 const STEPS: u16 = 16_384;
 
-/// Linear light to sRGB.
+/// Table from linear light to sRGB.
 static ENCODED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let encoded = |step: u16| {
         let value = f64::from(step) / f64::from(STEPS);
@@ -277,7 +278,7 @@ mod tests {
             vec![if (x + y) % 2 == 0 { 255 } else { 0 }; 3]
         });
         let small = scaled(&board, (8, 8));
-        // Half the light of white is sRGB 188.
+        // Half the light of white is 188 in sRGB.
         let middle = small.data[(4 * 8 + 4) * 3];
         assert!((186..=190).contains(&middle), "{middle}");
     }

@@ -1,18 +1,18 @@
-//! The least quality that reaches a score.
+//! Search for the lowest quality that reaches a score.
 use crate::encode::{Chroma, EncodeError};
 
-/// Below this quality hardly a byte is saved, and blocks show that the metric forgives.
+/// Lower qualities save hardly a byte, and show blocks that the metric does not penalize.
 pub(crate) const LEAST_QUALITY: f32 = 8.0;
-/// Encodings that are tried, at most, when it is known how colour is reduced.
+/// Maximum number of encodings, once the chroma method is known.
 const STEPS: usize = 5;
-/// A score is met from so far below its target: less than the eye or the metric tells apart.
+/// Tolerance below the target score: less than the eye or the metric distinguishes.
 const BELOW: f64 = 0.5;
-/// It is near enough up to so far above: a step more would save about two percent of the bytes.
+/// Tolerance above the target score: a further step would save about two percent of the bytes.
 const ABOVE: f64 = 1.0;
-/// Score for one step of quality, where nothing better is known.
+/// Default estimate of the score gained per step of quality.
 const SLOPE: f64 = 0.8;
 
-/// The growth of a file for one point of score, as part of it: 2 to 5 percent near the targets.
+/// Relative growth of a file per point of score: 2 to 5 percent near the targets.
 const GROWTH: f64 = 0.035;
 
 /// An encoding and its score.
@@ -23,31 +23,31 @@ pub(crate) struct Found {
     pub(crate) score: f64,
 }
 
-/// What decides the size and the nearness of an encoding.
+/// Parameters that determine the size and similarity of an encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Setting {
     pub(crate) quality: f32,
     pub(crate) chroma: Chroma,
 }
 
-/// Where a search begins.
+/// Start of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Start {
-    /// At this quality; both ways to reduce colour are tried.
+    /// Starts at this quality, and tries both chroma methods.
     Quality(f32),
-    /// At this setting, whose way to reduce colour is known to suit the picture.
+    /// Starts at this setting, whose chroma method is known to suit the image.
     Setting(Setting),
 }
 
-/// A quality that was tried, and its score.
+/// A tried quality and its score.
 #[derive(Clone, Copy)]
 struct Point {
     quality: f64,
     score: f64,
 }
 
-/// Encodes at qualities near `start` until the score is met, and returns the smallest result that meets it, or the best
-/// one if none does. `None` if the picture cannot be measured.
+/// Encodes at qualities near `start` until the score reaches `target`, and returns the smallest result that
+/// does, or the best one if none does. `None` if the image cannot be measured.
 pub(crate) fn reach(
     target: f64,
     start: Start,
@@ -93,7 +93,7 @@ pub(crate) fn reach(
     Ok(best)
 }
 
-/// The first encoding: by the way to reduce colour that is cheaper for what it reaches, where none is given.
+/// Makes the first encoding. Without a given chroma method, the method that costs less for its score is used.
 fn first(
     start: Start,
     attempt: &impl Fn(Setting) -> Result<Option<Found>, EncodeError>,
@@ -115,7 +115,7 @@ fn first(
     Ok(Some(if cost(&sharp) < cost(&mean) { sharp } else { mean }))
 }
 
-/// The logarithm of the bytes that the encoding would take at score 0.
+/// Returns the logarithm of the estimated bytes of the encoding at score 0.
 fn cost(found: &Found) -> f64 {
     let bytes = f64::from(u32::try_from(found.webp.len()).unwrap_or(u32::MAX));
     bytes.max(1.0).ln() - GROWTH * found.score
@@ -130,13 +130,13 @@ fn better(found: &Found, best: &Found, target: f64) -> bool {
     }
 }
 
-/// The quality to try next, a whole number; `None` if there is none between those that were tried.
+/// Returns the next quality to try, a whole number; `None` if there is none between the tried ones.
 fn next(target: f64, below: Option<Point>, above: Option<Point>) -> Option<f64> {
     let wanted = target + (ABOVE - BELOW) / 2.0;
     let (guess, low, high) = match (below, above) {
         (None, None) => return None,
         (Some(below), None) => {
-            // Far off, the curve is steeper below; a generous step finds an upper bound soon.
+            // The curve is steeper at lower qualities; a generous step soon finds an upper bound.
             let step = (wanted - below.score) / SLOPE * 1.2;
             (below.quality + step.max(2.0), below.quality, 101.0)
         }
@@ -167,7 +167,7 @@ fn single(quality: f64) -> f32 {
 mod tests {
     use super::*;
 
-    /// A codec whose score rises with quality as a real one's does.
+    /// Searches with a codec whose score rises with quality as in a real codec.
     fn search(target: f64, start: f32, offset: f64) -> Found {
         let encode = |setting: Setting| {
             let steps = (1_u8..=100)

@@ -1,4 +1,4 @@
-//! The way of one image.
+//! Transcoding of one image.
 use crate::{
     animation,
     content::{self, ContentKind},
@@ -15,105 +15,109 @@ use crate::{
     search::{self, Found, Setting, Start},
 };
 
-/// What became of an image.
+/// Result of a transcoding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A smaller image of the same content.
     Transcoded(Variant),
-    /// The original is as good as it gets.
+    /// The original is kept.
     Kept(Reason),
 }
 
-/// Why the original is kept.
+/// Reasons for keeping the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The level is not one at which images are transcoded.
+    /// Images are not transcoded at this level.
     Level,
-    /// The result is hardly smaller, or larger.
+    /// The result does not save enough bytes.
     NotSmaller,
-    /// WebP cannot express the image's sides.
+    /// The image's sides exceed those of WebP.
     Sides,
 }
 
 /// A transcoded image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// The file, `image/webp`.
+    /// The file, of type `image/webp`.
     pub webp: Vec<u8>,
-    /// Width in pixels, upright.
+    /// Width in pixels, after orientation.
     pub width: u32,
-    /// Height in pixels, upright.
+    /// Height in pixels, after orientation.
     pub height: u32,
-    /// The level that it was made for.
+    /// The level of the request.
     pub level: ImageLevel,
-    /// How it is coded.
+    /// Compression of the file.
     pub compression: Compression,
-    /// How near it is to the original at this size.
+    /// Similarity to the original at this size.
     pub score: Score,
-    /// What it shows.
+    /// Kind of content.
     pub content: ContentKind,
 }
 
-/// How a variant is coded.
+/// Compression of a variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Compression {
-    /// Without loss.
+    /// Lossless.
     Lossless,
-    /// With libwebp's quality, 0 to 100.
+    /// Lossy, with libwebp's quality, 0 to 100.
     Lossy(f32),
 }
 
 /// A SSIMULACRA2 score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Score {
-    /// Measured on this image; of an animation, on its first frame.
+    /// Measured on this image; for an animation, on its first frame.
     Measured(f64),
-    /// What half of the images like this one reach.
+    /// The score that half of the images of this kind reach.
     Expected(f64),
 }
 
-/// Why an image cannot be transcoded. The original is sent as it is: what is wrong with it is its origin's doing.
+/// Errors of transcoding. The original is sent unchanged: its origin is responsible for defects.
 #[derive(Debug, thiserror::Error)]
 pub enum TranscodeError {
-    /// The header.
+    /// The header is unreadable.
     #[error(transparent)]
     Inspect(#[from] InspectError),
-    /// The cost.
+    /// The image exceeds a limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The pixels.
+    /// The pixels cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The result.
+    /// The encoder failed or was stopped.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
 
-/// A lossy result must save this part of the original's bytes, or its loss is for nothing: 1/20.
+/// A lossy result must save at least 1/20 of the original's bytes to justify its loss.
 const LEAST_LOSSY_SAVING: usize = 20;
-/// A lossless one only its own computing: 1/50.
+/// A lossless result must save at least 1/50, which justifies its computation.
 const LEAST_LOSSLESS_SAVING: usize = 50;
-/// Bytes that any result must save: another variant costs entries in caches and plans.
+/// Minimum saving in bytes of any result: another variant uses entries in caches and plans.
 const LEAST_BYTES: usize = 16;
-/// Pixels up to which lossless coding is tried; it takes about a microsecond a pixel.
+/// Maximum number of pixels for lossless coding, which takes about a microsecond per pixel.
 pub(crate) const LOSSLESS_PIXELS: u64 = 3_000_000;
-/// Pixels up to which [`Effort::Checked`] measures its results, a large screen full: about 150 bytes of memory a pixel.
+/// Maximum number of pixels of results that [`Effort::Checked`] measures, a large screen: about 150 bytes of
+/// memory per pixel.
 const CHECKED_PIXELS: u64 = 2_100_000;
-/// Pixels up to which [`Effort::Standard`] does, too: what is larger has a sample that is measured instead.
+/// Maximum number of pixels of results that [`Effort::Standard`] measures: larger images have a sample, which
+/// is measured instead.
 const STANDARD_PIXELS: u64 = sample::LEAST_PIXELS;
 
-/// Makes a smaller WebP of an image, or says why the original is kept.
+/// Converts an image to a smaller WebP, or returns why the original is kept.
 ///
 /// # Errors
-/// The image is damaged, of an unknown kind, or exceeds the request's limits. Any bytes are safe to give.
+/// The image is damaged, of an unknown format, or exceeds the request's limits. The input may be arbitrary
+/// bytes.
 pub fn transcode(input: &[u8], request: &Request) -> Result<Outcome, TranscodeError> {
     transcode_until(input, request, &|| false)
 }
 
-/// As [`transcode`], but gives up soon after `stop` says so. It is asked between steps and while libwebp encodes.
+/// Like [`transcode`], but stops soon after `stop` returns true. `stop` is called between steps and while
+/// libwebp encodes.
 ///
 /// # Errors
-/// Those of [`transcode`], and [`EncodeError::Stopped`].
+/// The errors of [`transcode`], and [`EncodeError::Stopped`].
 pub fn transcode_until(
     input: &[u8],
     request: &Request,
@@ -141,7 +145,7 @@ pub fn transcode_until(
     }
 }
 
-/// An image and what is wanted of it.
+/// An image and its request.
 pub(crate) struct Task<'a> {
     pub(crate) input: &'a [u8],
     pub(crate) header: Header,
@@ -150,7 +154,7 @@ pub(crate) struct Task<'a> {
     pub(crate) patience: Patience<'a>,
 }
 
-/// A result before it is compared with the original.
+/// A result before the comparison with the original.
 pub(crate) struct Candidate {
     pub(crate) webp: Vec<u8>,
     pub(crate) compression: Compression,
@@ -181,7 +185,7 @@ impl Task<'_> {
         Ok(self.judged(candidate, (raster.width, raster.height), content))
     }
 
-    /// The candidate if it saves enough.
+    /// Returns the candidate if it saves enough, else the original.
     pub(crate) fn judged(
         &self,
         candidate: Candidate,
@@ -268,7 +272,7 @@ impl Task<'_> {
     }
 }
 
-/// Pixels up to which results are measured.
+/// Returns the maximum number of pixels of measured results.
 pub(crate) fn measured_pixels(effort: Effort) -> u64 {
     match effort {
         Effort::Fixed | Effort::Quick => 0,
@@ -277,7 +281,8 @@ pub(crate) fn measured_pixels(effort: Effort) -> u64 {
     }
 }
 
-/// Photographs never code smaller without loss, except from formats that had to reduce them to a few colours.
+/// Returns true if lossless coding may be smaller: never for photographs, except from formats that reduced
+/// them to few colours.
 fn worth_lossless(raster: &Raster, content: ContentKind, kind: Kind) -> bool {
     match content {
         ContentKind::LineArt | ContentKind::Text | ContentKind::Mixed => true,
@@ -285,7 +290,8 @@ fn worth_lossless(raster: &Raster, content: ContentKind, kind: Kind) -> bool {
     }
 }
 
-/// The picture as it is to be encoded: decoded, upright, in sRGB, at the size that the level allows; and what it shows.
+/// Returns the image to be encoded (decoded, upright, in sRGB, at the size that the level allows) and its
+/// kind of content.
 pub(crate) fn prepared(
     input: &[u8],
     header: &Header,

@@ -280,6 +280,8 @@ pub enum Beside {
     Nothing,
     /// A download without end through the same system.
     Bulk,
+    /// Requests without end of another device, which is in the gateway's network, to the page's own host.
+    Requests,
 }
 
 /// Image quality, from untouched to none.

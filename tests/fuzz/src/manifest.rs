@@ -1,7 +1,5 @@
 //! Records of manifests (docs/protocol/session.md section 7).
-use longhaul_protocol::session::{
-    Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record,
-};
+use longhaul_session::{Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record};
 
 /// Records read or fail, alike however they are cut; what decoded survives a round trip.
 pub(crate) fn manifest_records(bytes: &[u8]) {

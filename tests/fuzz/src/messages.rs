@@ -1,5 +1,5 @@
 //! Session messages and header sets (docs/protocol/session.md sections 1 and 5).
-use longhaul_protocol::session::{
+use longhaul_session::{
     AcceleratedHosts, Ask, Body, BodyCoding, BodyPlace, Cancel, Delivery, Dictionaries, Evicted, Failed,
     FailureReason, Fetch, FetchKind, Forget, Forgotten, Head, HeaderField, HeaderSets, Hello, Holding,
     Manifest, Message, MessageReader, Method, Notice, Preferences, Promised, Push, ReadEvent, TunnelOpen,

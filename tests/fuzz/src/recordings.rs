@@ -2,7 +2,7 @@
 use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
-use longhaul::warc::{Recording, WarcReader};
+use longhaul_replay::warc::{Recording, WarcReader};
 
 /// A file reads or fails, plain and in gzip alike; what it holds answers for its own URL.
 pub(crate) fn warc(bytes: &[u8]) {

@@ -4,7 +4,7 @@ use std::{io::Write as _, time::SystemTime};
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use longhaul::page::DecodeError;
+use longhaul_replay::page::DecodeError;
 
 use crate::media;
 
@@ -40,7 +40,7 @@ impl Answer {
         if codings.is_empty() {
             return Ok(self.body.clone());
         }
-        longhaul::page::decode(&codings.join(","), &self.body).map(Bytes::from)
+        longhaul_replay::page::decode(&codings.join(","), &self.body).map(Bytes::from)
     }
 
     /// Leaves away what has browsers load the site's other objects over https.

@@ -7,8 +7,8 @@
 use std::{collections::BTreeSet, time::Instant};
 
 use http::Method;
-use longhaul::page::{Destination, Viewport, discover_css, discover_html};
 use longhaul_pages::{Page, Scheme, ideal_sizes, reference};
+use longhaul_replay::page::{Destination, Viewport, discover_css, discover_html};
 use url::Url;
 
 fn body(page: &Page, url: &Url) -> bytes::Bytes {

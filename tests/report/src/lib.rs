@@ -22,8 +22,8 @@ mod trace_plot;
 
 pub use page::html;
 pub use results::{
-    AS_RECORDED, BESIDE_BULK, Bar, Detail, DetailObject, Environment, HELD_STILL, Results, ResultsError, Row,
-    Sample, Series, SeriesPoint,
+    AS_RECORDED, BESIDE_BULK, BESIDE_REQUESTS, Bar, Detail, DetailObject, Environment, HELD_STILL, Results,
+    ResultsError, Row, Sample, Series, SeriesPoint,
 };
 pub use statistics::{Spread, geometric_mean, mean, median, quantile};
 pub use tables::{text_pictures, text_replays};

@@ -36,6 +36,8 @@ pub struct Environment {
 
 /// What [`Row::conditions`] says of a load beside which a bulk download ran through the same system.
 pub const BESIDE_BULK: &str = "beside a bulk download";
+/// What it says of a load beside which another device asked the page's host without end.
+pub const BESIDE_REQUESTS: &str = "beside another device's requests";
 
 /// What [`Row::conditions`] says of a load whose page was held still for a picture.
 pub const HELD_STILL: &str = "held still for pictures";
@@ -175,6 +177,9 @@ pub struct Row {
     /// Bodies that the agent's cache was asked for and had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_hits: Option<u64>,
+    /// Requests of another device beside the load that were answered during it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_requests: Option<u64>,
     /// How the agent's requests left their phases, with counts.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub exits: std::collections::BTreeMap<String, u64>,

@@ -1,4 +1,5 @@
-//! What the coders make of texts, with and without a dictionary. Every coded text is decoded again.
+//! Coded sizes of texts for each coder, with and without a dictionary. Every coded text is decoded as a
+//! check.
 use std::io::{self, Read as _, Write as _};
 
 use flate2::{Compression, write::GzEncoder};
@@ -14,7 +15,7 @@ pub(crate) enum Coder {
     ZstdBase(i32),
 }
 
-/// The columns of the tables.
+/// Columns of the tables.
 pub(crate) const COLUMNS: [Coder; 9] = [
     Coder::Gzip,
     Coder::Brotli(5),
@@ -37,7 +38,7 @@ impl Coder {
         }
     }
 
-    /// The coded size of `text`.
+    /// Returns the coded size of `text`.
     pub(crate) fn size(self, text: &[u8], base: &[u8]) -> io::Result<usize> {
         match self {
             Self::Gzip => {
@@ -52,7 +53,7 @@ impl Coder {
     }
 }
 
-/// The coders' window in the product.
+/// Binary logarithm of the coders' window in the product.
 const WINDOW_LOG: u32 = 20;
 
 fn zstd_size(text: &[u8], base: &[u8], level: i32) -> io::Result<usize> {

@@ -1,4 +1,4 @@
-//! The other trainer: COVER as Zstandard has it, on the shared parts of the texts.
+//! The COVER trainer of Zstandard, applied to the shared parts of the texts.
 use std::io;
 
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
     shared::{GRAM, Longest, on_three_sites},
 };
 
-/// Fragments that COVER chose, best first, of at most `size` bytes before what is not on three sites is cut out.
+/// Returns the fragments that COVER selects, best first: at most `size` bytes before removal of strings that
+/// are not on three sites.
 pub(crate) fn choose(sites: &[Site], longest: &Longest, size: usize) -> io::Result<Vec<Vec<u8>>> {
     let samples: Vec<Vec<u8>> = sites
         .iter()
@@ -31,8 +32,8 @@ pub(crate) fn choose(sites: &[Site], longest: &Longest, size: usize) -> io::Resu
     Ok(pieces(&trained, sites))
 }
 
-/// The parts of `dictionary` that three sites have, the last one (COVER's best) first. COVER joins strings, and puts
-/// tables before them: what no site has falls out.
+/// Returns the parts of `dictionary` that three sites have, the last one (COVER's best) first. COVER joins
+/// strings and writes tables before them; strings that no site has are removed.
 pub(crate) fn pieces(dictionary: &[u8], sites: &[Site]) -> Vec<Vec<u8>> {
     let lengths = on_three_sites(dictionary, sites);
     let mut pieces = Vec::new();

@@ -1,4 +1,5 @@
-//! The choice of fragments: again and again the one that covers most, in sites and bytes, of what is not covered yet.
+//! Greedy selection of fragments: repeatedly the fragment that covers most, in sites and bytes, of the
+//! uncovered text.
 use std::{
     collections::{BinaryHeap, HashMap, HashSet},
     ops::Range,
@@ -9,10 +10,10 @@ use crate::{
     shared::{GRAM, Longest, SiteCounts, hash_of},
 };
 
-/// What a fragment costs besides its bytes: the matches that use it are not free.
+/// Cost of a fragment in addition to its bytes: the matches that refer to it are not free.
 const OVERHEAD: usize = 6;
 
-/// The chosen fragments, best first, of together at most `size` bytes.
+/// Returns the selected fragments, best first, together at most `size` bytes.
 pub(crate) fn choose<'a>(sites: &'a [Site], longest: &Longest, size: usize) -> Vec<&'a [u8]> {
     let grams = &longest.grams;
     let mut covered = HashSet::new();
@@ -23,7 +24,8 @@ pub(crate) fn choose<'a>(sites: &'a [Site], longest: &Longest, size: usize) -> V
     let mut chosen = Vec::new();
     let mut left = size;
     while let Some(best) = queue.pop() {
-        // What was covered since makes it worth less; worths only fall, so the first that keeps its is the best.
+        // Fragments covered in the meantime reduce the worth. Worths only fall, so the first with an
+        // unchanged worth is the best.
         let Some(now) = Candidate::new(best.text, grams, &covered) else {
             continue;
         };
@@ -44,15 +46,15 @@ pub(crate) fn choose<'a>(sites: &'a [Site], longest: &Longest, size: usize) -> V
     chosen
 }
 
-/// A fragment that could be taken next.
+/// A fragment that may be selected next.
 struct Candidate<'a> {
     text: &'a [u8],
-    /// Sites times bytes that it covers, a byte of its own.
+    /// Product of sites and covered bytes, per byte of the fragment.
     worth: u64,
 }
 
 impl<'a> Candidate<'a> {
-    /// The part of `text` that has something to cover; `None` if all of it is covered.
+    /// Returns the part of `text` that covers something; `None` if all of it is already covered.
     fn new(text: &'a [u8], grams: &SiteCounts, covered: &HashSet<u64>) -> Option<Self> {
         let mut bounds: Option<Range<usize>> = None;
         let mut sum = 0u64;
@@ -91,7 +93,7 @@ impl PartialEq for Candidate<'_> {
 
 impl Eq for Candidate<'_> {}
 
-/// The longest strings that enough sites have, each once, leaving out those inside another.
+/// Returns the longest strings that enough sites have, each once, without those inside another.
 fn candidates<'a>(sites: &'a [Site], longest: &Longest) -> Vec<&'a [u8]> {
     let mut found: HashMap<u64, &'a [u8]> = HashMap::new();
     for (site, lengths) in sites.iter().zip(&longest.lengths) {

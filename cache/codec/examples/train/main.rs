@@ -1,4 +1,4 @@
-//! Makes the dictionaries that are shipped, and measures what they save (`docs/dictionaries.md`).
+//! Makes the shipped dictionaries and measures their savings (`docs/dictionaries.md`).
 //!
 //! ```text
 //! cargo run --release -p longhaul-codec --example train -- pages FOLDER FROM...
@@ -11,7 +11,7 @@
 //! cargo run --release -p longhaul-codec --example train -- product KBPS FILE...
 //! ```
 //!
-//! CLASS is `html`, `css`, `js`, `json` or `svg`; FOLDER holds one folder a site, with that site's files in it.
+//! CLASS is `html`, `css`, `js`, `json` or `svg`; FOLDER contains one folder per site with the site's files.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "the tables are the output")]
 
@@ -33,10 +33,10 @@ use shared::are_on_three_sites;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A dictionary of the most that pays is chosen from many more sites than the rule asks for: what three of a thousand
-/// have would not be used.
+/// The largest useful dictionary is selected from strings of more sites than `RULE` requires: strings that
+/// only three of a thousand sites have would not be used.
 const FLOOR_SHARE: usize = 150;
-/// The rule: what fewer sites have is somebody's, not the web's.
+/// Minimum number of sites of a string: strings on fewer sites are particular to these sites.
 const RULE: u32 = 3;
 
 fn main() -> ExitCode {
@@ -80,7 +80,7 @@ fn packages(folder: &str, from: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Who chooses the fragments.
+/// Trainer that selects the fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Greedy,
@@ -108,7 +108,7 @@ fn bytes(sites: &[Site]) -> usize {
     sites.iter().flat_map(|site| &site.texts).map(Vec::len).sum()
 }
 
-/// The dictionary of `size` bytes for these sites, least useful first.
+/// Returns the dictionary of `size` bytes for these sites, least useful fragment first.
 fn train(sites: &mut [Site], class: Class, method: Method, size: usize) -> Outcome<Vec<Vec<u8>>> {
     material::limit(sites, class);
     for text in sites.iter_mut().flat_map(|site| &mut site.texts) {
@@ -123,13 +123,13 @@ fn train(sites: &mut [Site], class: Class, method: Method, size: usize) -> Outco
         }
         Method::Cover => cover::choose(sites, &longest, size)?,
     };
-    // The counts that led the choice are estimates; the rule is not.
+    // The selection uses estimated counts; `RULE` requires exact ones.
     let shared = are_on_three_sites(&chosen, sites);
     let mut shared = shared.iter();
     chosen.retain(|_| shared.next() == Some(&true));
-    // What is nearest to the text costs least to point at.
+    // Matches nearest to the text cost least.
     chosen.reverse();
-    // Two that pass may join to a number or word that does not.
+    // Two acceptable fragments may form a forbidden number or word where they are joined.
     let mut joined = Vec::new();
     chosen.retain(|fragment| {
         let before = joined.len();
@@ -159,7 +159,7 @@ fn make(class: &str, method: &str, folder: &str, kib: &str, file: &str) -> Outco
     Ok(())
 }
 
-/// A base of whole files, as they are: releases of libraries.
+/// Joins whole files, unchanged, to a base: releases of libraries.
 fn join(file: &str, parts: &[&str]) -> Outcome<()> {
     let mut joined = Vec::new();
     for part in parts {
@@ -170,7 +170,7 @@ fn join(file: &str, parts: &[&str]) -> Outcome<()> {
     Ok(())
 }
 
-/// Fails if a fragment is on fewer than three sites or holds what must not enter.
+/// Fails if a fragment is on fewer than three sites or contains forbidden data.
 fn verify(fragments: &[Vec<u8>], sites: &[Site]) -> Outcome<()> {
     if are_on_three_sites(fragments, sites).contains(&false) {
         return Err("a fragment is on fewer than three sites".into());
@@ -186,7 +186,7 @@ fn verify(fragments: &[Vec<u8>], sites: &[Site]) -> Outcome<()> {
     }
 }
 
-/// Tells how much of a shipped dictionary these sites explain, and fails on what must not be in it.
+/// Prints how many bytes of a shipped dictionary are in strings of these sites; fails on forbidden data.
 fn check(class: &str, folder: &str, file: &str) -> Outcome<()> {
     let (_, sites) = read(class, folder)?;
     let dictionary = fs::read(file)?;
@@ -206,7 +206,8 @@ fn measure_file(class: &str, folder: &str, file: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// What the product makes of files on a link of this rate, without and with the dictionaries that it ships.
+/// Prints the product's coded size of files on a link of this rate, without and with the shipped
+/// dictionaries.
 fn product(kbps: &str, files: &[&str]) -> Outcome<()> {
     let link = BitRate::kbps(kbps.parse()?);
     for file in files {
@@ -233,7 +234,7 @@ fn product(kbps: &str, files: &[&str]) -> Outcome<()> {
     Ok(())
 }
 
-/// The files of the class, without what is embedded in others.
+/// Returns the files of the class, without texts embedded in HTML files.
 fn own_files(folder: &Path, class: Class) -> Outcome<Vec<Vec<u8>>> {
     let sites = material::read_files(folder, class)?;
     Ok(sites.into_iter().flat_map(|site| site.texts).collect())

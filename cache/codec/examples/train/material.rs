@@ -1,10 +1,10 @@
-//! The texts that a dictionary is made from: a folder with one folder a site, read by class.
+//! The texts that a dictionary is made from: a folder with one folder per site, read by class.
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// What a dictionary is for.
+/// Class of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Html,
@@ -37,34 +37,34 @@ impl Class {
     }
 }
 
-/// What one site contributes.
+/// The texts of one site.
 pub(crate) struct Site {
     pub(crate) name: String,
     pub(crate) texts: Vec<Vec<u8>>,
 }
 
 impl Site {
-    /// Which of `folds` parts of the sites this one is in: by name, so that all classes and runs agree.
+    /// Part of `folds` parts to which the site belongs: by name, so that all classes and runs agree.
     pub(crate) fn fold(&self, folds: usize) -> usize {
         let hash = blake3::hash(self.name.as_bytes());
         usize::from(hash.as_bytes()[0]) % folds
     }
 }
 
-/// What is taken of each site: the head and frame of its pages, and no site outweighs the others.
+/// Maximum bytes per site: the head and frame of its pages; limits the weight of one site.
 const HTML_BYTES: usize = 48 * 1024;
-/// Other texts are fewer.
+/// Maximum bytes per site for other classes, which have fewer texts.
 const OTHER_BYTES: usize = 1024 * 1024;
-/// Shorter texts hold nothing that three sites share.
+/// Shorter texts contain nothing that three sites share.
 const MIN_TEXT: usize = 64;
 
-/// Reads all sites of a folder, sorted by name. Files of the class itself are taken whole; from HTML files also what
-/// they embed of it.
+/// Reads all sites of a folder, sorted by name: the files of the class, and the texts of the class that HTML
+/// files embed.
 pub(crate) fn read(folder: &Path, class: Class) -> io::Result<Vec<Site>> {
     read_sites(folder, class, Take::FilesAndEmbedded)
 }
 
-/// As [`read`], without what HTML files embed.
+/// As [`read`], without texts embedded in HTML files.
 pub(crate) fn read_files(folder: &Path, class: Class) -> io::Result<Vec<Site>> {
     read_sites(folder, class, Take::Files)
 }
@@ -98,7 +98,7 @@ fn read_sites(folder: &Path, class: Class, take: Take) -> io::Result<Vec<Site>> 
     Ok(sites)
 }
 
-/// Cuts each site's texts to their share, evenly, so that a long text does not crowd the others out.
+/// Truncates each site's texts evenly to the site's limit, so that a long text does not displace the others.
 pub(crate) fn limit(sites: &mut [Site], class: Class) {
     let most = if class == Class::Html {
         HTML_BYTES
@@ -140,7 +140,7 @@ fn collect(folder: &Path, class: Class, take: Take, texts: &mut Vec<Vec<u8>>) ->
     Ok(())
 }
 
-/// The parts of an HTML text that are of another class.
+/// Returns the parts of an HTML text that are of another class.
 fn embedded(html: &[u8], class: Class) -> Vec<Vec<u8>> {
     let (open, close): (&[u8], &[u8]) = match class {
         Class::Html => return Vec::new(),
@@ -165,7 +165,7 @@ fn embedded(html: &[u8], class: Class) -> Vec<Vec<u8>> {
     parts
 }
 
-/// Whether a `style` or `script` start tag opens a text of the class.
+/// True if a `style` or `script` start tag opens a text of the class.
 fn is_of(class: Class, tag: &[u8]) -> bool {
     let json = find(tag, b"json").is_some();
     match class {
@@ -180,7 +180,7 @@ fn is_of(class: Class, tag: &[u8]) -> bool {
     }
 }
 
-/// The first place of `needle`.
+/// Returns the first place of `needle`.
 pub(crate) fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
     text.windows(needle.len()).position(|window| window == needle)
 }

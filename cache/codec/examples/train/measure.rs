@@ -6,7 +6,7 @@ use crate::{
     material::Site,
 };
 
-/// The classes of size: from, to, name.
+/// Size classes: from, to, name.
 const SIZES: [(usize, usize, &str); 5] = [
     (0, 1 << 10, "< 1 KB"),
     (1 << 10, 4 << 10, "1-4 KB"),
@@ -14,12 +14,12 @@ const SIZES: [(usize, usize, &str); 5] = [
     (16 << 10, 64 << 10, "16-64 KB"),
     (64 << 10, usize::MAX, "> 64 KB"),
 ];
-/// Texts that a validation codes: enough for all sizes and soon done.
+/// Number of texts of a validation: enough for all sizes, and fast.
 const SAMPLE: usize = 100;
-/// Longer texts gain too little to be worth the coders' time in a validation.
+/// Longer texts gain too little to justify the coders' time in a validation.
 const LONGEST: usize = 192 * 1024;
 
-/// Some of the sites' texts, one a site at first.
+/// Returns a sample of the sites' texts, first one per site.
 pub(crate) fn sample(sites: Vec<Site>) -> Vec<Vec<u8>> {
     let mut texts = Vec::new();
     for turn in 0.. {
@@ -39,7 +39,7 @@ pub(crate) fn sample(sites: Vec<Site>) -> Vec<Vec<u8>> {
     texts
 }
 
-/// Prints a table: a row a class of size, a column a coder.
+/// Prints a table: a row per size class, a column per coder.
 pub(crate) fn table(texts: &[Vec<u8>], dictionary: &[u8]) -> io::Result<()> {
     let names: Vec<String> = COLUMNS.iter().map(|coder| coder.name()).collect();
     println!(

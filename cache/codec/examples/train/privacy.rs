@@ -1,24 +1,24 @@
-//! What must not enter a dictionary, however many sites have it: addresses, numbers and tokens.
+//! Data that a dictionary must not contain, however many sites have them: addresses, numbers and tokens.
 use std::ops::Range;
 
-/// The longest run of digits: years and sizes pass, telephone numbers and identifiers do not.
+/// Maximum run of digits: years and sizes pass; telephone numbers and identifiers do not.
 const MAX_DIGITS: usize = 6;
-/// The longest run of hexadecimal digits of which some are digits and some letters; colours pass.
+/// Maximum run of hexadecimal digits that contains both digits and letters; colours pass.
 const MAX_HEX: usize = 11;
-/// The longest word that mixes digits with letters of both cases: beyond it looks like a key.
+/// Maximum word that mixes digits with letters of both cases; longer words look like keys.
 const MAX_MIXED: usize = 19;
 
-/// The byte that stands for what is masked; no text of the web has it, and no fragment may.
+/// Replacement of masked bytes. No web text contains it, and no fragment may.
 pub(crate) const MASK: u8 = 0;
 
-/// Overwrites all that must not enter.
+/// Masks all forbidden data.
 pub(crate) fn mask(text: &mut [u8]) {
     for range in offences(text) {
         text[range].fill(MASK);
     }
 }
 
-/// Where the text holds addresses, numbers and tokens.
+/// Returns the ranges of addresses, numbers and tokens.
 pub(crate) fn offences(text: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     runs(
@@ -69,7 +69,7 @@ fn is_mixed(word: &[u8]) -> bool {
     word.iter().any(u8::is_ascii_digit) && word.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// An e-mail address: something, an at sign, and a host with a dot.
+/// True for an e-mail address: a mailbox, an at sign, and a host with a dot.
 fn is_address(word: &[u8]) -> bool {
     let mut parts = word.splitn(2, |byte| *byte == b'@');
     match (parts.next(), parts.next()) {

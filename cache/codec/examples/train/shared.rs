@@ -1,17 +1,17 @@
-//! How many sites have a string: estimated for every place of every text, and exactly for what was chosen.
+//! Number of sites that have a string: estimated for every place of every text, exact for selected strings.
 use std::collections::HashMap;
 
 use crate::{material::Site, privacy::MASK};
 
-/// The shortest string that is looked at; the unit in which covering is counted.
+/// Length of the shortest strings that are considered; the unit of coverage.
 pub(crate) const GRAM: usize = 8;
-/// The lengths that are tried, each only where the one before is shared.
+/// The lengths that are tried, each only where the previous length is shared.
 const LENGTHS: [usize; 27] = [
     GRAM, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384,
     448, 512, 640,
 ];
 
-/// Counts of sites by string, in slots: two strings may fall into one, so counts are estimates.
+/// Counts of sites per string. Two strings may share a slot, so counts are estimates.
 pub(crate) struct SiteCounts {
     /// The last site (upper half) and the number of sites so far.
     slots: Vec<u32>,
@@ -41,13 +41,13 @@ impl SiteCounts {
         self.slots[self.slot(hash)] & 0xffff
     }
 
-    /// The estimated number of sites that have this string of [`GRAM`] bytes.
+    /// Returns the estimated number of sites that have this string of [`GRAM`] bytes.
     pub(crate) fn of_gram(&self, gram: &[u8]) -> u32 {
         self.count(hash_of(gram))
     }
 }
 
-/// What is known of each place: the length in bytes of the longest string from there that enough sites have.
+/// The length in bytes of the longest string at each place that enough sites have.
 pub(crate) struct Longest {
     /// By site, text and place; 0 for none.
     pub(crate) lengths: Vec<Vec<Vec<u16>>>,
@@ -115,7 +115,7 @@ fn visit(
     }
 }
 
-/// A polynomial hash of the last bytes.
+/// Polynomial hash of the last bytes.
 struct Rolling {
     value: u64,
     leaving: u64,
@@ -144,7 +144,7 @@ impl Rolling {
     }
 }
 
-/// The hash by which [`visit`] knows a string.
+/// The hash that [`visit`] computes for a string.
 pub(crate) fn hash_of(string: &[u8]) -> u64 {
     let mut rolling = Rolling::new(string.len());
     for byte in string {
@@ -153,8 +153,9 @@ pub(crate) fn hash_of(string: &[u8]) -> u64 {
     rolling.hash()
 }
 
-/// For each place of `text`: a length such that at least three sites have the string from there. It is the longest one
-/// but where a string begins as too many others do. Strings shorter than [`GRAM`] count as none.
+/// For each place of `text`: the length of a string from there that at least three sites have. It is the
+/// longest one, except where a string begins with a gram of too many places. Strings shorter than [`GRAM`]
+/// count as none.
 pub(crate) fn on_three_sites(text: &[u8], sites: &[Site]) -> Vec<usize> {
     let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (place, gram) in text.windows(GRAM).enumerate() {
@@ -170,7 +171,7 @@ pub(crate) fn on_three_sites(text: &[u8], sites: &[Site]) -> Vec<usize> {
         for page in &site.texts {
             for (at, gram) in page.windows(GRAM).enumerate() {
                 for place in places.get(gram).into_iter().flatten() {
-                    // Only what goes on where the longest so far ended can be longer.
+                    // A match can be longer only if the byte after the longest match so far is equal, too.
                     let reach = own[*place];
                     if reach > 0 && page.get(at + reach) != text.get(place + reach) {
                         continue;
@@ -194,10 +195,10 @@ pub(crate) fn on_three_sites(text: &[u8], sites: &[Site]) -> Vec<usize> {
     best.into_iter().map(|kept| kept[0]).collect()
 }
 
-/// Places of a text that are followed up for one gram: runs of blanks begin at too many.
+/// Maximum number of places of a text per gram: runs of blanks begin at too many.
 const MAX_PLACES: usize = 4;
 
-/// Which of the fragments at least three sites have, exactly.
+/// For each fragment, true if at least three sites have it, exactly.
 pub(crate) fn are_on_three_sites(fragments: &[Vec<u8>], sites: &[Site]) -> Vec<bool> {
     let mut open: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (index, fragment) in fragments.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The material's folder: one folder a site, made from collections of pages and from packages.
+//! Preparation of the material: one folder per site, from collections of pages and from packages.
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::material::find;
 
-/// Sites that are measured on, and what belongs to them: nothing of theirs is learnt from.
+/// Sites of the measurements, and their domains: excluded from training.
 const MEASURED_ON: &[&str] = &[
     "1688",
     "360",
@@ -47,16 +47,16 @@ const MEASURED_ON: &[&str] = &[
     "ytimg",
 ];
 
-/// Below a country's domain these are registries, not registered names.
+/// Below a country's domain these labels are registries, not registered names.
 const SECOND_LEVELS: &[&str] = &[
     "ac", "asso", "co", "com", "edu", "go", "gob", "gov", "ne", "net", "or", "org",
 ];
 
-/// Shorter files are fragments of pages.
+/// Smaller files are fragments of pages.
 const SMALLEST_PAGE: u64 = 1500;
 
-/// Sorts the HTML files below `from` by the site that they say they are of. A file that does not say it is left out, and
-/// so are further captures of a URL. Returns the number of pages.
+/// Sorts the HTML files below `from` by the site that they name. Files that name no site and further captures
+/// of a URL are omitted. Returns the number of pages.
 pub(crate) fn pages(from: &[&str], to: &Path) -> io::Result<usize> {
     let mut files = Vec::new();
     for folder in from {
@@ -84,7 +84,7 @@ pub(crate) fn pages(from: &[&str], to: &Path) -> io::Result<usize> {
     Ok(urls.len())
 }
 
-/// Copies packages, each from a folder `NAME-VERSION`; all versions of one are one site.
+/// Copies packages, each from a folder `NAME-VERSION`; all versions of a package are one site.
 pub(crate) fn packages(from: &Path, to: &Path) -> io::Result<usize> {
     let mut count = 0;
     for package in sorted(from)? {
@@ -135,7 +135,7 @@ fn below(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// What a page gives as its address: its canonical link, or what it tells social networks.
+/// Returns the page's own URL: its canonical link, or its Open Graph URL.
 fn own_url(page: &[u8]) -> Option<String> {
     let marks: [(&[u8], &[u8], &[u8]); 2] = [
         (b"<link", b"canonical", b"href="),
@@ -174,7 +174,7 @@ fn host(url: &str) -> Option<&str> {
         .filter(|host| !host.is_empty())
 }
 
-/// The registered domain of a host; `None` if it is measured on.
+/// Returns the registered domain of a host; `None` for sites of the measurements.
 fn registered(host: &str) -> Option<String> {
     let host = host.to_ascii_lowercase();
     let labels: Vec<_> = host.split('.').collect();

@@ -1,4 +1,4 @@
-//! An encoder that picks its coding, and its base, by trial.
+//! Encoder that chooses its coding and its base by trial.
 use bytes::Bytes;
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 
@@ -15,11 +15,11 @@ use crate::{
     window::{BodyEncoder, CodedBody, MAX_WINDOW},
 };
 
-/// A [`BodyEncoder`] that chooses its coder and keeps it only if its result is smaller.
+/// A [`BodyEncoder`] that chooses its coder and keeps the coder only if the coded result is smaller.
 ///
-/// The first window decides, or the whole body if it is smaller than a window. Until then nothing is written and
-/// [`Self::coding`] is `None`; afterwards it names the coding that belongs into the body's header, which goes
-/// before the bytes written. Serves bodies of both directions.
+/// The first window decides, or the whole body if it is smaller than a window. Until the decision the encoder
+/// writes nothing and [`Self::coding`] is `None`. Afterwards [`Self::coding`] is the coding that the body's
+/// header must name, before the written bytes. Serves bodies of both directions.
 pub struct AdaptiveEncoder {
     key: [u8; 32],
     content_type: Option<String>,
@@ -27,40 +27,40 @@ pub struct AdaptiveEncoder {
     link: Option<BitRate>,
     load: Load,
     effort: Effort,
-    /// What the body was coded to before.
+    /// Result of an earlier encoding of the body.
     coded: Option<CodedBody>,
-    /// Decides, or has decided, how hard it is coded.
+    /// Coder of the body, with its effort.
     coder: Coder,
-    /// What may serve as a base, until the decision.
+    /// Offered bases, until the decision.
     bases: Vec<Bytes>,
-    /// The set of dictionaries that may, too; 0 for none.
+    /// Dictionary set of which the base may be taken; 0 for none.
     dictionaries: u32,
-    /// What does.
+    /// The chosen base.
     base: Option<Base>,
-    /// Where the peer takes context mixing: what its models may take.
+    /// Memory for context mixing, if the peer accepts context mixing.
     mixing: Option<MixMemory>,
-    /// Whether the size is to be hidden where there is a base.
+    /// True if the size must be hidden when the base is an offered body.
     is_secret: bool,
-    /// What has been pushed before the decision.
+    /// Bytes pushed before the decision.
     first: Vec<u8>,
     decided: Option<BodyEncoder>,
 }
 
-/// What a complete body turned out to be.
+/// Properties of a completely encoded body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// The coding of its windows.
+    /// Coding of the windows.
     pub coding: Coding,
-    /// The same with the effort; identity if the body was coded before.
+    /// Coder with its effort; identity if a stored encoding was sent or contexts were mixed.
     pub coder: Coder,
-    /// Its base.
+    /// Base, if any.
     pub base: Option<Base>,
-    /// The content hash of its decoded bytes.
+    /// Content hash of the decoded bytes.
     pub hash: ContentHash,
 }
 
 impl AdaptiveEncoder {
-    /// An encoder for a body of which `traits` is known. `key` is the session's key for window hashes.
+    /// Returns an encoder for a body with `traits`. `key` is the session's window key.
     pub fn new(key: [u8; 32], traits: BodyTraits<'_>) -> Self {
         Self {
             key,
@@ -81,16 +81,16 @@ impl AdaptiveEncoder {
         }
     }
 
-    /// Offers bodies that the peer holds, too: the one with which the first window becomes smallest is the base, if it
-    /// pays.
+    /// Offers bodies that the peer holds. The one with which the first window becomes smallest becomes the
+    /// base, if it saves enough.
     #[must_use]
     pub fn with_bases(mut self, bases: Vec<Bytes>) -> Self {
         self.bases = bases;
         self
     }
 
-    /// Offers the dictionaries of this set ([`dictionary`](crate::dictionary)), which the peer has, where one is made for
-    /// such a body. 0 for none.
+    /// Offers the dictionaries of this set ([`dictionary`](crate::dictionary)), which the peer has, if the
+    /// set contains one for this content type. 0 for none.
     #[must_use]
     pub fn with_dictionaries(mut self, set: u32) -> Self {
         if self.content_type.as_deref().and_then(Media::of).is_some() {
@@ -99,26 +99,27 @@ impl AdaptiveEncoder {
         self
     }
 
-    /// Allows context mixing, with this memory: the peer has said that it takes [`Coding::Mix`].
+    /// Allows context mixing with this memory. The peer must accept [`Coding::Mix`].
     #[must_use]
     pub fn with_mixing(mut self, memory: Option<MixMemory>) -> Self {
         self.mixing = memory;
         self
     }
 
-    /// Tells what this very body was coded to before: unless there is a base that pays, that is sent again.
+    /// Supplies the result of an earlier encoding of this body, which is sent unless a base or context mixing
+    /// is smaller.
     #[must_use]
     pub fn with_coded(mut self, coded: Option<CodedBody>) -> Self {
         self.coded = coded;
         self
     }
 
-    /// How busy the processor is now. Has an effect until the coding is decided.
+    /// Sets the current processor load. Has an effect until the coding is decided.
     pub const fn under(&mut self, load: Load) {
         self.load = load;
     }
 
-    /// Whether what is left to do is to hash: the body was coded before.
+    /// True if only hashing remains because the body was encoded before.
     pub fn is_replay(&self) -> bool {
         match &self.decided {
             Some(encoder) => encoder.is_replay(),
@@ -126,8 +127,9 @@ impl AdaptiveEncoder {
         }
     }
 
-    /// Hides the exact size of what is coded with an offered base ([`BodyEncoder::pad`]): for bodies with secrets. What
-    /// a body has in common with a dictionary tells no more than its size alone does.
+    /// Hides the exact size of a body that is coded against an offered base ([`BodyEncoder::pad`]): for
+    /// bodies with secrets. The similarity of a body to a dictionary reveals no more than its compressed size
+    /// does.
     #[must_use]
     pub const fn hiding_size(mut self) -> Self {
         self.is_secret = true;
@@ -139,7 +141,7 @@ impl AdaptiveEncoder {
         self.base
     }
 
-    /// Whether bases are still to be tried.
+    /// True if bases still have to be tried.
     pub const fn has_trials(&self) -> bool {
         self.decided.is_none() && (!self.bases.is_empty() || self.dictionaries > 0)
     }
@@ -165,7 +167,7 @@ impl AdaptiveEncoder {
     /// Takes decoded bytes and appends the windows that they complete to `wire`.
     ///
     /// # Errors
-    /// The coder failed; the body cannot go on.
+    /// The coder failed; the body cannot continue.
     pub fn push(&mut self, decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         let mut rest = decoded;
         if self.decided.is_none() {
@@ -179,10 +181,11 @@ impl AdaptiveEncoder {
         self.decided(wire)?.push(rest, wire)
     }
 
-    /// Appends a window with what has been pushed since the last one, if anything, so that the peer gets it now.
+    /// Appends a window with the bytes pushed since the last window, if any, so that the peer receives them
+    /// now.
     ///
     /// # Errors
-    /// The coder failed; the body cannot go on.
+    /// The coder failed; the body cannot continue.
     pub fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         if self.decided.is_none() && self.first.is_empty() {
             return Ok(());
@@ -209,7 +212,7 @@ impl AdaptiveEncoder {
         })
     }
 
-    /// The encoder, chosen now if it was not before.
+    /// Returns the encoder, and chooses it first if that is still to be done.
     fn decided(&mut self, wire: &mut Vec<u8>) -> Result<&mut BodyEncoder, EncodeError> {
         let encoder = match self.decided.take() {
             Some(encoder) => encoder,
@@ -238,26 +241,26 @@ impl AdaptiveEncoder {
         choose(self.traits(length), &self.first)
     }
 
-    /// Whether the body was coded by context mixing before: nothing is smaller.
+    /// True if the earlier encoding used context mixing; no other coding is smaller.
     fn was_mixed(&self) -> bool {
         self.coded
             .as_ref()
             .is_some_and(|coded| coded.coding() == Coding::Mix)
     }
 
-    /// Whether context mixing may be tried.
+    /// True if context mixing may be tried.
     fn may_mix(&self) -> bool {
         self.mixing.is_some() && !self.was_mixed() && suits_mixing(self.traits(self.length))
     }
 
-    /// An encoder that mixes contexts, if that is likely to pay and there is memory for it.
+    /// Returns a context-mixing encoder if one is likely to save time and there is memory for it.
     fn mixed(&self, length: Option<ByteCount>) -> Option<BodyEncoder> {
         let memory = self.mixing.as_ref().filter(|_| !self.was_mixed())?;
         let is_wanted = is_to_mix(self.traits(length), self.coder(length), &self.first);
         is_wanted.then(|| BodyEncoder::mixed(self.key, length, memory))?
     }
 
-    /// The base that may pay for a body of this length, if one does.
+    /// Returns the base that may save bytes for a body of this length, if any.
     fn based(&self, length: Option<ByteCount>) -> Option<Based> {
         if !self.has_trials() || self.coder(length) == Coder::Identity {
             return None;
@@ -277,7 +280,7 @@ impl AdaptiveEncoder {
         choose_base(&candidates, &self.first, length, link)
     }
 
-    /// An encoder with a base, that has been given what came first.
+    /// Encodes the first bytes with a base.
     fn with_base(
         &self,
         based: &Based,
@@ -292,19 +295,19 @@ impl AdaptiveEncoder {
         Ok((encoder, wire))
     }
 
-    /// The same without one.
+    /// Encodes the first bytes without a base.
     fn alone(&self, coder: Coder, length: Option<ByteCount>) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
         self.given(BodyEncoder::new(self.key, coder, length)?)
     }
 
-    /// An encoder that has been given what came first, and what it wrote.
+    /// Pushes the first bytes into `encoder`; returns it with its output.
     fn given(&self, mut encoder: BodyEncoder) -> Result<(BodyEncoder, Vec<u8>), EncodeError> {
         let mut wire = Vec::new();
         encoder.push(&self.first, &mut wire)?;
         Ok((encoder, wire))
     }
 
-    /// An encoder without base that has been given what came first: what the body was coded to before, or else anew.
+    /// Encodes the first bytes without a base: by context mixing, from the earlier encoding, or anew.
     fn without_base(
         &mut self,
         length: Option<ByteCount>,
@@ -320,7 +323,8 @@ impl AdaptiveEncoder {
         Ok((coder, encoder, wire))
     }
 
-    /// Codes the first window with the base and with the coder that may pay, and keeps what made it smallest.
+    /// Codes the first window with the candidate base and with the candidate coder, and keeps the smaller
+    /// result.
     fn start(&mut self, wire: &mut Vec<u8>) -> Result<BodyEncoder, EncodeError> {
         let length = self.length;
         let mut based = match self.based(length) {
@@ -356,7 +360,7 @@ impl AdaptiveEncoder {
         Ok(encoder)
     }
 
-    /// Codes a body of less than a window, in the smallest of the ways that suit it.
+    /// Codes a body of less than a window with each suitable method, and keeps the smallest result.
     fn whole(mut self, length: Option<ByteCount>, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
         let ended = |(encoder, mut coded): (BodyEncoder, Vec<u8>), coder, base| {
             let coding = encoder.coding();
@@ -405,6 +409,6 @@ impl AdaptiveEncoder {
     }
 }
 
-/// A first part smaller than this, flushed early by a streaming origin, tells too little against a coder: what
-/// follows gains from its context.
+/// A smaller first part, flushed early by a streaming origin, is no fair test of a coder: the bytes that
+/// follow benefit from its context.
 const FAIR_TRIAL: usize = 1024;

@@ -1,4 +1,4 @@
-//! Whether a body is coded with a base, with which one, and how hard.
+//! Decides whether a body is coded with a base, with which base, and with which effort.
 use bytes::Bytes;
 use longhaul_types::{BitRate, ByteCount, ContentHash};
 
@@ -9,16 +9,16 @@ use crate::{
     window::base_tail,
 };
 
-/// What a body is coded against.
+/// The base of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// One that was offered, by its place among them.
+    /// An offered body, by its index.
     Offered(usize),
-    /// A dictionary, by its hash.
+    /// A dictionary, by its content hash.
     Shipped(ContentHash),
 }
 
-/// Something that may serve as a base.
+/// A possible base.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) base: Base,
@@ -26,16 +26,16 @@ pub(super) struct Candidate {
     pub(super) likeness: Likeness,
 }
 
-/// How much of a long body a base has something in common with.
+/// The part of a long body that a base resembles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Likeness {
-    /// All of it.
+    /// The whole body.
     Whole,
-    /// What it begins with: later windows find the same in those before.
+    /// The beginning of the body; later windows find the same text in the windows before them.
     Beginning,
 }
 
-/// A base that may serve, and the coder that makes the most of it.
+/// The base with the smallest trial result, and the best coder for it.
 #[derive(Clone, Debug)]
 pub(super) struct Based {
     pub(super) base: Base,
@@ -45,16 +45,16 @@ pub(super) struct Based {
     likeness: Likeness,
 }
 
-/// Whether a base is better than none.
+/// Result of the comparison of a base with no base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// No coder makes up for it.
+    /// The base is better with any coder.
     Sure,
-    /// What the link's coder makes of the first window without it decides.
+    /// The first window, coded with the link's coder without base, decides.
     Open,
 }
 
-/// The dictionaries of a set that may serve for a text of this type that begins with `first`.
+/// Returns the dictionaries of a set that may serve for a text of this type that begins with `first`.
 pub(super) fn shipped(
     set: u32,
     content_type: Option<&str>,
@@ -85,15 +85,16 @@ pub(super) fn shipped(
         .collect()
 }
 
-/// Dictionaries save nothing of shorter texts.
+/// Dictionaries save nothing for shorter texts.
 const SMALLEST: usize = 256;
-/// From this rate on the kilobyte that fragments save crosses sooner than they are tried.
+/// From this rate on, transferring the kilobyte that fragments save takes less time than the trial.
 const FRAGMENTS_BELOW: BitRate = BitRate::kbps(4_000);
-/// The same of libraries, which save ten times as much.
+/// As `FRAGMENTS_BELOW`, for libraries, which save ten times as much.
 const LIBRARIES_BELOW: BitRate = BitRate::kbps(40_000);
 
-/// A coder with a base: what it makes of a body that Zstandard 3 codes to 1,000 bytes, and nanoseconds for each byte of
-/// the body (decision 15). Between the medians over editions and over sister pages of five sites.
+/// A coder with a base: its output for a body that Zstandard 3 codes to 1,000 bytes, and nanoseconds per byte
+/// of the body (decision 15). The values lie between the medians over editions and over sister pages of five
+/// sites.
 struct Effort {
     coder: Coder,
     coded: u64,
@@ -108,21 +109,22 @@ const EFFORTS: [Effort; 6] = [
     effort(Coder::Brotli { quality: 10 }, 760, 158),
     effort(Coder::Brotli { quality: 11 }, 735, 400),
 ];
-/// Nanoseconds for each byte of the base, which all of them only read.
+/// Nanoseconds per byte of the base, which every coder only reads.
 const BASE_TIME: u64 = 3;
 
-/// Level of Zstandard at which bases are tried: a millisecond for the largest.
+/// Zstandard level of the trials: a millisecond for the largest base.
 const TRIAL: u8 = 3;
-/// A base must save this share of what the body costs without one: naming and reading it costs something, too.
+/// Minimum saving of a base, as a fraction of the size without base: naming and reading a base has a cost.
 const WORTH: (usize, usize) = (1, 16);
-/// Where the length of a body is not known it is taken to be this many times what has come.
+/// Assumed ratio of a body's unknown length to the bytes that have arrived.
 const LIKELY_LENGTH: u64 = 4;
 
 const fn effort(coder: Coder, coded: u64, time: u64) -> Effort {
     Effort { coder, coded, time }
 }
 
-/// The base among `candidates` with which a body that begins with `first` becomes smallest, if it may pay.
+/// Returns the base among `candidates` with which `first`, the start of the body, becomes smallest, if it may
+/// pay.
 pub(super) fn choose_base(
     candidates: &[Candidate],
     first: &[u8],
@@ -154,7 +156,7 @@ pub(super) fn choose_base(
     })
 }
 
-/// Whether a base is better than none, where the first `came` bytes of a body became `with` and `without` bytes.
+/// True if the base is better than none: the first `came` bytes became `with` and `without` bytes.
 pub(super) fn pays(
     based: &Based,
     with: usize,
@@ -177,14 +179,16 @@ fn likely_length(came: usize, length: Option<ByteCount>) -> u64 {
     length.map_or(came * LIKELY_LENGTH, |length| length.bytes().max(came))
 }
 
-/// A base with which Zstandard 3 makes less than this part of what it makes without: Brotli's best is two thirds.
+/// Divisor: a base is sure if Zstandard 3 codes to at most 1/`SURE` of the size without it; Brotli's best is
+/// two thirds.
 const SURE: usize = 2;
-/// Behind what a base of fragments helps with, Zstandard needs this part more than Brotli: 2 to 7 % at their best.
+/// Divisor: after the part that fragments help with, Zstandard needs this share more than Brotli: 2 to 7 % at
+/// their best.
 const LATER_LOSS: u64 = 25;
 /// Bytes that name a base.
 const NAMING: usize = 8;
 
-/// The coder with which the last byte is across soonest.
+/// Returns the coder with which the last byte arrives soonest.
 fn soonest(link: Option<BitRate>, base: u64, body: u64, coded: u64) -> Coder {
     let rate = link.unwrap_or(USUAL_LINK).as_bps().max(1);
     let nanoseconds = |effort: &Effort| {
@@ -198,7 +202,7 @@ fn soonest(link: Option<BitRate>, base: u64, body: u64, coded: u64) -> Coder {
         .map_or(Coder::Zstd { level: TRIAL }, |effort| effort.coder)
 }
 
-/// Where nothing is known of the link: most hops are faster, and then little is lost.
+/// Rate of an unknown link: most hops are faster, and then little is lost.
 const USUAL_LINK: BitRate = BitRate::kbps(1000);
 
 fn trial(first: &[u8], base: &[u8]) -> Option<usize> {

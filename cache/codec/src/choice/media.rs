@@ -1,17 +1,17 @@
-//! What types and first bytes tell about how well a body compresses.
+//! Compressibility of a body by its type and its first bytes.
 
-/// How well a body is likely to compress.
+/// Expected compressibility of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compressibility {
-    /// The format is compressed already.
+    /// The format is already compressed.
     Compressed,
-    /// Text, or a binary format that compresses like it.
+    /// Text, or a binary format that compresses as well as text.
     Text,
-    /// It takes a trial.
+    /// Only a trial shows it.
     Unknown,
 }
 
-/// What a `Content-Type` value tells.
+/// Compressibility by the `Content-Type` value.
 pub(super) fn by_type(content_type: &str) -> Compressibility {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     let essence = essence.to_ascii_lowercase();
@@ -34,7 +34,7 @@ pub(super) fn by_type(content_type: &str) -> Compressibility {
     }
 }
 
-/// What the first bytes of a body tell: the signatures of compressed formats.
+/// Compressibility by the first bytes: the signatures of compressed formats.
 pub(super) fn by_magic(first: &[u8]) -> Compressibility {
     let compressed = MAGICS.iter().any(|magic| first.starts_with(magic))
         || first.len() >= 12 && first.starts_with(b"RIFF") && &first[8..12] == b"WEBP"

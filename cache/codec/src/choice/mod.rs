@@ -1,4 +1,4 @@
-//! Which coder suits a body: from its type, its length, its first bytes and the rate of the link.
+//! Choice of the coder of a body by its type, its length, its first bytes and the rate of the link.
 mod adaptive;
 mod base;
 mod load;
@@ -16,33 +16,33 @@ pub use self::{
 };
 use crate::coding::Coder;
 
-/// What is known of a body before it is coded.
+/// Properties of a body that are known before it is coded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyTraits<'a> {
-    /// The value of `Content-Type`, parameters included.
+    /// Value of `Content-Type`, including parameters.
     pub content_type: Option<&'a str>,
-    /// The length of the whole decoded body, where it is known.
+    /// Length of the whole decoded body, if known.
     pub length: Option<ByteCount>,
-    /// The rate of the link that the body will cross, where it is known.
+    /// Rate of the link that the body will cross, if known.
     pub link: Option<BitRate>,
-    /// How busy the processor is that the body is coded on.
+    /// Load of the processor that codes the body.
     pub load: Load,
-    /// What decides how hard it is coded.
+    /// Rule for the effort.
     pub effort: Effort,
 }
 
-/// What decides how hard bodies are coded.
+/// Rule for the effort of coders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// The link and the processor's load: the time until a body is across is to be short.
+    /// By the link and the processor load, for the shortest time until the body has arrived.
     #[default]
     Link,
-    /// Nothing: Brotli 5 for whatever may become smaller.
+    /// Constant: Brotli 5 for every body that may become smaller.
     Fixed,
 }
 
 impl BodyTraits<'_> {
-    /// The link that the effort follows: where computing is dear it is as if the link were faster.
+    /// Link rate that decides the effort; processor load makes the link count as faster.
     pub(crate) fn effective_link(&self) -> Option<BitRate> {
         match self.link {
             None if self.load > Load::NONE => Some(self.load.as_if_free(USUAL_LINK)),
@@ -51,10 +51,10 @@ impl BodyTraits<'_> {
     }
 }
 
-/// The coder to try on a body that begins with `first`.
+/// Returns the coder to try on a body that begins with `first`.
 ///
-/// A format that is compressed already, by its type or its first bytes, is left alone. Everything else gets the
-/// coder that suits the link; whether its result is worth keeping shows only when it has coded something.
+/// Formats that are already compressed, by type or first bytes, get identity. All others get the coder that
+/// suits the link; only a trial shows whether its result is smaller.
 pub fn choose(traits: BodyTraits<'_>, first: &[u8]) -> Coder {
     if by_magic(first) == Compressibility::Compressed {
         return Coder::Identity;
@@ -73,11 +73,12 @@ pub fn choose(traits: BodyTraits<'_>, first: &[u8]) -> Coder {
     }
 }
 
-/// The coder that keeps coding time plus transfer time small: bytes are dear on a slow link, time on a fast one.
+/// Returns the coder with the shortest coding time plus transfer time: bytes are expensive on a slow link,
+/// processor time on a fast one.
 ///
-/// The slower the link, the less data must be coded a second, so that higher qualities stay affordable. Length matters
-/// only on the fastest: elsewhere a body of one window waits for its coding, a longer one overlaps it with the transfer,
-/// and both break even at about the same rates.
+/// The slower the link, the fewer bytes must be coded per second, so higher qualities remain affordable. The
+/// length matters only on the fastest links: elsewhere a body of one window waits for its coding, a longer
+/// body overlaps coding with the transfer, and both break even at about the same rates.
 fn for_link(link: Option<BitRate>, length: u64) -> Coder {
     match link {
         Some(rate) if rate >= IDENTITY_FROM && length < IDENTITY_BELOW => Coder::Identity,
@@ -90,38 +91,41 @@ fn for_link(link: Option<BitRate>, length: u64) -> Coder {
     }
 }
 
-/// Whether a body that has `coder` without it is to be coded by context mixing, where the peer takes that.
+/// True if a body for which `coder` is chosen is to be coded by context mixing, provided that the peer
+/// accepts it.
 fn is_to_mix(traits: BodyTraits<'_>, coder: Coder, first: &[u8]) -> bool {
     coder != Coder::Identity && first.len() >= LEAST_MIXED && suits_mixing(traits)
 }
 
-/// Whether context mixing is worth its time for a body of this kind on this link, where the peer takes it.
+/// True if context mixing is worth its time for a body of this type on this link, provided that the peer
+/// accepts it.
 pub fn suits_mixing(traits: BodyTraits<'_>) -> bool {
     let is_text = || traits.content_type.map(by_type) == Some(Compressibility::Text);
     let is_slow = || traits.effective_link().is_some_and(|rate| rate < MIX_BELOW);
     traits.effort == Effort::Link && is_slow() && is_text()
 }
 
-/// Below this rate the bytes that context mixing saves are worth the time that it takes both ends: some 60 ms each for a
-/// window. A plain page of 60 KB becomes 1.1 KB smaller than by Brotli, which is 140 ms at this rate (decision 12).
+/// Below this rate the bytes that context mixing saves are worth the time that it takes at both ends: about
+/// 60 ms each per window. A plain page of 60 KB becomes 1.1 KB smaller than with Brotli, which is 140 ms at
+/// this rate (decision 12).
 const MIX_BELOW: BitRate = BitRate::kbps(64);
-/// Shorter bodies owe more to Brotli's dictionary than a model can learn from them.
+/// Shorter bodies gain more from Brotli's built-in dictionary than a model can learn from them.
 const LEAST_MIXED: usize = 2048;
 
-/// The quality of Brotli that takes hardly more time than the lower ones.
+/// The highest Brotli quality that takes hardly more time than the lower ones.
 const USUAL_QUALITY: u8 = 5;
-/// What a link of unknown rate is taken for when the processor is busy.
+/// Assumed rate of a link of unknown rate when the processor is busy.
 const USUAL_LINK: BitRate = BitRate::kbps(1000);
-/// A link of this rate is no bottleneck for short bodies.
+/// A link of this rate is not a bottleneck for short bodies.
 const IDENTITY_FROM: BitRate = BitRate::kbps(1_000_000);
-/// Longer texts are coded by Zstandard 3 and across in 0.6 of the time that they take as they are; of those up to 32 KiB
-/// most are not.
+/// Longer texts arrive in 0.6 of the time of identity if coded with Zstandard 3; most texts of up to 32 KiB
+/// do not.
 const IDENTITY_BELOW: u64 = 32 * 1024;
-/// From this rate on Zstandard's speed is worth more than Brotli's ratio.
+/// From this rate on, Zstandard's speed is worth more than Brotli's ratio.
 const ZSTD_FROM: BitRate = BitRate::kbps(50_000);
-/// Below this rate a window of text crosses faster at quality 10, which takes some 8 ms more than quality 5 and
-/// saves some 7 % of the bytes. Quality 9 lies between them in both and is nowhere the best.
+/// Below this rate a window of text arrives sooner with quality 10, which takes about 8 ms more than quality
+/// 5 and saves about 7 % of the bytes. Quality 9 lies between them in both respects and is nowhere the best.
 const HIGH_BELOW: BitRate = BitRate::kbps(500);
-/// Below this rate the 2 % that quality 11 saves beyond that are worth 20 ms more, and one core still feeds a
-/// dozen such links.
+/// Below this rate the additional 2 % that quality 11 saves over quality 10 are worth 20 ms more, and one
+/// core still serves a dozen such links.
 const HIGHEST_BELOW: BitRate = BitRate::kbps(100);

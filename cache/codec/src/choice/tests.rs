@@ -165,7 +165,7 @@ fn decode_with(coding: Coding, base: &[u8], mut wire: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Text that no other seed's has much in common with.
+/// Text that has little in common with that of other seeds.
 fn words(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut text = Vec::new();
@@ -240,7 +240,7 @@ fn a_base_that_does_not_help_is_not_named() {
     assert_eq!(decode(finished.coding, &wire), body);
 }
 
-/// Bodies that have a guess in common with a base, and bodies that have not, differ by less than the padding.
+/// Sizes of bodies with and without a guess in common with a base differ by less than the padding.
 #[test]
 fn hidden_sizes_are_steps_and_the_body_is_the_same() {
     let base = words(1, 40_000);

@@ -1,6 +1,6 @@
-//! Which texts a dictionary is made for.
+//! Selection of dictionaries for a text.
 
-/// What kind of text.
+/// Kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Style,
@@ -8,7 +8,7 @@ pub(crate) enum Media {
 }
 
 impl Media {
-    /// By a `Content-Type` value, with or without parameters.
+    /// Returns the kind for a `Content-Type` value, with or without parameters.
     pub(crate) fn of(content_type: &str) -> Option<Self> {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         match essence.to_ascii_lowercase().as_str() {
@@ -23,12 +23,13 @@ impl Media {
     }
 }
 
-/// Which texts of its kind.
+/// Texts of a kind for which a dictionary is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// All: it is made of fragments of many.
+    /// All texts: the dictionary consists of fragments of many texts.
     Any,
-    /// Those that name one of these near their beginning: it is made of other releases of the same libraries.
+    /// Texts that contain one of these names near their beginning: the dictionary consists of releases of
+    /// these libraries.
     Naming(&'static [&'static str]),
 }
 
@@ -44,5 +45,6 @@ impl Fit {
     }
 }
 
-/// Bytes in which a library's name is looked for: sites put short texts of their own before it.
+/// Number of first bytes that are searched for a library's name: sites insert short texts of their own before
+/// it.
 pub(super) const BANNER: usize = 1024;

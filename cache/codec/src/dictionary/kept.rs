@@ -1,21 +1,21 @@
-//! Dictionaries that were unpacked lately.
+//! Recently decompressed dictionaries.
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use longhaul_types::ContentHash;
 
-/// Bytes that stay unpacked: the dictionaries of a page of the common kind.
+/// Maximum bytes of decompressed dictionaries in memory: the dictionaries of a typical page.
 const MAX_KEPT: usize = 1024 * 1024;
 
-/// The latest last.
+/// Least recently used first.
 static KEPT: Mutex<Vec<(ContentHash, Bytes)>> = Mutex::new(Vec::new());
 
-/// What is unpacked already, or else what `unpack` makes.
+/// Returns the decompressed dictionary `hash`; decompresses it with `unpack` if it is not in memory.
 pub(super) fn kept(hash: ContentHash, unpack: impl FnOnce() -> Option<Bytes>) -> Option<Bytes> {
     if let Some(contents) = with(|kept| take(kept, hash)) {
         return Some(contents);
     }
-    // Another thread may do the same meanwhile; that does no harm.
+    // Another thread may do the same concurrently; this is harmless.
     let contents = unpack()?;
     with(|kept| {
         kept.retain(|(held, _)| *held != hash);
@@ -28,7 +28,7 @@ pub(super) fn kept(hash: ContentHash, unpack: impl FnOnce() -> Option<Bytes>) ->
     Some(contents)
 }
 
-/// Finds one, and makes it the latest.
+/// Finds a dictionary and makes it the most recently used one.
 fn take(kept: &mut Vec<(ContentHash, Bytes)>, hash: ContentHash) -> Option<Bytes> {
     let place = kept.iter().position(|(held, _)| *held == hash)?;
     let found = kept.remove(place);
@@ -38,7 +38,7 @@ fn take(kept: &mut Vec<(ContentHash, Bytes)>, hash: ContentHash) -> Option<Bytes
 }
 
 fn with<R>(work: impl FnOnce(&mut Vec<(ContentHash, Bytes)>) -> R) -> R {
-    // Whole between any two statements.
+    // The vector is consistent between any two statements, so a poisoned lock is usable.
     work(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 

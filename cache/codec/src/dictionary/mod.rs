@@ -1,8 +1,10 @@
-//! Bases that both ends have from the start: releases of libraries that many sites serve, and what style sheets of
-//! different sites have in common. `docs/dictionaries.md` tells how they are made and what they save.
+//! Dictionaries: bases that both ends ship. They are releases of libraries that many sites serve, and
+//! fragments that style sheets of different sites have in common. `docs/dictionaries.md` describes how they
+//! are made and what they save.
 //!
-//! They are named like any other base, by their content hash. Which ones an agent has it tells by the number of a
-//! set (`docs/protocol/session.md` section 7.6): a set holds all of the one before, and what it holds never changes.
+//! Like any other base, a dictionary is named by its content hash. An agent states which ones it has by the
+//! number of a set (`docs/protocol/session.md` section 7.6): a set contains all dictionaries of the previous
+//! set and never changes.
 //!
 //! ```
 //! use longhaul_codec::dictionary;
@@ -25,25 +27,25 @@ pub(crate) use self::{
     shipped::Shipped,
 };
 
-/// The newest set of this version.
+/// Newest dictionary set of this version.
 pub const NEWEST_SET: u32 = 1;
 
-/// The hashes of all dictionaries of this version.
+/// Content hashes of all dictionaries of this version.
 pub fn all() -> impl Iterator<Item = ContentHash> {
     ALL.iter().map(|shipped| shipped.hash)
 }
 
-/// Whether the hash of a dictionary begins so.
+/// True if the content hash of a dictionary begins with `prefix`.
 pub fn knows(prefix: &[u8]) -> bool {
     named(prefix).is_some()
 }
 
-/// The dictionary whose hash begins so.
+/// Returns the dictionary whose content hash begins with `prefix`.
 pub fn find(prefix: &[u8]) -> Option<Bytes> {
     named(prefix)?.contents()
 }
 
-/// Those of this version that are made for a text of this type, a `Content-Type` value, that begins so.
+/// Returns the dictionaries of this version for a text of this `Content-Type` value that begins with `first`.
 pub fn made_for(content_type: &str, first: &[u8]) -> Vec<Bytes> {
     let fitting = Media::of(content_type).map(|media| fitting(NEWEST_SET, media, first));
     fitting
@@ -58,7 +60,7 @@ fn named(prefix: &[u8]) -> Option<&'static Shipped> {
         .find(|shipped| !prefix.is_empty() && shipped.hash.as_bytes().starts_with(prefix))
 }
 
-/// Those of a set that are made for texts of this type that begin so.
+/// Dictionaries of a set for texts of this kind that begin with `first`.
 pub(crate) fn fitting(set: u32, media: Media, first: &[u8]) -> impl Iterator<Item = &'static Shipped> {
     ALL.iter()
         .filter(move |shipped| shipped.set <= set && shipped.media == media && shipped.fit.suits(first))

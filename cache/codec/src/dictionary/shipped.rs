@@ -1,4 +1,4 @@
-//! The dictionaries of this version: packed files beside this one.
+//! The dictionaries of this version: compressed files in this directory.
 use bytes::Bytes;
 use longhaul_types::ContentHash;
 
@@ -7,9 +7,9 @@ use super::{Fit, Media, kept::kept};
 /// A dictionary that is part of the program.
 pub(crate) struct Shipped {
     pub(crate) hash: ContentHash,
-    /// Bytes unpacked.
+    /// Length in bytes after decompression.
     pub(super) length: usize,
-    /// The first set that has it.
+    /// The first set that contains the dictionary.
     pub(super) set: u32,
     pub(crate) media: Media,
     pub(crate) fit: Fit,
@@ -17,7 +17,7 @@ pub(crate) struct Shipped {
 }
 
 impl Shipped {
-    /// Its bytes; `None` only if the program itself is damaged.
+    /// Contents of the dictionary; `None` only if the program itself is damaged.
     pub(crate) fn contents(&self) -> Option<Bytes> {
         kept(self.hash, || {
             let contents = zstd::bulk::decompress(self.packed, self.length).ok()?;
@@ -26,8 +26,8 @@ impl Shipped {
     }
 }
 
-/// Of libraries the release that is met most is last, nearest to the body. They are known by their first comment, or by
-/// what else is near their beginning if that was taken out.
+/// The most common release of a library is last, nearest to the body. A library is recognised by its first
+/// comment or, if the comment was removed, by other text near its beginning.
 pub(super) static ALL: [Shipped; 8] = [
     Shipped {
         hash: hash("f4b94ac45730882b36957443dab1759ecf25f657bae02a1da3281002e339d923"),
@@ -110,7 +110,7 @@ pub(super) static ALL: [Shipped; 8] = [
     },
 ];
 
-/// A hash written as 64 lower-case hexadecimal digits; a test checks what it makes.
+/// Parses a hash of 64 lower-case hexadecimal digits; a test checks the results.
 const fn hash(digits: &str) -> ContentHash {
     let digits = digits.as_bytes();
     let mut bytes = [0; 32];

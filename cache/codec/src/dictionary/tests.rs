@@ -7,7 +7,7 @@ use crate::{
     AdaptiveEncoder, Base, BodyDecoder, BodyEvent, BodyLimits, BodyTraits, Coding, Finished, MAX_BASE,
 };
 
-/// The bytes and the BLAKE3 of every dictionary of the first set: both ends must have the same for ever.
+/// Lengths and BLAKE3 hashes of the dictionaries of set 1, which never change.
 const FIRST_SET: [(usize, &str); 8] = [
     (
         117_833,
@@ -113,7 +113,7 @@ fn libraries_are_known_by_what_they_begin_with() {
     }
 }
 
-/// Fragments that three sites have may still be numbers or addresses: the trainer leaves them out.
+/// Fragments of three sites may still be numbers or addresses; the trainer removes those.
 #[test]
 fn dictionaries_of_fragments_hold_no_addresses_and_no_long_numbers() {
     for shipped in ALL.iter().filter(|shipped| shipped.fit == Fit::Any) {
@@ -167,7 +167,7 @@ fn decoded(finished: &Finished, mut wire: &[u8]) -> Vec<u8> {
     body
 }
 
-/// A style sheet of a site that no dictionary knows.
+/// A style sheet of a site that is not in any dictionary.
 const STYLES: &[u8] =
     b".tides { display: -webkit-box; display: -ms-flexbox; display: flex; position: relative }\n\
     .tides > li { list-style: none; margin: 0; padding: 0; text-align: center; cursor: pointer }\n\
@@ -191,7 +191,7 @@ fn a_style_sheet_of_a_new_site_gets_smaller() {
     assert_eq!(coded(STYLES, "text/css", 10_000, 1, None).0.base, None);
 }
 
-/// Another release: parts of the ones that are shipped, under another banner.
+/// Another release: parts of the shipped ones after another banner.
 fn release() -> Vec<u8> {
     let jquery = ALL.iter().find(|shipped| shipped.length == 297_873).unwrap();
     let contents = jquery.contents().unwrap();

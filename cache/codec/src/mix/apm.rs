@@ -1,15 +1,15 @@
 //! Adaptive probability maps (secondary symbol estimation).
 use super::logistic::{STRETCH_MAX, squash};
 
-/// Half the cells of a context, 256 apart: they span the stretched domain.
+/// Half the number of cells of a context. Cells are 256 apart and span the stretched domain.
 const HALF: i32 = 12;
 const STEPS: usize = 2 * HALF as usize + 1;
 const _: () = assert!(STRETCH_MAX < HALF * 256);
 
-/// Binary logarithm of the share of the error by which a cell moves.
+/// Binary logarithm of the divisor of the error by which a cell moves.
 const RATE: u32 = 6;
 
-/// Corrects a probability by what came of it before in the same context.
+/// Corrects a probability by the bits observed before in the same context.
 pub(super) struct Apm {
     cells: Vec<[u16; STEPS]>,
     shift: u32,
@@ -17,7 +17,7 @@ pub(super) struct Apm {
 }
 
 impl Apm {
-    /// A map of `2^bits` contexts.
+    /// Returns a map of `2^bits` contexts.
     pub(super) fn new(bits: u32) -> Self {
         let mut row = [0; STEPS];
         for (step, cell) in (-HALF..).zip(&mut row) {
@@ -30,7 +30,8 @@ impl Apm {
         }
     }
 
-    /// The corrected probability, of 65,536, of a stretched one; `context` is any number that names the context.
+    /// Returns the corrected probability, of 65,536, for a stretched one; `context` is any number that
+    /// identifies the context.
     #[inline]
     pub(super) fn refine(&mut self, stretched: i32, context: u32) -> u32 {
         let row = (context.wrapping_mul(0x9e37_79b1) >> self.shift) as usize;
@@ -41,7 +42,7 @@ impl Apm {
         (u32::from(row[low]) * (256 - weight) + u32::from(row[low + 1]) * weight) >> 8
     }
 
-    /// Learns the bit that came.
+    /// Learns the coded bit.
     #[inline]
     pub(super) fn update(&mut self, bit: u32) {
         let cell = &mut self.cells[self.at.0][self.at.1];

@@ -1,9 +1,9 @@
-//! The contexts whose histories are kept, made anew at every byte.
+//! Contexts of the model, computed after every byte.
 
 use super::matcher::Past;
 use super::syntax::{Place, Syntax};
 
-/// Hashed contexts.
+/// Number of hashed contexts.
 pub(super) const CONTEXTS: usize = 14;
 
 pub(super) struct Contexts {
@@ -11,7 +11,7 @@ pub(super) struct Contexts {
     /// The last four bytes, the latest lowest.
     pub(super) recent: u32,
     before: u32,
-    /// A summary for the choice of weights, below 32.
+    /// Summary of the syntax for the selection of weights, below 32.
     pub(super) class: u32,
     syntax: Syntax,
     shapes: u32,

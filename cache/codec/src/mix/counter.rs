@@ -17,15 +17,15 @@ const fn reciprocals() -> [u32; 1024] {
     table
 }
 
-/// `65536 / (n + 1.5)`: how far the n-th observation moves a probability.
+/// `65536 / (n + 1.5)`: weight of the n-th observation.
 static RECIPROCALS: [u32; 1024] = reciprocals();
 
-/// A probability of 22 bits and how often it was observed, up to a limit: it moves fast at first.
+/// A probability of 22 bits and the number of its observations, up to a limit; early observations weigh more.
 #[derive(Clone, Copy)]
 pub(super) struct Counter(u32);
 
 impl Counter {
-    /// A probability, of 65,536, as if it had been seen `count` times.
+    /// A probability, of 65,536, as if observed `count` times.
     pub(super) const fn new(probability: u16, count: u32) -> Self {
         Self((probability as u32) << 16 | count)
     }
@@ -36,7 +36,7 @@ impl Counter {
         self.0 >> 20
     }
 
-    /// Moves toward the bit that came.
+    /// Moves the probability towards the coded bit.
     #[inline]
     pub(super) fn update(&mut self, bit: u32, limit: u32) {
         let count = self.0 & COUNT_MASK;

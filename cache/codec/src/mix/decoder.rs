@@ -1,4 +1,4 @@
-//! Decoding a body.
+//! Decoder of context-mixed bodies.
 #![expect(clippy::cast_possible_truncation, reason = "eight bits make a byte")]
 
 use super::memory::{MixMemory, Permit};
@@ -12,23 +12,23 @@ use crate::decompress::Corrupt;
 pub(crate) struct MixDecoder(State);
 
 enum State {
-    /// Nothing has come: no memory is taken.
+    /// No window has arrived; no memory is allocated.
     Start,
-    /// The body goes on.
+    /// A body in progress.
     Body(Box<Model>, Permit),
     /// A window did not decode.
     Failed,
 }
 
 impl MixDecoder {
-    /// A decoder that takes no memory before the first window.
+    /// Returns a decoder that allocates no model before the first window.
     pub(crate) const fn new() -> Self {
         Self(State::Start)
     }
 
-    /// Decodes one window of `length` bytes, at least one; after an error nothing more decodes.
+    /// Decodes one window of `length` bytes, at least one; after an error no further window decodes.
     ///
-    /// The bytes are what the sender coded only if the coded bytes are: there is no check in them.
+    /// The code contains no check: damaged coded bytes may decode to wrong bytes without an error.
     pub(crate) fn decode(&mut self, coded: &[u8], length: usize) -> Result<Vec<u8>, Corrupt> {
         let (mut model, memory, coded) = match std::mem::replace(&mut self.0, State::Failed) {
             State::Start => {

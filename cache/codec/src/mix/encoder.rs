@@ -1,4 +1,4 @@
-//! Coding a body.
+//! Encoder of context-mixed bodies.
 use longhaul_types::ByteCount;
 
 use super::memory::{MixMemory, Permit};
@@ -7,17 +7,17 @@ use super::range::RangeEncoder;
 use super::table::TableSize;
 use super::{STORED, VERSION};
 
-/// Codes one body, window by window.
+/// Encodes one body, window by window.
 pub(crate) struct MixEncoder {
     model: Box<Model>,
-    /// The first byte of the body, until it is written.
+    /// First byte of the body, until it is written.
     header: Option<u8>,
     _memory: [Permit; 2],
 }
 
 impl MixEncoder {
-    /// An encoder for a body of about this length, which decides how much memory both ends take; `None` if that is too
-    /// much now.
+    /// Returns an encoder for a body of about this length, which decides the memory at both ends; `None` if
+    /// there is not enough memory left.
     pub(crate) fn new(length: Option<ByteCount>, memory: &MixMemory) -> Option<Self> {
         let table = TableSize::for_length(length.map(ByteCount::bytes));
         let memory = memory.for_encoder(table.memory())?;
@@ -28,7 +28,7 @@ impl MixEncoder {
         })
     }
 
-    /// Codes a window: appends at least one byte if there is one in the window.
+    /// Codes a window; appends at least one byte unless the window is empty.
     pub(crate) fn code(&mut self, window: &[u8], out: &mut Vec<u8>) {
         if window.is_empty() {
             return;
@@ -36,7 +36,7 @@ impl MixEncoder {
         out.extend(self.header.take());
         let start = out.len();
         let mut range = RangeEncoder::new();
-        // Not stored: the lower end of the code is kept free of all windows that begin like those.
+        // A zero bit for "not stored": excludes the low end of the code, where stored windows begin.
         range.encode(0, 1, out);
         for &byte in window {
             for depth in (0..8).rev() {

@@ -1,16 +1,18 @@
-//! Bit histories: what one context has seen, in a byte.
+//! Bit histories: the bits observed in one context, in a byte.
 //!
-//! A history is exact up to four bits. Longer ones keep how many zeros and ones were seen, within limits, and the last
-//! bit; a bit against the trend cuts the count of the other (what was seen long ago says less).
+//! A history is exact up to four bits. A longer one keeps the counts of zeros and ones, within limits, and
+//! the last bit. A bit against the trend reduces the count of the other bit, because old observations predict
+//! less.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "table entries are computed in wider types and fit by construction"
 )]
 
-/// Most of one bit that is counted when the other was seen 0, 1, 2, ... times.
+/// Maximum count of one bit if the other bit was observed 0, 1, 2, ... times.
 const LIMITS: [u8; 8] = [44, 26, 13, 8, 6, 5, 4, 4];
 
-/// A history, unpacked: exact histories have `length` and `bits`; the others have `length` 5 and the last bit in `bits`.
+/// A history, unpacked: exact histories have `length` and `bits`; others have `length` 5 and the last bit in
+/// `bits`.
 #[derive(Clone, Copy)]
 struct History {
     zeros: u8,
@@ -118,13 +120,13 @@ pub(super) fn next(history: u8, bit: u32) -> u8 {
     TABLES.next[history as usize][(bit & 1) as usize]
 }
 
-/// How many bits the history counts: what is lost if it is thrown away.
+/// Number of bits that the history counts: the information lost by replacing it.
 #[inline]
 pub(super) fn total(history: u8) -> u8 {
     TABLES.total[history as usize]
 }
 
-/// First guess, of 65,536, at the probability of a one after this history.
+/// Initial probability of a one, of 65,536, after this history.
 pub(super) fn first_guess(history: u8) -> u16 {
     TABLES.probability[history as usize]
 }

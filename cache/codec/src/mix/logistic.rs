@@ -1,16 +1,16 @@
 //! The logistic domain: `stretch(p) = ln(p / (1 - p))` and its inverse `squash`, in fixed point.
 //!
-//! Probabilities have 16 bits, stretched values count 1/256 of a unit of the natural logarithm. Both tables are made
-//! by integer arithmetic while compiling, so that every build has the same.
+//! Probabilities have 16 bits; stretched values have a unit of 1/256 of the natural logarithm. Integer
+//! arithmetic at compile time computes both tables, so they are equal in every build.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "table entries are computed in wider types and fit by construction"
 )]
 
-/// Largest magnitude of a stretched probability as the coder takes it: `ln(65535) * 256`, cut.
+/// Largest magnitude of a stretched probability in the coder: `ln(65535) * 256`, truncated.
 pub(super) const STRETCH_MAX: i32 = 2839;
 
-/// Largest magnitude of a mixer input: 32 products of it with a 16-bit weight add up in 32 bits.
+/// Largest magnitude of a mixer input: the sum of 32 products with 16-bit weights fits into 32 bits.
 pub(super) const INPUT_MAX: i32 = 2047;
 
 const SQUASH_LEN: usize = 2 * STRETCH_MAX as usize + 1;
@@ -64,7 +64,7 @@ const fn stretch_table() -> [i16; 4096] {
 static SQUASH: [u16; SQUASH_LEN] = squash_table();
 static STRETCH: [i16; 4096] = stretch_table();
 
-/// Probability, 1 to 65,535 of 65,536, of a stretched value; values outside the domain are cut.
+/// Probability, 1 to 65,535 of 65,536, of a stretched value; values outside the domain are clamped.
 #[inline]
 pub(super) fn squash(x: i32) -> u16 {
     SQUASH[(x.clamp(-STRETCH_MAX, STRETCH_MAX) + STRETCH_MAX) as usize]

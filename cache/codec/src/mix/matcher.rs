@@ -1,4 +1,4 @@
-//! The match model: what followed when the last bytes came before.
+//! The match model: predicts the byte that followed an earlier occurrence of the last bytes.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "fixed-point values are kept in range by construction"
@@ -7,7 +7,7 @@
 use super::counter::Counter;
 use super::logistic::stretch;
 
-/// The bytes so far: a ring.
+/// Ring buffer of the previous bytes.
 pub(super) struct Past {
     ring: Vec<u8>,
     mask: u32,
@@ -15,7 +15,7 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// A ring of `2^bits` bytes.
+    /// Returns a ring of `2^bits` bytes.
     pub(super) fn new(bits: u32) -> Self {
         Self {
             ring: vec![0; 1 << bits],
@@ -24,13 +24,13 @@ impl Past {
         }
     }
 
-    /// The byte at a position, counted modulo 2^32.
+    /// The byte at a position, modulo 2^32.
     #[inline]
     pub(super) fn at(&self, position: u32) -> u8 {
         self.ring[(position & self.mask) as usize]
     }
 
-    /// Where the next byte goes.
+    /// Position of the next byte.
     #[inline]
     pub(super) fn end(&self) -> u32 {
         self.length
@@ -47,7 +47,7 @@ impl Past {
 /// Longest verified match.
 const MAX_LENGTH: u32 = 400;
 
-/// Missed bytes of the last eight after which a match is given up.
+/// A match is abandoned if more than this many of its last eight predictions were wrong.
 const MAX_MISSES: u32 = 4;
 
 const LENGTHS: usize = 24;
@@ -56,14 +56,14 @@ const LENGTHS: usize = 24;
 pub(super) struct Matcher {
     heads: Vec<u32>,
     shift: u32,
-    /// Bytes that must agree to start.
+    /// Minimum match length.
     least: u32,
     pointer: u32,
     length: u32,
-    /// Of the last eight predicted bytes, which were wrong.
+    /// Bit mask of the wrong predictions among the last eight bytes.
     misses: u32,
     expected: u32,
-    /// The expected byte agrees with the bits so far.
+    /// True if the expected byte agrees with the bits so far.
     live: bool,
     counters: Vec<Counter>,
     at: usize,
@@ -106,13 +106,13 @@ impl Matcher {
         }
     }
 
-    /// The byte that comes next if the match goes on, with the match's length.
+    /// Predicted next byte, with the length of the match.
     #[inline]
     pub(super) fn expectation(&self) -> Option<(u8, u32)> {
         (self.pointer != 0).then_some((self.expected as u8, self.length))
     }
 
-    /// 0 if nothing is expected of the next bit, else a measure of how sure it is, up to 15.
+    /// 0 without a prediction of the next bit, else a measure of confidence up to 15.
     #[inline]
     pub(super) fn confidence(&self) -> u32 {
         if !self.live {
@@ -151,7 +151,7 @@ impl Matcher {
         }
     }
 
-    /// Goes on after a byte, which is in `past`.
+    /// Advances after `byte`, which is already in `past`.
     pub(super) fn update_byte(&mut self, past: &Past, byte: u8) {
         if self.pointer != 0 {
             if self.expected == u32::from(byte) {
@@ -186,7 +186,7 @@ impl Matcher {
     }
 }
 
-/// How many bytes before `candidate` are those before the end.
+/// Number of bytes before `candidate` that equal those before the end.
 fn agreement(past: &Past, candidate: u32) -> u32 {
     let end = past.end();
     let mut length = 0;
@@ -201,7 +201,7 @@ fn agreement(past: &Past, candidate: u32) -> u32 {
     length
 }
 
-/// A hash of the last bytes.
+/// Hash of the last bytes.
 fn hash(past: &Past, bytes: u32) -> u32 {
     let end = past.end();
     let step = |hash: u32, back: u32| {

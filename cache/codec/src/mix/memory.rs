@@ -1,4 +1,4 @@
-//! Memory of models, which is far more than other coders take.
+//! Memory limits of models, which need far more memory than other coders.
 use std::sync::{
     Arc, LazyLock,
     atomic::{AtomicUsize, Ordering},
@@ -6,7 +6,7 @@ use std::sync::{
 
 use longhaul_types::ByteCount;
 
-/// Memory that the models of one session, or of one process, may take together. Copies share it.
+/// Memory budget shared by the models of one session or of one process. Clones share the budget.
 #[derive(Clone, Debug)]
 pub struct MixMemory(Arc<Account>);
 
@@ -16,13 +16,14 @@ struct Account {
     most: usize,
 }
 
-/// Models of the largest size that a sender has at work in one session: what the peer must be able to hold.
+/// Models of the largest size that a sender uses at a time in one session; the peer must have memory for
+/// them.
 const SESSION_MODELS: u64 = 4;
 
-/// All bodies that this process decodes: twice what one peer may send, since a sender is done with a body before its
-/// last windows are read.
+/// Budget of all decoders of this process: twice the limit of one peer, because a sender finishes a body
+/// before its last windows are decoded.
 static DECODERS: LazyLock<MixMemory> = LazyLock::new(|| MixMemory::new(ByteCount::mib(64)));
-/// All bodies that this process codes: more of them at a time would wait for a core for longer than they save.
+/// Budget of all encoders of this process: more bodies at a time would wait longer for a core than they save.
 static ENCODERS: LazyLock<MixMemory> = LazyLock::new(|| MixMemory::new(ByteCount::mib(256)));
 
 impl MixMemory {
@@ -32,18 +33,18 @@ impl MixMemory {
         Self(Arc::new(Account { used, most }))
     }
 
-    /// What the bodies may take that are coded for one session, as `docs/protocol/mix.md` bounds it.
+    /// Budget of the bodies encoded for one session (`docs/protocol/mix.md` section 1).
     #[must_use]
     pub fn of_session() -> Self {
         Self::new(ByteCount::mib(8 * SESSION_MODELS))
     }
 
-    /// Memory for a decoder, if there is so much left.
+    /// Reserves memory for a decoder, if enough is left.
     pub(super) fn for_decoder(bytes: usize) -> Option<Permit> {
         DECODERS.take(bytes)
     }
 
-    /// Memory for an encoder of this session, if there is so much left here and in the process.
+    /// Reserves memory for an encoder of this session, if the session and the process have enough left.
     pub(super) fn for_encoder(&self, bytes: usize) -> Option<[Permit; 2]> {
         Some([self.take(bytes)?, ENCODERS.take(bytes)?])
     }
@@ -62,7 +63,7 @@ impl MixMemory {
     }
 }
 
-/// Memory that is taken until this is dropped.
+/// Reserved memory; dropping returns it.
 #[derive(Debug)]
 pub(super) struct Permit {
     memory: MixMemory,

@@ -1,4 +1,4 @@
-//! Mixing of predictions by weights that learn.
+//! Mixing of predictions with adaptive weights.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "fixed-point values are kept in range by construction"
@@ -6,7 +6,7 @@
 
 use super::logistic::STRETCH_MAX;
 
-/// Sets of weights for `N` inputs, one chosen a bit by a context. A weight of 1 is 2^14.
+/// Sets of weights for `N` inputs; a context selects one set per bit. A weight of 1 is 2^14.
 pub(super) struct Mixer<const N: usize> {
     sets: Vec<[i16; N]>,
     chosen: usize,
@@ -20,13 +20,13 @@ impl<const N: usize> Mixer<N> {
         }
     }
 
-    /// The weighted sum, in the stretched domain.
-    // Not inlined: by itself the loop becomes vector instructions, inlined it does not.
+    /// Weighted sum in the stretched domain.
+    // Not inlined: the separate function is vectorised, the inlined loop is not.
     #[inline(never)]
     pub(super) fn mix(&mut self, inputs: &[i16; N], context: usize) -> i32 {
         self.chosen = context;
         let weights = &self.sets[context];
-        // No more than 32 products in one sum of 32 bits.
+        // At most 32 products fit into one sum of 32 bits.
         let half = if N > 32 { 32 } else { N };
         let (first, rest) = inputs.split_at(half);
         let (first_weights, rest_weights) = weights.split_at(half);
@@ -34,7 +34,7 @@ impl<const N: usize> Mixer<N> {
         ((sum >> 14) as i32).clamp(-STRETCH_MAX, STRETCH_MAX)
     }
 
-    /// Moves the chosen weights against the error, which is scaled by the learning rate.
+    /// Moves the selected weights against the error, which is scaled by the learning rate.
     #[inline(never)]
     pub(super) fn update(&mut self, inputs: &[i16; N], error: i16) {
         let weights = &mut self.sets[self.chosen];

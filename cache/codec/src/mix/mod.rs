@@ -1,11 +1,11 @@
 //! A context-mixing coder for text, for links on which bytes cost far more than processor time.
 //!
-//! Every bit is predicted from many contexts (the last bytes, words, the place in the markup, matches), the
-//! predictions are mixed by weights that learn, and an arithmetic coder codes the bit. The decoder does all the same, so
-//! both take the same time. All of it is integer arithmetic and gives the same on every machine.
+//! Many contexts (the last bytes, words, the place in the markup, matches) predict each bit, adaptive weights
+//! mix the predictions, and an arithmetic coder codes the bit. The decoder does the same computation, so both
+//! take the same time. All arithmetic uses integers and gives equal results on every machine.
 //!
-//! Wire format: `docs/protocol/mix.md`. The family of methods is that of M. Mahoney, "Adaptive Weighing of Context Models
-//! for Lossless Data Compression" (Florida Tech. CS-2005-16).
+//! Wire format: `docs/protocol/mix.md`. The method is that of M. Mahoney, "Adaptive Weighing of Context
+//! Models for Lossless Data Compression" (Florida Tech. CS-2005-16).
 
 mod apm;
 mod contexts;
@@ -29,8 +29,8 @@ pub(crate) use decoder::MixDecoder;
 pub(crate) use encoder::MixEncoder;
 pub use memory::MixMemory;
 
-/// The format's version: any change of what bodies code to raises it.
+/// Version of the format; any change of the coded bytes requires a new version.
 const VERSION: u8 = 1;
 
-/// How a window begins whose bytes follow as they are. Coded windows begin otherwise.
+/// First bytes of a window whose bytes follow uncoded. Coded windows never begin with them.
 const STORED: [u8; 2] = [0, 0];

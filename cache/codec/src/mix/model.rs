@@ -1,4 +1,4 @@
-//! The predictor: contexts, their histories, the mixers and the maps behind them.
+//! The predictor: contexts, their histories, the mixers and the probability maps.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "fixed-point values are kept in range by construction"
@@ -16,32 +16,34 @@ use super::table::TableSize;
 
 /// Hashed contexts and the two direct ones (orders 0 and 1).
 const HISTORIES: usize = CONTEXTS + 2;
-/// One input a history, two a matcher, one constant; filled up to a multiple of 8, which vector instructions take.
+/// One input per history, two per matcher, one constant; rounded up to a multiple of 8 for vector
+/// instructions.
 const INPUTS: usize = (HISTORIES + 5).next_multiple_of(8);
-/// Sets of mixers: each has its own way to choose its weights.
+/// Sets of mixers; each selects its weights by another context.
 const SETS: usize = 5;
 const SET_SIZES: [usize; SETS] = [16 * 8, 256, 256, 32 * 8, 8 * 16];
-/// Inputs of the mixer that mixes what the sets say.
+/// Inputs of the last mixer, which mixes the results of the sets.
 const OUTPUTS: usize = 8;
 
-/// A weight at first: about four inputs' worth in all, of 2^14.
+/// Initial weight: about four inputs' worth in total, of 2^14.
 const FIRST_WEIGHT: i16 = 4000;
-/// How fast weights learn, in sixteenths: less by and by, one step every 4,096 bytes.
+/// Learning rate of the weights, in sixteenths: initial value, decrement per 4,096 bytes, and minimum.
 const RATES: (i32, i32, i32) = (96, 12, 48);
 const RATE_STEP: u32 = 12;
-/// The same for the last mixer, in sixteenths of what the others' unit is.
+/// Learning rate of the last mixer, in sixteenths of the other mixers' unit.
 const LAST_RATE: i32 = 24;
-/// Observations after which a counter of a history moves no more slowly.
+/// Observations after which the counter of a history adapts no more slowly.
 const COUNTER_LIMIT: u32 = 255;
 
-/// Bytes that must agree for the two matchers to start.
+/// Minimum match lengths of the two matchers.
 const LONG: u32 = 16;
 const SHORT: u32 = 6;
 
-/// Contexts of each adaptive probability map: small enough for both to stay in a core's cache.
+/// Binary logarithm of the contexts of each adaptive probability map: small enough for both maps to stay in a
+/// core's cache.
 const MAP_BITS: u32 = 10;
 
-/// Predicts the next bit of a text and learns the one that came.
+/// Predicts the next bit of a text and learns the coded bits.
 pub(super) struct Model {
     slots: Slots,
     past: Past,
@@ -61,7 +63,7 @@ pub(super) struct Model {
     last: Mixer<OUTPUTS>,
     last_mixed: u16,
     maps: [Apm; 2],
-    /// The bits of the byte so far behind a leading one.
+    /// The bits of the current byte after a leading one.
     partial: u32,
     depth: u32,
     /// Node in the nibble's tree.
@@ -125,7 +127,7 @@ impl Model {
             let mixed = (context ^ salt).wrapping_mul(0x9e37_79b1);
             (mixed ^ mixed >> 15).wrapping_mul(0x85eb_ca6b)
         });
-        // All cache lines are on their way before the first is waited for.
+        // Touches all cache lines before the first access, so that their loads overlap.
         let touched = hashes.map(|hash| self.slots.touch(hash));
         std::hint::black_box(touched);
         for ((bucket, place), hash) in self.buckets.iter_mut().zip(&mut self.places).zip(hashes) {
@@ -176,7 +178,7 @@ impl Model {
         self.states[CONTEXTS] = self.order0[partial];
         self.states[CONTEXTS + 1] = self.order1[previous][partial];
         for ((input, &state), counters) in self.inputs.iter_mut().zip(&self.states).zip(&self.counters) {
-            // What was never seen says nothing.
+            // A history without observations predicts nothing.
             *input = if state == 0 {
                 0
             } else {
@@ -189,7 +191,7 @@ impl Model {
         self.inputs[base + 4] = 256;
     }
 
-    /// Learns the bit that came.
+    /// Learns the coded bit.
     pub(super) fn update(&mut self, bit: u32) {
         for (counters, &state) in self.counters.iter_mut().zip(&self.states) {
             counters[usize::from(state)].update(bit, COUNTER_LIMIT);
@@ -217,7 +219,7 @@ impl Model {
         self.predict();
     }
 
-    /// Moves the weights and maps.
+    /// Adapts the weights and maps.
     fn learn(&mut self, bit: u32) {
         let target = (bit << 16) as i32;
         let (most, step, least) = RATES;
@@ -246,7 +248,7 @@ impl Model {
         self.load();
     }
 
-    /// Learns bytes that are known.
+    /// Learns known bytes, which are not coded.
     pub(super) fn train(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             for depth in (0..8).rev() {

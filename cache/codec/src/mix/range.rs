@@ -1,17 +1,17 @@
-//! The binary arithmetic coder: 32 bits, without carries, probabilities of 16 bits.
+//! Binary arithmetic coder: 32 bits, without carries, probabilities of 16 bits.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "the coder cuts bytes from its registers"
 )]
 
-/// Where the interval is split: a one has the lower part.
+/// The point that splits the interval; a one takes the lower part.
 #[inline]
 fn split(low: u32, high: u32, one: u16) -> u32 {
     let range = u64::from(high - low);
     low + ((range * u64::from(one)) >> 16) as u32
 }
 
-/// Codes bits into bytes.
+/// Encodes bits into bytes.
 pub(super) struct RangeEncoder {
     low: u32,
     high: u32,
@@ -40,11 +40,11 @@ impl RangeEncoder {
         }
     }
 
-    /// Ends the code so that zeros may follow it, with as few bytes as will do.
+    /// Ends the code with the fewest bytes, such that zeros may follow.
     pub(super) fn finish(self, out: &mut Vec<u8>) {
         for bytes in 0..=4 {
             let mask = u32::MAX.checked_shr(8 * bytes).unwrap_or(0);
-            // The least number not below `low` whose last bytes are zero.
+            // The smallest number not below `low` whose last bytes are zero.
             let Some(code) = self.low.checked_add(mask).map(|code| code & !mask) else {
                 continue;
             };
@@ -56,13 +56,13 @@ impl RangeEncoder {
     }
 }
 
-/// Decodes bits from the bytes of one window; zeros follow them.
+/// Decodes bits from the bytes of one window; reads zeros after their end.
 pub(super) struct RangeDecoder<'a> {
     low: u32,
     high: u32,
     code: u32,
     rest: &'a [u8],
-    /// Zeros read behind the end.
+    /// Zeros read after the end.
     missing: u32,
 }
 
@@ -112,7 +112,7 @@ impl<'a> RangeDecoder<'a> {
         bit
     }
 
-    /// True if more was read behind the end than an encoder leaves away.
+    /// True if more zeros were read than an encoder omits.
     #[inline]
     pub(super) fn is_exhausted(&self) -> bool {
         self.missing > 4

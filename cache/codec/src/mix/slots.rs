@@ -1,4 +1,4 @@
-//! The hash table of contexts: buckets of bit histories, one a nibble.
+//! The hash table of contexts: buckets of bit histories, one per nibble.
 #![expect(clippy::cast_possible_truncation, reason = "parts of a hash are cut from it")]
 
 use super::history;
@@ -11,7 +11,7 @@ pub(super) type Bucket = [u8; 16];
 #[repr(align(64))]
 struct Line([Bucket; 4]);
 
-/// Where a bucket was found.
+/// Location of a bucket.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     line: u32,
@@ -25,7 +25,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// A table of `2^bits` bytes.
+    /// Returns a table of `2^bits` bytes.
     pub(super) fn new(bits: u32) -> Self {
         let line_bits = bits - 6;
         Self {
@@ -34,13 +34,13 @@ impl Slots {
         }
     }
 
-    /// A byte of the cache line in which a hash's bucket is.
+    /// Reads a byte of the cache line that contains the hash's bucket.
     #[inline]
     pub(super) fn touch(&self, hash: u32) -> u8 {
         self.lines[(hash >> self.shift) as usize].0[0][0]
     }
 
-    /// The bucket of a hash; a fresh one takes the place of the one that has seen least.
+    /// Returns the bucket of a hash; a new bucket replaces the one with the fewest observations.
     #[inline]
     pub(super) fn find(&self, hash: u32) -> (Place, Bucket) {
         let number = hash >> self.shift;
@@ -66,7 +66,7 @@ impl Slots {
         (place(worst), fresh)
     }
 
-    /// Puts a bucket back.
+    /// Writes a bucket back.
     #[inline]
     pub(super) fn put(&mut self, place: Place, bucket: Bucket) {
         self.lines[place.line as usize].0[usize::from(place.way & 3)] = bucket;

@@ -1,11 +1,11 @@
-//! What the last bytes mean in HTML, CSS, JavaScript and JSON: a rough reading that only has to help the prediction.
+//! Approximate parser for HTML, CSS, JavaScript and JSON, which only improves predictions.
 
-/// Most nesting levels that are kept.
+/// Maximum number of stored nesting levels.
 const DEPTH: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Between tags, or before any.
+    /// Between tags, or before any tag.
     Text,
     /// After `<`.
     Name,
@@ -15,22 +15,22 @@ pub(super) enum Place {
     Value,
 }
 
-/// The reading so far. Hashes are 0 where there is nothing.
+/// State of the parser. Hashes are 0 if there is no value.
 pub(super) struct Syntax {
     pub(super) place: Place,
     /// The open quotation mark, or 0.
     pub(super) quote: u8,
-    /// The word being read, and the one before it.
+    /// Hashes of the current word and of the previous word.
     pub(super) word: u32,
     pub(super) word_before: u32,
-    /// The byte before the word being read.
+    /// The byte before the current word.
     pub(super) gap: u8,
-    /// The name of the tag being read or last read, and of its attribute.
+    /// Hashes of the name of the current or last tag, and of its attribute.
     pub(super) tag: u32,
     pub(super) attribute: u32,
     /// In scripts, styles and JSON: the name before the last `:` or `=`.
     pub(super) key: u32,
-    /// The bytes since the last delimiter of the place.
+    /// Hash of the bytes since the last delimiter of the place.
     pub(super) token: u32,
     closing: bool,
     script: bool,
@@ -47,7 +47,7 @@ fn mix(hash: u32, byte: u8) -> u32 {
     (hash.wrapping_add(u32::from(byte)).wrapping_add(1)).wrapping_mul(0x2f0b_4a27)
 }
 
-/// Hash of a name, as the reading makes it.
+/// Hash of a name, equal to that of `mix` over its bytes.
 const fn name(bytes: &[u8]) -> u32 {
     let mut hash = 0u32;
     let mut at = 0;
@@ -96,7 +96,7 @@ impl Syntax {
         }
     }
 
-    /// The innermost open tag and the one around it.
+    /// The innermost open tag and its parent.
     pub(super) fn open_tags(&self) -> (u32, u32) {
         let at = |back: usize| {
             self.tag_depth
@@ -106,7 +106,7 @@ impl Syntax {
         (at(1), at(2))
     }
 
-    /// What the innermost open bracket belongs to.
+    /// The owner of the innermost open bracket.
     pub(super) fn bracket(&self) -> u32 {
         self.bracket_depth
             .checked_sub(1)
@@ -117,7 +117,7 @@ impl Syntax {
         self.script || !self.markup
     }
 
-    /// Reads one byte.
+    /// Parses one byte.
     pub(super) fn update(&mut self, byte: u8) {
         self.update_line(byte);
         self.update_word(byte);

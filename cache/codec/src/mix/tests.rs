@@ -1,4 +1,4 @@
-//! The coder by itself; `window::tests` and `choice::tests` have it in its place.
+//! Tests of the coder alone; `window::tests` and `choice::tests` test its use.
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
@@ -8,7 +8,7 @@ use longhaul_types::ByteCount;
 
 const SEED: u64 = 0x006d_6978;
 
-/// Windows as they cross the hop: coded bytes and the decoded length.
+/// Windows as on the wire: coded bytes and decoded length.
 type Windows = Vec<(Vec<u8>, usize)>;
 
 fn runner(cases: u32) -> TestRunner {
@@ -21,7 +21,7 @@ fn runner(cases: u32) -> TestRunner {
     })
 }
 
-/// Text of this many items that is the same everywhere and always.
+/// Deterministic text of this many items.
 pub(crate) fn page(items: u32, seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = |below: u32| {
@@ -168,7 +168,8 @@ fn what_is_malformed_is_refused_and_a_failed_decoder_stays_failed() {
     assert!(decoder.decode(&valid[0].0, body.len()).is_err());
 }
 
-/// If this fails, the format has changed: peers of the other version decode other bytes. Raise `VERSION`.
+/// If this test fails, the format has changed, and peers of the other version decode other bytes: raise
+/// `VERSION`.
 #[test]
 fn the_coded_bytes_are_pinned() {
     let coded: Vec<u8> = encode(&page(600, 3), 20_000)

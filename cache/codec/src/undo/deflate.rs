@@ -1,18 +1,18 @@
-//! The coding `deflate`: by RFC 9110 section 8.4.1.2 a zlib stream (RFC 1950), in practice now and then the raw
-//! DEFLATE data (RFC 1951) that the name suggests.
+//! The content coding `deflate`: a zlib stream (RFC 1950) by RFC 9110 section 8.4.1.2; some servers send raw
+//! DEFLATE data (RFC 1951), as the name suggests.
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::decompress::{Corrupt, Progress};
 
-/// A decoder that tells the two forms apart by their first two bytes.
+/// Decoder that distinguishes the two formats by their first two bytes.
 pub(crate) struct Deflate {
     state: State,
 }
 
 enum State {
-    /// So far only this byte is known, if any.
+    /// The format is unknown; contains the first byte, if it has arrived.
     Unknown(Option<u8>),
-    /// The two first bytes, of which so many are still to be fed, and the decoder.
+    /// The decoder, the first two bytes, and the number of those still to be decoded.
     Data(Decompress, [u8; 2], usize),
     Ended,
 }
@@ -70,13 +70,13 @@ impl Deflate {
     }
 }
 
-/// Whether the two bytes are CMF and FLG of RFC 1950 section 2.2. In raw data the low nibble 8 of the first byte
-/// would be a stored block with non-zero padding, which no encoder writes.
+/// True if the two bytes are CMF and FLG of RFC 1950 section 2.2. In raw data the low nibble 8 of the first
+/// byte would be a stored block with non-zero padding, which no encoder writes.
 fn is_zlib_header(cmf: u8, flg: u8) -> bool {
     cmf & 0x0f == 8 && cmf >> 4 <= 7 && u16::from_be_bytes([cmf, flg]).is_multiple_of(31)
 }
 
-/// One step of raw or zlib inflation, and whether the stream has ended.
+/// One step of raw or zlib inflation; the flag is true at the end of the stream.
 pub(super) fn inflate(
     decoder: &mut Decompress,
     input: &[u8],

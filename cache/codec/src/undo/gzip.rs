@@ -1,15 +1,15 @@
-//! The gzip file format (RFC 1952), all members of it.
+//! The gzip file format (RFC 1952), with multiple members.
 use flate2::{Crc, Decompress};
 
 use super::deflate::inflate;
 use crate::decompress::{Corrupt, Progress};
 
-/// Where in a member the decoder is.
+/// Position of the decoder in a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// Before the first byte of a member.
     Start,
-    /// In the ten bytes every header has; so many are read.
+    /// In the ten fixed bytes of the header; the number of bytes read.
     Fixed(usize),
     ExtraLength(usize),
     Extra(usize),
@@ -18,14 +18,14 @@ enum Part {
     HeaderCrc(usize),
     Data,
     Trailer(usize),
-    /// Behind the last member: everything more is passed over.
+    /// After the last member: all further bytes are ignored.
     Garbage,
 }
 
-/// A decoder of gzip members one after the other.
+/// Decoder of consecutive gzip members.
 ///
-/// Bytes behind a member that do not start another one (padding, appended junk) are passed over, as `gzip` and
-/// browsers do.
+/// Like `gzip` and browsers, it ignores bytes after a member that do not start another member (padding,
+/// appended garbage).
 pub(crate) struct Gzip {
     part: Part,
     inflate: Decompress,
@@ -53,7 +53,7 @@ impl Gzip {
         }
     }
 
-    /// Whether the input may stop here.
+    /// True if the input may end here.
     pub(crate) const fn ended(&self) -> bool {
         matches!(self.part, Part::Start | Part::Garbage)
     }
@@ -79,7 +79,7 @@ impl Gzip {
         }
     }
 
-    /// Takes one byte of a header, a trailer, or what lies between members.
+    /// Processes one byte of a header, a trailer, or data between members.
     fn frame_byte(&mut self, byte: u8) -> Result<Part, Corrupt> {
         match self.part {
             Part::Start if byte == MAGIC[0] => {
@@ -134,7 +134,7 @@ impl Gzip {
         })
     }
 
-    /// The part behind the optional field `field` of the header, 0 standing for the fixed bytes.
+    /// The part after the optional header field `field`; 0 stands for the fixed bytes.
     const fn after(&self, field: u8) -> Part {
         if field < FEXTRA && field != FHCRC && self.flags & FEXTRA != 0 {
             Part::ExtraLength(0)

@@ -1,8 +1,8 @@
-//! Undoing the content codings of an origin's response (RFC 9110 section 8.4), incrementally.
+//! Removal of the content codings of an origin's response (RFC 9110 section 8.4), incrementally.
 //!
-//! The bytes that come out are those that a browser would see after its own decoding, so the same liberties are
-//! taken: an empty body is an empty body whatever its coding, and bytes behind the end of a gzip, zlib or Brotli
-//! stream are passed over. What is missing at the end is always an error.
+//! The output equals what a browser obtains by its own decoding, with the same tolerance: an empty body is
+//! valid in any coding, and bytes after the end of a gzip, zlib or Brotli stream are ignored. A truncated
+//! stream is always an error.
 mod deflate;
 mod gzip;
 #[cfg(test)]
@@ -15,10 +15,11 @@ use longhaul_types::ByteCount;
 use self::{deflate::Deflate, gzip::Gzip};
 use crate::decompress::{Brotli, Corrupt, Progress, Zstd};
 
-/// The most codings of one response that are undone. One is usual, two happen behind misconfigured servers.
+/// Maximum number of codings of one response that are removed. One is usual; two occur behind misconfigured
+/// servers.
 pub const MAX_CODINGS: usize = 3;
 
-/// A content coding that origins use (the IANA registry of HTTP content codings).
+/// A content coding that origins use (IANA registry of HTTP content codings).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OriginCoding {
     /// `br`, RFC 7932.
@@ -29,18 +30,18 @@ pub enum OriginCoding {
     Gzip,
     /// `identity`: none.
     Identity,
-    /// `zstd`, RFC 8878 with the window of at most 8 MiB that RFC 9659 prescribes.
+    /// `zstd`, RFC 8878 with a window of at most 8 MiB (RFC 9659).
     Zstd,
 }
 
-/// A content coding that cannot be undone here; the body can still be passed on as it is.
+/// A content coding that is not supported; the body can still be forwarded unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the origin used the content coding `{0}`, which cannot be undone")]
 pub struct UnsupportedCoding(pub String);
 
 impl FromStr for OriginCoding {
     type Err = UnsupportedCoding;
-    /// Reads a coding's name as in `Content-Encoding`, in any case.
+    /// Parses a coding's name as in `Content-Encoding`, case-insensitively.
     fn from_str(name: &str) -> Result<Self, UnsupportedCoding> {
         match name.to_ascii_lowercase().as_str() {
             "br" => Ok(Self::Brotli),
@@ -65,11 +66,11 @@ impl fmt::Display for OriginCoding {
     }
 }
 
-/// Why a body cannot be decoded (further). All of these are the origin's fault.
+/// Errors of decoding a body. All of them are the origin's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UndoError {
-    /// The data is not what its coding allows.
+    /// The data violates the format of its coding.
     #[error("the origin's {0} data is corrupt")]
     Corrupt(OriginCoding),
     /// The decoded body exceeds a limit.
@@ -78,19 +79,19 @@ pub enum UndoError {
     /// More codings than [`MAX_CODINGS`].
     #[error("the origin applied {0} content codings, more than the {MAX_CODINGS} that are undone")]
     TooManyCodings(usize),
-    /// The data ends before its coding does.
+    /// The data ends before the end of its coding.
     #[error("the origin's {0} data ends too early")]
     Truncated(OriginCoding),
 }
 
-/// Bounds against decompression bombs. They hold for every coding of a stack.
+/// Limits against decompression bombs. They apply to each coding of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoLimits {
-    /// The most that may come out in total. Default 4 GiB: output is streamed, so this bounds work, not memory.
+    /// Maximum total output. Default 4 GiB: output is streamed, so this limits work, not memory.
     pub max_output: ByteCount,
-    /// Decoded bytes that are allowed whatever the ratio. Default 16 MiB.
+    /// Decoded bytes that are allowed at any ratio. Default 16 MiB.
     pub free_output: ByteCount,
-    /// Beyond `free_output`: the most decoded bytes per coded byte. Default 200; web text stays below 50, while
+    /// Maximum decoded bytes per coded byte beyond `free_output`. Default 200: web text stays below 50, while
     /// DEFLATE bombs reach 1,032 and Brotli and Zstandard bombs far more.
     pub max_ratio: u32,
 }
@@ -105,12 +106,13 @@ impl Default for UndoLimits {
     }
 }
 
-/// What one call of [`Undo::push`] did.
+/// Result of one call of [`Undo::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that were used up.
+    /// Number of input bytes consumed.
     pub consumed: usize,
-    /// Whether more output is to be had (with the rest of the input, or without any) before more input is needed.
+    /// True if more output is available (with the rest of the input, or without any) before more input is
+    /// needed.
     pub more: bool,
 }
 
@@ -136,7 +138,7 @@ pub struct Step {
 /// # }
 /// ```
 pub struct Undo {
-    /// In the order in which they are undone: the last one applied comes first.
+    /// In the order of decoding: the coding applied last comes first.
     stages: Vec<Stage>,
     limits: UndoLimits,
     total_in: u64,
@@ -161,13 +163,14 @@ enum Decoder {
 }
 
 impl Undo {
-    /// The most bytes that one [`Undo::push`] appends.
+    /// Maximum number of bytes that one [`Undo::push`] appends.
     pub const MAX_STEP: usize = 64 * 1024;
 
-    /// A decoder for `codings` in the order of `Content-Encoding`, that is, of their application.
+    /// Returns a decoder for `codings` in the order of `Content-Encoding`, which is the order of their
+    /// application.
     ///
     /// # Errors
-    /// There are more than [`MAX_CODINGS`].
+    /// `codings` has more than [`MAX_CODINGS`] elements.
     pub fn new(codings: &[OriginCoding], limits: UndoLimits) -> Result<Self, UndoError> {
         if codings.len() > MAX_CODINGS {
             return Err(UndoError::TooManyCodings(codings.len()));
@@ -190,10 +193,12 @@ impl Undo {
 
     /// Decodes a part of `input` and appends at most [`Self::MAX_STEP`] bytes to `out`.
     ///
-    /// Call it again with the rest of the input as long as [`Step::more`] is set, then with the next input.
+    /// While [`Step::more`] is set, call it again with the rest of the input; then call it with the next
+    /// input.
     ///
     /// # Errors
-    /// The data is corrupt or too large; what was appended before stays valid, and every later call fails alike.
+    /// The data is corrupt or too large. Bytes appended before remain valid, and every later call returns the
+    /// same error.
     pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, UndoError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -212,7 +217,7 @@ impl Undo {
     /// Ends the input.
     ///
     /// # Errors
-    /// A stream is not complete, or something failed before.
+    /// A stream is incomplete, or an earlier call failed.
     pub fn finish(&self) -> Result<(), UndoError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -341,7 +346,7 @@ impl Stage {
         Ok(progress)
     }
 
-    /// Steps into the buffer for the next stage, as far as that has room.
+    /// Decodes into the buffer for the next stage, up to the buffer's size.
     fn step_held(&mut self, input: &[u8]) -> Result<Progress, UndoError> {
         let mut held = std::mem::take(&mut self.held);
         let start = held.len();
@@ -353,7 +358,7 @@ impl Stage {
     }
 }
 
-/// Decodes a body that is there as a whole.
+/// Decodes a complete body.
 ///
 /// # Errors
 /// As of [`Undo`].
@@ -371,9 +376,10 @@ pub fn undo_all(codings: &[OriginCoding], mut body: &[u8], limits: UndoLimits) -
     Ok(out)
 }
 
-/// RFC 9659: a recipient must support windows of 8 MiB and should refuse larger ones.
+/// RFC 9659: a recipient must support windows of 8 MiB and should reject larger ones.
 const ORIGIN_ZSTD_WINDOW_LOG: u8 = 23;
-/// The largest window of RFC 7932; "large window" Brotli is no content coding of the web.
+/// The largest window of RFC 7932; "large window" Brotli is not a content coding of the web.
 const ORIGIN_BROTLI_WINDOW_LOG: u8 = 24;
-/// The buffer between two codings of a stack; it bounds memory and is large enough to keep the decoders busy.
+/// Size of the buffer between two codings of a stack; it limits memory and is large enough to keep the
+/// decoders busy.
 const HELD_BETWEEN_STAGES: usize = 16 * 1024;

@@ -49,7 +49,7 @@ fn apply(coding: OriginCoding, data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Feeds `coded` in pieces of `size` bytes.
+/// Decodes `coded` in pieces of `size` bytes.
 fn undo_split(codings: &[OriginCoding], coded: &[u8], size: usize) -> Result<Vec<u8>, UndoError> {
     let mut undo = Undo::new(codings, UndoLimits::default())?;
     let mut out = Vec::new();
@@ -117,7 +117,7 @@ fn gzip_members_follow_each_other() {
             b"one two"
         );
     }
-    // Zero padding and other junk behind the last member.
+    // Zero padding and other garbage after the last member.
     for junk in [&[0; 512][..], b"<!-- cached -->", b"\x1fx"] {
         let padded = [coded.as_slice(), junk].concat();
         assert_eq!(undo_split(&[OriginCoding::Gzip], &padded, 3).unwrap(), b"one two");
@@ -144,7 +144,7 @@ fn gzip_header_fields_are_skipped() {
     assert_eq!(undo_split(&[OriginCoding::Gzip], &with_crc, 1).unwrap(), b"body");
 }
 
-/// Laid out by hand after RFC 1952, RFC 7932 and RFC 8878: a fixed Huffman block and two uncompressed ones.
+/// Written by hand after RFC 1952, RFC 7932 and RFC 8878: a fixed Huffman block and two uncompressed ones.
 #[test]
 fn golden_vectors() {
     let gz = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b\x4c\x4a\x06\x00\xc2\x41\x24\x35\x03\x00\x00\x00";
@@ -313,7 +313,7 @@ fn bombs_are_stopped() {
         assert!(matches!(error, UndoError::TooLarge(_)), "{coding}");
         assert!(total <= (200 * coded.len() as u64).max(1 << 20));
     }
-    // A bomb inside a bomb: the inner coding's small result does not hide the outer one's.
+    // A nested bomb: the small result of the inner coding does not hide that of the outer coding.
     let nested = gzip(&gzip(&zeros));
     let stack = [OriginCoding::Gzip, OriginCoding::Gzip];
     assert!(matches!(
@@ -332,7 +332,7 @@ fn junk_behind_the_end_is_passed_over() {
     }
 }
 
-/// Bytes changed in otherwise good data reach deeper into the decoders than noise does.
+/// Changed bytes in otherwise valid data reach deeper into the decoders than noise does.
 #[test]
 fn damaged_data_never_panics() {
     let body = page(3_000);

@@ -1,7 +1,7 @@
 //! Adler-32 (RFC 1950 section 8.2), xdelta3's checksum of a target window.
 
 const MODULUS: u32 = 65_521;
-/// Bytes after which the sums must be reduced lest they overflow 32 bits (as zlib derives it).
+/// Number of bytes after which the sums must be reduced to avoid overflow of 32 bits (as in zlib).
 const RUN: usize = 5552;
 
 /// The checksum of `bytes`.
@@ -26,7 +26,7 @@ mod tests {
     fn known_values() {
         assert_eq!(adler32(b""), 1);
         assert_eq!(adler32(b"Wikipedia"), 0x11e6_0398);
-        // The sums of a million bytes of 0xff, by their closed form.
+        // Closed form of the sums of a million bytes of 0xff.
         let n = 1_000_000_u64;
         let a = (1 + 255 * n) % u64::from(MODULUS);
         let b = (n + 255 * (n * (n + 1) / 2)) % u64::from(MODULUS);

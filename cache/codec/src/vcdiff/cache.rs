@@ -9,12 +9,12 @@ const SAME: usize = 3 * 256;
 pub(super) const MODE_SELF: u8 = 0;
 /// The distance back from the current position.
 pub(super) const MODE_HERE: u8 = 1;
-/// The first mode of the near cache: the distance from a recent address.
+/// First mode of the near cache: the distance from a recent address.
 const FIRST_NEAR: u8 = 2;
-/// The first mode of the same cache: one byte, which completes the slot's number.
+/// First mode of the same cache: one byte, which completes the slot's number.
 pub(super) const FIRST_SAME: u8 = 6;
 
-/// What both sides remember of the addresses of earlier copies. It starts anew with every window.
+/// Addresses of earlier copies, equal at both ends. Each window starts with an empty cache.
 #[derive(Clone, Debug)]
 pub(super) struct AddressCache {
     near: [u32; NEAR],
@@ -22,7 +22,7 @@ pub(super) struct AddressCache {
     same: Box<[u32; SAME]>,
 }
 
-/// An address as it is written: its mode, which the instruction tells, and its value.
+/// A coded address: its mode, which the instruction contains, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CodedAddress {
     pub(super) mode: u8,
@@ -30,7 +30,7 @@ pub(super) struct CodedAddress {
 }
 
 impl CodedAddress {
-    /// Bytes in the section of addresses.
+    /// Size in the address section, in bytes.
     pub(super) fn size(self) -> u32 {
         if self.mode >= FIRST_SAME {
             1
@@ -61,7 +61,7 @@ impl AddressCache {
         }
     }
 
-    /// Takes the address of mode `mode` off the section of addresses.
+    /// Reads an address of mode `mode` from the address section.
     pub(super) fn take(&mut self, mode: u8, here: u32, addresses: &mut &[u8]) -> Result<u32, AddressFault> {
         let address = if mode >= FIRST_SAME {
             let (byte, rest) = addresses.split_first().ok_or(AddressFault::Exhausted)?;
@@ -110,7 +110,7 @@ impl AddressCache {
         best
     }
 
-    /// Whether the same cache has the address: it takes one byte then.
+    /// True if the same cache contains the address, which then takes one byte.
     pub(super) fn is_same(&self, address: u32) -> bool {
         self.same[slot(address)] == address
     }
@@ -122,7 +122,7 @@ impl AddressCache {
     }
 }
 
-/// Why no address could be read.
+/// Errors of reading an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressFault {
     Exhausted,
@@ -151,7 +151,7 @@ mod tests {
             writer.remember(address);
             modes.push(coded.mode);
         }
-        // Slot 0 of the same cache holds address 0 from the start; 5 and 100_000 come again.
+        // Slot 0 of the same cache contains address 0 from the start; 5 and 100_000 are repeated.
         assert_eq!(modes[0], FIRST_SAME);
         assert_eq!((modes[5], modes[6]), (FIRST_SAME, FIRST_SAME));
         assert!(modes.contains(&MODE_HERE) && modes.contains(&MODE_SELF));

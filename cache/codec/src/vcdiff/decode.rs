@@ -1,4 +1,4 @@
-//! The decoder: RFC 3284 with the default code table, which includes what `xdelta3 -S none` writes.
+//! Decoder for RFC 3284 with the default code table, which includes the output of `xdelta3 -S none`.
 use super::{
     adler::adler32,
     cache::{AddressCache, AddressFault},
@@ -8,15 +8,15 @@ use super::{
     table::{DEFAULT, Instruction},
 };
 
-/// Memory that a window takes before any of its bytes is there.
+/// Initial allocation for a window's output.
 const FIRST_ROOM: usize = 64 * 1024;
-/// Addresses have 32 bits: source segment and window together stay below.
+/// Addresses have 32 bits: the sum of source segment and window stays below.
 const MAX_SOURCE: u64 = 1 << 31;
 
-/// Decodes a whole delta against `source`.
+/// Decodes a complete delta against `source`.
 ///
 /// # Errors
-/// The delta is damaged, was made with another source, uses what is not supported, or exceeds `limits`.
+/// The delta is damaged, was made with another source, uses an unsupported feature, or exceeds `limits`.
 pub fn decode(source: &[u8], delta: &[u8], limits: Limits) -> Result<Vec<u8>, DecodeError> {
     let mut decoder = Decoder::new(source, limits)?;
     let mut input = delta;
@@ -32,25 +32,26 @@ pub fn decode(source: &[u8], delta: &[u8], limits: Limits) -> Result<Vec<u8>, De
     Ok(target)
 }
 
-/// What [`Decoder::next`] found.
+/// Result of [`Decoder::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The next bytes of the target; their checksum matched if the delta has one.
+    /// The next bytes of the target; they match their checksum if the delta has one.
     Window(Vec<u8>),
-    /// The input is used up. If it was the last, [`Decoder::finish`] says whether the target is complete.
+    /// The input is consumed. If it was the last input, [`Decoder::finish`] checks that the target is
+    /// complete.
     NeedInput,
 }
 
-/// Decodes a delta piece by piece. It holds one coded window and the start of the target, and yields one decoded window
-/// at a time.
+/// Incremental decoder of a delta. It buffers one coded window and the start of the target, and returns one
+/// decoded window at a time.
 #[derive(Debug)]
 pub struct Decoder<S> {
     source: S,
     limits: Limits,
     state: State,
-    /// Bytes of the delta that are not used yet.
+    /// Bytes of the delta that are not consumed yet.
     held: Vec<u8>,
-    /// The first bytes of the target, for windows that copy from them.
+    /// The first bytes of the target, for windows that copy from the target.
     history: Vec<u8>,
     windows: u64,
     target: u64,
@@ -60,7 +61,7 @@ pub struct Decoder<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     FileHeader,
-    /// This much of the application's text is still to come.
+    /// In the application header; contains the number of its remaining bytes.
     Text(u64),
     WindowHeader,
     Body(WindowHeader),
@@ -68,7 +69,7 @@ enum State {
 }
 
 impl<S: AsRef<[u8]>> Decoder<S> {
-    /// A decoder of a delta against `source`.
+    /// Returns a decoder of a delta against `source`.
     ///
     /// # Errors
     /// The source exceeds the limit.
@@ -89,10 +90,10 @@ impl<S: AsRef<[u8]>> Decoder<S> {
         })
     }
 
-    /// Takes from `input` what the next window needs, and decodes it.
+    /// Takes the bytes of the next window from `input` and decodes the window.
     ///
     /// # Errors
-    /// As [`decode`]; the same error again if called again.
+    /// As of [`decode`]; later calls return the same error.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Event, DecodeError> {
         if let State::Failed(error) = self.state {
             return Err(error);
@@ -101,10 +102,10 @@ impl<S: AsRef<[u8]>> Decoder<S> {
             .inspect_err(|error| self.state = State::Failed(*error))
     }
 
-    /// Says that no input follows.
+    /// Ends the input.
     ///
     /// # Errors
-    /// The delta is incomplete, or failed before.
+    /// The delta is incomplete, or an earlier call failed.
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.state {
             State::Failed(error) => Err(error),
@@ -173,14 +174,14 @@ impl<S: AsRef<[u8]>> Decoder<S> {
         }
     }
 
-    /// Takes from `input` until `length` bytes are held.
+    /// Takes bytes from `input` until `length` bytes are buffered.
     fn fill(&mut self, length: usize, input: &mut &[u8]) {
         let (taken, rest) = input.split_at(length.saturating_sub(self.held.len()).min(input.len()));
         self.held.extend_from_slice(taken);
         *input = rest;
     }
 
-    /// Drops up to `length` bytes, and yields how many of them have not come yet.
+    /// Drops up to `length` bytes; returns the number of them that have not arrived yet.
     fn skip(&mut self, length: u64, input: &mut &[u8]) -> u64 {
         let most = usize::try_from(length).unwrap_or(usize::MAX);
         let held = most.min(self.held.len());
@@ -190,7 +191,7 @@ impl<S: AsRef<[u8]>> Decoder<S> {
         length - (held + fresh) as u64
     }
 
-    /// Keeps of a window what later ones may copy from.
+    /// Stores the part of a window that later windows may copy from.
     fn remember(&mut self, window: &[u8]) {
         let room = self
             .limits
@@ -214,7 +215,7 @@ impl<S: AsRef<[u8]>> Decoder<S> {
         Ok(())
     }
 
-    /// Decodes the window whose sections are held.
+    /// Decodes the window whose sections are buffered.
     fn window(&mut self, header: &WindowHeader) -> Result<Vec<u8>, DecodeError> {
         let (data, rest) = self.held.split_at(header.data);
         let (instructions, rest) = rest.split_at(header.instructions);
@@ -246,7 +247,7 @@ impl<S: AsRef<[u8]>> Decoder<S> {
     }
 }
 
-/// One window while it is decoded.
+/// One window during decoding.
 struct Window<'a> {
     segment: &'a [u8],
     length: usize,
@@ -258,7 +259,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Follows all instructions, which `count` counts.
+    /// Executes all instructions and counts them in `count`.
     fn run(mut self, count: &mut u64, limit: u64) -> Result<Vec<u8>, DecodeError> {
         while let Some((opcode, rest)) = self.instructions.split_first() {
             self.instructions = rest;
@@ -315,7 +316,7 @@ impl Window<'_> {
 
     fn copy(&mut self, size: u8, mode: u8) -> Result<(), DecodeError> {
         let size = self.size(size)?;
-        // Both are in memory, so that their sum does not overflow; addresses have 32 bits.
+        // Both are in memory, so their sum does not overflow; addresses have 32 bits.
         let here = u32::try_from(self.segment.len() + self.made.len()).map_err(|_| DecodeError::Integer)?;
         let address = self
             .cache
@@ -334,7 +335,8 @@ impl Window<'_> {
             self.made.extend_from_slice(copied);
             return Ok(());
         };
-        // A copy may reach into what it makes itself: each round doubles what can be copied at once.
+        // A copy may overlap its own output: each iteration doubles the number of bytes that can be copied at
+        // once.
         let mut left = size;
         while left > 0 {
             let length = left.min(self.made.len() - start);
@@ -344,7 +346,8 @@ impl Window<'_> {
         Ok(())
     }
 
-    /// The size of an instruction: in the opcode, or the next integer. It fits the rest of the window.
+    /// The size of an instruction, from the opcode or the next integer, checked against the rest of the
+    /// window.
     fn size(&mut self, size: u8) -> Result<usize, DecodeError> {
         let size = if size == 0 {
             integer::take(&mut self.instructions).map_err(|fault| match fault {

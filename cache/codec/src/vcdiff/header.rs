@@ -1,4 +1,4 @@
-//! The headers of a delta and of its windows (RFC 3284 sections 4.1 to 4.3, with xdelta3's additions).
+//! Headers of a delta and of its windows (RFC 3284 sections 4.1 to 4.3, with xdelta3's additions).
 use super::{
     integer::{self, IntegerFault, MAX_SIZE},
     limits::{DecodeError, Limits},
@@ -8,41 +8,41 @@ use super::{
 pub(super) const MAGIC: [u8; 4] = [0xd6, 0xc3, 0xc4, 0];
 const HEADER_SECONDARY: u8 = 1;
 const HEADER_CODE_TABLE: u8 = 2;
-/// xdelta3: a text of the application, by default file names.
+/// xdelta3: an application header, by default file names.
 const HEADER_APPLICATION: u8 = 4;
 pub(super) const WINDOW_SOURCE: u8 = 1;
-/// The segment is earlier target, which xdelta3 neither writes nor reads.
+/// The segment is a part of the earlier target; xdelta3 neither writes nor reads such windows.
 const WINDOW_TARGET: u8 = 2;
 /// xdelta3: an Adler-32 of the window.
 pub(super) const WINDOW_CHECKSUM: u8 = 4;
 pub(super) const CHECKSUM_SIZE: usize = 4;
 
-/// A window's header is never longer: two indicators, seven integers and a checksum.
+/// Maximum length of a window's header: two indicators, seven integers and a checksum.
 pub(super) const MAX_WINDOW_HEADER: usize = 2 + 7 * MAX_SIZE + CHECKSUM_SIZE;
-/// What precedes the text of the application is never longer: magic, indicator, length.
+/// Maximum length of the file header before the application header's text: magic, indicator, length.
 pub(super) const MAX_FILE_HEADER: usize = MAGIC.len() + 1 + MAX_SIZE;
 
-/// What a header parser found.
+/// Result of a header parser.
 #[derive(Debug)]
 pub(super) enum Parsed<T> {
-    /// It ends in this many bytes.
+    /// The header and its length in bytes.
     Complete(T, usize),
     /// More bytes are needed.
     Incomplete,
 }
 
-/// What a window's segment is a part of.
+/// Origin of a window's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Source,
     Target,
 }
 
-/// What a window may take its segment from.
+/// Number of bytes from which a window may take its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lengths {
     pub(super) source: u64,
-    /// All windows before.
+    /// Length of all previous windows.
     pub(super) target: u64,
 }
 
@@ -60,13 +60,13 @@ pub(super) struct WindowHeader {
 }
 
 impl WindowHeader {
-    /// Bytes of the three sections.
+    /// Total length of the three sections.
     pub(super) fn body(&self) -> usize {
         self.data + self.instructions + self.addresses
     }
 }
 
-/// Why a field is not there.
+/// Errors of parsing a field.
 enum Fault {
     Incomplete,
     Wrong(DecodeError),
@@ -101,7 +101,7 @@ fn byte(input: &mut &[u8]) -> Result<u8, Fault> {
     Ok(*first)
 }
 
-/// Parses what precedes the first window, up to the text of the application, and yields the length of that text.
+/// Parses the file header up to the application header's text, and returns the length of that text.
 pub(super) fn file_header(bytes: &[u8]) -> Result<Parsed<u64>, DecodeError> {
     parsed(parse_file_header(bytes))
 }
@@ -212,7 +212,7 @@ fn parse_window_header(
     Ok((header, bytes.len() - input.len()))
 }
 
-/// Where a segment begins and how long it is, if there is that much.
+/// Start and length of a segment, if its origin contains it.
 fn segment(
     origin: Origin,
     start: u64,

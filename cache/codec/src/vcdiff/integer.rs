@@ -1,18 +1,19 @@
-//! Integers of RFC 3284 section 2: base 128, most significant digit first, all digits but the last with the high bit.
+//! Integers of RFC 3284 section 2: base 128, most significant digit first, all digits but the last with the
+//! high bit.
 
-/// Bytes that an integer below 2^64 needs at most.
+/// Maximum number of bytes of an integer below 2^64.
 pub(super) const MAX_SIZE: usize = 10;
 
-/// Why no integer could be read.
+/// Errors of reading an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IntegerFault {
-    /// The input ends inside it.
+    /// The input ends within the integer.
     Incomplete,
-    /// It does not fit 64 bits.
+    /// The integer does not fit into 64 bits.
     Overflow,
 }
 
-/// Takes one integer off the front of `input`, which stays as it is on failure.
+/// Reads an integer from the front of `input`; on failure `input` is unchanged.
 pub(super) fn take(input: &mut &[u8]) -> Result<u64, IntegerFault> {
     let mut value = 0_u64;
     for (index, byte) in input.iter().enumerate() {
@@ -28,7 +29,7 @@ pub(super) fn take(input: &mut &[u8]) -> Result<u64, IntegerFault> {
     Err(IntegerFault::Incomplete)
 }
 
-/// Bytes that `value` takes.
+/// Encoded size of `value` in bytes.
 pub(super) const fn size(value: u32) -> u32 {
     match value {
         0..=0x7f => 1,

@@ -1,8 +1,9 @@
 //! VCDIFF (RFC 3284): a target as differences from a source that both ends hold.
 //!
-//! [`encode`] writes deltas that [`decode`] and xdelta3 read, and [`decode`] reads what `xdelta3 -S none` writes:
-//! the default code table, no secondary compression, xdelta3's checksum of windows and its application header. A delta
-//! is tied to its source: with another it fails, or, without a [`Checksum`], decodes to other bytes.
+//! [`encode`] writes deltas that [`decode`] and xdelta3 read, and [`decode`] reads the output of `xdelta3 -S
+//! none`: the default code table, no secondary compression, xdelta3's checksum of windows and its application
+//! header. With a source other than its own, a delta fails to decode or, without a [`Checksum`], decodes to
+//! other bytes.
 //!
 //! ```
 //! use longhaul_codec::vcdiff::{self, Effort, Limits};

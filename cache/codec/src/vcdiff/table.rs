@@ -1,6 +1,6 @@
 //! The default code table of RFC 3284 section 5.6.
 
-/// An instruction as the table has it; a size of 0 is written behind the opcode.
+/// An instruction of the table; a size of 0 means that the size follows the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     Noop,
@@ -22,7 +22,7 @@ const FIRST_ADD_COPY: u8 = 163;
 const FIRST_ADD_COPY_SAME: u8 = 235;
 const FIRST_COPY_ADD: u8 = 247;
 
-/// What each opcode does.
+/// The instructions of each opcode.
 pub(super) const DEFAULT: [(Instruction, Instruction); 256] = build();
 
 const fn build() -> [(Instruction, Instruction); 256] {
@@ -77,7 +77,7 @@ fn byte(value: u32) -> u8 {
     value.to_le_bytes()[0]
 }
 
-/// The opcode of an ADD, and whether its size follows.
+/// The opcode of an ADD; true if its size follows.
 pub(super) fn add(size: u32) -> (u8, bool) {
     if (1..=MAX_ADD).contains(&size) {
         (FIRST_ADD + byte(size), false)
@@ -86,7 +86,7 @@ pub(super) fn add(size: u32) -> (u8, bool) {
     }
 }
 
-/// The opcode of a COPY, and whether its size follows.
+/// The opcode of a COPY; true if its size follows.
 pub(super) fn copy(size: u32, mode: u8) -> (u8, bool) {
     let first = FIRST_COPY + 16 * mode;
     if (MIN_COPY..=MAX_COPY).contains(&size) {
@@ -96,7 +96,7 @@ pub(super) fn copy(size: u32, mode: u8) -> (u8, bool) {
     }
 }
 
-/// The opcode of an ADD with the COPY behind it, if there is one.
+/// The opcode of an ADD and the COPY after it, if the table has one.
 pub(super) fn add_copy(add: u32, size: u32, mode: u8) -> Option<u8> {
     if !(1..=4).contains(&add) || !(4..=max_paired_copy(mode)).contains(&size) {
         return None;
@@ -113,7 +113,7 @@ pub(super) const fn max_paired_copy(mode: u8) -> u32 {
     if mode < 6 { 6 } else { 4 }
 }
 
-/// The opcode of a COPY with the ADD behind it, if there is one.
+/// The opcode of a COPY and the ADD after it, if the table has one.
 pub(super) fn copy_add(size: u32, mode: u8, add: u32) -> Option<u8> {
     (size == 4 && add == 1).then(|| FIRST_COPY_ADD + mode)
 }
@@ -125,7 +125,7 @@ mod tests {
         *,
     };
 
-    /// Lines of the table in section 5.6.
+    /// Entries of the table in RFC 3284 section 5.6.
     #[test]
     fn entries_are_those_of_the_rfc() {
         assert_eq!(DEFAULT[0], (Run, Noop));

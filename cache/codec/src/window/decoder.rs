@@ -1,4 +1,4 @@
-//! The receiving side of the body framing.
+//! Receiving side of the body framing.
 use bytes::Bytes;
 use longhaul_types::{
     ByteCount, ContentHash,
@@ -15,13 +15,13 @@ use crate::{
     mix::MixDecoder,
 };
 
-/// Limits on a body that is received.
+/// Limits of a received body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// The most decoded bytes. Default 16 GiB: bodies are streamed on, so this guards disks and counters, while
-    /// memory is bounded by the window sizes (below 70 KiB and the coder's 1 MiB; with a base 600 KiB and 4 MiB, or 16 MiB
-    /// where hostile Brotli is made of codes; 8 MiB
-    /// for context mixing, and 64 MiB for all such bodies).
+    /// Maximum decoded bytes. Default 16 GiB: bodies are streamed, so this protects disks and counters. The
+    /// window sizes limit memory: less than 70 KiB and the coder's 1 MiB; with a base 600 KiB and 4 MiB, or
+    /// 16 MiB for hostile Brotli that consists of prefix codes; 8 MiB for context mixing, and 64 MiB for all
+    /// context-mixed bodies.
     pub max_body: ByteCount,
 }
 
@@ -33,18 +33,18 @@ impl Default for BodyLimits {
     }
 }
 
-/// Why a body cannot be decoded (further).
+/// Errors of decoding a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// All windows matched, yet the whole does not: the object must be dropped and the browser must see a
-    /// truncation.
+    /// All windows match but the whole body does not: the object must be dropped and the browser must see a
+    /// truncated body.
     #[error("the body does not match its content hash")]
     ContentMismatch,
-    /// The framing itself is wrong: the peer misbehaves.
+    /// The framing is invalid: the peer misbehaves.
     #[error("the peer sent a malformed body window at offset {offset}")]
     Malformed {
-        /// Decoded bytes before it.
+        /// Decoded bytes before the window.
         offset: u64,
     },
     /// The body exceeds [`BodyLimits::max_body`].
@@ -53,40 +53,40 @@ pub enum DecodeError {
     /// The input ended before the last window.
     #[error("the body ends too early, at offset {offset}")]
     Truncated {
-        /// Decoded bytes before it, all of them good.
+        /// Decoded bytes before the end, all verified.
         offset: u64,
     },
-    /// A window does not decode to the bytes that were coded, for instance since the base was another one. The
-    /// rest can be asked for from here, without base, and decoded with [`BodyDecoder::resume`].
+    /// A window does not decode to the coded bytes, for example because the base was wrong. The receiver can
+    /// request the rest from this offset, without base, and decode it with [`BodyDecoder::resume`].
     #[error("the body's window at offset {offset} does not match its hash")]
     WindowMismatch {
-        /// Decoded bytes before it, all of them good.
+        /// Decoded bytes before the window, all verified.
         offset: u64,
     },
 }
 
-/// What [`BodyDecoder::next`] found.
+/// Result of [`BodyDecoder::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyEvent {
-    /// The decoded bytes of the next window, which match its hash.
+    /// The decoded and verified bytes of the next window.
     Window(Bytes),
     /// The body is complete and has this content hash.
     End(ContentHash),
-    /// The input is used up.
+    /// The input is consumed.
     NeedInput,
 }
 
-/// Turns windows back into decoded bytes, none of which it yields before they are verified.
+/// Decodes windows, and returns no decoded bytes before it has verified them.
 pub struct BodyDecoder {
     key: [u8; 32],
     decompressor: Decompressor,
     limits: BodyLimits,
-    /// Whether windows may have the size that goes with a base.
+    /// True if windows may have the size of windows with a base.
     has_base: bool,
     whole: blake3::Hasher,
     offset: u64,
     state: State,
-    /// The bytes of the current header or window that have come so far.
+    /// The received bytes of the current header or window.
     held: Vec<u8>,
 }
 
@@ -94,7 +94,7 @@ pub struct BodyDecoder {
 enum State {
     Header,
     Data(Header),
-    /// All decoded bytes are out; the end is to be told.
+    /// All decoded bytes were returned; `BodyEvent::End` follows.
     Ending(ContentHash),
     Ended(ContentHash),
     Failed(DecodeError),
@@ -119,7 +119,7 @@ enum Decompressor {
 }
 
 impl BodyDecoder {
-    /// A decoder of a body from its start. `key` is the session's key for window hashes.
+    /// Returns a decoder of a body from its start. `key` is the session's window key.
     pub fn new(key: [u8; 32], coding: Coding, limits: BodyLimits) -> Self {
         Self::with_base(key, coding, limits, &[])
     }
@@ -138,8 +138,8 @@ impl BodyDecoder {
         }
     }
 
-    /// The decoder for the rest of this body, which the peer sends anew from [`Self::offset`] in `coding` and under
-    /// `key` (that of its session, which may be another one by now).
+    /// Returns the decoder for the rest of this body, which the peer sends from [`Self::offset`] in `coding`
+    /// with the window key `key`, possibly of a new session.
     #[must_use]
     pub fn resume(self, key: [u8; 32], coding: Coding) -> Self {
         Self {
@@ -152,21 +152,21 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether a window takes so long to decode that this belongs on a thread for computing.
+    /// True if decoding a window takes so long that it belongs in the thread pool.
     pub const fn is_heavy(&self) -> bool {
         matches!(self.decompressor, Decompressor::Mix(_))
     }
 
-    /// Decoded bytes yielded so far, all of them good.
+    /// Number of decoded bytes returned so far, all verified.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Takes bytes from the front of `wire` up to the next event. Call it until it says [`BodyEvent::NeedInput`]
-    /// or [`BodyEvent::End`]; behind the end nothing is taken.
+    /// Takes bytes from the front of `wire` up to the next event. Call it until it returns
+    /// [`BodyEvent::NeedInput`] or [`BodyEvent::End`]; it takes no bytes after the end.
     ///
     /// # Errors
-    /// The body is bad; the decoder stays in that state, and what it yielded before is good.
+    /// The body is invalid. Later calls return the same error; bytes returned before are valid.
     pub fn next(&mut self, wire: &mut &[u8]) -> Result<BodyEvent, DecodeError> {
         match self.advance(wire) {
             Ok(event) => Ok(event),
@@ -181,7 +181,7 @@ impl BodyDecoder {
     /// Ends the input.
     ///
     /// # Errors
-    /// The body is bad, or not complete. A body whose last window has been yielded is complete.
+    /// The body is invalid or incomplete. A body whose last window has been returned is complete.
     pub fn finish(&self) -> Result<ContentHash, DecodeError> {
         match self.state {
             State::Ending(chk) | State::Ended(chk) => Ok(chk),
@@ -221,7 +221,8 @@ impl BodyDecoder {
         }
     }
 
-    /// Reads a header from the held bytes and `wire`, byte by byte: it is short, and nothing behind it is taken.
+    /// Reads a header from the buffered bytes and `wire`, byte by byte: headers are short, and no byte after
+    /// it is taken.
     fn take_header(&mut self, wire: &mut &[u8]) -> Result<Option<Header>, DecodeError> {
         loop {
             if let Some(header) = self.parse_header()? {
@@ -286,7 +287,7 @@ impl BodyDecoder {
                 State::Header
             }
             Place::Last => {
-                // The hasher must stay as it was before a window that turns out bad, for `resume`.
+                // The hasher must keep its state before an invalid window, for `resume`.
                 let mut whole = self.whole.clone();
                 whole.update(&decoded);
                 let chk = ContentHash::from_bytes(*whole.finalize().as_bytes());
@@ -325,7 +326,7 @@ impl Decompressor {
         }
     }
 
-    /// Decodes a window, which must use all of its coded bytes and give exactly `length` bytes.
+    /// Decodes a window, which must use all of its coded bytes and produce exactly `length` bytes.
     fn decode(&mut self, coded: Vec<u8>, length: usize) -> Result<Vec<u8>, Corrupt> {
         if length == 0 || matches!(self, Self::Identity) {
             return Ok(coded);
@@ -334,8 +335,8 @@ impl Decompressor {
         if let Self::Mix(decoder) = self {
             return decoder.decode(&coded, length);
         }
-        // One byte more than is due: a coder that could write more is caught, and one that is at the end of its
-        // input says so.
+        // One byte more than expected: this detects a coder with excess output and lets the coder report the
+        // end of its input.
         let mut decoded = vec![0; length + 1];
         let (mut read, mut written) = (0, 0);
         loop {

@@ -1,4 +1,4 @@
-//! The sending side of the body framing.
+//! Sending side of the body framing.
 use longhaul_types::{ByteCount, ContentHash, varint};
 
 use super::{
@@ -11,11 +11,10 @@ use crate::{
     mix::{MixEncoder, MixMemory},
 };
 
-/// Turns decoded bytes into windows.
+/// Encodes decoded bytes into windows.
 ///
-/// A window is emitted as soon as it is full, or when [`Self::flush`] asks for it. It holds back less than
-/// [`MAX_WINDOW`] bytes; with a base, as long as windows turn out small, less than
-/// [`MAX_BASED_WINDOW`](crate::MAX_BASED_WINDOW).
+/// Emits a window as soon as it is full, or on [`Self::flush`]. Holds back less than [`MAX_WINDOW`] bytes;
+/// with a base, while windows are small, less than [`MAX_BASED_WINDOW`](crate::MAX_BASED_WINDOW).
 pub struct BodyEncoder {
     key: [u8; 32],
     coding: Coding,
@@ -25,9 +24,9 @@ pub struct BodyEncoder {
     /// Bytes of all windows so far.
     sent: u64,
     padding: Padding,
-    /// Moves the steps of padding, differently for each body.
+    /// Offset of the padding steps, derived from the body.
     jitter: u64,
-    /// Decoded bytes of a full window, and the most that may become.
+    /// Decoded bytes of a full window, and its maximum.
     room: usize,
     most: usize,
     pending: Vec<u8>,
@@ -35,9 +34,9 @@ pub struct BodyEncoder {
 }
 
 impl BodyEncoder {
-    /// An encoder of a body from its start. `key` is the session's key for window hashes.
+    /// Returns an encoder of a body from its start. `key` is the session's window key.
     ///
-    /// `length` is the length of the whole body where it is known: a hint that saves memory, not a promise.
+    /// `length` is the length of the whole body, if known: a hint that saves memory and may be wrong.
     ///
     /// # Errors
     /// The coder could not be set up.
@@ -45,9 +44,11 @@ impl BodyEncoder {
         Self::with_base(key, coder, length, &[])
     }
 
-    /// As [`Self::new`], with a `base` that the peer has too: what the body has in common with it costs little. At most [`MAX_BASE`](crate::MAX_BASE) bytes from its end are used.
+    /// As [`Self::new`], with a `base` that the peer also holds: parts that the body has in common with it
+    /// cost little. At most the last [`MAX_BASE`](crate::MAX_BASE) bytes of the base are used.
     ///
-    /// The peer must be told of every base that is not empty, whatever the coding: windows are larger with one.
+    /// The body's header must name every base that is not empty, whatever the coding: windows are larger with
+    /// a base.
     ///
     /// # Errors
     /// The coder could not be set up.
@@ -62,8 +63,8 @@ impl BodyEncoder {
         Ok(Self::around(key, coder.coding(), compressor, most))
     }
 
-    /// An encoder of a body that was coded before: all that is left to do is to hash it under the session's key. It holds
-    /// back what does not fill a window of `coded`, also when it is to flush.
+    /// Returns an encoder of a body that was encoded before, which only hashes the windows with the session's
+    /// key. It holds back bytes that do not fill a window of `coded`, even on flush.
     pub fn replay(key: [u8; 32], coded: CodedBody) -> Self {
         let coding = coded.coding();
         let mut encoder = Self::around(key, coding, Compressor::Replay(Replay::new(coded)), MAX_WINDOW);
@@ -71,8 +72,8 @@ impl BodyEncoder {
         encoder
     }
 
-    /// An encoder that mixes contexts, for a body without base and a peer that takes it; `None` if that takes more of
-    /// `memory` than is left.
+    /// Returns a context-mixing encoder, for a body without base and a peer that accepts context mixing;
+    /// `None` if `memory` is insufficient.
     pub fn mixed(key: [u8; 32], length: Option<ByteCount>, memory: &MixMemory) -> Option<Self> {
         let compressor = Compressor::Mix(MixEncoder::new(length, memory)?);
         Some(Self::around(key, Coding::Mix, compressor, MAX_WINDOW))
@@ -95,8 +96,8 @@ impl BodyEncoder {
         }
     }
 
-    /// An encoder of the rest of a body behind `prefix`, with a fresh coding context: the answer to a peer that
-    /// has the bytes before that offset.
+    /// Returns an encoder of the rest of a body after `prefix`, with a new coding context, for a peer that
+    /// has the prefix.
     ///
     /// # Errors
     /// The coder could not be set up.
@@ -112,18 +113,18 @@ impl BodyEncoder {
         Ok(encoder)
     }
 
-    /// Hides the exact size of the body: whoever can make the peer hold bases, and sees how much crosses the hop,
-    /// must not learn what a body has in common with them.
+    /// Hides the exact size of the body: an attacker who can make the peer hold bases, and who observes the
+    /// sizes on the hop, must not learn what a body has in common with the bases.
     pub const fn pad(&mut self) {
         self.padding = Padding::Hiding;
     }
 
-    /// The coding of the windows.
+    /// Coding of the windows.
     pub const fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// See [`Self::replay`].
+    /// True for an encoder made by [`Self::replay`].
     pub(crate) const fn is_replay(&self) -> bool {
         matches!(self.compressor, Compressor::Replay(_))
     }
@@ -141,7 +142,7 @@ impl BodyEncoder {
     /// Takes decoded bytes and appends the windows that they complete to `wire`.
     ///
     /// # Errors
-    /// The coder failed; the body cannot go on.
+    /// The coder failed; the body cannot continue.
     pub fn push(&mut self, mut decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         while !decoded.is_empty() {
             if self.pending.len() == self.room {
@@ -157,22 +158,23 @@ impl BodyEncoder {
         Ok(())
     }
 
-    /// Whether a full window is held back until it is known whether the body ends with it.
+    /// True if a full window is held back because it may be the last window.
     fn may_be_last(&self) -> bool {
         match &self.compressor {
-            // It ends as it did.
+            // The replay has the same last window as before.
             Compressor::Replay(replay) => replay.next().is_none_or(|(_, after)| after == After::End),
-            // Padding goes into the last window, which must not be empty then.
+            // The last window contains the padding, so it must not be empty.
             Compressor::Identity | Compressor::Zstd(_) | Compressor::Brotli(_) | Compressor::Mix(_) => {
                 self.padding == Padding::Hiding
             }
         }
     }
 
-    /// Appends a window with what has been pushed since the last one, if anything, so that the peer gets it now.
+    /// Appends a window with the bytes pushed since the last window, if any, so that the peer receives them
+    /// now.
     ///
     /// # Errors
-    /// The coder failed; the body cannot go on.
+    /// The coder failed; the body cannot continue.
     pub fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), EncodeError> {
         let has_its_windows = self.is_replay() && (self.pending.len() < self.room || self.may_be_last());
         if self.pending.is_empty() || has_its_windows {
@@ -244,7 +246,7 @@ impl BodyEncoder {
         Ok(())
     }
 
-    /// Appends what the decoder passes over, so that the body takes a number of bytes that tells less.
+    /// Appends padding, which the decoder ignores, so that the body's size reveals less.
     fn pad_coded(&mut self) {
         let sent = self.sent + self.coded.len() as u64;
         match self.coding {
@@ -253,12 +255,13 @@ impl BodyEncoder {
                 let size = usize::try_from(padding(sent, 0, self.jitter)).unwrap_or(0);
                 self.coded.resize(self.coded.len() + size, 0);
             }
-            // They have no bases.
+            // These codings have no bases.
             Coding::Identity | Coding::Mix => {}
         }
     }
 
-    /// The next window: larger as long as full ones are small on the wire, so that none is long in coming.
+    /// Sets the next window's size: larger while full windows are small on the wire, so that no window takes
+    /// long to arrive.
     fn resize(&mut self) {
         if let Compressor::Replay(replay) = &self.compressor {
             self.room = replay.next().map_or(MAX_WINDOW, |(length, _)| length.max(1));
@@ -270,21 +273,22 @@ impl BodyEncoder {
     }
 }
 
-/// Whether a body's size on the wire is made to tell less.
+/// Selects padding of the body's size on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Padding {
     None,
     Hiding,
 }
 
-/// Steps to which sizes are rounded up: a sixteenth of what a body takes, within these bounds.
+/// Bounds of the padding step, which is a sixteenth of the body's size on the wire.
 const SMALLEST_STEP: u64 = 64;
 const LARGEST_STEP: u64 = 512;
-/// A skippable frame's own size: RFC 8878 section 3.1.2.
+/// Header size of a skippable frame: RFC 8878 section 3.1.2.
 const FRAME_HEADER: u64 = 8;
 const SKIPPABLE: u32 = 0x184D_2A50;
 
-/// The same for the same body, so that asking again tells nothing new; nobody else can tell it.
+/// Deterministic per body and session key: a repeated request reveals nothing new, and observers cannot
+/// predict it.
 fn jitter(key: &[u8; 32], chk: ContentHash) -> u64 {
     let hash = blake3::Hasher::new_keyed(key)
         .update(b"padding")
@@ -295,14 +299,14 @@ fn jitter(key: &[u8; 32], chk: ContentHash) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Bytes, at least `least` of them, that make `sent` a multiple of its step; before that up to a step more.
+/// Padding, of at least `least` bytes, that makes `sent` a multiple of its step after adding up to one step.
 fn padding(sent: u64, least: u64, jitter: u64) -> u64 {
     let step = (sent.next_power_of_two() / 16).clamp(SMALLEST_STEP, LARGEST_STEP);
     let least = sent + least + jitter % step;
     least.next_multiple_of(step) - sent
 }
 
-/// Appends what decoders of Zstandard pass over, of `size` bytes in all.
+/// Appends a skippable Zstandard frame of `size` bytes in total.
 fn skippable_frame(size: u64, out: &mut Vec<u8>) {
     let content = u32::try_from(size.saturating_sub(FRAME_HEADER)).unwrap_or(0);
     out.extend_from_slice(&SKIPPABLE.to_le_bytes());

@@ -1,7 +1,7 @@
-//! The framing of a body between agent and gateway: `docs/protocol/body.md` is its specification.
+//! Framing of a body between agent and gateway, specified in `docs/protocol/body.md`.
 //!
-//! A body is a sequence of windows of at most [`MAX_WINDOW`] decoded bytes ([`MAX_BASED_WINDOW`] if it has a base);
-//! the last one, which may be empty, checks the content hash (CHK) of the whole body.
+//! A body is a sequence of windows of at most [`MAX_WINDOW`] decoded bytes ([`MAX_BASED_WINDOW`] if it has a
+//! base). The last window, which may be empty, verifies the content hash (CHK) of the whole body.
 //!
 //! ```text
 //! window:  size     varint   2 * (n + 1) with n the number of decoded bytes, n >= 1, or 2 if n = 32768
@@ -10,11 +10,12 @@
 //!          data     coded bytes
 //! last:    size     varint   as above plus 1; just 1 if the window is empty
 //!          coded    varint   absent where the coding is identity or the window is empty
-//!          hash     8 bytes  first bytes of keyed BLAKE3(key, 2^64 - 1 as u64 big-endian || BLAKE3 of the whole body)
+//!          hash     8 bytes  first bytes of keyed BLAKE3(key, 2^64 - 1 as above || the content hash)
 //!          data     coded bytes; absent if the window is empty
 //! ```
 //!
-//! The coder's context runs across the windows of a body, and each window's coded bytes suffice to decode it.
+//! The coder's context continues across the windows of a body, and each window's coded bytes suffice to
+//! decode it.
 mod decoder;
 mod encoder;
 mod replay;
@@ -28,25 +29,26 @@ pub use encoder::BodyEncoder;
 pub use replay::CodedBody;
 pub(crate) use replay::Replay;
 
-/// The most decoded bytes of a window. Small enough that a check waits for no more than a second's worth of data
-/// on the slowest link, large enough that hashes and flushes cost less than a thousandth.
+/// Maximum decoded bytes of a window: small enough that a check waits for at most about a second of data on
+/// the slowest link, large enough that hashes and flushes cost less than a thousandth.
 pub const MAX_WINDOW: usize = 32 * 1024;
-/// The most coded bytes of a window: incompressible data grows by less than the addition.
+/// Maximum coded bytes of a window: incompressible data grows by less than the addition.
 pub const MAX_CODED_WINDOW: usize = MAX_WINDOW + 1024;
 
-/// The most decoded bytes of a window of a body with a base: such a body shrinks to so little that the flush of each
-/// window would be a good part of it.
+/// Maximum decoded bytes of a window of a body with a base. Such a body becomes so small that a flush per
+/// smaller window would be a considerable part of it.
 pub const MAX_BASED_WINDOW: usize = 256 * 1024;
 /// Coded bytes below which windows with a base may become larger: half a second on the slowest link.
 const SMALL_WINDOW: usize = 2048;
 
-/// The most bytes of a base that are used, counted from its end: the largest front pages of news sites are of 1.2 MB.
+/// Maximum number of bytes of a base that are used, from its end: the largest front pages of news sites have
+/// 1.2 MB.
 pub const MAX_BASE: usize = 2 * 1024 * 1024;
 
-/// The most decoded and coded bytes of one window of a body with, or without, a base.
+/// Maximum decoded and coded bytes of one window of a body with or without a base.
 const fn window_limits(has_base: bool) -> (usize, usize) {
     if has_base {
-        // What incompressible data grows by, and padding.
+        // Room for the growth of incompressible data, and for padding.
         (MAX_BASED_WINDOW, MAX_BASED_WINDOW + 1024 + 1024)
     } else {
         (MAX_WINDOW, MAX_CODED_WINDOW)
@@ -60,7 +62,7 @@ pub(crate) fn base_tail(base: &[u8]) -> &[u8] {
     &base[base.len().saturating_sub(MAX_BASE)..]
 }
 
-/// The check of one window, which binds its place in the body.
+/// Check of one window, which includes its offset in the body.
 fn window_hash(key: &[u8; 32], offset: u64, decoded: &[u8]) -> [u8; HASH_SIZE] {
     let mut hasher = blake3::Hasher::new_keyed(key);
     hasher.update(&offset.to_be_bytes());
@@ -71,20 +73,20 @@ fn window_hash(key: &[u8; 32], offset: u64, decoded: &[u8]) -> [u8; HASH_SIZE] {
     short
 }
 
-/// The check of the last window, which binds the content hash of the whole. No window of a body begins at the offset
-/// that stands in for its place, so that neither check passes for the other.
+/// Check of the last window, over the content hash of the whole body. No window begins at offset 2^64 - 1, so
+/// neither kind of check is valid for the other.
 fn whole_hash(key: &[u8; 32], chk: ContentHash) -> [u8; HASH_SIZE] {
     window_hash(key, u64::MAX, chk.as_bytes())
 }
 
-/// Whether a window is the last one of its body.
+/// Position of a window in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Inner,
     Last,
 }
 
-/// The first field of a window.
+/// First field of a window.
 fn size_field(length: usize, place: Place) -> u64 {
     let size = match length {
         0 => 0,
@@ -94,7 +96,7 @@ fn size_field(length: usize, place: Place) -> u64 {
     size + u64::from(place == Place::Last)
 }
 
-/// The length and place that the first field of a window tells, if it is valid and the length at most `most`.
+/// Length and place from the first field of a window, if it is valid and the length is at most `most`.
 fn parse_size_field(field: u64, most: usize) -> Option<(usize, Place)> {
     let place = if field % 2 == 1 { Place::Last } else { Place::Inner };
     match field / 2 {

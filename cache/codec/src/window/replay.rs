@@ -1,4 +1,4 @@
-//! What a body was coded to, without the hashes of a session: the windows of the next session are made of it.
+//! Coded results without the hashes of a session, for reuse in other sessions.
 use bytes::Bytes;
 use longhaul_types::{ContentHash, varint};
 
@@ -10,8 +10,8 @@ use crate::{
 
 /// The coded windows of a whole body without base.
 ///
-/// Windows of one body differ between sessions only in their hashes, so that a body which was coded once can go out
-/// under any key ([`AdaptiveEncoder::with_coded`](crate::AdaptiveEncoder::with_coded)).
+/// The windows of a body differ between sessions only in their hashes, so a body that was coded once can be
+/// sent with any key ([`AdaptiveEncoder::with_coded`](crate::AdaptiveEncoder::with_coded)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodedBody {
     coding: Coding,
@@ -25,14 +25,15 @@ pub struct CodedBody {
 struct Window {
     length: usize,
     place: Place,
-    /// Where its coded bytes are.
+    /// Range of the coded bytes.
     start: usize,
     end: usize,
 }
 
 impl CodedBody {
-    /// Takes the windows of a body as they went out under `key`, and says which body they decode to: it is decoded for
-    /// that. `None` if they are not those of a whole body in this coding and without base, or if the coding is identity.
+    /// Takes the windows of a body as sent with `key`, and decodes them to find the content hash, which it
+    /// returns too. `None` if they are not the windows of a whole body in this coding and without base, or if
+    /// the coding is identity.
     pub fn of_windows(key: [u8; 32], coding: Coding, wire: &[u8]) -> Option<(Self, ContentHash)> {
         if coding == Coding::Identity {
             return None;
@@ -60,7 +61,7 @@ impl CodedBody {
         Some((Self::parse(coding, data.into())?, hash))
     }
 
-    /// Reads what [`Self::data`] gave. `None` if it is damaged in a way that shows; what it decodes to is not checked.
+    /// Parses the value of [`Self::data`]. `None` if it is malformed; the decoded bytes are not verified.
     pub fn parse(coding: Coding, data: Bytes) -> Option<Self> {
         if coding == Coding::Identity {
             return None;
@@ -92,12 +93,12 @@ impl CodedBody {
         })
     }
 
-    /// What is to be kept for [`Self::parse`], besides the coding.
+    /// The data to store for [`Self::parse`], in addition to the coding.
     pub const fn data(&self) -> &Bytes {
         &self.data
     }
 
-    /// The coding of the windows.
+    /// Coding of the windows.
     pub const fn coding(&self) -> Coding {
         self.coding
     }
@@ -107,20 +108,20 @@ impl CodedBody {
         self.length
     }
 
-    /// The number of windows: more than the length asks for, where the body was coded as it came in drops.
+    /// Number of windows; larger than the length requires if the body was coded as it arrived in small parts.
     pub const fn windows(&self) -> usize {
         self.windows.len()
     }
 }
 
 struct Header {
-    /// Of the fields before the hash.
+    /// Size of the fields before the hash.
     size: usize,
     length: usize,
     coded: usize,
 }
 
-/// The fields of a window before its hash.
+/// Parses the fields of a window before its hash.
 fn header(wire: &[u8]) -> Option<(Header, Place)> {
     let mut rest = wire;
     let (most, most_coded) = window_limits(false);
@@ -138,7 +139,7 @@ fn header(wire: &[u8]) -> Option<(Header, Place)> {
     ((coded > 0) == (length > 0) && coded <= most_coded).then_some((header, place))
 }
 
-/// A coder that knows its results.
+/// A coder that returns stored results.
 pub(crate) struct Replay {
     body: CodedBody,
     next: usize,
@@ -149,7 +150,7 @@ impl Replay {
         Self { body, next: 0 }
     }
 
-    /// The decoded length of the next window, and whether the body ends with it.
+    /// Decoded length of the next window, and whether it is the last.
     pub(crate) fn next(&self) -> Option<(usize, After)> {
         let window = self.body.windows.get(self.next)?;
         let after = match window.place {
@@ -159,7 +160,7 @@ impl Replay {
         Some((window.length, after))
     }
 
-    /// The coded bytes of the next window, which must be of this length and in this place.
+    /// Appends the coded bytes of the next window, which must have this length and position.
     pub(crate) fn code(&mut self, length: usize, after: After, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if self.next() != Some((length, after)) {
             return Err(EncodeError("replaying"));

@@ -151,7 +151,7 @@ fn flushed_bytes_arrive_without_what_follows() {
     }
 }
 
-/// docs/protocol/body.md section 6.
+/// Examples of docs/protocol/body.md section 6.
 #[test]
 fn golden_vectors() {
     let key: [u8; 32] = std::array::from_fn(|i| u8::try_from(i).unwrap());
@@ -247,7 +247,7 @@ fn a_mismatch_in_the_last_window_can_be_resumed_too() {
 
 #[test]
 fn swapped_and_repeated_windows_fail() {
-    // Equal lengths and equal contents: only the place tells the windows apart.
+    // Equal lengths and contents: only the offset distinguishes the windows.
     let body = [
         vec![b'a'; MAX_WINDOW],
         vec![b'b'; MAX_WINDOW],
@@ -335,7 +335,7 @@ fn a_body_above_the_limit_is_refused() {
     assert_eq!(out.len(), 2 * MAX_WINDOW);
 }
 
-/// A window that codes more than it declares must not be decoded beyond that.
+/// A window must not be decoded beyond its declared length.
 #[test]
 fn a_window_that_inflates_beyond_its_length_is_a_mismatch() {
     let bomb = zstd::bulk::compress(&vec![0; 1 << 20], 19).unwrap();
@@ -375,7 +375,7 @@ fn coded_bytes_that_are_not_used_up_are_a_mismatch() {
     }
 }
 
-/// A coder's window larger than the protocol's would let a peer take memory.
+/// A coder window above the protocol's limit would let a peer allocate memory.
 #[test]
 fn large_coder_windows_are_refused() {
     let coded = brotli(22, b"abc");

@@ -1,11 +1,11 @@
-//! Deltas put together by hand.
+//! Deltas written by hand.
 
-/// A window before its lengths are known.
+/// A window without its lengths.
 #[derive(Clone, Default)]
 pub(crate) struct Window {
     /// Length and start of the segment.
     pub(crate) segment: Option<(u32, u32)>,
-    /// The segment is one of earlier target.
+    /// True if the segment is a part of the earlier target.
     pub(crate) from_target: bool,
     pub(crate) length: u32,
     pub(crate) data: Vec<u8>,
@@ -51,7 +51,7 @@ impl Window {
         out.extend_from_slice(&coded);
     }
 
-    /// A delta of this window alone.
+    /// Returns a delta of this window alone.
     pub(crate) fn delta(&self) -> Vec<u8> {
         let mut delta = HEADER.to_vec();
         self.put(&mut delta);

@@ -1,4 +1,4 @@
-//! Deltas that are damaged or made to do harm: every error, every limit, and no panic.
+//! Damaged and malicious deltas: every error, every limit, and no panic.
 use longhaul_codec::vcdiff::{Checksum, DecodeError, Decoder, Effort, Limits, Section, decode, encode_with};
 use longhaul_types::ByteCount;
 use rand_chacha::ChaCha8Rng;
@@ -15,7 +15,7 @@ fn failure(delta: &[u8]) -> DecodeError {
     decode(SOURCE, delta, Limits::default()).unwrap_err()
 }
 
-/// A window of 4 bytes from `data`.
+/// A window that adds the 4 bytes of `data`.
 fn added() -> Window {
     Window {
         length: 4,
@@ -25,7 +25,7 @@ fn added() -> Window {
     }
 }
 
-/// A copy of 4 bytes from an address.
+/// A window that copies 4 bytes from an address.
 fn copied(mode: u8, addresses: &[u8]) -> Window {
     Window {
         segment: Some((16, 0)),
@@ -172,7 +172,7 @@ fn segments_outside_of_the_source() {
         };
         assert_eq!(failure(&window.delta()), outside);
     }
-    // The sum does not fit 64 bits.
+    // The sum does not fit into 64 bits.
     let mut delta = [&HEADER[..], &[1]].concat();
     for _ in 0..2 {
         delta.extend_from_slice(&[0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
@@ -222,7 +222,7 @@ fn every_truncation_is_noticed() {
     for length in 0..delta.len() {
         let offset = if length >= first { 4 } else { 0 };
         let found = decode(SOURCE, &delta[..length], Limits::default());
-        // Between two windows nothing is missing that the decoder could know of.
+        // Between two windows the decoder cannot detect that data is missing.
         if length == first {
             assert_eq!(found.unwrap(), b"abcd");
         } else if length == 9 {
@@ -283,7 +283,7 @@ fn limits_hold() {
         decode(&two, instructions),
         Err(DecodeError::TooManyInstructions(1))
     );
-    // Pairs count twice.
+    // An opcode with two instructions counts twice.
     let pair = Window {
         length: 8,
         instructions: vec![163 + 9],
@@ -299,7 +299,7 @@ fn limits_hold() {
 
 #[test]
 fn a_claimed_length_takes_no_memory() {
-    // A window of 16 MiB of which nothing comes, and sections beyond all limits.
+    // A window of 16 MiB without contents, and sections beyond all limits.
     let mut delta = HEADER.to_vec();
     delta.extend_from_slice(&[
         0, 15, 0x88, 0x80, 0x80, 0x00, 0, 0x88, 0x80, 0x80, 0x00, 0, 0, b'a',

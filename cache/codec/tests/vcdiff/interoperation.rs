@@ -1,9 +1,9 @@
-//! xdelta3 reads what we write, and we read what it writes.
+//! Interoperation with xdelta3 in both directions.
 use longhaul_codec::vcdiff::{Checksum, Effort, Limits, decode, encode_with};
 
 use crate::{pairs, xdelta::Xdelta};
 
-/// Texts of many shapes, of the same length, from nothing, to nothing.
+/// Pairs of texts of many shapes: of the same length, from an empty text, to an empty text.
 fn texts() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut texts: Vec<_> = pairs::generated(3, 4)
         .into_iter()
@@ -46,7 +46,7 @@ fn xdelta3_verifies_our_checksums() {
     let xdelta = Xdelta::new();
     let (old, new) = texts().swap_remove(0);
     let mut delta = encode_with(&old, &new, Effort::Fast, Checksum::Adler32);
-    // The last byte of the data section's first ADD, or of any: a literal byte follows the header.
+    // A byte of the data section: literal bytes follow the header.
     let at = delta.len() / 4;
     delta[at] ^= 1;
     assert!(xdelta.decode(&old, &delta).is_err());
@@ -56,7 +56,8 @@ fn xdelta3_verifies_our_checksums() {
 #[test]
 fn we_decode_what_xdelta3_writes() {
     let xdelta = Xdelta::new();
-    // With checksum and file names as it does by default, without either, with a text, and at its levels.
+    // With checksum and file names (the default), without either, with an application header, and at several
+    // levels.
     let options: [&[&str]; 5] = [
         &[],
         &["-n", "-A"],
@@ -81,7 +82,7 @@ fn we_decode_what_xdelta3_writes() {
 fn we_decode_what_xdelta3_writes_in_many_windows() {
     let xdelta = Xdelta::new();
     for (old, new) in texts() {
-        // The smallest window that it accepts.
+        // The smallest window that xdelta3 accepts.
         let delta = xdelta.encode(&["-W", "16384"], &old, &new);
         assert!(decode(&old, &delta, Limits::default()).as_ref() == Ok(&new));
     }

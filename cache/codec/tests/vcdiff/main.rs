@@ -1,4 +1,5 @@
-//! VCDIFF (RFC 3284): round trips, hostile deltas, and xdelta3 as the other side and as the measure.
+//! VCDIFF (RFC 3284): round trips, hostile deltas, interoperation with xdelta3, and sizes compared with
+//! xdelta3.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,

@@ -1,8 +1,11 @@
-//! Prints sizes and encoding times of deltas and of what else a base may be used with: VCDIFF alone and compressed once
-//! more, Zstandard with the base as dictionary, and the programs `xdelta3 -9 -S none` and `zstd -19 --patch-from`.
+//! Prints sizes and encoding times of deltas and of the alternatives with the same base: VCDIFF alone and
+//! compressed again, Zstandard with the base as dictionary, and the programs `xdelta3 -9 -S none` and `zstd
+//! -19 --patch-from`.
 //!
-//! `cargo run --release -p longhaul-codec --example vcdiff_pairs [--ours] [--every=N] [OLD NEW]...`; without files the generated pairs
-//! and those of the recorded pages, by size, or every N-th of them; with `--ours` without the programs. Their times include their start.
+//! `cargo run --release -p longhaul-codec --example vcdiff_pairs [--ours] [--every=N] [OLD NEW]...`
+//!
+//! Without files it measures the generated pairs and those of the recorded pages, by size, or every N-th of
+//! them; with `--ours` without the programs. The times of the programs include their start.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -31,9 +34,9 @@ use mbrotli::{Compressor, EncoderConfig};
 use pairs::Pair;
 use xdelta::Xdelta;
 
-/// Pairs of each generated kind.
+/// Generated pairs of each kind.
 const GENERATED: u64 = 40;
-/// Large ones of each generated kind.
+/// Large generated pairs of each kind.
 const LARGE: u64 = 4;
 
 #[derive(Clone, Copy, Default)]
@@ -48,7 +51,7 @@ struct Group {
     pairs: usize,
     old: usize,
     new: usize,
-    /// By method, in the order in which they ran first.
+    /// By method, in the order of their first run.
     costs: Vec<(String, Cost)>,
 }
 
@@ -79,7 +82,7 @@ fn brotli(text: &[u8], quality: u8) -> Vec<u8> {
     coder.compress(text).expect("brotli compresses")
 }
 
-/// Zstandard of the whole text in one piece, with the whole base.
+/// Zstandard over the whole text at once, with the whole base.
 fn zstd_whole(pair: &Pair, level: i32) -> Vec<u8> {
     let mut encoder =
         zstd::stream::Encoder::with_ref_prefix(Vec::new(), level, &pair.old).expect("zstd takes the base");
@@ -90,7 +93,7 @@ fn zstd_whole(pair: &Pair, level: i32) -> Vec<u8> {
     encoder.finish().expect("zstd compresses")
 }
 
-/// The windows of a body with a base, as they cross the hop.
+/// The windows of a body with a base, as on the wire.
 fn windows(pair: &Pair, coder: Coder) -> Vec<u8> {
     let mut wire = Vec::new();
     let length = Some(ByteCount::new(pair.new.len() as u64));
@@ -101,7 +104,7 @@ fn windows(pair: &Pair, coder: Coder) -> Vec<u8> {
     wire
 }
 
-/// `zstd -19 --patch-from`; nothing if the program is missing.
+/// Runs `zstd -19 --patch-from`; returns nothing if the program is missing.
 fn zstd_program(files: &Xdelta, pair: &Pair) -> Vec<u8> {
     let (old, new) = (files.path("zstd-old"), files.path("zstd-new"));
     std::fs::write(&old, &pair.old).expect("a temporary file");

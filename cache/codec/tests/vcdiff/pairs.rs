@@ -1,5 +1,5 @@
-//! Pairs of an old and a new text as the web has them, generated from a seed: editions of a page, pages of one site, bundles
-//! under a new name, style sheets of two releases, answers of an interface.
+//! Generated pairs of an old and a new text, from a seed, similar to those of the web: editions of a page,
+//! pages of one site, bundles under a new name, style sheets of two releases, responses of an API.
 use std::fmt::Write as _;
 
 use rand_chacha::ChaCha8Rng;
@@ -12,13 +12,13 @@ pub(crate) struct Pair {
     pub(crate) new: Vec<u8>,
 }
 
-/// Writes an old and a new text.
+/// Function that writes an old and a new text.
 type Write = fn(&mut Author) -> (String, String);
 
-/// The seed of the pairs that tests and measurements use.
+/// Seed of the pairs of tests and measurements.
 pub(crate) const SEED: u64 = 0x3284;
 
-/// `count` pairs of each kind.
+/// Returns `count` pairs of each kind.
 pub(crate) fn generated(seed: u64, count: u64) -> Vec<Pair> {
     let kinds: [(&str, Write); 5] = [
         ("edition", Author::editions),
@@ -42,7 +42,7 @@ pub(crate) fn generated(seed: u64, count: u64) -> Vec<Pair> {
     pairs
 }
 
-/// Front pages, bundles and style sheets of a megabyte or two, `count` of each.
+/// Returns `count` each of front pages, bundles and style sheets of a megabyte or two.
 pub(crate) fn large(seed: u64, count: u64) -> Vec<Pair> {
     let kinds: [(&str, u64, Write); 3] = [
         ("edition", 10, Author::editions),
@@ -65,11 +65,11 @@ pub(crate) fn large(seed: u64, count: u64) -> Vec<Pair> {
     pairs
 }
 
-/// Writes text of the words of one language, which differ in frequency.
+/// Generates text with the words of one language, which differ in frequency.
 struct Author {
     rng: ChaCha8Rng,
     words: Vec<String>,
-    /// Entries of a list for each that an ordinary text has.
+    /// Number of list entries for each entry of an ordinary text.
     scale: u64,
 }
 
@@ -99,7 +99,7 @@ impl Author {
         self.rng.next_u64() % limit.max(1)
     }
 
-    /// A place in a list of this length.
+    /// Returns an index into a list of this length.
     fn pick(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }
@@ -108,7 +108,7 @@ impl Author {
         self.below(100) < percent
     }
 
-    /// A word; the first of the vocabulary come more often.
+    /// Returns a word; the first words of the vocabulary are more frequent.
     fn word(&mut self) -> String {
         let most = 1 + self.below(WORDS);
         let index = self.below(most);
@@ -134,7 +134,7 @@ impl Author {
         format!("{:016x}{:016x}", self.rng.next_u64(), self.rng.next_u64())[..digits].to_owned()
     }
 
-    /// A list with replacements, insertions, deletions and moves; `percent` of its entries are affected.
+    /// Returns the list with replacements, insertions, deletions and moves of `percent` of its entries.
     fn edited(&mut self, list: &[String], percent: u64, fresh: fn(&mut Self) -> String) -> Vec<String> {
         let mut edited = Vec::new();
         for entry in list {
@@ -326,7 +326,7 @@ impl Author {
         )
     }
 
-    /// Two answers of an interface to the same question.
+    /// Two responses of an API to the same request.
     fn answers(&mut self) -> (String, String) {
         let list: Vec<String> = (0..5 + self.below(400)).map(|_| self.record()).collect();
         let percent = 2 + self.below(50);

@@ -1,11 +1,11 @@
-//! Pairs from recorded pages: editions of the same URL, and objects of one type and host.
+//! Pairs from recorded pages: editions of a URL, and objects of one type and host.
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-use longhaul::warc::{Exchange, Recording};
 use longhaul_codec::{OriginCoding, UndoLimits, undo_all};
+use longhaul_replay::warc::{Exchange, Recording};
 
 use crate::pairs::Pair;
 
@@ -17,12 +17,12 @@ const EDITIONS: &[(&str, usize)] = &[
     ("wikipedia-main", 2),
     ("backbonejs", 2),
 ];
-/// Objects of these types are texts.
+/// Types of text objects.
 const TEXTS: &[&str] = &["text/", "javascript", "json", "xml"];
-/// Fewer bytes are no object worth a base.
+/// Smaller objects are not worth a base.
 const SMALL: usize = 200;
 
-/// The folder of the recordings: that in `LONGHAUL_CORPUS`, or the shared one beside the checkout.
+/// Returns the folder of the recordings: `LONGHAUL_CORPUS`, or the shared folder beside the checkout.
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("LONGHAUL_CORPUS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"),
@@ -38,7 +38,7 @@ struct Object {
     body: Vec<u8>,
 }
 
-/// All pairs, or `None` without recordings.
+/// Returns all pairs, or `None` without recordings.
 pub(crate) fn recorded() -> Option<Vec<Pair>> {
     let folder = folder()?;
     let mut pairs = Vec::new();
@@ -80,7 +80,7 @@ fn push(pairs: &mut Vec<Pair>, name: String, old: &Object, new: &Object) {
     }
 }
 
-/// The texts of a recording by URL.
+/// Returns the texts of a recording by URL.
 fn objects(file: &Path) -> BTreeMap<String, Object> {
     let recording = match Recording::open(file) {
         Ok(recording) => recording,

@@ -1,4 +1,4 @@
-//! What was encoded decodes to the same bytes.
+//! Round trips: encoded data decodes to the same bytes.
 use longhaul_codec::vcdiff::{
     Checksum, DecodeError, Effort, Limits, MAX_SOURCE_SEGMENT, MAX_TARGET_WINDOW, decode, encode, encode_with,
 };
@@ -18,7 +18,7 @@ fn check(old: &[u8], new: &[u8], effort: Effort, checksum: Checksum) -> Result<(
         decoded.as_deref() == Ok(new),
         "{effort:?}: {decoded:?} from {delta:02x?}"
     );
-    // Without anything in common: indicators, lengths, and one ADD.
+    // Bound for texts without anything in common: indicators, lengths, and one ADD.
     prop_assert!(
         delta.len() <= new.len() + 64,
         "{} bytes for {}",
@@ -28,7 +28,7 @@ fn check(old: &[u8], new: &[u8], effort: Effort, checksum: Checksum) -> Result<(
     Ok(())
 }
 
-/// Bytes from an alphabet small enough that they repeat, and pieces of `old` between them.
+/// Bytes from an alphabet small enough for repetitions, mixed with pieces of `old`.
 fn targets(old: Vec<u8>) -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let length = old.len();
     let fresh = prop_oneof![
@@ -147,7 +147,7 @@ fn a_text_longer_than_a_window_takes_several() {
             ..Limits::default()
         };
         assert!(decode(&old, &delta, limits).unwrap() == new, "{effort:?}");
-        // The segment moves with the window, so each window is a copy or three.
+        // The segment moves with the window, so each window has one to three copies.
         assert!(delta.len() < 200, "{effort:?}: {} bytes", delta.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Our deltas against those of `xdelta3 -9 -S none`.
+//! Sizes of the product's deltas compared with those of `xdelta3 -9 -S none`.
 use longhaul_codec::vcdiff::{self, Effort, Limits};
 
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     xdelta::Xdelta,
 };
 
-/// Of each of five kinds: 205 pairs.
+/// Pairs of each of five kinds: 205 pairs.
 const GENERATED: u64 = 41;
 
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ struct Sizes {
     xdelta: usize,
 }
 
-/// Sums the sizes up, on two threads, with every delta decoded.
+/// Sums the sizes on two threads; every delta is decoded as a check.
 fn sizes(pairs: &[Pair]) -> Sizes {
     let (one, two) = pairs.split_at(pairs.len() / 2);
     let (one, two) = std::thread::scope(|scope| {
@@ -51,8 +51,8 @@ fn sum(pairs: &[Pair]) -> Sizes {
         sizes.pairs += 1;
         sizes.fast += ours(Effort::Fast);
         sizes.best += ours(Effort::Best);
-        // Its smallest: no checksum, no application header, as ours. The buffer of 4 MiB for the source spares it most
-        // of its time and costs it less than a thousandth.
+        // xdelta3's smallest output: no checksum and no application header, like the product's. The buffer of
+        // 4 MiB for the source saves most of xdelta3's time and costs less than a thousandth of the size.
         let options = ["-9", "-n", "-A", "-B", "4194304"];
         sizes.xdelta += xdelta.encode(&options, &pair.old, &pair.new).len();
     }
@@ -85,7 +85,8 @@ fn deltas_of_recorded_pages_are_smaller_than_those_of_xdelta3() {
         eprintln!("SKIPPED: no recorded pages; set LONGHAUL_CORPUS to their folder");
         return;
     };
-    // All editions and siblings take minutes in an ordinary build: `vcdiff_pairs` measures them, every fourth is tested.
+    // All editions and siblings take minutes in an ordinary build: `vcdiff_pairs` measures them; this test
+    // takes every fourth.
     let mut number = 0;
     pairs.retain(|_| {
         number += 1;

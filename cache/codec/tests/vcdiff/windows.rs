@@ -1,4 +1,4 @@
-//! What the format says, example by example, and the decoder fed in pieces.
+//! Examples of the format, and the incremental decoder.
 use longhaul_codec::vcdiff::{DecodeError, Decoder, Effort, Event, Limits, decode, encode};
 use longhaul_types::ByteCount;
 
@@ -15,7 +15,7 @@ fn example() -> Window {
         segment: Some((16, 0)),
         length: 28,
         data: b"wxyzz".to_vec(),
-        // 20: COPY 4, SELF. 165 + 3 * 3: ADD 4 and COPY 4, SELF. 28: COPY 12, SELF. 0: RUN.
+        // 20: COPY 4, SELF. 163 + 3 * 3: ADD 4 and COPY 4, SELF. 28: COPY 12, SELF. 0: RUN.
         instructions: vec![20, 163 + 3 * 3, 28, 0, 4],
         addresses: vec![0, 4, 24],
         ..Window::default()
@@ -73,7 +73,7 @@ fn a_segment_may_be_any_part_of_the_source() {
 
 #[test]
 fn caches_start_anew_with_every_window() {
-    // The near cache is all 0 at the start of either.
+    // The near cache is all 0 at the start of each window.
     let mut delta = HEADER.to_vec();
     for _ in 0..2 {
         let window = Window {
@@ -100,7 +100,7 @@ fn a_segment_may_be_earlier_target() {
         instructions: vec![9],
         ..Window::default()
     };
-    // 5 bytes of the segment `wxyza`, then 4 of what this window begins with.
+    // 5 bytes of the segment `wxyza`, then the first 4 bytes of this window.
     let second = Window {
         segment: Some((5, 2)),
         from_target: true,
@@ -135,7 +135,7 @@ fn a_segment_may_be_earlier_target() {
         decode(SOURCE, &delta, limits),
         Err(DecodeError::HistoryTooLarge(small))
     );
-    // From its own first byte on a window is no earlier target.
+    // A window is not earlier target for its own first byte and beyond.
     let beyond = Window {
         segment: Some((2, 20)),
         from_target: true,
@@ -159,14 +159,14 @@ fn a_delta_without_windows_is_empty() {
 fn pieces_decode_like_the_whole() {
     let pair = pairs::generated(9, 1).swap_remove(0);
     let mut delta = encode(&pair.old, &pair.new, Effort::Best);
-    // A second delta's windows behind the first: its source is the same.
+    // A second delta's windows after the first, with the same source.
     delta.extend_from_slice(&encode(&pair.old, &pair.old, Effort::Fast)[HEADER.len()..]);
     let expected = [pair.new, pair.old.clone()];
     for size in [1, 2, 7, 100, 5000, delta.len()] {
         let mut decoder = Decoder::new(&pair.old[..], Limits::default()).unwrap();
         let mut windows = Vec::new();
         for mut piece in delta.chunks(size) {
-            // Between windows nothing is missing that the decoder could know of.
+            // Between windows the decoder cannot detect that data is missing.
             if let Err(error) = decoder.finish() {
                 let offset = windows.iter().map(Vec::len).sum::<usize>() as u64;
                 assert_eq!(error, DecodeError::Truncated { offset });

@@ -4,13 +4,13 @@ use std::{
     process::Command,
 };
 
-/// A folder for its files.
+/// xdelta3 with a folder for its files.
 pub(crate) struct Xdelta {
     folder: tempfile::TempDir,
 }
 
 impl Xdelta {
-    /// Fails loudly if the program is missing.
+    /// Panics if the program is missing.
     pub(crate) fn new() -> Self {
         assert!(
             Command::new("xdelta3").arg("-V").output().is_ok(),
@@ -53,7 +53,7 @@ impl Xdelta {
         self.run(&arguments, &source, &target).expect("xdelta3 encodes")
     }
 
-    /// Decodes, or tells what it said.
+    /// Decodes, or returns xdelta3's error output.
     pub(crate) fn decode(&self, source: &[u8], delta: &[u8]) -> Result<Vec<u8>, String> {
         let (source, delta) = (self.write("source", source), self.write("delta", delta));
         self.run(&["-d"], &source, &delta)

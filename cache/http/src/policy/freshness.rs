@@ -1,4 +1,4 @@
-//! Whether a stored response may be reused for a request (RFC 9111 section 4).
+//! Reuse of stored responses (RFC 9111 section 4).
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -14,30 +14,30 @@ use crate::{
     vary::{self, Vary},
 };
 
-/// The kind of cache that judges (RFC 9111 section 1).
+/// The kind of cache (RFC 9111 section 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
-    /// One user's: the agent's, and a device's partition at the gateway.
+    /// The cache of one user: the agent's, and a device's partition at the gateway.
     Private,
-    /// All users'.
+    /// The cache of all users.
     Shared,
 }
 
-/// What to do with a stored response for a request.
+/// Use of a stored response for a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reuse {
-    /// Answer with it; these are the fields, `Age` among them. If the request is conditional, see
+    /// Respond with the stored response and these fields, including `Age`. If the request is conditional, see
     /// [`crate::conditional::is_not_modified`].
     Fresh(HeaderMap),
-    /// Validate it: send the request with these fields, which ask about the stored version instead of the browser's
-    /// (whose conditions hold for the answer that is made afterwards). On a 304 see [`Freshness::after_304`]; every
-    /// other response takes the stored one's place.
+    /// Revalidate: send the request with these fields, which contain the conditions of the stored version.
+    /// The browser's own conditions apply to the response made afterwards. On a 304 see
+    /// [`Freshness::after_304`]; any other response replaces the stored one.
     Stale(HeaderMap),
-    /// Forward the request as it is.
+    /// Forward the request unchanged.
     No,
 }
 
-/// A stored response with what decides about its reuse.
+/// A stored response with the data that decide about its reuse.
 #[derive(Clone, Debug)]
 pub struct Freshness {
     request: HeaderMap,
@@ -50,7 +50,7 @@ pub struct Freshness {
 
 impl Freshness {
     /// Describes a stored response. `request` needs only the fields that the response's `Vary` names
-    /// ([`vary::nominated`]). After a validation the times are those of the 304.
+    /// ([`vary::nominated`]). After a revalidation, the times are those of the 304.
     pub fn of(
         request: &HeaderMap,
         status: StatusCode,
@@ -69,11 +69,12 @@ impl Freshness {
         }
     }
 
-    /// Decides whether the stored response to a GET of the same URL serves this request at `now`.
+    /// Decides whether the stored response to a GET of the same URL may answer this request at `now`.
     ///
-    /// Beyond RFC 9111: a request with `Authorization` is never answered without the origin; one of a foreign origin
-    /// gets only what was allowed to that origin or to all (leave `Host` in `request`, by which own and foreign ones
-    /// are told apart); ranges and preconditions like `If-Match` are forwarded.
+    /// Stricter than RFC 9111: a request with `Authorization` is never answered without the origin. A request
+    /// of another origin gets only responses that allow this origin or all origins; `request` must contain
+    /// `Host`, which distinguishes own and other origins. Requests with ranges or with preconditions such as
+    /// `If-Match` are forwarded.
     pub fn reuse(&self, method: &Method, request: &HeaderMap, now: UnixTime) -> Reuse {
         let readable = *method == Method::GET || *method == Method::HEAD;
         let special = FORWARDED.iter().any(|name| request.contains_key(name));
@@ -98,7 +99,7 @@ impl Freshness {
         conditional.map_or(Reuse::No, Reuse::Stale)
     }
 
-    /// How long the response stays fresh after `now`, zero if it is not.
+    /// Time for which the response remains fresh after `now`; zero if it is stale.
     pub fn fresh_for(&self, now: UnixTime) -> Duration {
         if self.is_from_the_future(now) || vary::of(&self.response) == Vary::Any {
             return Duration::ZERO;
@@ -106,12 +107,13 @@ impl Freshness {
         self.semantics().fresh_for(now)
     }
 
-    /// The fields of the stored response as a 304 that came at `received_at` updates them (RFC 9111 sections 3.2 and
-    /// 4.3.4). None if the 304 is about another version: then the request must be sent again without conditions.
+    /// Returns the fields of the stored response, updated by a 304 received at `received_at` (RFC 9111
+    /// sections 3.2 and 4.3.4). None if the 304 concerns another version; the request must then be sent again
+    /// without conditions.
     ///
-    /// What describes the stored bytes or chooses among variants (`Content-*`, `ETag`, `Vary`) stays. `Set-Cookie` of
-    /// the 304 is not in the result: hand it to this browser with this answer, and store it nowhere. Store the
-    /// result if [`super::storage`] still lets you.
+    /// Fields that describe the stored bytes or select a variant (`Content-*`, `ETag`, `Vary`) remain
+    /// unchanged. The result does not contain `Set-Cookie` of the 304: forward that field with this response
+    /// only, and do not store it. Store the result if [`super::storage`] still permits it.
     pub fn after_304(&self, not_modified: &HeaderMap, received_at: UnixTime) -> Option<HeaderMap> {
         validation::freshened(&self.response, not_modified, received_at)
     }
@@ -130,8 +132,8 @@ impl Freshness {
         if self.is_from_the_future(now) {
             return false;
         }
-        // RFC 8246: what is immutable needs no validation while it is fresh; the reload button, which sends
-        // `max-age=0` for everything, cannot find a change in it.
+        // RFC 8246: an immutable response needs no validation while it is fresh; the reload button, which
+        // sends `max-age=0` for everything, cannot find a change.
         let immutable = Directives::of(&self.response).has("immutable");
         if immutable && reload(request) == Reload::Revalidate {
             return !semantics.fresh_for(now).is_zero();
@@ -139,7 +141,7 @@ impl Freshness {
         semantics.satisfies(request, now)
     }
 
-    /// The clock was set back since the response came: how old it is cannot be told.
+    /// True if the clock was set back since the response was received: the age is then unknown.
     fn is_from_the_future(&self, now: UnixTime) -> bool {
         self.received_at > now + MAX_CLOCK_STEP
     }
@@ -152,7 +154,7 @@ impl Freshness {
         }
     }
 
-    /// Trap of caches: one origin's `Access-Control-Allow-Origin` handed to another.
+    /// Prevents reuse of one origin's `Access-Control-Allow-Origin` for another origin.
     fn is_allowed_to(&self, request: &HeaderMap) -> bool {
         let Some(origin) = request.get(header::ORIGIN) else {
             return true;
@@ -170,7 +172,7 @@ impl Freshness {
 
     fn fields_at(&self, semantics: &Semantics, now: UnixTime) -> HeaderMap {
         let mut fields = self.response.clone();
-        // These act when they arrive; a browser's cache does not make them act again.
+        // These fields take effect on arrival; a browser's cache does not repeat the effect.
         fields.remove(header::SET_COOKIE);
         fields.remove(CLEAR_SITE_DATA);
         fields.insert(header::AGE, HeaderValue::from(semantics.age(now)));
@@ -190,7 +192,7 @@ fn is_own_origin(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
         .is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
 }
 
-/// Requests with these ask for more than a whole stored response can tell.
+/// Request fields with requirements that a complete stored response may not meet.
 static FORWARDED: [HeaderName; 4] = [
     header::RANGE,
     header::IF_RANGE,
@@ -198,5 +200,5 @@ static FORWARDED: [HeaderName; 4] = [
     header::IF_UNMODIFIED_SINCE,
 ];
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
-/// Clocks that are kept by NTP step less than this.
+/// Clocks that NTP controls step by less than this.
 const MAX_CLOCK_STEP: Duration = Duration::from_secs(60);

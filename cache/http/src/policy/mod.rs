@@ -1,9 +1,11 @@
-//! What a cache may store, reuse and share, and how it validates: RFC 9111, time as an argument.
+//! Storage, reuse, sharing and validation of responses (RFC 9111), with the time as an argument.
 //!
-//! Freshness and storability are computed by `http-cache-semantics` on a reading of the message that `semantics`
-//! makes of it; what that crate leaves open (age from `Date`, request fields, updates by a 304) is decided here.
+//! `http-cache-semantics` computes freshness and storability from the normalised message that `semantics`
+//! makes. This module decides what that crate does not cover (age from `Date`, request fields, updates by a
+//! 304).
 //!
-//! Nothing is ever reused stale: `max-stale`, `stale-while-revalidate` and `stale-if-error` only permit that.
+//! This module never permits reuse of a stale response; `max-stale`, `stale-while-revalidate` and
+//! `stale-if-error` would only permit it, not require it.
 mod freshness;
 mod request;
 mod scope;

@@ -1,22 +1,23 @@
-//! What a request says about caches (RFC 9111 section 5.2.1).
+//! Cache directives of requests (RFC 9111 section 5.2.1).
 use std::time::Duration;
 
 use http::{HeaderMap, header};
 
 use crate::{directives::Directives, list::members};
 
-/// How a request wants stored responses to be treated.
+/// Reload mode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// As their freshness says.
+    /// No reload: use stored responses by their freshness.
     None,
-    /// `max-age=0`: validate (the reload button).
+    /// `max-age=0`: revalidate (the reload button).
     Revalidate,
-    /// `no-cache`, or `Pragma: no-cache` without `Cache-Control`: fetch from the origin (reload without cache).
+    /// `no-cache`, or `Pragma: no-cache` without `Cache-Control`: fetch from the origin (reload that bypasses
+    /// caches).
     Bypass,
 }
 
-/// Reads `Cache-Control` and `Pragma` of a request.
+/// Parses `Cache-Control` and `Pragma` of a request.
 pub fn reload(request: &HeaderMap) -> Reload {
     let directives = Directives::of(request);
     let pragma = members(request, header::PRAGMA).any(|member| member.eq_ignore_ascii_case("no-cache"));
@@ -29,8 +30,8 @@ pub fn reload(request: &HeaderMap) -> Reload {
     }
 }
 
-/// Whether the request must be answered without the origin, and with 504 if that cannot be done (RFC 9111 section
-/// 5.2.1.7).
+/// Returns true if the request must be answered without the origin, or with 504 if that is impossible (RFC
+/// 9111 section 5.2.1.7).
 pub fn only_if_cached(request: &HeaderMap) -> bool {
     Directives::of(request).has("only-if-cached")
 }

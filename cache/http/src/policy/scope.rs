@@ -1,4 +1,4 @@
-//! For which requests a pushed response is good (RFC 9111, narrowed).
+//! Scope of pushed responses: the requests that they may answer (stricter than RFC 9111).
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_types::UnixTime;
 
@@ -11,27 +11,28 @@ use crate::{
     vary::{self, Vary},
 };
 
-/// For which requests a response that nobody has asked for yet may be used.
+/// The requests that a response may answer that was fetched before any request for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// For every request with the same URL and the same fields that `Vary` names: a private cache could store it and
-    /// reuse it now.
+    /// Every request with the same URL and the same values of the fields that `Vary` names: a private cache
+    /// could store the response and reuse it now.
     Reusable,
-    /// Once, within the page load for which it was fetched, and only if the browser sends the cookies that were
-    /// predicted.
+    /// One request of the page load for which the response was fetched, and only if the browser sends the
+    /// predicted cookies.
     ThisPage,
 }
 
-/// The scope of a response that was fetched for a page before the browser asked; None if it must not be pushed.
-/// `now` is when the response came.
+/// Returns the scope of a response that was fetched for a page before the browser's request; None if the
+/// response must not be pushed. `now` is the time of its arrival.
 ///
-/// Unusable are: methods other than GET; requests with `Range` or `Authorization`; interim responses, 206, 304 and
-/// 426, which answer what no predicted request asks; 401 and 407, which begin an exchange with the browser; 408, 421
-/// and 425, which are about the connection; `Vary: *`; endless bodies; `WWW-Authenticate`, whose exchange (NTLM,
-/// Negotiate) belongs to one connection.
+/// Not usable are: methods other than GET; requests with `Range` or `Authorization`; interim responses, 206,
+/// 304 and 426, which do not answer a predicted request; 401 and 407, which begin an exchange with the
+/// browser; 408, 421 and 425, which concern the connection; `Vary: *`; endless bodies; `WWW-Authenticate`,
+/// whose exchange (NTLM, Negotiate) belongs to one connection.
 ///
-/// `Content-Disposition: attachment` is usable: browsers ignore it on what a page embeds, and in a frame it means the
-/// download that the browser would start anyway. So are errors like 404 and 500, within the page.
+/// `Content-Disposition: attachment` is usable: browsers ignore it for embedded objects, and in a frame it
+/// causes the download that the browser would start anyway. Errors such as 404 and 500 are usable within the
+/// page.
 pub fn scope(
     method: &Method,
     request: &HeaderMap,

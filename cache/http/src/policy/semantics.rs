@@ -1,9 +1,10 @@
-//! The reading of a message that is handed to `http-cache-semantics`.
+//! Normalisation of messages for `http-cache-semantics`.
 //!
-//! That crate compares directive names by case, reads only one form of dates, knows neither `Date` nor the delay of
-//! the response when it computes ages, does not bound heuristics, and overflows on absurd numbers. So it gets a
-//! message of its own: canonical directives, dates in one form, the age on arrival in `Age`. It reads no clock in what
-//! is called here: `new_options`, `is_storable`, `time_to_live` and `before_request` take the time.
+//! That crate compares directive names case-sensitively, parses only one date format, uses neither `Date` nor
+//! the response delay to compute ages, does not limit heuristics, and overflows on extreme numbers. It
+//! therefore gets a normalised message: canonical directives, dates in one format, the age on arrival in
+//! `Age`. The functions called here read no clock: `new_options`, `is_storable`, `time_to_live` and
+//! `before_request` take the time as an argument.
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
@@ -17,7 +18,7 @@ use crate::{
     list::members,
 };
 
-/// A response as a cache of one kind judges it.
+/// A response as seen by a cache of one kind.
 pub(super) struct Semantics(CachePolicy);
 
 impl Semantics {
@@ -34,7 +35,7 @@ impl Semantics {
         let options = CacheOptions {
             shared: kind == CacheKind::Shared,
             cache_heuristic: HEURISTIC,
-            // RFC 8246 says only what holds while a response is fresh, it makes none fresh.
+            // RFC 8246 applies only while a response is fresh; it makes no response fresh.
             immutable_min_time_to_live: Duration::ZERO,
             ignore_cargo_cult: false,
         };
@@ -47,23 +48,23 @@ impl Semantics {
         ))
     }
 
-    /// RFC 9111 section 3, as far as the response and the kind of cache decide it.
+    /// Storability by RFC 9111 section 3, as far as the response and the kind of cache decide it.
     pub(super) fn is_storable(&self) -> bool {
         self.0.is_storable()
     }
 
-    /// How long the response stays fresh after `now` (RFC 9111 section 4.2).
+    /// Time for which the response remains fresh after `now` (RFC 9111 section 4.2).
     pub(super) fn fresh_for(&self, now: UnixTime) -> Duration {
         self.0.time_to_live(date::system(now))
     }
 
-    /// The age at `now` in whole seconds (RFC 9111 section 4.2.3).
+    /// Age at `now` in whole seconds (RFC 9111 section 4.2.3).
     pub(super) fn age(&self, now: UnixTime) -> u64 {
         self.0.age(date::system(now)).as_secs()
     }
 
-    /// Whether the response satisfies a request at `now` without validation, `max-age` and `min-fresh` of the request
-    /// included (RFC 9111 section 5.2.1).
+    /// True if the response satisfies a request at `now` without validation, including `max-age` and
+    /// `min-fresh` of the request (RFC 9111 section 5.2.1).
     pub(super) fn satisfies(&self, request: &HeaderMap, now: UnixTime) -> bool {
         let directives = Directives::of(request);
         let mut wanted = String::new();
@@ -83,14 +84,14 @@ impl Semantics {
     }
 }
 
-/// The fields that decide, in the one form that is understood.
+/// Returns the relevant fields in normalised form.
 fn fields(response: &HeaderMap, requested_at: UnixTime, received_at: UnixTime, kind: CacheKind) -> HeaderMap {
     let mut reading = HeaderMap::new();
     let directives = Directives::of(response);
     if let Ok(value) = HeaderValue::from_str(&canonical(&directives, kind)) {
         reading.insert(header::CACHE_CONTROL, value);
     }
-    // RFC 9111 section 5.4 leaves it undefined in responses; those who send it mean it.
+    // RFC 9111 section 5.4 does not define `Pragma` in responses; servers that send `no-cache` mean it.
     let pragma = members(response, header::PRAGMA).any(|member| member.eq_ignore_ascii_case("no-cache"));
     if pragma && !response.contains_key(header::CACHE_CONTROL) {
         reading.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -102,7 +103,7 @@ fn fields(response: &HeaderMap, requested_at: UnixTime, received_at: UnixTime, k
         reading.insert(header::EXPIRES, expires);
     }
     if let Some(modified) = date::field(response, header::LAST_MODIFIED) {
-        // A tenth of what lies between is the heuristic lifetime: bounded by bounding the distance.
+        // The heuristic lifetime is a tenth of this distance; limiting the distance limits the lifetime.
         let earliest = generated.since_epoch().saturating_sub(MAX_HEURISTIC_BASE);
         let modified = modified.max(UnixTime::new(earliest));
         reading.insert(header::LAST_MODIFIED, date::write(modified));
@@ -112,11 +113,11 @@ fn fields(response: &HeaderMap, requested_at: UnixTime, received_at: UnixTime, k
     reading
 }
 
-/// The directives that decide for this kind of cache.
+/// Returns the relevant directives for this kind of cache.
 ///
-/// The qualified forms `no-cache="..."` and `private="..."` count as the unqualified ones (RFC 9111 sections 5.2.2.4
-/// and 5.2.2.7 say that many caches do so). `proxy-revalidate` and `must-revalidate` are left out: nothing is reused
-/// stale anyway.
+/// The qualified forms `no-cache="..."` and `private="..."` count as unqualified (according to RFC 9111
+/// sections 5.2.2.4 and 5.2.2.7, many caches do so). `proxy-revalidate` and `must-revalidate` are omitted,
+/// because this module never permits reuse of a stale response.
 fn canonical(directives: &Directives, kind: CacheKind) -> String {
     let mut text = String::new();
     for name in ["no-store", "no-cache", "private", "public"] {
@@ -157,9 +158,9 @@ fn age_on_arrival(
     apparent.max(told.unwrap_or_default().saturating_add(delay))
 }
 
-/// RFC 9111 section 4.2.2 names this fraction as typical.
+/// The typical fraction according to RFC 9111 section 4.2.2.
 const HEURISTIC: f32 = 0.1;
-/// Ten days: so no response is fresh for more than a day by guess.
+/// Ten days: limits heuristic freshness to one day.
 const MAX_HEURISTIC_BASE: Duration = Duration::from_secs(10 * 24 * 3600);
-/// RFC 9111 section 5.3: an invalid date, "0" above all, is in the past.
+/// RFC 9111 section 5.3: an invalid date, especially "0", is in the past.
 const EXPIRED: HeaderValue = HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT");

@@ -1,26 +1,27 @@
-//! Of which requests the answers may be shared between devices, and with whom (docs/decisions/0020).
+//! Sharing of responses between devices (docs/decisions/0020).
 //!
-//! An origin may put anything that a request says into its response: a `User-Agent` into a page, a `Referer` into a
-//! link. A shared response may therefore depend only on what everybody sends who gets it. Each field of a request as
-//! the origin gets it is one of these:
+//! An origin may copy any part of a request into its response: a `User-Agent` into a page, a `Referer` into a
+//! link. A shared response may therefore depend only on data that all its recipients send. Each field of a
+//! request, as the origin receives it, is one of these:
 //!
-//! * **canonical**: the gateway wrote it, with one of a few fixed values. It says nothing about who asked.
-//! * **keyed**: it is part of the key under which the response is shared, with its value, byte for byte. The response
-//!   goes only to requests that say the same.
-//! * **anything else** (credentials, conditions and ranges of a browser, fields that nobody knows): the response
-//!   belongs to who asked.
+//! * **canonical**: written by the gateway, with one of a few fixed values. It contains no information about
+//!   the requester.
+//! * **keyed**: name and value, byte for byte, are part of the key under which the response is shared. The
+//!   response answers only requests with the same value.
+//! * **anything else** (credentials, conditions and ranges of a browser, unknown fields): the response is
+//!   private to the requester.
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use longhaul_types::ContentHash;
 
 use crate::{coding::ORIGIN_ACCEPT_ENCODING, hop, list::members};
 
-/// What two requests for a URL say alike, so that both may get the same shared response.
+/// Key of the request fields that two requests for a URL must have in common to get the same shared response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharingKey(ContentHash);
 
 impl SharingKey {
-    /// The key of a request as the origin gets it. Fields that are not keyed do not count: whether the answer to this
-    /// very request may be shared, [`may_share`] says.
+    /// Returns the key of a request as the origin receives it. It covers only keyed fields; [`may_share`]
+    /// decides whether the response to the request may be shared.
     pub fn of(request: &HeaderMap) -> Self {
         let mut names: Vec<&HeaderName> = request.keys().filter(|name| is_keyed(name)).collect();
         names.sort_unstable_by_key(|name| name.as_str());
@@ -38,26 +39,28 @@ impl SharingKey {
         Self(ContentHash::of(&text))
     }
 
-    /// The key as bytes.
+    /// Returns the key as bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
 }
 
-/// Whether the answer to a request, as the origin gets it, may be shared with requests of the same [`SharingKey`].
+/// Returns true if the response to a request, as the origin receives it, may be shared with requests of the
+/// same [`SharingKey`].
 ///
-/// A condition counts as a browser's: one that asks about a version which is itself shared under this key is to be
-/// taken out before.
+/// Conditions count as the browser's. Remove a condition of the gateway that concerns a version shared under
+/// this key before the call.
 pub fn may_share(request: &HeaderMap) -> bool {
     request
         .iter()
         .all(|(name, value)| is_keyed(name) || is_canonical(name, value))
 }
 
-/// Whether a field has a value that the gateway writes for everybody.
+/// Returns true if a field has a value that the gateway writes for all devices.
 ///
-/// `Host` is the URL's. `Early-Data: 1` tells how the request came to the gateway, and `Cache-Control` and `Pragma` may
-/// ask for the origin's own answer: they are not the requester's words.
+/// `Host` is that of the URL. `Early-Data: 1` describes the arrival of the request at the gateway, and
+/// `Cache-Control` and `Pragma` may require a response of the origin itself: they contain no data of the
+/// requester.
 pub fn is_canonical(name: &HeaderName, value: &HeaderValue) -> bool {
     match name.as_str() {
         "host" => true,
@@ -70,7 +73,7 @@ pub fn is_canonical(name: &HeaderName, value: &HeaderValue) -> bool {
     }
 }
 
-/// Whether a `Via` names nobody but agent and gateway, in the words in which they do that.
+/// Returns true if a `Via` names only agent and gateway, in their own format.
 fn is_own_via(value: &HeaderValue) -> bool {
     let via = HeaderMap::from_iter([(header::VIA, value.clone())]);
     members(&via, header::VIA).all(|member| {
@@ -87,8 +90,8 @@ fn is_keyed(name: &HeaderName) -> bool {
 
 /// The versions that [`hop::append_via`] writes.
 const VERSIONS: [&str; 5] = ["0.9 ", "1.0 ", "1.1 ", "2 ", "3 "];
-/// What browsers say of themselves, of the user's wishes and of the page that asks. Fields that are not here may carry
-/// permissions (`X-Api-Key`) or choose what an origin does (`X-Forwarded-Host`): their answers are not shared at all.
+/// Fields that describe the browser, the user's preferences and the requesting page. Other fields may carry
+/// permissions (`X-Api-Key`) or control the origin (`X-Forwarded-Host`): responses to them are never shared.
 const KEYED: [&str; 20] = [
     "accept",
     "accept-charset",

@@ -1,4 +1,4 @@
-//! What may be stored, and for whom (RFC 9111 section 3).
+//! Storage decisions (RFC 9111 section 3).
 use http::{HeaderMap, Method, StatusCode, header};
 use longhaul_types::UnixTime;
 
@@ -8,28 +8,28 @@ use crate::{
     vary::{self, Vary},
 };
 
-/// Where a response may be stored.
+/// Decision where a response may be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// Nowhere.
     No,
-    /// For the device that asked.
+    /// For the requesting device.
     Private,
     /// For all devices.
     Shared,
 }
 
-/// Decides where a gateway may store the response to a request. `request` is what was sent to the origin; `response`
-/// has lost its hop-by-hop fields.
+/// Decides where a gateway may store the response to a request. `request` is the request sent to the origin;
+/// `response` has no hop-by-hop fields.
 ///
-/// Shared needs more than RFC 9111 asks of a shared cache, for an origin's slip must not show one user's response to
-/// another: GET without credentials, and with nothing but fields that are canonical or part of the key under which it
-/// is shared ([`super::may_share`], [`super::SharingKey`]; whatever an origin reflects is then what everybody sends who
-/// gets it); status 200, 203, 301 or 308; neither `Set-Cookie` nor `private`, `no-store`, `no-cache`; an explicit
-/// lifetime or `public`; no `Access-Control-Allow-Origin` for one origin without `Vary: Origin`.
+/// Shared storage requires more than RFC 9111, so that an origin's mistake does not show one user's response
+/// to another: a GET without credentials, whose fields are all canonical or part of the sharing key
+/// ([`super::may_share`], [`super::SharingKey`]; whatever an origin reflects is then common to all
+/// recipients); status 200, 203, 301 or 308; neither `Set-Cookie` nor `private`, `no-store`, `no-cache`; an
+/// explicit lifetime or `public`; no `Access-Control-Allow-Origin` for one origin without `Vary: Origin`.
 ///
-/// Private follows RFC 9111 for a private cache, less what cannot be kept or found again: other methods than GET,
-/// partial and endless bodies, and `Vary: *`.
+/// Private storage follows RFC 9111 for a private cache, except for responses that cannot be stored or found
+/// again: methods other than GET, partial and endless bodies, and `Vary: *`.
 pub fn storage(method: &Method, request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> Storage {
     let unfit = *method != Method::GET
         || Directives::of(request).has("no-store")
@@ -45,10 +45,10 @@ pub fn storage(method: &Method, request: &HeaderMap, status: StatusCode, respons
     }
 }
 
-/// Whether an agent keeps the body of a response, known from the status and the fields that both ends see: the
-/// gateway assumes exactly these bodies to be held once they are delivered.
+/// Returns true if an agent stores the body of a response, by status and fields that both ends see. The
+/// gateway's mirror assumes exactly these bodies to be held after delivery.
 ///
-/// A kept body need not be reusable without asking (`no-cache`, `Vary: *`): it serves as the version that is held.
+/// A stored body may require revalidation (`no-cache`, `Vary: *`); it then serves as the held version.
 pub fn agent_stores(status: StatusCode, response: &HeaderMap) -> bool {
     let bodyless = status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     !bodyless
@@ -57,13 +57,13 @@ pub fn agent_stores(status: StatusCode, response: &HeaderMap) -> bool {
         && is_storable(status, response, CacheKind::Private)
 }
 
-/// Whether a response makes what is stored under its request's URL invalid (RFC 9111 section 4.4): that of an unsafe
-/// method, if it is not an error.
+/// Returns true if a response invalidates the stored responses of its request's URL (RFC 9111 section 4.4): a
+/// non-error response to an unsafe method.
 pub fn invalidates(method: &Method, status: StatusCode) -> bool {
     !method.is_safe() && (status.is_success() || status.is_redirection())
 }
 
-/// Whether a body never ends by design, so that no whole of it can be kept or waited for.
+/// Returns true if a body never ends by design, so that it cannot be stored or awaited completely.
 pub(super) fn is_endless(response: &HeaderMap) -> bool {
     let content_type = response.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
     let essence = content_type.and_then(|value| value.split(|byte| *byte == b';').next());
@@ -74,7 +74,7 @@ pub(super) fn is_endless(response: &HeaderMap) -> bool {
     })
 }
 
-/// RFC 9111 section 3 does not depend on the time.
+/// Storability by RFC 9111 section 3, which does not depend on the time.
 pub(super) fn is_storable(status: StatusCode, response: &HeaderMap, kind: CacheKind) -> bool {
     let anytime = UnixTime::default();
     Semantics::new(status, response, anytime, anytime, kind).is_storable()
@@ -101,7 +101,7 @@ fn is_shared(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> b
         && permits_origins(response)
 }
 
-/// No origin's permission is handed to another.
+/// True if the permission of one origin cannot be reused for another.
 fn permits_origins(response: &HeaderMap) -> bool {
     let mut allowed = response.get_all(header::ACCESS_CONTROL_ALLOW_ORIGIN).iter();
     let named = allowed.any(|value| value.as_bytes() != b"*");
@@ -110,7 +110,8 @@ fn permits_origins(response: &HeaderMap) -> bool {
     varies || !(named || credentials)
 }
 
-/// Redirects that do not last and all errors stay private: an error that one client can provoke must not reach others.
+/// Statuses of shared responses. Temporary redirects and all errors stay private: an error that one client
+/// can provoke must not reach others.
 const SHARED_STATUSES: [StatusCode; 4] = [
     StatusCode::OK,
     StatusCode::NON_AUTHORITATIVE_INFORMATION,

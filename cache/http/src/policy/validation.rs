@@ -1,4 +1,4 @@
-//! Validation (RFC 9111 section 4.3): the conditional request, and what its 304 changes.
+//! Validation (RFC 9111 section 4.3): the conditional request, and updates by its 304.
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use longhaul_types::UnixTime;
 
@@ -7,8 +7,8 @@ use crate::{
     date,
 };
 
-/// The fields of the request that asks whether the stored response is still current (RFC 9111 section 4.3.1). None if
-/// it has no validator, or a status for which origins do not evaluate conditions.
+/// Returns the fields of the request that revalidates the stored response (RFC 9111 section 4.3.1). None if
+/// the response has no validator, or has a status for which origins do not evaluate conditions.
 pub(super) fn conditional_request(
     request: &HeaderMap,
     status: StatusCode,
@@ -18,7 +18,8 @@ pub(super) fn conditional_request(
         return None;
     }
     let etag = response.get(header::ETAG).filter(|etag| is_etag(etag));
-    // Both are sent if there are both; who knows the first ignores the second (RFC 9110 section 13.1.3).
+    // Both validators are sent if present; recipients that support the first ignore the second (RFC 9110
+    // section 13.1.3).
     let modified = response
         .get(header::LAST_MODIFIED)
         .filter(|_| date::field(response, header::LAST_MODIFIED).is_some());
@@ -48,7 +49,7 @@ pub(super) fn freshened(
         return None;
     }
     let mut fields = stored.clone();
-    // Both tell when the stored response was last known to be right, which was now.
+    // Both fields state when the stored response was last valid, which is now.
     fields.remove(header::AGE);
     fields.insert(header::DATE, date::write(received_at));
     fields.remove(header::SET_COOKIE);
@@ -61,14 +62,14 @@ pub(super) fn freshened(
     Some(fields)
 }
 
-/// Whether a 304 is about the stored version. One without any validator is: it answers a request that named only
+/// Returns true if a 304 concerns the stored version. A 304 without validator does: its request named only
 /// this version.
 fn is_about(stored: &HeaderMap, not_modified: &HeaderMap) -> bool {
     let same = |name: HeaderName, equal: fn(&HeaderValue, &HeaderValue) -> bool| {
         let pair = stored.get(&name).zip(not_modified.get(&name));
         pair.map(|(one, other)| equal(one, other))
     };
-    // Weak comparison: servers that compress weaken the tag of a 200 and forget to on a 304.
+    // Weak comparison: servers that compress weaken the tag of a 200 but not that of a 304.
     same(header::ETAG, |one, other| {
         etags_match(one.as_bytes(), other.as_bytes())
     })
@@ -82,8 +83,9 @@ fn is_etag(value: &HeaderValue) -> bool {
     opaque.len() >= 2 && opaque.starts_with(b"\"") && opaque.ends_with(b"\"")
 }
 
-/// Fields of a 304 that never replace stored ones: they describe the stored bytes, chose this variant, or concern
-/// only this message. RFC 9111 section 3.2 excludes `Content-Length` and those on which the stored body depends.
+/// Returns true for fields of a 304 that never replace stored ones: they describe the stored bytes, select
+/// the variant, or concern only this message. RFC 9111 section 3.2 excludes `Content-Length` and fields on
+/// which the stored body depends.
 fn is_kept(name: &HeaderName) -> bool {
     KEPT.contains(&name.as_str())
 }

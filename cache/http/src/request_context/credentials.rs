@@ -5,18 +5,18 @@ use http::{HeaderMap, header};
 
 use crate::cookies;
 
-/// A key of `Cookie` and `Authorization`: equal keys mean equal credentials. It means nothing without the secret that
-/// made it.
+/// Key of `Cookie` and `Authorization`: equal keys mean equal credentials. Comparable only with keys of the
+/// same secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CredentialsKey([u8; 16]);
 
 impl CredentialsKey {
-    /// A key that was kept.
+    /// Restores a stored key.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// To be kept.
+    /// Returns the key as bytes, for storage.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -28,17 +28,18 @@ impl fmt::Debug for CredentialsKey {
     }
 }
 
-/// What keys of credentials are made with: whoever reads a cache's file cannot try credentials without it.
+/// Secret for the keys of credentials: without it, a reader of the cache file cannot test guessed
+/// credentials.
 #[derive(Clone)]
 pub struct CredentialsSecret([u8; 32]);
 
 impl CredentialsSecret {
-    /// Made from a private key of the program.
+    /// Derives the secret from a private key of the program.
     pub fn derived_from(private_key: &[u8]) -> Self {
         Self(blake3::derive_key("longhaul 1 credentials key", private_key))
     }
 
-    /// The key of a request's credentials; none if it has none.
+    /// Returns the key of a request's credentials; none without credentials.
     pub(super) fn key(&self, headers: &HeaderMap) -> Option<CredentialsKey> {
         hash(blake3::Hasher::new_keyed(&self.0), headers).map(CredentialsKey)
     }
@@ -50,8 +51,8 @@ impl fmt::Debug for CredentialsSecret {
     }
 }
 
-/// A key of a request's credentials that both ends make alike: it says in a manifest with which credentials a response
-/// was fetched. None if there are none.
+/// Returns a key of a request's credentials that is equal at both ends: in a manifest it identifies the
+/// credentials with which a response was fetched. None without credentials.
 pub fn identity_key(headers: &HeaderMap) -> Option<[u8; 8]> {
     let hash = hash(blake3::Hasher::new_derive_key("longhaul 1 identity key"), headers)?;
     let mut key = [0; 8];
@@ -74,7 +75,7 @@ fn hash(mut hasher: blake3::Hasher, headers: &HeaderMap) -> Option<[u8; 16]> {
     let mut pairs: Vec<_> = cookies::pairs(&cookies)
         .filter(|(name, _)| !is_measurement(name))
         .collect();
-    // Browsers order cookies by path and age, which says nothing about who asks.
+    // Browsers order cookies by path and age, which does not depend on the identity.
     pairs.sort_unstable();
     for (name, value) in pairs {
         part(b'n', name);
@@ -85,8 +86,8 @@ fn hash(mut hasher: blake3::Hasher, headers: &HeaderMap) -> Option<[u8; 16]> {
     any.then_some(key)
 }
 
-/// Cookies by which scripts of Google Analytics, Google Ads, Matomo, Meta, Hotjar and Clarity count visits. They change
-/// within a visit and log nobody in: with them in the key next to nothing would ever be reused.
+/// True for visit counters' cookies: Google Analytics, Google Ads, Matomo, Meta, Hotjar and Clarity. They
+/// change within a visit and do not authenticate users; with them in the key, almost nothing would be reused.
 fn is_measurement(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 12] = [
         b"_ga", b"_gid", b"_gat", b"_gcl_au", b"__utma", b"__utmb", b"__utmc", b"__utmz", b"_fbp", b"_clck",

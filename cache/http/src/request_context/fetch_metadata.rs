@@ -1,5 +1,5 @@
-//! What browsers say of a request in `Sec-Fetch-*` (W3C Fetch Metadata), and what stands in for it on plain http,
-//! where they do not.
+//! The `Sec-Fetch-*` request fields (W3C Fetch Metadata), and their substitutes on plain http, where browsers
+//! do not send them.
 use http::{HeaderMap, HeaderName, Method, header};
 
 use super::requester::{Requester, origin_of};
@@ -9,11 +9,11 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// How the requester is related to the target.
+/// Relation of the requester to the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum SiteRelation {
-    /// Nothing says it.
+    /// Not stated.
     Unknown = 0,
     /// The same scheme, host and port.
     SameOrigin = 1,
@@ -21,7 +21,7 @@ pub enum SiteRelation {
     SameSite = 2,
     /// Another site.
     CrossSite = 3,
-    /// The user asks: an address that was typed, a bookmark.
+    /// A request by the user: a typed address, a bookmark.
     None = 4,
 }
 
@@ -29,25 +29,25 @@ pub enum SiteRelation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RequestMode {
-    /// Nothing says it.
+    /// Not stated.
     Unknown = 0,
-    /// A document is wanted.
+    /// The request is for a document.
     Navigate = 1,
-    /// The response stays opaque for scripts unless it is of their origin.
+    /// The response is opaque to scripts of other origins.
     NoCors = 2,
-    /// Scripts read the response if its origin allows it.
+    /// Scripts may read the response if its origin allows it.
     Cors = 3,
-    /// Only of the own origin.
+    /// Only requests to the requester's own origin.
     SameOrigin = 4,
     /// A WebSocket handshake.
     WebSocket = 5,
 }
 
-/// What a response is for, in classes that matter for who may get it (Fetch standard section 2.2.5).
+/// Destination of a request, in classes that matter for reuse (Fetch standard section 2.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RequestDestination {
-    /// Nothing says it.
+    /// Not stated.
     Unknown = 0,
     /// A top-level document.
     Document = 1,
@@ -57,30 +57,31 @@ pub enum RequestDestination {
     Script = 3,
     /// A style sheet.
     Style = 4,
-    /// A picture.
+    /// An image.
     Image = 5,
     /// A font.
     Font = 6,
-    /// Sound, film, their captions.
+    /// Audio, video, subtitles.
     Media = 7,
-    /// A script reads it (`fetch()`, `XMLHttpRequest`).
+    /// Data for a script (`fetch()`, `XMLHttpRequest`).
     Data = 8,
-    /// Any other.
+    /// Any other destination.
     Other = 9,
 }
 
-/// Whether a document is wanted.
+/// Kind of navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Navigation {
-    /// None is.
+    /// Not a navigation.
     None,
-    /// For a tab. On plain http, where browsers do not tell them apart, for a frame, too.
+    /// A top-level document. On plain http, where browsers do not distinguish them, also a document in a
+    /// frame.
     TopLevel,
-    /// For a frame.
+    /// A document in a frame.
     Frame,
 }
 
-/// Relation, mode and destination in one number: [`RequestShape::code`] travels in manifests.
+/// Relation, mode and destination in one number: manifests contain [`RequestShape::code`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestShape(u16);
 
@@ -90,23 +91,23 @@ impl RequestShape {
         mode: RequestMode,
         destination: RequestDestination,
     ) -> Self {
-        // Below 251 for all sub-resources: one byte in a manifest.
+        // Below 251 for all subresources: one byte in a manifest.
         Self((relation as u16) * 60 + (mode as u16) * 10 + destination as u16)
     }
 
-    /// The number that stands for it in manifests.
+    /// The number of the shape in manifests.
     pub const fn code(self) -> u16 {
         self.0
     }
 
-    /// The shape for which a number stands. Numbers that stand for none equal no request's.
+    /// Returns the shape of a number. An invalid number equals no request's shape.
     pub const fn of_code(code: u16) -> Self {
         Self(code)
     }
 }
 
 impl SiteRelation {
-    /// The relation of a requester to the target `url`, whose site is `target`.
+    /// Returns the relation of a requester to the target `url`, whose site is `target`.
     pub(super) fn between(
         origin: &str,
         site: &SchemefulSite,
@@ -123,7 +124,7 @@ impl SiteRelation {
     }
 }
 
-/// The three fields, read.
+/// The parsed `Sec-Fetch-*` fields.
 #[derive(Debug)]
 pub(super) struct FetchMetadata {
     site: Option<SiteRelation>,
@@ -140,7 +141,7 @@ impl FetchMetadata {
         }
     }
 
-    /// Whether the browser says how requester and target are related.
+    /// True if the browser sent `Sec-Fetch-Site`.
     pub(super) const fn says_site(&self) -> bool {
         self.site.is_some()
     }
@@ -159,8 +160,8 @@ impl FetchMetadata {
         }
     }
 
-    /// On plain http browsers send `Upgrade-Insecure-Requests` for documents. Scripts cannot set that field in mode
-    /// `no-cors`; in mode `cors` it shows by `Origin` as soon as the target is of another origin.
+    /// On plain http, browsers send `Upgrade-Insecure-Requests` for documents. Scripts cannot set that field
+    /// in mode `no-cors`; in mode `cors` the request has `Origin` if the target is of another origin.
     pub(super) fn navigation(&self, method: &Method, headers: &HeaderMap) -> Navigation {
         let says_upgrade = || {
             let upgrade = headers.get(header::UPGRADE_INSECURE_REQUESTS);
@@ -187,7 +188,7 @@ impl FetchMetadata {
     }
 }
 
-/// The value of a field that occurs once. One that is repeated or no text says nothing.
+/// Returns the value of a field; an empty value if the field is repeated or not text.
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -202,7 +203,7 @@ fn site(text: &str) -> SiteRelation {
         "same-origin" => SiteRelation::SameOrigin,
         "same-site" => SiteRelation::SameSite,
         "none" => SiteRelation::None,
-        // What is not known is trusted least.
+        // Unknown values get the least trusted relation.
         _ => SiteRelation::CrossSite,
     }
 }
@@ -215,7 +216,7 @@ fn mode(headers: &HeaderMap) -> RequestMode {
         Some("same-origin") => RequestMode::SameOrigin,
         Some("websocket") => RequestMode::WebSocket,
         Some(_) => RequestMode::Unknown,
-        // A request for another origin that names its own one is in mode `cors`, or has a body.
+        // A request with `Origin` is in mode `cors`, or has a body.
         None if headers.contains_key(header::ORIGIN) => RequestMode::Cors,
         None => RequestMode::Unknown,
     }

@@ -1,12 +1,12 @@
-//! Who asks: the context of a request, built from the request alone.
+//! The request context (`docs/protocol/session.md` section 9), derived from the request alone.
 //!
-//! Browsers keep sites, users and logins apart: by partitioned caches, `SameSite`, Fetch Metadata. A proxy that answers
-//! by URL alone would undo that. So everything in agent and gateway that looks something up or keeps it takes a
-//! [`RequestContext`]. Both ends build it with the same constructor from the same fields, which the agent forwards
-//! unchanged; only the [`ClientId`] travels in addition.
+//! Browsers separate sites, users and logins by partitioned caches, `SameSite` and Fetch Metadata. A proxy
+//! that answered by URL alone would break this separation. Therefore all lookups and stores of agent and
+//! gateway take a [`RequestContext`]. Both ends derive it with the same constructor from the same fields,
+//! which the agent forwards unchanged; only the [`ClientId`] is sent in addition.
 //!
-//! A request does not tell the top-level site of what a frame's document asks for: `docs/THREAT-MODEL.md` says what
-//! follows from that.
+//! A request of a frame's document does not reveal the top-level site: `docs/THREAT-MODEL.md` describes the
+//! consequences.
 mod credentials;
 mod fetch_metadata;
 mod partition;
@@ -24,10 +24,11 @@ pub use self::{
 use self::{fetch_metadata::FetchMetadata, partition::partition};
 use crate::{directives::Directives, site::SchemefulSite};
 
-/// Who asks, and for what.
+/// Requester, target relation, partition and credentials of a request.
 ///
-/// Two requests with equal contexts may be answered from the same private response; the rules for contexts that
-/// differ are [`RequestContext::may_reuse`] and, for pushed responses, [`RequestContext::shape`].
+/// Two requests with equal contexts may be answered from the same private response.
+/// [`RequestContext::may_reuse`] and, for pushed responses, [`RequestContext::shape`] define the rules for
+/// different contexts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestContext {
     client: ClientId,
@@ -41,8 +42,9 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The context of a request for `url`, which is absolute, with its scheme and host in lower case and without a
-    /// default port. `secret` is the keeper's own: keys of credentials mean nothing to others.
+    /// Returns the context of a request for `url`, which must be absolute, with scheme and host in lower case
+    /// and without a default port. `secret` is that of the storing program: keys of credentials are
+    /// comparable only under one secret.
     pub fn of(
         client: ClientId,
         secret: &CredentialsSecret,
@@ -70,49 +72,49 @@ impl RequestContext {
         }
     }
 
-    /// The operating-system user, and the proxy credential, for which the agent acts.
+    /// The operating-system user or proxy credential that the agent serves.
     pub const fn client(&self) -> ClientId {
         self.client
     }
 
-    /// The document or style sheet that asks.
+    /// The document or style sheet that makes the request.
     pub const fn requester(&self) -> &Requester {
         &self.requester
     }
 
-    /// How the requester is related to the target.
+    /// Relation of the requester to the target.
     pub const fn relation(&self) -> SiteRelation {
         self.relation
     }
 
-    /// Whether a document is wanted, and for what.
+    /// Kind of navigation.
     pub const fn navigation(&self) -> Navigation {
         self.navigation
     }
 
-    /// What the response is for, as far as the browser says it.
+    /// Destination of the response, if the browser states it.
     pub const fn destination(&self) -> RequestDestination {
         self.destination
     }
 
-    /// The key of everything private. None: nothing private is looked up or kept.
+    /// Partition of private data. With None, nothing private is looked up or stored.
     pub const fn partition(&self) -> Option<&PartitionKey> {
         self.partition.as_ref()
     }
 
-    /// The key of the request's credentials; none if it has none.
+    /// Key of the request's credentials; none without credentials.
     pub const fn credentials(&self) -> Option<CredentialsKey> {
         self.credentials
     }
 
-    /// Relation, mode and destination: a response that was fetched ahead of a request answers it only if these are
-    /// equal.
+    /// Relation, mode and destination. A response that was fetched before a request answers the request only
+    /// if these are equal.
     pub const fn shape(&self) -> RequestShape {
         RequestShape::of(self.relation, self.mode, self.destination)
     }
 
-    /// The same without a partition: nothing private is looked up or kept by it. For a requester that is known to be
-    /// in a frame of another site.
+    /// Returns the context without partition, so that nothing private is looked up or stored with it. For a
+    /// requester that is known to be in a frame of another site.
     pub fn without_partition(self) -> Self {
         Self {
             partition: None,
@@ -120,11 +122,12 @@ impl RequestContext {
         }
     }
 
-    /// Whether a stored response that was fetched with `credentials`, in the same partition and for the same client,
-    /// may answer this request, as far as credentials go.
+    /// Returns true if a stored response that was fetched with `credentials`, in the same partition and for
+    /// the same client, may answer this request, as far as credentials are concerned.
     ///
-    /// Documents are for the credentials with which they were fetched, always. Anything else is for others, too, if it
-    /// was fetched without credentials or its origin says that it is for everybody (`public`, `immutable`).
+    /// Documents always require the credentials with which they were fetched. Other responses may also answer
+    /// requests with other credentials if they were fetched without credentials or are `public` or
+    /// `immutable` (and not `private`).
     pub fn may_reuse(&self, credentials: Option<CredentialsKey>, response: &HeaderMap) -> bool {
         if self.credentials == credentials {
             return true;
@@ -132,8 +135,9 @@ impl RequestContext {
         self.navigation == Navigation::None && (credentials.is_none() || is_for_everybody(response))
     }
 
-    /// Whether a page of another site, or nobody knows who, makes the browser ask with its user's credentials. Such a
-    /// response must not be coded against what the user holds, nor serve as a base: its length would tell of it.
+    /// Returns true for a request with credentials that a page of another site or an unknown requester
+    /// caused. Its response must neither be encoded against a base nor serve as base: its length would reveal
+    /// information about the user's other responses.
     pub fn is_credentialed_by_stranger(&self, headers: &HeaderMap) -> bool {
         let has_credentials = [header::COOKIE, header::AUTHORIZATION]
             .iter()
@@ -146,7 +150,7 @@ impl RequestContext {
     }
 }
 
-/// Whether the origin says that a response is the same for everybody.
+/// Returns true if the origin declares a response to be the same for all users.
 fn is_for_everybody(response: &HeaderMap) -> bool {
     let directives = Directives::of(response);
     (directives.has("public") || directives.has("immutable")) && !directives.has("private")

@@ -1,10 +1,10 @@
-//! The key of everything private.
+//! Partitions of private data.
 use std::fmt;
 
 use super::{fetch_metadata::Navigation, requester::Requester};
 use crate::site::SchemefulSite;
 
-/// For which site, or for which frame of a site, something private was fetched.
+/// The site, or the frame of a site, for which private data were fetched.
 ///
 /// Displayed as `https://site.test`, a frame's as `https://site.test https://frame.test`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,17 +14,17 @@ pub struct PartitionKey {
 }
 
 impl PartitionKey {
-    /// That of a site's own documents and what they load.
+    /// Returns the partition of a site's own documents and their subresources.
     pub const fn of_site(site: SchemefulSite) -> Self {
         Self { site, frame: None }
     }
 
-    /// The site that asks.
+    /// The requesting site.
     pub const fn site(&self) -> &SchemefulSite {
         &self.site
     }
 
-    /// Whether a site has to do with it: as who asks, or as the document in the frame.
+    /// True if the partition contains the site `domain`: as requester, or as the document in the frame.
     pub fn concerns(&self, domain: &str) -> bool {
         self.site.domain() == domain || self.frame.as_ref().is_some_and(|frame| frame.domain() == domain)
     }
@@ -37,8 +37,8 @@ impl fmt::Display for PartitionKey {
     }
 }
 
-/// The partition of a request: a top-level document is its own site's, a frame's document that of both sites, and
-/// anything else that of the site that asks. Where nobody knows who asks there is none.
+/// Returns the partition of a request: for a top-level document its own site; for a frame's document both
+/// sites; for other requests the requester's site. None if the requester is unknown.
 pub(super) fn partition(
     navigation: Navigation,
     requester: &Requester,

@@ -1,31 +1,31 @@
-//! The document or style sheet that makes a browser ask.
+//! The document or style sheet that makes a browser send a request.
 use http::{HeaderMap, header};
 
 use super::fetch_metadata::SiteRelation;
 use crate::site::SchemefulSite;
 
-/// Who makes a browser ask.
+/// The requester of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requester {
     /// A document or style sheet of this origin.
     Origin {
-        /// Scheme, host, and port unless it is the scheme's own.
+        /// Scheme, host, and port unless it is the scheme's default.
         origin: Box<str>,
-        /// Its site.
+        /// Site of the origin.
         site: SchemefulSite,
     },
-    /// An opaque origin: a sandboxed frame, a `data:` document, or a redirection between origins.
+    /// An opaque origin: a sandboxed frame, a `data:` document, or a redirect between origins.
     Opaque,
-    /// The request does not say.
+    /// The request does not identify the requester.
     Unknown,
 }
 
 impl Requester {
-    /// By `Origin`, else by `Referer`. Neither can be set by scripts.
+    /// Derives the requester from `Origin`, else from `Referer`. Scripts can set neither.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         if let Some(origin) = origins.next() {
-            // Several, or one that is no origin, are as good as an opaque one: it says that somebody asks.
+            // Several `Origin` fields, or an invalid one, count as opaque, not as unknown.
             let origin = origin.to_str().ok().filter(|_| origins.next().is_none());
             return origin.and_then(Self::of_url).unwrap_or(Self::Opaque);
         }
@@ -44,11 +44,12 @@ impl Requester {
         })
     }
 
-    /// The requester of a sub-resource, as far as what the browser says of the relation to the target agrees with it.
+    /// Returns the requester of a subresource request, after comparison with the relation that the browser
+    /// states.
     ///
-    /// Without `Referer` a browser that says `same-origin` tells the requester all the same. If `Referer` names an
-    /// origin and the browser says another relation, it is that of a style sheet, not of the document for which the
-    /// browser asks, or the request was redirected: who asks is not known then.
+    /// Without `Referer`, the relation `same-origin` identifies the requester. If `Referer` names an origin
+    /// with another relation than the stated one, it is that of a style sheet and not that of the requesting
+    /// document, or the request was redirected; the requester is then unknown.
     pub(super) fn confirmed(
         self,
         relation: SiteRelation,
@@ -69,7 +70,7 @@ impl Requester {
         }
     }
 
-    /// The origin, where it is known.
+    /// The origin, if known.
     pub fn origin(&self) -> Option<&str> {
         match self {
             Self::Origin { origin, .. } => Some(origin),
@@ -77,7 +78,7 @@ impl Requester {
         }
     }
 
-    /// The site, where it is known.
+    /// The site, if known.
     pub const fn site(&self) -> Option<&SchemefulSite> {
         match self {
             Self::Origin { site, .. } => Some(site),
@@ -86,7 +87,7 @@ impl Requester {
     }
 }
 
-/// Scheme, host and port of an absolute URL with an authority, as they stand there.
+/// Returns scheme, host and port of an absolute URL with an authority, unchanged.
 pub fn origin_of(url: &str) -> Option<&str> {
     let authority = url.find("://")? + 3;
     let length = url[authority..]

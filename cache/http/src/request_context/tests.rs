@@ -103,7 +103,7 @@ fn plain_http_tells_by_other_fields() {
     let upgrade = ("upgrade-insecure-requests", "1");
     let accept = ("accept", "text/html,application/xhtml+xml");
     assert_eq!(of(url, &[accept, upgrade]).navigation(), Navigation::TopLevel);
-    // A script can set `Accept`, and in mode `cors` the other one.
+    // A script can set `Accept` and, in mode `cors`, `Upgrade-Insecure-Requests`.
     assert_eq!(of(url, &[accept]).navigation(), Navigation::None);
     let by_script = [accept, upgrade, ("origin", "http://evil.test")];
     assert_eq!(of(url, &by_script).navigation(), Navigation::None);
@@ -180,7 +180,7 @@ fn credentials_are_cookies_and_authorization() {
         session,
         key(&[("cookie", "sid=1;theme=dark"), ("authorization", "Basic x")])
     );
-    // No two different sets of pairs look alike.
+    // Different sets of pairs have different keys.
     assert_ne!(key(&[("cookie", "a=b=c")]), key(&[("cookie", "a=b; c=")]));
     let other = CredentialsSecret::derived_from(b"another");
     assert_ne!(other.key(&headers(&[("cookie", "sid=1; theme=dark")])), session);

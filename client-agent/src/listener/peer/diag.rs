@@ -1,7 +1,7 @@
-//! One socket, asked for over netlink (sock_diag(7)).
+//! Query of one socket over netlink (sock_diag(7)).
 //!
-//! The messages are those of the kernel's `linux/netlink.h` and `linux/inet_diag.h`: numbers in the machine's byte order,
-//! addresses and ports as on the network.
+//! The message formats are those of the kernel's `linux/netlink.h` and `linux/inet_diag.h`: numbers in the
+//! machine's byte order, addresses and ports in network byte order.
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -23,15 +23,15 @@ const IPPROTO_TCP: u8 = 6;
 const HEADER: usize = 16;
 /// `struct inet_diag_req_v2`.
 const REQUEST: usize = 56;
-/// The reply has below 200 bytes; what is behind these attributes is not asked for.
+/// Size of the receive buffer: the reply has less than 200 bytes, and later attributes are not needed.
 const MAX_REPLY: usize = 1024;
-/// Offsets in the reply: behind the header, `struct inet_diag_msg`.
+/// Offsets in the reply: after the header, `struct inet_diag_msg`.
 const STATE: usize = HEADER + 1;
 const PORTS: usize = HEADER + 4;
 const USER: usize = HEADER + 64;
 const INODE: usize = HEADER + 68;
 
-/// The user whose socket has this local and this remote address; `None` if there is none.
+/// Returns the user of the socket with this local and remote address; `None` if there is none.
 pub(super) fn user_of(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<UserId>> {
     let kernel = socket(
         AddressFamily::Netlink,
@@ -45,7 +45,7 @@ pub(super) fn user_of(local: SocketAddr, remote: SocketAddr) -> io::Result<Optio
         &NetlinkAddr::new(0, 0),
         MsgFlags::empty(),
     )?;
-    // The kernel has answered before `sendto` returns.
+    // The kernel answers before `sendto` returns.
     let mut reply = [0; MAX_REPLY];
     let length = recv(kernel.as_raw_fd(), &mut reply, MsgFlags::empty())?;
     let reply = reply.get(..length).unwrap_or_default();
@@ -58,7 +58,7 @@ fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     message.extend_from_slice(&length.to_ne_bytes());
     message.extend_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     message.extend_from_slice(&NLM_F_REQUEST.to_ne_bytes());
-    // Sequence number and sender: there is one question, and one answer.
+    // Sequence number and sender are zero: there is one request and one answer.
     message.extend_from_slice(&[0; 8]);
     let (family, interface) = match local {
         SocketAddr::V4(_) => (AF_INET, 0),
@@ -78,13 +78,13 @@ fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
         message.extend_from_slice(&field);
     }
     message.extend_from_slice(&interface.to_ne_bytes());
-    // INET_DIAG_NOCOOKIE, twice: whichever socket it is.
+    // INET_DIAG_NOCOOKIE, twice: any socket with these addresses.
     message.extend_from_slice(&[0xff; 8]);
     message
 }
 
-/// The socket that a reply describes. Where no connection fits, the kernel may answer with a listening socket of the same
-/// port, which has another remote port.
+/// Parses the socket in a reply. If no connection matches, the kernel may answer with a listening socket of
+/// the same port, which has another remote port.
 fn row(reply: &[u8], local: u16, remote: u16) -> Option<Row> {
     let four = |at: usize| -> Option<[u8; 4]> { reply.get(at..at + 4)?.try_into().ok() };
     let kind = reply.get(4..6)?;

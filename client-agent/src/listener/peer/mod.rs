@@ -1,12 +1,12 @@
-//! Which user of this machine is at the other end of an accepted TCP connection.
+//! Determination of the user at the other end of an accepted TCP connection from this machine.
 //!
-//! Both ends of a connection from this machine are sockets of the same kernel, which knows the user that made each. Linux
-//! answers for one socket over netlink (`sock_diag`, microseconds whatever the number of sockets); where that is missing
-//! the agent reads `/proc/self/net/tcp`, for which the kernel walks its whole table (milliseconds). Other systems have no
-//! safe way to ask; there every peer of this machine is [`Peer::Untold`].
+//! Both ends of a connection from this machine are sockets of the same kernel, which knows their users. Linux
+//! reports one socket over netlink (`sock_diag`, microseconds for any number of sockets); if netlink is
+//! missing, the agent reads `/proc/self/net/tcp`, for which the kernel walks its whole table (milliseconds).
+//! Other systems have no safe interface; there every peer of this machine is [`Peer::Untold`].
 //!
-//! A socket that its program has closed has no user any more: the kernel shows user 0 and inode 0 for it, which must not
-//! be taken for root. Such a peer is [`Peer::Gone`].
+//! A socket that its program has closed has no user any more: the kernel reports user 0 and inode 0, which
+//! must not be mistaken for root. Such a peer is [`Peer::Gone`].
 #[cfg(target_os = "linux")]
 mod diag;
 #[cfg(target_os = "linux")]
@@ -16,20 +16,20 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::UserId;
 
-/// Who is at the other end.
+/// The peer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// A program of this user, on this machine.
     User(UserId),
-    /// A program of this machine that has closed its socket, or whose user cannot be found out.
+    /// A program of this machine that has closed its socket, or whose user cannot be determined.
     Gone,
     /// Another machine.
     Elsewhere,
-    /// A program of this machine, whose user this system does not tell.
+    /// A program of this machine, on a system that does not report users.
     Untold,
 }
 
-/// Finds the user of `peer`'s end of the connection that was accepted at `ours`.
+/// Determines the user of `peer`'s end of the connection that was accepted at `ours`.
 pub(crate) async fn find(ours: SocketAddr, peer: SocketAddr) -> Peer {
     let (ours, peer) = (canonical(ours), canonical(peer));
     match user_of(peer, ours).await {
@@ -41,21 +41,21 @@ pub(crate) async fn find(ours: SocketAddr, peer: SocketAddr) -> Peer {
     }
 }
 
-/// The system has no way to tell.
+/// Error: the system does not report users.
 #[derive(Clone, Copy, Debug)]
 struct Untold;
 
-/// Whether an address is this machine's own: a packet from a loopback address cannot come from elsewhere, and one from the
-/// address that it was sent to can only come from here.
+/// True if the peer is on this machine: a packet from a loopback address cannot come from elsewhere, and a
+/// packet whose source equals its destination can only come from this machine.
 fn is_here(ours: IpAddr, peer: IpAddr) -> bool {
     peer.is_loopback() || peer == ours
 }
 
-/// IPv4 addresses that a socket of both families shows in their mapped form, as themselves.
+/// Converts IPv4-mapped IPv6 addresses, as dual-stack sockets show them, to IPv4 addresses.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
-        // With its scope, which tells link-local addresses apart.
+        // The IPv6 address keeps its scope, which distinguishes link-local addresses.
         IpAddr::V6(_) => address,
     }
 }
@@ -65,13 +65,13 @@ async fn user_of(_local: SocketAddr, _remote: SocketAddr) -> Result<Option<UserI
     Err(Untold)
 }
 
-/// Finds out how this system tells users, before the first connection.
+/// Determines how this system reports users, before the first connection.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn prepare() {
     tracing::warn!("{}", UNTOLD);
 }
 
-/// Finds out how this system tells users, before the first connection.
+/// Determines how this system reports users, before the first connection.
 #[cfg(target_os = "linux")]
 pub(super) fn prepare() {
     match means() {
@@ -88,11 +88,11 @@ const UNTOLD: &str = "this system does not tell which user a connection comes fr
 
 #[cfg(target_os = "linux")]
 async fn user_of(local: SocketAddr, remote: SocketAddr) -> Result<Option<UserId>, Untold> {
-    /// The table is read in pieces and changes between them, so that a row may be missed.
+    /// Number of reads: the table is read in pieces and changes between them, so that a row may be missed.
     const LOOKS: usize = 3;
     match means() {
-        // The kernel answers within the call. A second look would change nothing: both ends exist before either program
-        // hears of the connection.
+        // The kernel answers within the call. A second query would not change the result: both ends exist
+        // before either program learns of the connection.
         Means::Diag => Ok(diag::user_of(local, remote).ok().flatten()),
         Means::Table => {
             for _ in 0..LOOKS {
@@ -107,7 +107,7 @@ async fn user_of(local: SocketAddr, remote: SocketAddr) -> Result<Option<UserId>
     }
 }
 
-/// How users are found.
+/// Interface for finding users.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
@@ -117,8 +117,9 @@ enum Means {
     None,
 }
 
-/// What works here. A kernel may be built or confined without netlink (`RestrictAddressFamilies=`), and says "no such
-/// socket" then; so a connection of our own tells.
+/// Determines the interface that works on this machine. A kernel may be built or confined without netlink
+/// (`RestrictAddressFamilies=`) and then reports that no socket matches; therefore the agent tests with a
+/// connection of its own.
 #[cfg(target_os = "linux")]
 fn means() -> Means {
     static MEANS: std::sync::OnceLock<Means> = std::sync::OnceLock::new();
@@ -136,11 +137,11 @@ fn means() -> Means {
             Means::None
         })
     };
-    // Where not even that works, nobody is found.
+    // If the test itself fails, no user is found.
     *MEANS.get_or_init(|| try_all().unwrap_or(Means::Table))
 }
 
-/// What the kernel shows of one socket.
+/// The kernel's data of one socket.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
@@ -151,10 +152,10 @@ struct Row {
 
 #[cfg(target_os = "linux")]
 impl Row {
-    /// The user, if the socket belongs to a program and is one of an accepted connection.
+    /// Returns the user if the socket belongs to a program and its connection is accepted.
     fn user(self) -> Option<UserId> {
-        // From `enum` in the kernel's net/tcp_states.h. Not TCP_SYN_SENT: a connection that another user only begins, from
-        // the port that ours came from, is not ours.
+        // Values of the `enum` in the kernel's net/tcp_states.h. TCP_SYN_SENT is excluded: it may be another
+        // user's new connection from the same port.
         const ESTABLISHED: u8 = 1;
         const FIN_WAIT_1: u8 = 4;
         const FIN_WAIT_2: u8 = 5;
@@ -175,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection from this test to itself: the client's end, and what the listener sees.
+    /// Opens a connection from this test to itself; returns the client's end and the listener's end.
     fn connect(listen: &str, dial: &str) -> Option<(TcpStream, TcpStream)> {
         let listener = TcpListener::bind(listen).ok()?;
         let port = listener.local_addr().ok()?.port();
@@ -197,7 +198,7 @@ mod tests {
         for (listen, dial) in [
             ("127.0.0.1:0", "127.0.0.1:PORT"),
             ("0.0.0.0:0", "127.0.0.2:PORT"),
-            // Sockets of both families, which show the addresses in their mapped form.
+            // Dual-stack sockets, which show IPv4 addresses in mapped form.
             ("[::]:0", "127.0.0.1:PORT"),
             ("127.0.0.1:0", "[::ffff:127.0.0.1]:PORT"),
             ("[::1]:0", "[::1]:PORT"),
@@ -227,7 +228,7 @@ mod tests {
         drop(client);
         assert_eq!(find(ours, peer).await, Peer::Gone);
         assert_eq!(table::user_of(peer, ours), None);
-        // And one that never was.
+        // A connection that never existed.
         assert_eq!(find(ours, "127.0.0.1:1".parse().unwrap()).await, Peer::Gone);
         assert_eq!(
             find("192.0.2.1:80".parse().unwrap(), "192.0.2.2:1".parse().unwrap()).await,
@@ -253,20 +254,20 @@ mod tests {
         }
     }
 
-    /// What finding the user costs with thousands of connections; printed, not judged.
+    /// Prints the cost of finding the user with thousands of connections; no assertion on the time.
     #[tokio::test]
     async fn the_cost_of_finding_users_is_told() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut held = Vec::new();
-        // As many as the process may open, at most 1500.
+        // As many connections as the process may open, at most 1500.
         while held.len() < 1500 {
             let (Ok(client), Ok((served, _))) = (TcpStream::connect(address), listener.accept()) else {
                 break;
             };
             held.push((client, served));
         }
-        // Room for the look-up itself.
+        // Frees descriptors for the lookup itself.
         held.truncate(held.len().saturating_sub(8));
         let (_, served) = held.last().unwrap();
         let (ours, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());

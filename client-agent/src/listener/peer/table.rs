@@ -1,4 +1,4 @@
-//! The kernel's table of TCP sockets, as text (proc_pid_net(5)).
+//! The kernel's table of TCP sockets as text (proc_pid_net(5)).
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -6,9 +6,10 @@ use std::{
 
 use super::{Row, UserId};
 
-/// The user whose socket has this local and this remote address; `None` if there is none. Blocks.
+/// Returns the user of the socket with this local and remote address; `None` if there is none. Blocks.
 pub(super) fn user_of(local: SocketAddr, remote: SocketAddr) -> Option<UserId> {
-    // This process's own network namespace: `/proc/net` is a link to it, and absent where only processes are shown.
+    // The network namespace of this process: `/proc/net` is a link to it, and is absent if procfs shows only
+    // processes.
     let in_file = |path: &str, local: &str, remote: &str| {
         let text = fs::read_to_string(path).ok()?;
         find(&text, local, remote).and_then(Row::user)
@@ -17,7 +18,7 @@ pub(super) fn user_of(local: SocketAddr, remote: SocketAddr) -> Option<UserId> {
         return in_file("/proc/self/net/tcp6", &written(local), &written(remote));
     };
     in_file("/proc/self/net/tcp", &written(local), &written(remote)).or_else(|| {
-        // A program may speak IPv4 over a socket of both families.
+        // A program may use IPv4 over a dual-stack socket.
         let mapped =
             |ip: Ipv4Addr, port: u16| written(SocketAddr::new(IpAddr::V6(ip.to_ipv6_mapped()), port));
         in_file(
@@ -28,8 +29,8 @@ pub(super) fn user_of(local: SocketAddr, remote: SocketAddr) -> Option<UserId> {
     })
 }
 
-/// The row of a socket. The columns are: number, local and remote address, state, queues, timer, retransmissions, user,
-/// time-outs, inode.
+/// Finds the row of a socket. The columns are: number, local and remote address, state, queues, timer,
+/// retransmissions, user, timeouts, inode.
 fn find(text: &str, local: &str, remote: &str) -> Option<Row> {
     text.lines().find_map(|line| {
         let mut columns = line.split_ascii_whitespace().skip(1);
@@ -44,7 +45,7 @@ fn find(text: &str, local: &str, remote: &str) -> Option<Row> {
     })
 }
 
-/// An address as the kernel writes it: groups of four bytes, each as a number in the machine's byte order.
+/// Formats an address as the kernel does: groups of four bytes, each as a number in the machine's byte order.
 fn written(address: SocketAddr) -> String {
     let octets = match address.ip() {
         IpAddr::V4(v4) => v4.octets().to_vec(),

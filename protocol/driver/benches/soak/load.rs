@@ -1,4 +1,4 @@
-//! Exchanges like those of a browser: many small ones and a few large ones at a time, some given up half-way.
+//! Exchanges like those of a browser: many small and a few large ones at a time, some cancelled half-way.
 use std::{
     collections::BTreeMap,
     fmt,
@@ -14,16 +14,17 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::random::{Random, body};
 
-/// Exchanges at a time: what a browser has under way on a page.
+/// Number of concurrent exchanges, as of a browser on a page.
 const AT_ONCE: usize = 24;
-/// Bytes in front of a request's and of a response's body: key, length of the request's body, length of the response's.
+/// Length of the head of a request or response: key, length of the request's body, length of the response's
+/// body.
 const HEAD: usize = 24;
-/// Gives up an exchange half-way, of a thousand.
+/// Number of exchanges in a thousand that are cancelled half-way.
 const GIVEN_UP: u64 = 40;
-/// The most bytes that a user writes at once.
+/// Maximum size of a user's write.
 const PIECE: usize = 20_000;
 
-/// What was done so far.
+/// Counters of the exchanges so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) finished: u64,
@@ -47,7 +48,7 @@ impl fmt::Display for Progress {
     }
 }
 
-/// The agent's side of the load.
+/// Agent side of the load.
 #[derive(Debug)]
 pub(crate) struct Load {
     random: Mutex<Random>,
@@ -67,7 +68,7 @@ struct Exchange {
     give_up: bool,
 }
 
-/// Responses on their way to those who asked.
+/// Channels for expected responses.
 type Waiting = Arc<Mutex<BTreeMap<u64, oneshot::Sender<(RecvStream, Vec<u8>)>>>>;
 
 impl Load {
@@ -119,7 +120,7 @@ impl Load {
         }
     }
 
-    /// Asks until the session ends.
+    /// Sends requests until the session ends.
     pub(crate) async fn run(self: &Arc<Self>, session: Session) {
         let waiting = Waiting::default();
         let mut tasks = JoinSet::new();
@@ -139,12 +140,12 @@ impl Load {
         session.closed().await;
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();
-            // Whoever waits for a response of this session waits in vain.
+            // No response of this session will arrive any more.
             waiting.lock().unwrap().clear();
         }
     }
 
-    /// One exchange; `None` if the session ended meanwhile.
+    /// One exchange; `None` if the session ended before its end.
     async fn exchange(&self, session: &Session, waiting: &Waiting, exchange: Exchange) -> Option<()> {
         let (answer, answered) = oneshot::channel();
         waiting.lock().unwrap().insert(exchange.key, answer);
@@ -198,18 +199,19 @@ async fn send(session: &Session, exchange: Exchange, key: u64, len: usize) -> Op
     stream.finish().await.ok()
 }
 
-/// The next bytes; `None` if the session ended. A peer that cancels is a mistake: nobody does here but who reads.
+/// Returns the next bytes; `None` if the session ended. CANCEL of the peer is an error, because only readers
+/// end streams here.
 async fn read(stream: &mut RecvStream) -> Option<Option<Bytes>> {
     match stream.read().await {
         Ok(chunk) => Some(chunk),
         Err(StreamError::SessionLost(_)) => None,
-        // A restarted peer drops its streams before it says why.
+        // A restarted peer drops its streams before it reports the reason.
         Err(StreamError::Cancelled(longhaul_driver::ERROR_ABANDONED)) => None,
         Err(error) => panic!("{error}"),
     }
 }
 
-/// The head of a stream, and what came behind it.
+/// Reads the head of a stream; returns it with the bytes after it.
 async fn read_head(stream: &mut RecvStream) -> Option<(Exchange, Vec<u8>)> {
     let mut bytes = Vec::new();
     while bytes.len() < HEAD {
@@ -226,7 +228,7 @@ async fn read_head(stream: &mut RecvStream) -> Option<(Exchange, Vec<u8>)> {
     Some((exchange, bytes))
 }
 
-/// Takes the responses and hands each to who asked for it.
+/// Accepts the responses and passes each to its requester.
 async fn sort(session: Session, waiting: Waiting) {
     let mut heads = JoinSet::new();
     while let Ok(mut stream) = session.accept().await {
@@ -234,7 +236,7 @@ async fn sort(session: Session, waiting: Waiting) {
         heads.spawn(async move {
             if let Some((exchange, bytes)) = read_head(&mut stream).await {
                 let answer = waiting.lock().unwrap().remove(&exchange.key);
-                // Who gave up its session does not wait any more.
+                // The requester may be gone with its session.
                 if let Some(answer) = answer {
                     let _gone = answer.send((stream, bytes));
                 }
@@ -246,7 +248,7 @@ async fn sort(session: Session, waiting: Waiting) {
     }
 }
 
-/// The gateway's side: answers each request of a session.
+/// Gateway side: answers each request of a session.
 pub(crate) async fn answer(session: Session) {
     let mut tasks = JoinSet::new();
     while let Ok(stream) = session.accept().await {

@@ -1,6 +1,7 @@
-//! A session under faults for as long as wanted: real endpoints on real sockets, a relay between them that loses, reorders,
-//! duplicates and damages datagrams, goes away and comes back as another port, ends that are restarted, and a load like that of
-//! a browser, each byte of which is checked. What it holds in memory and in descriptors must not grow.
+//! A session under faults for any time: real endpoints on real sockets; a relay between them that loses,
+//! reorders, duplicates and damages datagrams, has outages and changes its port; restarts of both ends; and a
+//! load like that of a browser, each byte of which is checked. Memory and file descriptors of the process
+//! must not grow.
 //!
 //! `cargo bench -p longhaul-driver --bench soak -- [--minutes 30] [--seed 1]`
 #![expect(
@@ -33,20 +34,21 @@ use crate::{
     relay::{Event, Relay},
 };
 
-/// What the process holds may grow by so much after the warm-up: buffers of sessions that are full in the worst moment.
+/// Permitted growth of memory after the warm-up: full buffers of sessions in the worst case.
 const MAX_GROWTH: u64 = 32 << 20;
-/// Sockets that the relay and the ends may have more of than at the end of the warm-up: old ones are on their way out.
+/// Permitted growth of the number of sockets after the warm-up: old sockets may still be closing.
 const MAX_MORE_DESCRIPTORS: usize = 4;
-/// Without any finished exchange for so long, the session hangs: the longest outage is 10 s, and a restart takes a handshake.
+/// Time without a finished exchange after which the session hangs: the longest outage is 10 s, and a restart
+/// takes a handshake.
 const LONGEST_STANDSTILL: Duration = Duration::from_secs(120);
-/// Between lines of the report.
+/// Interval between lines of the report.
 const REPORT: Duration = Duration::from_secs(120);
-/// How long one set of faults lasts.
+/// Shortest and longest duration of one set of faults, in seconds.
 const PHASE: (u64, u64) = (5, 20);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    // `cargo test --all-targets` runs this too, without the flag.
+    // `cargo test --all-targets` also runs this program, without the flag.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
@@ -90,7 +92,7 @@ async fn listening(at: SocketAddr, number: u32) -> Listener {
         max_sessions: 16,
         devices: BTreeMap::from([(device_secret().public(), DeviceStatus::Admitted)]),
     };
-    // The port is free once the task of the gateway before has ended.
+    // The port is free once the task of the previous gateway has ended.
     loop {
         match listen(config.clone()) {
             Ok(listener) => return listener,
@@ -100,13 +102,13 @@ async fn listening(at: SocketAddr, number: u32) -> Listener {
     }
 }
 
-/// Waits until an end is told to end.
+/// Waits for the signal to end.
 async fn told(ends: &mut watch::Receiver<bool>) {
-    // Whoever holds the switch ends with the program.
+    // The sender of the signal exists until the end of the program.
     let _told = ends.wait_for(|ends| *ends).await;
 }
 
-/// A gateway that answers until it is told to end.
+/// A gateway that answers until the signal to end.
 fn serve(mut listener: Listener, mut ends: watch::Receiver<bool>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut answering = tokio::task::JoinSet::new();
@@ -124,7 +126,7 @@ fn serve(mut listener: Listener, mut ends: watch::Receiver<bool>) -> JoinHandle<
     })
 }
 
-/// An agent that asks until it is told to end, or its session does.
+/// An agent that sends requests until the signal to end or the end of its session.
 fn ask(remote: SocketAddr, load: &Arc<Load>, mut ends: watch::Receiver<bool>) -> JoinHandle<()> {
     let load = Arc::clone(load);
     tokio::spawn(async move {
@@ -148,7 +150,7 @@ fn ask(remote: SocketAddr, load: &Arc<Load>, mut ends: watch::Receiver<bool>) ->
     })
 }
 
-/// An end with the switch that ends it.
+/// A running end and the switch that ends it.
 struct Running {
     switch: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -210,7 +212,7 @@ async fn soak(length: Duration, seed: u64) {
     println!("passed: every byte as it was sent, and nothing grew beyond its bound");
 }
 
-/// What must not grow, and what must not stand still.
+/// Limits of growth and of standstill.
 struct Watch {
     started: Instant,
     warm: Duration,

@@ -1,9 +1,9 @@
-//! What this process holds.
+//! Resources of this process.
 use std::fmt;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
-    /// Bytes in memory.
+    /// Resident memory in bytes.
     pub(crate) resident: u64,
     pub(crate) descriptors: usize,
 }

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats (SplitMix64), and bodies made of them.
+//! Repeatable random numbers (SplitMix64), and bodies made of them.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -16,24 +16,24 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From `least` to `most`, both included.
+    /// A number from `least` to `most`, both inclusive.
     pub(crate) const fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
 
-    /// Whether something happens that does so `share` times in a thousand.
+    /// Returns true with a probability of `share` in a thousand.
     pub(crate) const fn happens(&mut self, share: u64) -> bool {
         self.next() % 1000 < share
     }
 
-    /// From `least` up, each power of two as likely as the next.
+    /// A number from `least` up, with equal probability for each power of two.
     pub(crate) const fn scaled(&mut self, least: u64, doublings: u64) -> u64 {
         let scale = least << self.between(0, doublings - 1);
         scale + self.next() % scale
     }
 }
 
-/// `len` bytes that nothing but `key` has.
+/// `len` bytes that are unique to `key`.
 pub(crate) fn body(key: u64, len: usize) -> Vec<u8> {
     let mut random = Random::new(key);
     let mut bytes: Vec<u8> = (0..len.div_ceil(8))

@@ -1,4 +1,4 @@
-//! The hop: the link model of the testbed between two sockets, changed every few seconds.
+//! The hop: the testbed's link model between two sockets, changed every few seconds.
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{
@@ -17,12 +17,12 @@ use tokio::{net::UdpSocket, sync::mpsc, task::JoinHandle};
 
 use crate::random::Random;
 
-/// IPv4 and UDP headers, which a link carries too.
+/// IPv4 and UDP headers, which the link also carries.
 const HEADERS: usize = 28;
-/// Larger than any datagram of a session.
+/// Buffer size, larger than any datagram of a session.
 const MAX_DATAGRAM: usize = 2048;
 
-/// What happens beside the faults of a phase.
+/// Event in addition to the faults of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Nothing,
@@ -87,7 +87,7 @@ impl Relay {
         self.address
     }
 
-    /// Begins another phase; says what else is to happen.
+    /// Begins another phase; returns the event of the phase.
     pub(crate) fn change(&self, seed: u64, length: Duration) -> Event {
         let event = match seed % 10 {
             0 | 1 => Event::Rebound,
@@ -146,7 +146,7 @@ struct Links {
     up: Link<Vec<u8>>,
 }
 
-/// Both directions with faults by the seed, for a phase that begins at `now`.
+/// Both directions with faults that `seed` determines, for a phase that begins at `now`.
 fn links(seed: u64, now: Timestamp, length: Duration, counters: &Counters) -> Links {
     let mut random = Random::new(seed);
     let rate = random.scaled(500_000, 6);
@@ -208,7 +208,7 @@ fn links(seed: u64, now: Timestamp, length: Duration, counters: &Counters) -> Li
 
 struct Hop {
     gateway: SocketAddr,
-    /// Where the agent's newest session sends from.
+    /// Source address of the agent's newest session.
     agent: Option<SocketAddr>,
     front: UdpSocket,
     back: UdpSocket,
@@ -253,7 +253,7 @@ impl Hop {
         }
     }
 
-    /// Begins a phase. What was on the way is lost.
+    /// Begins a phase. Datagrams in flight are lost.
     async fn change(&mut self, phase: &Phase) {
         for link in [&self.links.down, &self.links.up] {
             let stats = link.stats();
@@ -271,7 +271,7 @@ impl Hop {
     async fn deliver(&mut self) {
         let now = self.now();
         while let Some(delivery) = self.links.up.poll_deliver(now) {
-            // Errors are those of an ICMP answer to an earlier datagram: the gateway is gone for now.
+            // Errors come from ICMP answers to earlier datagrams: the gateway is down.
             let _lost = self.back.send_to(&delivery.packet[HEADERS..], self.gateway).await;
         }
         while let Some(delivery) = self.links.down.poll_deliver(now) {
@@ -282,7 +282,7 @@ impl Hop {
     }
 }
 
-/// A datagram with room for its headers.
+/// A datagram with space for its headers.
 fn on_link(datagram: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; HEADERS];
     packet.extend_from_slice(datagram);

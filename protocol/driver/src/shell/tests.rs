@@ -1,4 +1,4 @@
-//! Two shells whose turns a test takes, on real sockets.
+//! Two shells on real sockets, whose turns the test runs.
 use std::{net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
@@ -77,10 +77,10 @@ impl Pair {
         }
     }
 
-    /// A turn of each, then what has arrived, or the time of a timer.
+    /// One turn of each shell, then a wait for datagrams or a timer.
     async fn step(&mut self) {
         let more = self.agent.turn() | self.gateway.turn();
-        // A timer of one of them may be due before anything arrives.
+        // A timer of one shell may expire before a datagram arrives.
         let wait = Duration::from_millis(u64::from(!more));
         let arrival = async {
             tokio::select! {
@@ -93,7 +93,7 @@ impl Pair {
         self.gateway.receive();
     }
 
-    /// Moves `body` from the gateway to the agent.
+    /// Transfers `body` from the gateway to the agent.
     async fn transfer(&mut self, body: &Bytes) {
         let session = loop {
             self.step().await;
@@ -127,7 +127,7 @@ impl Pair {
                 bytes = &mut reader => break bytes.unwrap(),
                 () = self.step() => {}
             }
-            // The agent's requests for more reach its shell through the channel that its task would read.
+            // The agent's requests for more data arrive through the channel that its task would read.
             while let Ok(command) = self.agent.commands.late.try_recv() {
                 self.agent.handle_commands(command);
             }

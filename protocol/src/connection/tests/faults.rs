@@ -38,7 +38,7 @@ fn an_outage_ends_within_a_second_and_a_round_trip_and_costs_few_probes() {
                     }
                     users.1.push(pair.now, &mut pair.gateway);
                     users.0.pull(pair.now, &mut pair.agent);
-                    // A packet that is larger than feedback carries data.
+                    // A packet larger than feedback carries data.
                     let got = pair.agent.stats().bytes_received;
                     if pair.now >= restored && got > before + 200 {
                         useful.get_or_insert(pair.now);
@@ -76,7 +76,7 @@ fn an_outage_ends_within_a_second_and_a_round_trip_and_costs_few_probes() {
                     "{name} {seconds}: {wait:?}"
                 );
                 if seconds > 10.0 {
-                    // A gateway that still hears the agent's PINGs goes on probing without calling it a stall.
+                    // A gateway that still receives the agent's PINGs continues to probe without a stall.
                     assert_eq!(
                         both,
                         pair.events.iter().any(|(_, up, e)| !up && *e == Event::Stalled)
@@ -111,7 +111,7 @@ fn a_lost_tail_costs_about_a_round_trip() {
             let time = fetch(&mut pair, &mut users, &[20_000], Duration::from_secs(60));
             println!("{name} packet {lost}: {base:?} then {time:?}");
             let extra = time.saturating_sub(base);
-            // The packet itself travels twice, its report once.
+            // The packet is transmitted twice, its report once.
             let limit =
                 rtt + Duration::from_millis(60).max(packet * 2) + packet * 3 + Duration::from_millis(50);
             assert!(extra <= limit, "{name} packet {lost}: {extra:?} over {limit:?}");
@@ -435,7 +435,7 @@ fn the_first_packet_from_another_network_holds_three_times_data() {
     let mut pair = Pair::new(Some("gprs-3+1"), up, down, 1);
     let mut users = (User::default(), User::default());
     fetch(&mut pair, &mut users, &[3_000], Duration::from_secs(60));
-    // What waits to be sent stays out of the padded packet: its last DATA would reach over the padding.
+    // Pending data stays out of the padded packet, because the last DATA frame would extend over the padding.
     users.0.send(pair.now, &mut pair.agent, 1, body(100, 7));
     pair.agent.network_changed(pair.now);
     let mut datagram = Vec::new();

@@ -1,4 +1,4 @@
-//! Two connections on virtual time over a simulated hop, with fixed keys instead of a handshake.
+//! Two connections in virtual time over a simulated hop, with fixed keys instead of a handshake.
 use std::collections::{BTreeMap, BinaryHeap};
 
 use bytes::Bytes;
@@ -45,15 +45,15 @@ struct Link {
     rate: u64,
     delay: Duration,
     queue: u64,
-    /// Larger packets vanish.
+    /// Larger packets are lost.
     mtu: u64,
     loss: f64,
     reorder: f64,
     duplicate: f64,
     corrupt: f64,
-    /// From, to; packets are lost.
+    /// Start and end of periods in which packets are lost.
     outages: Vec<(Duration, Duration)>,
-    /// Loses the packet with this number, counted from 1.
+    /// Number of a packet that is lost, counted from 1.
     lose_nth: Option<u64>,
     carried: u64,
     free_at: Timestamp,
@@ -220,7 +220,7 @@ impl Pair {
         self.largest_book = self.largest_book.max(book);
     }
 
-    /// Moves to the next event; `false` when nothing is to come before `until`.
+    /// Advances to the next event; returns `false` if there is none before `until`.
     fn step(&mut self, until: Timestamp) -> bool {
         self.flush();
         let timers = [self.agent.poll_timeout(), self.gateway.poll_timeout()];
@@ -274,7 +274,7 @@ fn body(len: usize, tag: u64) -> Bytes {
         .into()
 }
 
-/// One side's user: answers every stream of the peer with `response` bytes, or collects what it gets.
+/// User of one side: answers every stream of the peer with `response` bytes, or collects the received bytes.
 #[derive(Default)]
 struct User {
     received: BTreeMap<StreamId, Vec<u8>>,
@@ -336,7 +336,8 @@ impl User {
     }
 }
 
-/// `fetches` requests of 400 bytes, each answered by `size` bytes; runs until all arrived and returns the time it took.
+/// Sends `fetches` as requests of 400 bytes, each answered by a body of the given size; returns the time
+/// until all have arrived.
 fn fetch(pair: &mut Pair, users: &mut (User, User), fetches: &[usize], limit: Duration) -> Duration {
     let began = pair.now;
     let mut expected = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Paths that take other sizes than Ethernet, and some that change.
+//! Paths with other MTUs than Ethernet, and paths whose MTU changes.
 use super::*;
 
 fn load(pair: &mut Pair, users: &mut (User, User), bytes: usize) -> Duration {

@@ -1,4 +1,4 @@
-//! Whole transfers: busy links, random loss, every byte once.
+//! Complete transfers: busy links, random loss, every byte delivered once.
 use super::*;
 
 #[test]
@@ -95,7 +95,7 @@ fn every_stream_arrives_exactly_once_over_bad_links() {
             "seed {seed} {name} {outage} s: {time:?} book {}",
             pair.largest_book
         );
-        // Everything that waits is settled after a while: no stream, no byte is left on either side.
+        // After a while nothing is pending: no stream and no byte remains on either side.
         pair.run_for(Duration::from_secs(60));
         for (side, connection) in [("agent", &pair.agent), ("gateway", &pair.gateway)] {
             assert_eq!(connection.streams.open_count(), (0, 0), "seed {seed}: {side}");

@@ -1,4 +1,5 @@
-//! A whole handshake byte for byte: a change of these bytes is a change of the wire format, and needs a new version.
+//! A complete handshake byte for byte: a change of these bytes changes the wire format and requires a new
+//! version.
 use longhaul_types::ByteCount;
 
 use super::*;

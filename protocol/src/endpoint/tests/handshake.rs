@@ -1,4 +1,4 @@
-//! Sessions that open, with early data, without, and over a wire that loses what it can.
+//! Opening of sessions with early data, without early data, and over a lossy wire.
 use super::*;
 use longhaul_types::{BitRate, LinkProfile};
 
@@ -118,10 +118,10 @@ fn what_came_before_a_lost_resp_is_not_sent_again() {
     let inits = pair.sent_of(PacketKind::Init);
     assert_eq!(inits.len(), 2);
     let asked = inits[1].at - begin;
-    // The third packet without keys asks for the RESP again, long before the timer of a second does.
+    // The third packet without keys causes a repeated INIT, long before the timer of one second.
     assert!(asked < RTT * 2, "{asked:?}");
     assert_eq!(pair.bytes_of(Side::Agent), [&[b'r'; 8000][..]]);
-    // A round trip for the RESP, and one for what was in its datagram.
+    // One round trip for the RESP, and one for the data in its datagram.
     let arrived = pair.received.last().unwrap().1.at - begin;
     assert!(arrived <= asked + RTT * 2 + RTT / 2, "{arrived:?}");
     assert_eq!(responses(&pair), 8, "seven packets, and one of them again");
@@ -141,7 +141,7 @@ fn packets_that_overtake_the_resp_are_taken_when_it_is_there() {
     let resp = flying.find(|(_, sent)| sent.kind() == Some(PacketKind::Resp));
     let key = resp.map(|(key, _)| *key).unwrap();
     let resp = pair.flying.remove(&key).unwrap();
-    // Until two packets are there.
+    // Until two packets have arrived.
     while pair.agent.counters().received < 2 {
         pair.run_for(Duration::from_millis(1));
     }
@@ -156,7 +156,8 @@ fn packets_that_overtake_the_resp_are_taken_when_it_is_there() {
     assert_eq!(pair.agent.peek(handle).unwrap().stats().packets_dropped, 0);
 }
 
-/// A window that is larger than what may wait: the rest is dropped here, and the session's window must not pay for it.
+/// A window that is larger than the buffer: the rest is dropped locally and must not reduce the session's
+/// window.
 #[test]
 fn what_does_not_fit_before_the_resp_is_no_loss_of_the_link() {
     let mut pair = Pair::new();
@@ -191,7 +192,7 @@ fn what_does_not_fit_before_the_resp_is_no_loss_of_the_link() {
     assert_eq!(lengths, [8_000_000]);
 }
 
-/// The first `left` datagrams of this kind get lost.
+/// Loses the first `left` datagrams of this kind.
 fn first_lost(kind: PacketKind, mut left: u32) -> Fate {
     Box::new(move |sent| {
         let lost = sent.kind() == Some(kind) && left > 0;
@@ -200,7 +201,7 @@ fn first_lost(kind: PacketKind, mut left: u32) -> Fate {
     })
 }
 
-/// How many packets of a response the gateway sent.
+/// Number of response packets that the gateway sent.
 fn responses(pair: &Pair) -> usize {
     let of_gateway = pair.sent.iter().filter(|sent| sent.from == Side::Gateway);
     of_gateway.filter(|sent| sent.bytes.len() > 600).count()

@@ -1,4 +1,4 @@
-//! Datagrams from somebody else: repeated, damaged, forged, in masses.
+//! Datagrams of an attacker: replayed, damaged, forged, and in large numbers.
 use super::*;
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ fn address(number: u32) -> SocketAddr {
     SocketAddr::from((std::net::Ipv4Addr::from_bits(0x0a00_0000 + number), 5000))
 }
 
-/// A pair after one exchange, and all that was sent in it.
+/// A pair after one exchange, and all datagrams of the exchange.
 fn exchanged() -> (Pair, ConnectionHandle, Vec<Sent>) {
     let mut pair = Pair::new();
     let token = pair.token();
@@ -26,7 +26,7 @@ fn still_works(pair: &mut Pair, handle: ConnectionHandle) {
     assert!(pair.closed(Side::Agent).is_empty());
 }
 
-/// `LONGHAUL_REPLAYS` sets the number of repeated datagrams; `make sim` asks for a million.
+/// `LONGHAUL_REPLAYS` sets the number of replayed datagrams; `make sim` sets a million.
 #[test]
 fn replays_are_never_accepted() {
     let asked = std::env::var("LONGHAUL_REPLAYS").ok();
@@ -44,7 +44,8 @@ fn replays_are_never_accepted() {
         assert_eq!(pair.bytes_of(Side::Agent), [[b'r'; 20]]);
     }
     assert_eq!(pair.gateway.counters().accepted, 1);
-    // Long after, the INIT's RESP is forgotten: it opens a session without early data that nobody can use.
+    // Much later, the INIT's RESP has expired: the INIT opens a session without early data that nobody can
+    // use.
     pair.run_for(Duration::from_secs(100));
     pair.deliver(&sent[0]);
     pair.run_for(Duration::from_secs(1));
@@ -77,7 +78,7 @@ fn packets_forged_before_the_resp_do_no_harm() {
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.bytes_of(Side::Agent), [[b'r'; 20]]);
     assert_eq!(pair.agent.peek(handle).unwrap().stats().packets_dropped, kept);
-    // They ask for the RESP once, not each.
+    // The packets cause one repetition of the INIT, not one each.
     assert_eq!(pair.sent_of(PacketKind::Init).len(), 2);
     still_works(&mut pair, handle);
 }
@@ -231,7 +232,7 @@ proptest! {
         pair.pump();
         let (now, agent, gateway) = (pair.now, pair.agent_address, pair.gateway_address);
         for datagram in &noise {
-            // Not VERSIONS: it cannot be authenticated, so one with the right index is believed.
+            // No VERSIONS: the datagram is not authenticated and has an effect if its index is right.
             for kind in [1, 2, 4, 0x80, 0xa0] {
                 let mut datagram = [&[kind][..], datagram].concat();
                 pair.agent.handle_datagram(now, gateway, &mut datagram.clone());

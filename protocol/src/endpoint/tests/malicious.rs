@@ -1,4 +1,4 @@
-//! A device that was admitted and then sends nonsense under the right keys: it harms nobody but itself.
+//! An admitted device that sends invalid contents under valid keys: it affects only its own session.
 use longhaul_types::{BitRate, ByteCount};
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn source() -> SocketAddr {
     "192.0.2.66:6666".parse().unwrap()
 }
 
-/// A packet of the device, sealed as it must be.
+/// A correctly sealed packet of the device.
 fn seal(
     keys: &SessionKeys,
     acceptance: &Acceptance,
@@ -41,7 +41,7 @@ fn seal(
     datagram
 }
 
-/// Opens a session by hand, with `frames` as early data.
+/// Opens a session manually, with `frames` as early data.
 fn open_by_hand(pair: &mut Pair, frames: &[u8]) -> (SessionKeys, Acceptance) {
     let now = pair.now;
     let token = pair.gateway.mint_token(now, MALICIOUS.public());
@@ -90,7 +90,7 @@ fn any_number() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Frames that decode, with fields that nobody in his right mind would send, and some that do not decode.
+/// Valid frames with unreasonable field values, and invalid frames.
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let raw = proptest::collection::vec(any::<u8>(), 1..40);
     let fields = (
@@ -185,7 +185,7 @@ proptest! {
     }
 }
 
-/// Grants 100 Mbit/s and tells that most packets are lost: the sender goes on with a trickle, not with a flood.
+/// The receiver grants 100 Mbit/s and reports most packets as lost: the sender reduces its rate.
 #[test]
 fn a_receiver_that_grants_too_much_gets_little() {
     const TURN: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Two endpoints on virtual time with a wire between them that can lose, keep and forge datagrams.
+//! Two endpoints in virtual time, with a wire between them that can lose, hold and forge datagrams.
 mod golden;
 mod handshake;
 mod hostile;
@@ -44,7 +44,7 @@ impl Side {
     }
 }
 
-/// A datagram as it was sent.
+/// A sent datagram.
 #[derive(Clone, Debug)]
 struct Sent {
     at: Timestamp,
@@ -79,12 +79,12 @@ struct Pair {
     sequence: u64,
     sent: Vec<Sent>,
     events: Vec<(Side, ConnectionHandle, Event)>,
-    /// Whether a datagram gets lost.
+    /// Returns true for a datagram that is lost.
     loses: Fate,
-    /// What each side's user has of streams that are not at their end, and those that are.
+    /// Data of incomplete streams for each side's user, and complete streams.
     partial: BTreeMap<(Side, ConnectionHandle, StreamId), Vec<u8>>,
     received: Vec<(Side, Received)>,
-    /// Whether the gateway's user answers each request with a response of this size.
+    /// Size of the gateway user's response to each request; 0 for no response.
     response: usize,
 }
 
@@ -173,7 +173,7 @@ impl Pair {
         }
     }
 
-    /// What the user of `side` does with an event.
+    /// Reaction of the user of `side` to an event.
     fn react(&mut self, side: Side, handle: ConnectionHandle, event: Event) {
         let (now, response) = (self.now, self.response);
         if let Some(connection) = self.endpoint(side).connection(handle) {
@@ -212,7 +212,7 @@ impl Pair {
                 Err(ReadError::Cancelled(_) | ReadError::NotOpen | ReadError::Closed) => return,
             }
         }
-        // A session that its peer just got closed takes no response.
+        // A session that its peer has just closed accepts no response.
         if side == Side::Gateway
             && response > 0
             && let Ok(stream) = connection.open(Priority::NORMAL, EarlyData::Forbidden)
@@ -232,7 +232,7 @@ impl Pair {
         ));
     }
 
-    /// Lets both sides say all that they have to say now.
+    /// Lets both sides send all pending datagrams and events.
     fn pump(&mut self) {
         for side in [Side::Agent, Side::Gateway] {
             while let Some((handle, event)) = self.endpoint(side).poll_event() {

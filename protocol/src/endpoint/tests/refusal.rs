@@ -1,4 +1,4 @@
-//! Sessions that do not open, and those that the gateway ends.
+//! Refused sessions, and sessions that the gateway ends.
 use super::*;
 use crate::wire::Refusal;
 
@@ -65,7 +65,7 @@ fn a_gateway_with_another_key_is_silent() {
     pair.run_for(Duration::from_secs(20));
     assert!(pair.sent.iter().all(|sent| sent.from == Side::Agent));
     assert_eq!(pair.gateway.counters().bad_mac1, pair.gateway.counters().received);
-    // 0, 1, 2.5, 4.75 s, then every 3 s: it never gives up by itself.
+    // 0, 1, 2.5, 4.75 s, then every 3 s without end.
     assert_eq!(pair.sent_of(PacketKind::Init).len(), 9);
     assert!(pair.closed(Side::Agent).is_empty());
     pair.agent.abandon(handle);
@@ -81,7 +81,7 @@ fn another_version_is_answered_with_the_versions_spoken() {
     pair.open(token, b"GET /");
     pair.pump();
     let mut init = pair.flying.pop_first().unwrap().1;
-    // A later agent: another version, mac1 in its place.
+    // A later agent: another version, mac1 at its place.
     init.bytes[1] = 2;
     let covered = init.bytes.len() - 16;
     let mac1 = crate::crypto::Mac1Key::new(&GATEWAY_KEY.public()).tag(&init.bytes[..covered]);
@@ -91,7 +91,7 @@ fn another_version_is_answered_with_the_versions_spoken() {
     let answer = pair.sent_of(PacketKind::Versions)[0].clone();
     assert_eq!(answer.bytes[2..], [1, 1]);
     assert!(answer.bytes.len() < init.bytes.len());
-    // The agent speaks version 1, which is among them: somebody made this up.
+    // The agent supports version 1, which is in the list: the datagram is forged.
     pair.deliver(&answer);
     pair.pump();
     assert!(pair.closed(Side::Agent).is_empty());
@@ -105,7 +105,7 @@ fn another_version_is_answered_with_the_versions_spoken() {
 #[test]
 fn half_open_sessions_are_given_up() {
     let mut pair = Pair::new();
-    // The agent gets no answer and its user gives up.
+    // The agent gets no answer and its user drops the session.
     pair.loses = Box::new(|sent| sent.from == Side::Gateway);
     for seed in 0..6 {
         pair.agent = agent_endpoint(20 + seed);

@@ -1,7 +1,7 @@
-//! What happens to sessions once they are open, as far as the endpoint has to do with it.
+//! Open sessions at the level of the endpoint.
 use super::*;
 
-/// Opens a session and lets one exchange pass.
+/// Opens a session and completes one exchange.
 fn opened() -> (Pair, ConnectionHandle) {
     let mut pair = Pair::new();
     let token = pair.token();
@@ -116,7 +116,8 @@ fn over_ipv6_datagrams_are_20_bytes_shorter() {
     );
 }
 
-/// Loss of 30 % both ways, duplicates, and datagrams held back: whatever the seed, each request is answered exactly once.
+/// Loss of 30 % in both directions, duplicates, and held datagrams: with every seed, each request is answered
+/// exactly once.
 #[test]
 fn sessions_open_over_a_bad_wire() {
     for seed in 0..60_u8 {

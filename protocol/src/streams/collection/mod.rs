@@ -1,4 +1,4 @@
-//! All streams of a connection: opening, limits, what waits to be sent, what the user is to be told.
+//! All streams of a connection: opening, limits, pending output and events.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use super::{
 mod output;
 mod peer;
 
-/// Every stream may buffer this much for sending even if the connection's total is used up, so that an urgent stream is
-/// never locked out by what less urgent ones have queued.
+/// Bytes that every stream may buffer for sending even if the connection's total is exhausted, so that less
+/// urgent streams never block an urgent one.
 const GUARANTEED_SEND_BUFFER: u64 = 64 * 1024;
 
 #[derive(Debug)]
@@ -31,37 +31,38 @@ pub struct Streams {
     scheduler: Scheduler,
     /// Index of the next stream that this side opens.
     next_index: u64,
-    /// Streams that the peer lets this side open in all.
+    /// Total number of streams that the peer permits this side to open.
     peer_allows: u64,
     peer_window: u64,
     wants_open: bool,
     send_buffered: u64,
-    /// Streams whose write was blocked by a buffer.
+    /// Streams whose write was blocked by a full buffer.
     blocked: BTreeSet<StreamId>,
 
     recv: BTreeMap<StreamId, RecvStream>,
-    /// Indices of the peer's streams that are gone; beyond `peer_opened` nothing.
+    /// Indices of the peer's closed streams, all below `peer_opened`.
     closed: RangeSet,
-    /// Streams that the peer has opened.
+    /// Number of streams that the peer has opened.
     peer_opened: u64,
     accepts: VecDeque<StreamId>,
-    /// The last STREAMS that was sent, or the parameter.
+    /// Count of the last STREAMS, or of the parameters.
     granted_streams: u64,
     recv_buffered: u64,
     stops: BTreeMap<StreamId, Stop>,
     limits_due: BTreeSet<StreamId>,
     cancels_due: BTreeSet<StreamId>,
     count_due: bool,
-    /// Streams that have holes or a known missing tail are counted lazily; see `missing`.
+    /// Receiving streams with a gap or a known missing tail; `missing` counts their bytes on demand.
     incomplete: BTreeSet<StreamId>,
 
     events: VecDeque<StreamEvent>,
-    /// Streams with a `Readable` or `Writable` in the queue, so that it holds each at most once.
+    /// Streams with a queued `Readable` (true) or `Writable` (false) event, so that the queue holds each
+    /// event at most once.
     announced: BTreeSet<(bool, StreamId)>,
 }
 
 impl Streams {
-    /// No streams yet; the peer's limits come with [`Streams::set_peer`].
+    /// Creates an empty collection; [`Streams::set_peer`] sets the peer's limits.
     pub fn new(role: Role, limits: StreamLimits) -> Self {
         Self {
             role,
@@ -90,7 +91,7 @@ impl Streams {
         }
     }
 
-    /// Sets what the peer allows (its parameters, or what an agent may assume before RESP). Limits only rise.
+    /// Raises the peer's limits: its parameters, or what an agent assumes before RESP. Limits never decrease.
     pub fn set_peer(&mut self, window: u64, streams: u64) {
         self.peer_window = self.peer_window.max(window);
         let ids: Vec<_> = self.send.keys().copied().collect();
@@ -120,10 +121,10 @@ impl Streams {
         Ok(id)
     }
 
-    /// Appends bytes to a stream; returns how many were taken, from the front.
+    /// Appends bytes to a stream; returns how many bytes were accepted, from the front.
     ///
     /// # Errors
-    /// Nothing was taken: the buffer is full or the stream is not open.
+    /// No bytes were accepted: the buffer is full or the stream is not open.
     pub fn write(&mut self, id: StreamId, mut data: Bytes) -> Result<usize, WriteError> {
         let total_room = self
             .limits
@@ -161,10 +162,10 @@ impl Streams {
         Ok(taken)
     }
 
-    /// Ends a stream behind what was written.
+    /// Ends a stream after the written bytes.
     ///
     /// # Errors
-    /// The stream is not open, or an announced length was not reached.
+    /// The stream is not open, or its announced length was not reached.
     pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
         let (stream, _) = self.send.get_mut(&id).ok_or(WriteError::NotOpen)?;
         if let Some(error) = stream.cancelled() {
@@ -181,7 +182,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Tells the length of a stream before all of it is written.
+    /// Announces the length of a stream before all of it is written.
     pub fn announce(&mut self, id: StreamId, total: u64) {
         if let Some((stream, _)) = self.send.get_mut(&id) {
             stream.announce(total);
@@ -189,7 +190,7 @@ impl Streams {
         }
     }
 
-    /// Moves a stream to another class.
+    /// Moves a stream to another priority class.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         if let Some((stream, demand)) = self.send.get_mut(&id) {
             let before = std::mem::take(demand);
@@ -200,7 +201,7 @@ impl Streams {
         }
     }
 
-    /// Ends a sending stream early: what is not sent will not be.
+    /// Cancels a sending stream; unsent bytes are discarded.
     pub fn cancel(&mut self, id: StreamId, error: u64) {
         if let Some((stream, _)) = self.send.get_mut(&id)
             && stream.cancelled().is_none()
@@ -214,15 +215,15 @@ impl Streams {
         }
     }
 
-    /// The next stream that the peer opened.
+    /// Returns the next stream that the peer opened.
     pub fn accept(&mut self) -> Option<StreamId> {
         self.accepts.pop_front()
     }
 
-    /// The next bytes of a stream.
+    /// Returns the next bytes of a stream.
     ///
     /// # Errors
-    /// The peer cancelled the stream, or it is not one to read from.
+    /// The peer cancelled the stream, or the stream is not open for reading.
     pub fn read(&mut self, id: StreamId) -> Result<ReadOutcome, ReadError> {
         self.announced.remove(&(true, id));
         let stream = self.recv.get_mut(&id).ok_or(ReadError::NotOpen)?;
@@ -252,7 +253,7 @@ impl Streams {
         Ok(outcome)
     }
 
-    /// The user wants no more of a stream that the peer sends.
+    /// Stops a receiving stream.
     pub fn stop(&mut self, id: StreamId, error: u64) {
         let Some(stream) = self.recv.get_mut(&id) else {
             return;
@@ -276,16 +277,16 @@ impl Streams {
         );
     }
 
-    /// Whether any of the stream came in early data.
+    /// Returns true if a part of the stream arrived in early data.
     pub fn was_early(&self, id: StreamId) -> bool {
         self.recv.get(&id).is_some_and(|stream| stream.early)
     }
-    /// The length that the peer told.
+    /// Length of a receiving stream, if the peer announced it.
     pub fn announced_total(&self, id: StreamId) -> Option<u64> {
         self.recv.get(&id).and_then(RecvStream::known_total)
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<StreamEvent> {
         let event = self.events.pop_front()?;
         match event {
@@ -300,14 +301,14 @@ impl Streams {
         Some(event)
     }
 
-    /// Keeps a stream back until [`Streams::release`].
+    /// Holds a stream back until [`Streams::release`].
     pub fn hold(&mut self, id: StreamId) {
         if let Some((stream, _)) = self.send.get_mut(&id) {
             stream.held = true;
             self.refresh(id);
         }
     }
-    /// Lets all streams go that were held.
+    /// Releases all held streams.
     pub fn release(&mut self) {
         let held: Vec<_> = self
             .send
@@ -323,25 +324,25 @@ impl Streams {
         }
     }
 
-    /// Whether anything at all waits to be sent.
+    /// Returns true if any output is pending.
     pub fn has_output(&self) -> bool {
         self.has_request() || !self.scheduler.is_empty()
     }
-    /// Memory of received data that the user has not read.
+    /// Memory of received and unread data in bytes.
     pub const fn recv_buffered(&self) -> u64 {
         self.recv_buffered
     }
-    /// Memory of data that is not acknowledged.
+    /// Memory of unacknowledged data in bytes.
     pub const fn send_buffered(&self) -> u64 {
         self.send_buffered
     }
-    /// Whether received data has holes.
+    /// Returns true if received data has gaps.
     pub fn has_holes(&self) -> bool {
         self.incomplete
             .iter()
             .any(|id| self.recv.get(id).is_some_and(RecvStream::has_hole))
     }
-    /// Bytes that are missing of streams whose length is known (5.3).
+    /// Missing bytes of streams of known length (section 5.3).
     pub fn missing(&self) -> u64 {
         self.incomplete
             .iter()
@@ -349,12 +350,13 @@ impl Streams {
             .map(RecvStream::missing)
             .fold(0, u64::saturating_add)
     }
-    /// Whether more than `bytes` are to come as far as is known; a stream of unknown length counts as long.
+    /// Returns true if more than `bytes` are known to be missing; a stream with a gap and of unknown length
+    /// counts as more.
     pub fn awaits_more_than(&self, bytes: u64) -> bool {
         let mut open = self.incomplete.iter().filter_map(|id| self.recv.get(id));
         self.missing() > bytes || open.any(|stream| stream.known_total().is_none())
     }
-    /// Streams in memory, sending and receiving.
+    /// Number of sending and receiving streams in memory.
     pub fn open_count(&self) -> (usize, usize) {
         (self.send.len(), self.recv.len())
     }

@@ -1,4 +1,4 @@
-//! What the streams have to send, and what became of it.
+//! Output of the streams, and its acknowledgement and loss.
 use std::ops::Range;
 
 use longhaul_types::{StreamId, Timestamp};
@@ -9,7 +9,7 @@ use super::{
 };
 
 impl Streams {
-    /// Whether a control frame about streams waits.
+    /// Returns true if a control frame is pending.
     pub fn has_request(&self) -> bool {
         self.count_due
             || !self.cancels_due.is_empty()
@@ -17,7 +17,7 @@ impl Streams {
             || self.stops.values().any(|stop| stop.delivery == Delivery::Pending)
     }
 
-    /// The next control frame about streams. It stays the next one until [`Streams::on_request_sent`].
+    /// Returns the next control frame; it remains the next one until [`Streams::on_request_sent`].
     pub fn next_request(&self) -> Option<StreamRequest> {
         if let Some(&stream) = self.cancels_due.first() {
             let (send, _) = self.send.get(&stream)?;
@@ -46,7 +46,7 @@ impl Streams {
         })
     }
 
-    /// The frame was put in a packet.
+    /// Records that a control frame was put into a packet.
     pub fn on_request_sent(&mut self, request: &StreamRequest) -> SentControl {
         match *request {
             StreamRequest::Cancel { stream, .. } => {
@@ -73,7 +73,7 @@ impl Streams {
         }
     }
 
-    /// The packet with a control frame was acknowledged.
+    /// Records the acknowledgement of a control frame.
     pub fn on_control_acked(&mut self, control: SentControl) {
         match control {
             SentControl::Cancel(id) => {
@@ -91,7 +91,7 @@ impl Streams {
         }
     }
 
-    /// The packet with a control frame was lost: it is sent again unless it has lost its meaning.
+    /// Records the loss of a control frame; the frame is sent again if it is still valid.
     pub fn on_control_lost(&mut self, control: SentControl) {
         match control {
             SentControl::Cancel(id) => {
@@ -124,12 +124,12 @@ impl Streams {
         }
     }
 
-    /// The stream whose data goes into the next packet.
+    /// The stream whose data is sent in the next packet.
     pub fn next_sender(&self) -> Option<StreamId> {
         self.scheduler.next()
     }
 
-    /// Bytes that stream `id` could send now.
+    /// Number of bytes that stream `id` can send now.
     pub fn sendable(&self, id: StreamId) -> u64 {
         self.send.get(&id).map_or(0, |(stream, _)| stream.sendable())
     }
@@ -139,7 +139,7 @@ impl Streams {
         self.send.get_mut(&id).map(|(stream, _)| stream)
     }
 
-    /// Takes the next segment, of at most `max` bytes, of stream `id`; it counts as sent.
+    /// Returns the next segment of stream `id`, at most `max` bytes, and records it as sent.
     pub fn take_segment(&mut self, id: StreamId, max: u64) -> Option<Segment> {
         let (stream, _) = self.send.get_mut(&id)?;
         let segment = stream.next_segment(max)?;
@@ -147,21 +147,21 @@ impl Streams {
         Some(segment)
     }
 
-    /// Copies the bytes of a segment of stream `id` behind `out`.
+    /// Appends the bytes of a segment of stream `id` to `out`.
     pub fn copy_segment(&mut self, id: StreamId, range: &Range<u64>, out: &mut Vec<u8>) {
         if let Some((stream, _)) = self.send.get_mut(&id) {
             stream.copy_range(range, out);
         }
     }
 
-    /// A packet was filled from stream `id`.
+    /// Records a packet with new data of stream `id` for the scheduler.
     pub fn charge(&mut self, id: StreamId, now: Timestamp) {
         if let Some((stream, _)) = self.send.get(&id) {
             self.scheduler.charge(stream.priority, now);
         }
     }
 
-    /// A packet with data of a stream was acknowledged.
+    /// Records the acknowledgement of stream data.
     pub fn on_data_acked(&mut self, id: StreamId, range: Range<u64>, fin: bool) {
         let Some((stream, _)) = self.send.get_mut(&id) else {
             return;
@@ -172,7 +172,7 @@ impl Streams {
         self.settle(id);
     }
 
-    /// A packet with data of a stream was lost. Returns the bytes that are to be sent again.
+    /// Records the loss of stream data. Returns the number of bytes to be retransmitted.
     pub fn on_data_lost(&mut self, id: StreamId, range: Range<u64>, fin: bool) -> u64 {
         let Some((stream, _)) = self.send.get_mut(&id) else {
             return 0;
@@ -184,7 +184,7 @@ impl Streams {
         again
     }
 
-    /// Forgets a sending stream that is done.
+    /// Removes a sending stream that is complete.
     pub(super) fn settle(&mut self, id: StreamId) {
         let Some((stream, demand)) = self.send.get(&id) else {
             return;
@@ -215,8 +215,8 @@ impl Streams {
             .copied()
             .filter(|id| {
                 send.get(id).is_some_and(|(stream, _)| {
-                    // An eighth of a buffer at a time, or the user is woken for every packet; with more, a sender that waits for the
-                    // repair of one hole runs dry.
+                    // An eighth of the buffer at a time: less would wake the user for every packet; with
+                    // more, a sender would run out of data while one gap is retransmitted.
                     let low = stream.buffered() <= own - own / 8;
                     low && (total_room || stream.buffered() < GUARANTEED_SEND_BUFFER / 2)
                 })
@@ -238,7 +238,7 @@ impl Streams {
         }
     }
 
-    /// Tells the scheduler what a stream has to send now.
+    /// Reports the current demand of a stream to the scheduler.
     pub(super) fn refresh(&mut self, id: StreamId) {
         if let Some((stream, demand)) = self.send.get_mut(&id) {
             let now = Demand {

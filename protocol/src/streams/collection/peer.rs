@@ -1,4 +1,4 @@
-//! Frames about streams from the peer.
+//! Stream frames from the peer.
 use longhaul_types::StreamId;
 
 use super::{
@@ -7,10 +7,10 @@ use super::{
 };
 
 impl Streams {
-    /// Takes a DATA frame.
+    /// Processes a DATA frame.
     ///
     /// # Errors
-    /// The peer violated a limit or contradicted itself.
+    /// The peer violated a limit or contradicted an earlier frame.
     pub fn on_data(
         &mut self,
         id: StreamId,
@@ -45,10 +45,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes CANCEL.
+    /// Processes CANCEL.
     ///
     /// # Errors
-    /// The peer contradicted itself.
+    /// The peer contradicted an earlier frame.
     pub fn on_cancel(&mut self, id: StreamId, error: u64, final_offset: u64) -> Result<(), StreamViolation> {
         if !self.ensure_recv(id, false)? {
             return Ok(());
@@ -71,10 +71,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes STOP: the stream is cancelled.
+    /// Processes STOP, which cancels the stream.
     ///
     /// # Errors
-    /// The stream was never opened, or the peer sends it itself.
+    /// The stream was never opened, or is a stream of the peer.
     pub fn on_stop(&mut self, id: StreamId, error: u64) -> Result<(), StreamViolation> {
         self.check_mine(id)?;
         if let Some((stream, _)) = self.send.get(&id)
@@ -86,10 +86,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes STREAM_LIMIT.
+    /// Processes STREAM_LIMIT.
     ///
     /// # Errors
-    /// The stream was never opened, or the peer sends it itself.
+    /// The stream was never opened, or is a stream of the peer.
     pub fn on_stream_limit(&mut self, id: StreamId, limit: u64) -> Result<(), StreamViolation> {
         self.check_mine(id)?;
         self.on_stream_limit_value(id, limit);
@@ -103,7 +103,7 @@ impl Streams {
         }
     }
 
-    /// Takes STREAMS.
+    /// Processes STREAMS.
     pub fn on_streams(&mut self, count: u64) {
         if count > self.peer_allows {
             self.peer_allows = count;
@@ -121,7 +121,7 @@ impl Streams {
         }
     }
 
-    /// Makes sure that a stream of the peer exists; `false` if it is gone already.
+    /// Opens a stream of the peer if necessary; returns `false` if the stream is already closed.
     pub(super) fn ensure_recv(&mut self, id: StreamId, early: bool) -> Result<bool, StreamViolation> {
         if self.is_mine(id) {
             return Err(StreamViolation::Direction);
@@ -149,7 +149,7 @@ impl Streams {
         }
     }
 
-    /// Forgets a stream of the peer and lets the peer open another one.
+    /// Removes a stream of the peer and permits the peer to open another one.
     pub(super) fn close_recv(&mut self, id: StreamId) {
         let Some(stream) = self.recv.remove(&id) else {
             return;

@@ -1,4 +1,4 @@
-//! Opening, windows, buffers, ends of streams.
+//! Opening, windows, buffers and ends of streams.
 use longhaul_types::ByteCount;
 
 use super::{super::*, *};

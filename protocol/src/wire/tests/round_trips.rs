@@ -1,4 +1,4 @@
-//! What is encoded decodes to itself, and nothing makes a decoder panic.
+//! Encoded values decode to themselves, and no input causes a panic of a decoder.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, LinkProfile, StreamId, UnixTime};
@@ -124,7 +124,7 @@ proptest! {
             prop_assert_eq!(bytes.len(), length.header_len());
             bytes.extend_from_slice(&[0; 19]);
             prop_assert_eq!(ShortHeader::parse(&bytes, length), Ok((header, length.header_len())));
-            // Early packets have one key, and the low bits mean nothing.
+            // Early packets have one key, and their low bits are undefined.
             for unknown in [1, 2, 4, 8].into_iter().chain(early.then_some(0x40)) {
                 bytes[0] ^= unknown;
                 prop_assert_eq!(ShortHeader::parse(&bytes, length), Err(HeaderError::Flags));
@@ -207,7 +207,7 @@ proptest! {
         let _ = RespPayload::decode(&bytes);
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            // What decodes, encodes to something that decodes to the same.
+            // A decoded frame encodes to bytes that decode to the same frame.
             let Ok(frame) = Frame::decode(&mut rest) else { break };
             if let Frame::Feedback(feedback) = &frame {
                 let _ = feedback.gaps.ranges(u64::from(feedback.largest)).count();

@@ -1,4 +1,4 @@
-//! Byte-exact vectors, written by hand from transport.md.
+//! Byte-exact vectors, written manually from transport.md.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, LinkProfile, StreamId, UnixTime};
@@ -224,7 +224,7 @@ fn contradictions_are_malformed() {
         let bytes = [&head[..], gaps].concat();
         assert_eq!(Frame::decode(&mut &bytes[..]), Err(error));
     }
-    // Bits without a meaning, and an early packet of another phase than the first.
+    // Undefined bits, and an early packet with the odd key phase.
     for flags in [0x81, 0x82, 0x84, 0x88, 0xe0] {
         assert_eq!(
             ShortHeader::parse(&[flags; 40], IndexLength::Agent),

@@ -1,4 +1,5 @@
-//! Real origins and a real name server on loopback ports of the system's choice, for the tests of this crate.
+//! Real origins and a real name server on loopback ports that the system chooses, for the tests of this
+//! crate.
 #![allow(
     dead_code,
     unused_imports,
@@ -28,10 +29,10 @@ use tokio::{
 
 pub mod tls;
 
-/// For whom the tests fetch where it does not matter.
+/// Owner for tests in which the owner does not matter.
 pub const LOCAL: ConnectionOwner = ConnectionOwner::Local;
 
-/// An origin that runs `serve` on each connection, with the connection's number from 0.
+/// Origin that runs `serve` on each connection, with the connection's number from 0.
 pub struct Origin {
     pub address: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -60,7 +61,7 @@ impl Origin {
         }
     }
 
-    /// An origin that answers the first request of each connection with these bytes and closes.
+    /// Starts an origin that answers the first request of each connection with these bytes and closes.
     pub async fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer = Arc::new(answer.into());
         Self::start(move |_, mut stream| {
@@ -86,7 +87,7 @@ impl Drop for Origin {
     }
 }
 
-/// Reads one request head; `None` at the connection's end.
+/// Reads one request head; `None` at the end of the connection.
 pub async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -99,7 +100,7 @@ pub async fn read_head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// A client that may reach loopback, finds every name at `address`, and does not wait long.
+/// Returns a client that may connect to loopback, resolves every name to `address`, and has short timeouts.
 pub fn client_of(address: SocketAddr) -> OriginClient {
     OriginClient::new(config_of(address)).unwrap()
 }
@@ -131,7 +132,7 @@ where
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// What the name server says to one question.
+/// Answer of the name server to one query.
 #[derive(Clone, Debug)]
 pub enum DnsAnswer {
     Addresses { ttl: u32, addresses: Vec<IpAddr> },
@@ -148,7 +149,7 @@ impl DnsAnswer {
     }
 }
 
-/// A name server on UDP (RFC 1035). Every name has the answer that is set, its addresses filtered by the question's type.
+/// Name server on UDP (RFC 1035). Every name has the configured answer, filtered by the type of the query.
 pub struct NameServer {
     pub address: SocketAddr,
     answer: Arc<Mutex<DnsAnswer>>,
@@ -186,7 +187,7 @@ impl NameServer {
         *self.answer.lock().unwrap() = answer;
     }
 
-    /// How often the IPv4 address of a name was asked for.
+    /// Number of queries for the IPv4 address of a name.
     pub fn questions(&self, name: &str) -> usize {
         let questions = self.questions.lock().unwrap();
         questions
@@ -206,7 +207,7 @@ impl Drop for NameServer {
     }
 }
 
-/// The name and type of a query's one question, and where it ends.
+/// Returns the name and type of a query's only question, and its end.
 fn question(packet: &[u8]) -> (String, u16, usize) {
     let mut at = 12;
     let mut labels = Vec::new();

@@ -1,4 +1,4 @@
-//! A certificate authority and `https` origins.
+//! Certificate authority and `https` origins.
 use std::sync::Arc;
 
 use ::ring::digest::{SHA256, digest};
@@ -27,7 +27,7 @@ use super::Origin;
 
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// Whether a server goes on without the certificate that it asks for.
+/// Requirement level of a server's request for a client certificate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Demand {
     Required,
@@ -71,12 +71,13 @@ impl Authority {
         )
     }
 
-    /// A server of this authority for `name`, which speaks the protocols of `alpn`.
+    /// Returns the configuration of a server for `name`, with a certificate of this authority and the
+    /// protocols of `alpn`.
     pub fn server(&self, name: &str, validity: Validity, alpn: &[&str]) -> ServerConfig {
         self.server_with(name, validity, alpn, &KeyPair::generate().unwrap())
     }
 
-    /// The same with a key of the caller's.
+    /// Same as `server`, with the caller's key.
     pub fn server_with(&self, name: &str, validity: Validity, alpn: &[&str], key: &KeyPair) -> ServerConfig {
         let (chain, key) = self.leaf(name, validity, key);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -89,12 +90,12 @@ impl Authority {
         config
     }
 
-    /// The hash of its key.
+    /// Hash of the authority's key.
     pub fn key_hash(&self) -> KeyHash {
         key_hash(self.0.key())
     }
 
-    /// A server that asks for a client certificate.
+    /// Returns the configuration of a server that requests a client certificate.
     pub fn asking_server(
         &self,
         name: &str,
@@ -119,13 +120,13 @@ impl Authority {
     }
 }
 
-/// The hash by which a key is denied.
+/// Hash of a key, as used in deny lists.
 pub fn key_hash(key: &impl PublicKeyData) -> KeyHash {
     let hash = digest(&SHA256, &key.subject_public_key_info());
     STANDARD.encode(hash).parse().unwrap()
 }
 
-/// An `https` origin that answers with `answer`, HTTP/1.1 or HTTP/2 as negotiated.
+/// Starts an `https` origin that answers with `answer` over HTTP/1.1 or HTTP/2, as negotiated.
 pub async fn origin<F>(config: ServerConfig, answer: F) -> Origin
 where
     F: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,

@@ -1,11 +1,11 @@
 //! Content Security Policy Level 3, as far as it decides which URLs a document loads.
 //!
-//! A policy is read so that nothing is planned that the browser would not fetch: a directive that is not known here may
-//! forbid anything, so under a policy with one nothing of other origins is planned. What a policy allows by the hash of
-//! inline content is not planned either.
+//! The interpretation is conservative, so that the gateway plans nothing that the browser would not fetch: an
+//! unknown directive may forbid anything, so under a policy with an unknown directive no cross-origin object
+//! is planned. Objects that a policy allows only by the hash of inline content are not planned either.
 //!
-//! An own reader, for the kept one (crate `content-security-policy`) passes over what it does not know, as browsers do,
-//! and does not say so, and brings a second Base64 and an engine for regular expressions along.
+//! The crate `content-security-policy` is not used: like browsers, it ignores unknown directives without
+//! reporting them, and it depends on a second Base64 implementation and a regular-expression engine.
 mod source;
 #[cfg(test)]
 mod tests;
@@ -18,34 +18,34 @@ use url::Url;
 use self::source::Sources;
 use crate::{Destination, Reference, Sandbox, reference::Inserter};
 
-/// Policies of one document: all of them hold.
+/// Policies of one document; all of them apply.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies(Vec<Policy>);
 
 #[derive(Clone, Debug)]
 struct Policy {
-    /// Whose origin `'self'` means.
+    /// The URL whose origin is `'self'`.
     own: Url,
-    /// By name; of several of one name the first counts.
+    /// By name; the first of several directives with one name applies.
     directives: BTreeMap<String, Sources>,
     sandbox: Option<Sandbox>,
     upgrades: bool,
     is_understood: bool,
 }
 
-/// Where a policy stands.
+/// Location of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// `Content-Security-Policy`
     Header,
-    /// `<meta http-equiv>`, where three directives do not count.
+    /// `<meta http-equiv>`, where three directives are ignored.
     Markup,
 }
 
-/// What an inline style is.
+/// Kinds of inline styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inline<'a> {
-    /// A `style` element with this nonce.
+    /// A `style` element, with its nonce.
     Element(Option<&'a str>),
     /// A `style` attribute.
     Attribute,
@@ -53,13 +53,13 @@ pub(crate) enum Inline<'a> {
 
 const FIELD: HeaderName = http::header::CONTENT_SECURITY_POLICY;
 
-/// Policies of one document; real ones have up to three.
+/// Maximum number of policies per document; real documents have up to three.
 const MAX_POLICIES: usize = 16;
-/// Real ones have up to some 10 KB.
+/// Maximum length of a policy; real ones have up to about 10 KB.
 const MAX_LENGTH: usize = 64 * 1024;
 
 impl Policies {
-    /// Those of the response from `url`.
+    /// Parses the policies of the response from `url`.
     pub(crate) fn of_response(url: &Url, headers: &HeaderMap) -> Self {
         let mut policies = Self::default();
         for field in headers.get_all(FIELD) {
@@ -76,7 +76,7 @@ impl Policies {
     /// Adds one policy.
     pub(crate) fn add(&mut self, url: &Url, text: &str, place: Place) {
         if self.0.len() >= MAX_POLICIES {
-            // What it says is not kept: it may forbid anything.
+            // The policy is dropped: it may forbid anything.
             if let Some(last) = self.0.last_mut() {
                 last.is_understood = false;
             }
@@ -85,26 +85,27 @@ impl Policies {
         }
     }
 
-    /// Whether all let a reference through, whose URL is behind `redirects` redirections. `client` is the document's URL.
+    /// Returns true if all policies allow a reference whose URL is the target of `redirects` redirects.
+    /// `client` is the document's URL.
     pub(crate) fn allow(&self, reference: &Reference, client: &Url, redirects: usize) -> bool {
         self.0
             .iter()
             .all(|policy| policy.allows(reference, client, redirects))
     }
 
-    /// Whether a plug-in's content may come from here.
+    /// Returns true if plug-in content may be loaded from this URL.
     pub(crate) fn allow_plugin(&self, url: &Url) -> bool {
         self.0
             .iter()
             .all(|policy| policy.matches(&["object-src", "default-src"], url, 0))
     }
 
-    /// Whether a `base` element may name this URL.
+    /// Returns true if a `base` element may have this URL.
     pub(crate) fn allow_base(&self, url: &Url) -> bool {
         self.0.iter().all(|policy| policy.matches(&["base-uri"], url, 0))
     }
 
-    /// Whether inline styles count.
+    /// Returns true if an inline style applies.
     pub(crate) fn allow_inline(&self, style: Inline<'_>) -> bool {
         self.0.iter().all(|policy| {
             let (name, nonce) = match style {
@@ -116,7 +117,8 @@ impl Policies {
         })
     }
 
-    /// Whether documents at these URLs may display this one in a frame; none if no policy says.
+    /// Returns whether documents at these URLs may display this document in a frame; `None` if no policy
+    /// restricts this.
     pub(crate) fn allow_ancestors<'a>(
         &self,
         mut ancestors: impl Iterator<Item = &'a Url> + Clone,
@@ -135,12 +137,12 @@ impl Policies {
         })
     }
 
-    /// Whether `http` references are fetched by `https`.
+    /// Returns true if `http` references are upgraded to `https`.
     pub(crate) fn upgrade(&self) -> bool {
         self.0.iter().any(|policy| policy.upgrades)
     }
 
-    /// What all `sandbox` directives take away.
+    /// Returns the restrictions of all `sandbox` directives.
     pub(crate) fn sandbox(&self) -> Sandbox {
         let own = self.0.iter().filter_map(|policy| policy.sandbox);
         own.fold(Sandbox::default(), Sandbox::and)
@@ -148,7 +150,7 @@ impl Policies {
 }
 
 impl Policy {
-    /// One of which nothing is known.
+    /// Returns a policy that is not understood.
     fn unknown(url: &Url) -> Self {
         Self {
             own: url.clone(),
@@ -194,7 +196,7 @@ impl Policy {
         }
         let nonce = reference.nonce.as_deref();
         match reference.destination {
-            // Navigations of the window are nobody's sub-resources.
+            // A navigation of the window is not a subresource.
             Destination::Document => true,
             Destination::Script => {
                 let Some(sources) = self.first(&["script-src-elem", "script-src", "default-src"]) else {
@@ -220,7 +222,7 @@ impl Policy {
             }
             Destination::Font => self.matches(&["font-src", "default-src"], url, redirects),
             Destination::Manifest => self.matches(&["manifest-src", "default-src"], url, redirects),
-            // What scripts load; what is heard and seen besides pictures has a directive of its own.
+            // Objects that scripts load; audio and video have a directive of their own.
             Destination::Other => {
                 self.matches(&["connect-src", "default-src"], url, redirects)
                     && (!is_media(url) || self.matches(&["media-src", "default-src"], url, redirects))
@@ -228,7 +230,7 @@ impl Policy {
         }
     }
 
-    /// The first of these directives that there is.
+    /// Returns the sources of the first of these directives that is present.
     fn first(&self, names: &[&str]) -> Option<&Sources> {
         names.iter().find_map(|name| self.directives.get(*name))
     }
@@ -239,7 +241,7 @@ impl Policy {
     }
 }
 
-/// Whether a URL looks like one of sound or moving pictures.
+/// Returns true if a URL looks like audio or video.
 fn is_media(url: &Url) -> bool {
     let extension = url.path().rsplit_once('.').map_or("", |(_, extension)| extension);
     MEDIA.iter().any(|known| extension.eq_ignore_ascii_case(known))
@@ -249,7 +251,7 @@ const MEDIA: [&str; 14] = [
     "aac", "flac", "m3u8", "m4a", "m4v", "mov", "mp3", "mp4", "mpd", "oga", "ogg", "ogv", "opus", "webm",
 ];
 
-/// Directives that list URLs, and decide about loads, frames or base addresses.
+/// Directives that list URLs and decide about loads, frames or base URLs.
 const FOR_URLS: [&str; 18] = [
     "base-uri",
     "child-src",
@@ -271,7 +273,7 @@ const FOR_URLS: [&str; 18] = [
     "worker-src",
 ];
 
-/// Directives that forbid no load that is planned here.
+/// Directives that forbid no planned load.
 const WITHOUT_URLS: [&str; 14] = [
     // Mixed content is never planned.
     "block-all-mixed-content",
@@ -290,5 +292,5 @@ const WITHOUT_URLS: [&str; 14] = [
     "disown-opener",
 ];
 
-/// Directives that do not count in markup.
+/// Directives that are ignored in markup.
 const HEADER_ONLY: [&str; 3] = ["frame-ancestors", "report-uri", "sandbox"];

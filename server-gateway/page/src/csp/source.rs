@@ -1,12 +1,12 @@
-//! Source expressions, and whether they match a URL (Content Security Policy Level 3 section 6.7.2).
+//! Source expressions and their matching with URLs (Content Security Policy Level 3 section 6.7.2).
 use url::Url;
 
-/// What one directive lists.
+/// Source list of one directive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sources {
     list: Vec<Source>,
     nonces: Vec<String>,
-    /// As `sha256-…` in plain Base64.
+    /// In the form `sha256-…`, in standard Base64.
     hashes: Vec<String>,
     pub(super) strict_dynamic: bool,
     unsafe_inline: bool,
@@ -27,15 +27,15 @@ enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HostSource {
     scheme: Option<String>,
-    /// In lower case; `*.` before it stands for all names below.
+    /// In lower case; a prefix `*.` matches all subdomains.
     host: String,
     port: Option<String>,
     path: Option<String>,
 }
 
 impl Sources {
-    /// Reads the value of a directive. An expression that is not understood matches nothing, as in browsers, and so does
-    /// `'none'`.
+    /// Parses the value of a directive. As in browsers, an expression that is not understood matches nothing,
+    /// and neither does `'none'`.
     pub(super) fn parse<'a>(tokens: impl Iterator<Item = &'a str>) -> Self {
         let mut sources = Self::default();
         for token in tokens {
@@ -74,7 +74,7 @@ impl Sources {
         }
     }
 
-    /// Whether an expression matches a URL behind `redirects` redirections.
+    /// Returns true if an expression matches a URL that is the target of `redirects` redirects.
     pub(super) fn match_url(&self, url: &Url, own: &Url, redirects: usize) -> bool {
         self.list.iter().any(|source| source.matches(url, own, redirects))
     }
@@ -83,7 +83,7 @@ impl Sources {
         nonce.is_some_and(|nonce| self.nonces.iter().any(|known| known == nonce))
     }
 
-    /// Whether all hashes of an `integrity` attribute are listed.
+    /// Returns true if the list contains all hashes of an `integrity` attribute.
     pub(super) fn has_integrity(&self, integrity: Option<&str>) -> bool {
         let mut hashes = integrity.unwrap_or_default().split_ascii_whitespace().peekable();
         hashes.peek().is_some()
@@ -93,13 +93,14 @@ impl Sources {
             })
     }
 
-    /// Whether inline content without nonce is let through. A hash could let it through as well; it is not computed here.
+    /// Returns true if inline content without nonce is allowed. Hashes, which could also allow it, are not
+    /// computed here.
     pub(super) const fn allow_inline(&self) -> bool {
         self.unsafe_inline && self.nonces.is_empty() && self.hashes.is_empty()
     }
 }
 
-/// Hashes may be written in either alphabet of Base64.
+/// Converts a hash to the standard alphabet of Base64; policies may use either alphabet.
 fn plain_base64(hash: &str) -> String {
     let (kind, value) = hash.split_once('-').unwrap_or((hash, ""));
     format!(
@@ -110,7 +111,7 @@ fn plain_base64(hash: &str) -> String {
 }
 
 impl Source {
-    /// `lower` is `token` in lower case.
+    /// Parses `token`; `lower` is the token in lower case.
     fn parse(lower: &str, token: &str) -> Option<Self> {
         if let Some(scheme) = lower.strip_suffix(':').filter(|scheme| is_scheme(scheme)) {
             return Some(Self::Scheme(scheme.to_owned()));
@@ -159,11 +160,11 @@ impl HostSource {
         let host = url.host_str().unwrap_or_default();
         let is_host = match self.host.strip_prefix('*') {
             Some("") => !host.is_empty(),
-            // With the dot: the name itself is not below itself.
+            // `below` includes the dot: a domain is not its own subdomain.
             Some(below) => host.len() > below.len() && host.ends_with(below),
             None => host == self.host,
         };
-        // A redirection must not tell the path of what is behind it.
+        // The path is not matched after redirects, so that the match does not reveal it.
         matches_scheme(scheme, url.scheme())
             && is_host
             && self.matches_port(url)
@@ -189,12 +190,13 @@ impl HostSource {
     }
 }
 
-/// A scheme stands for itself and for its secure form.
+/// A scheme matches itself and its secure form.
 fn matches_scheme(wanted: &str, scheme: &str) -> bool {
     wanted == scheme || wanted == "http" && scheme == "https"
 }
 
-/// The policy's own origin, or the same host by https at the default ports.
+/// Returns true for the policy's own origin, and for the same host with https if the ports are equal or both
+/// default.
 fn is_own(url: &Url, own: &Url) -> bool {
     url.origin() == own.origin()
         || url.host() == own.host()

@@ -200,7 +200,7 @@ fn media_have_a_directive_of_their_own() {
     assert!(!allows(&[policy], Destination::Other, "https://a.test/v.MP4"));
 }
 
-/// Under what is not understood nothing of other origins is planned.
+/// Under a policy that is not understood, no cross-origin object is planned.
 #[test]
 fn policies_that_are_not_understood() {
     let image = |fields: &[&'static str], target| allows(fields, Destination::Image, target);

@@ -1,10 +1,10 @@
-//! The file of an `@font-face` (CSS Fonts Level 4).
+//! Sources of `@font-face` rules (CSS Fonts Level 4).
 use cssparser::{CowRcStr, Delimiter, Parser, Token};
 
 use super::{Parsed, quoted};
 
-/// The one file that a browser loads for an `@font-face`: the first that it can read, from the last `src` that has
-/// one, and only if the face covers Latin letters.
+/// Returns the file that a browser loads for an `@font-face`: the first supported one of the last `src` that
+/// has one, and only if the face covers Latin letters.
 pub(super) fn source(parser: &mut Parser<'_, '_>) -> Option<String> {
     let mut source = None;
     let mut latin = true;
@@ -48,14 +48,14 @@ fn first_readable(parser: &mut Parser<'_, '_>) -> Option<String> {
                 readable = true;
             }
             Token::Function(_) => {}
-            // An entry with anything else in it is invalid, as in `url(old.eot) \9`, which was for one browser only.
+            // An entry with any other token is invalid, such as `url(old.eot) \9`, a hack for one browser.
             _ => readable = false,
         }
     }
     found.or_else(|| entry.filter(|_| readable))
 }
 
-/// Whether a `unicode-range` covers the letter `a`.
+/// Returns true if a `unicode-range` covers the letter `a`.
 fn covers_latin(ranges: &str) -> bool {
     ranges.split(',').any(|range| {
         let Some(range) = range.trim().get(2..) else {

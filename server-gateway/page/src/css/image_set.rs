@@ -1,4 +1,4 @@
-//! Choice in `image-set()` (CSS Images Level 4 section 2.4).
+//! Selection in `image-set()` (CSS Images Level 4 section 2.4).
 use cssparser::{Parser, Token};
 
 use super::{Parsed, quoted};
@@ -7,7 +7,7 @@ use crate::{
     srcset::{self, Candidate, Descriptor},
 };
 
-/// Reads the arguments of the function and returns the address of the option that a browser loads.
+/// Parses the arguments of the function and returns the URL of the option that a browser loads.
 pub(super) fn choose(parser: &mut Parser<'_, '_>, viewport: Viewport) -> Option<String> {
     let options: Parsed<'_, Vec<Option<Candidate<String>>>> =
         parser.parse_nested_block(|parser| parser.parse_comma_separated(|parser| Ok(option(parser))));
@@ -16,7 +16,7 @@ pub(super) fn choose(parser: &mut Parser<'_, '_>, viewport: Viewport) -> Option<
     options.into_iter().nth(chosen).map(|option| option.target)
 }
 
-/// `"a.png" 2x type("image/png")`; `None` for a gradient or a type that is not displayed.
+/// Parses `"a.png" 2x type("image/png")`; `None` for a gradient or an unsupported type.
 fn option(parser: &mut Parser<'_, '_>) -> Option<Candidate<String>> {
     let (mut target, mut density, mut shown) = (None, 1.0, true);
     while let Ok(token) = parser.next().cloned() {

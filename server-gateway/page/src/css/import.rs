@@ -4,12 +4,12 @@ use cssparser::{Parser, Token};
 use super::{prelude, quoted, supports};
 use crate::{Destination, Viewport, media};
 
-/// The address that an `@import` names and how its sheet is used; `None` if it is not loaded.
+/// Returns the URL of an `@import` and the destination of its style sheet; `None` if it is not loaded.
 pub(super) fn read(parser: &mut Parser<'_, '_>, viewport: Viewport) -> Option<(String, Destination)> {
     let target = match parser.next().cloned() {
         Ok(Token::QuotedString(url) | Token::UnquotedUrl(url)) => Some(url.to_string()),
         Ok(Token::Function(name)) if name.eq_ignore_ascii_case("url") => quoted(parser),
-        // The rule is over: what follows it is none of its own.
+        // The rule ends here: following tokens do not belong to it.
         Ok(Token::Semicolon | Token::CurlyBracketBlock) | Err(_) => return None,
         Ok(_) => None,
     };
@@ -24,7 +24,8 @@ pub(super) fn read(parser: &mut Parser<'_, '_>, viewport: Viewport) -> Option<(S
     Some((target, destination))
 }
 
-/// Whether `supports(…)` holds, and the media queries: `layer`, `layer(…)` and `supports(…)` may stand before them.
+/// Returns whether `supports(…)` holds, and the media queries; `layer`, `layer(…)` and `supports(…)` may
+/// precede them.
 fn conditions_of(conditions: &str) -> (bool, &str) {
     let mut rest = conditions.trim();
     let mut supported = true;

@@ -1,6 +1,7 @@
-//! What a style sheet loads: `@import`, fonts, and the images that its `url()`s name.
+//! References of style sheets: `@import`, fonts, and images in `url()`.
 //!
-//! Selectors are not matched, so images and fonts are found that a browser would leave out because no element shows them.
+//! Discovery does not match selectors against elements, and therefore also finds images and fonts that a
+//! browser does not load because no element uses them.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "CSS has thirty kinds of tokens, of which each place here wants a few"
@@ -21,24 +22,25 @@ use crate::{
     vocabulary,
 };
 
-/// Nested blocks followed; real sheets nest about six deep, and each level costs stack.
+/// Maximum depth of nested blocks; real style sheets nest about six deep, and each level uses stack.
 const MAX_DEPTH: usize = 32;
 
-/// Images of inline styles that wait for elements; looking for these at every new name costs time.
+/// Maximum number of images of inline styles that wait for elements; each new name is checked against them.
 pub(crate) const MAX_WAITING: usize = 100;
-/// The same of a sheet of its own, which is looked at with every piece of the document.
+/// Maximum number of waiting images of an external style sheet, which is checked with each piece of the
+/// document.
 pub(crate) const MAX_WAITING_OF_SHEET: usize = 1000;
 
-/// Selectors of one rule that are looked at; longer ones count as matching.
+/// Maximum length in bytes of a rule's selectors that are evaluated; longer ones count as matching.
 const MAX_SELECTORS: usize = 4096;
 
 type Parsed<'i, T> = Result<T, ParseError<'i, ()>>;
 
-/// The sub-resources of the style sheet `css` at `url`, in order.
+/// Returns the subresources of the style sheet `css` at `url`, in order.
 ///
-/// `charset` is the one of its `Content-Type`; a byte order mark counts more, its `@charset` less. Fonts and images are
-/// [`Likely`](Certainty::Likely): only elements that use them make a browser load them. Relative addresses are resolved
-/// against `url`, which is also what the requests have as referrer.
+/// `charset` is that of `Content-Type`; a byte order mark takes precedence over it, and it takes precedence
+/// over `@charset`. Fonts and images are [`Likely`](Certainty::Likely): a browser loads them only if elements
+/// use them. Relative URLs are resolved against `url`, which is also the referrer of the requests.
 pub fn discover_css(css: &[u8], url: &Url, charset: Option<&str>, viewport: Viewport) -> Vec<Reference> {
     let (text, encoding) = charset::decode_sheet(css, charset, None);
     let base = Base {
@@ -48,8 +50,8 @@ pub fn discover_css(css: &[u8], url: &Url, charset: Option<&str>, viewport: View
     discover_text(&text, Part::Sheet, &base, viewport)
 }
 
-/// As [`discover_css`], for the style sheet of a document whose markup is known by its `vocabulary`: images of rules that
-/// match no element of it are [`Unlikely`](Certainty::Unlikely). The document should be complete.
+/// Like [`discover_css`], for a style sheet of the document with this `vocabulary`: images of rules that
+/// match none of its elements are [`Unlikely`](Certainty::Unlikely). The document should be complete.
 pub fn discover_css_for(
     css: &[u8],
     url: &Url,
@@ -65,7 +67,7 @@ pub fn discover_css_for(
     Sheet::new(Part::Sheet, &base, viewport, Some(vocabulary)).read(&text)
 }
 
-/// What a piece of CSS is.
+/// Kinds of CSS text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Sheet,
@@ -73,24 +75,24 @@ pub(crate) enum Part {
     Declarations,
 }
 
-/// An image of a rule whose selectors match nothing that is known of the document so far.
+/// An image of a rule whose selectors match no element of the document so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) reference: Reference,
-    /// The selectors of the rules around it.
+    /// Selectors of the enclosing rules.
     selectors: Vec<String>,
 }
 
 impl Waiting {
-    /// Whether elements that match have come since.
+    /// Returns true if matching elements have been added.
     pub(crate) fn may_match(&self, vocabulary: &Vocabulary) -> bool {
         let mut selectors = self.selectors.iter();
         selectors.all(|selectors| vocabulary::may_match(selectors, Some(vocabulary)))
     }
 }
 
-/// What the `style` element of a document loads as far as its markup is known, and what else would be loaded with more
-/// elements.
+/// Returns the references of a `style` element for the elements known so far, and the images that wait for
+/// further elements.
 pub(crate) fn discover_inline(
     css: &str,
     base: &Base,
@@ -100,7 +102,7 @@ pub(crate) fn discover_inline(
     Sheet::new(Part::Sheet, base, viewport, Some(vocabulary)).read_waiting(css, MAX_WAITING)
 }
 
-/// As [`discover_inline`], for a sheet of its own.
+/// Like [`discover_inline`], for an external style sheet.
 pub(crate) fn discover_sheet(
     css: &[u8],
     url: &Url,
@@ -116,7 +118,7 @@ pub(crate) fn discover_sheet(
     Sheet::new(Part::Sheet, &base, viewport, Some(vocabulary)).read_waiting(&text, MAX_WAITING_OF_SHEET)
 }
 
-/// The sub-resources of a decoded sheet, `style` element or attribute.
+/// Returns the subresources of a decoded style sheet, `style` element or attribute.
 pub(crate) fn discover_text(css: &str, part: Part, base: &Base, viewport: Viewport) -> Vec<Reference> {
     Sheet::new(part, base, viewport, None).read(css)
 }
@@ -125,12 +127,12 @@ struct Sheet<'a> {
     base: &'a Base,
     viewport: Viewport,
     found: Vec<Reference>,
-    /// Whether an `@import` still counts: they stand before all other rules.
+    /// True while `@import` is valid: before all other rules.
     imports: bool,
     vocabulary: Option<&'a Vocabulary>,
-    /// Whether an element may match the rules around what is being read.
+    /// True if an element may match the enclosing rules.
     matches: bool,
-    /// The selectors of the rules around, of a sheet whose images wait for elements, and these images.
+    /// Selectors of the enclosing rules, if images wait for elements, and these images.
     around: Vec<String>,
     waiting: Option<Vec<Waiting>>,
     most_waiting: usize,
@@ -169,7 +171,7 @@ impl<'a> Sheet<'a> {
 
     fn rules(&mut self, parser: &mut Parser<'_, '_>, depth: usize) {
         let mut property = Property::default();
-        // Where the rule or declaration begins that is being read.
+        // Start of the current rule or declaration.
         let mut start = parser.position();
         let mut before = self.found.len();
         while let Ok(token) = parser.next() {
@@ -197,7 +199,7 @@ impl<'a> Sheet<'a> {
                     start = parser.position();
                     before = self.found.len();
                 }
-                // `url(x.png) \9` was for one browser only: to all others the declaration is invalid.
+                // `url(x.png) \9` is a hack for one browser: all others ignore the declaration as invalid.
                 Token::Ident(name) | Token::Dimension { unit: name, .. } if name.as_ref() == "\t" => {
                     self.found.truncate(before);
                 }
@@ -207,7 +209,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// The block behind `selectors`, or behind the prelude of an at-rule that is read like one.
+    /// Reads the block after `selectors`, or after the prelude of an at-rule that is treated as selectors.
     fn rule(&mut self, selectors: String, parser: &mut Parser<'_, '_>, depth: usize) {
         let around = self.matches;
         let matches = selectors.len() > MAX_SELECTORS || vocabulary::may_match(&selectors, self.vocabulary);
@@ -240,7 +242,8 @@ impl<'a> Sheet<'a> {
                     self.add_image(&url);
                 }
             }
-            // Such as `linear-gradient()`, `cross-fade()` and `var()` with a fallback: the property stays the same.
+            // Functions such as `linear-gradient()`, `cross-fade()` and `var()` with a fallback do not change
+            // the property.
             _ => self.arguments(property, parser, depth),
         }
     }
@@ -274,7 +277,7 @@ impl<'a> Sheet<'a> {
                 prelude(parser);
             }
             "layer" => {
-                // The statement `@layer a, b;` may stand among imports.
+                // The statement `@layer a, b;` may occur between imports.
                 if prelude(parser).1 {
                     self.imports = false;
                     self.nested(parser, depth);
@@ -304,11 +307,11 @@ impl<'a> Sheet<'a> {
                     }
                 }
             }
-            // For paper, and rules of single browsers of the past.
+            // Print rules, and obsolete rules of single browsers.
             "page" | "-moz-document" => {
                 prelude(parser);
             }
-            // What stands before the blocks of keyframes are no selectors.
+            // The preludes of keyframe blocks are not selectors.
             "keyframes" | "-webkit-keyframes" => {
                 self.imports = false;
                 if prelude(parser).1 {
@@ -317,7 +320,7 @@ impl<'a> Sheet<'a> {
                     self.vocabulary = vocabulary;
                 }
             }
-            // Such as `@container` and `@scope`.
+            // For example `@container` and `@scope`.
             _ => {
                 self.imports = false;
                 if prelude(parser).1 {
@@ -352,13 +355,14 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// The position behind a block, whether it was read or passed over.
+/// Returns the position after a block, read or skipped.
 fn behind(parser: &mut Parser<'_, '_>) -> SourcePosition {
     parser.skip_whitespace();
     parser.position()
 }
 
-/// Skips to the end of an at-rule's prelude; whether a block follows (which is then the parser's last token).
+/// Skips to the end of an at-rule's prelude; returns the prelude, and true if a block follows (the parser's
+/// last token).
 fn prelude(parser: &mut Parser<'_, '_>) -> (String, bool) {
     let start = parser.position();
     let block = loop {
@@ -372,7 +376,7 @@ fn prelude(parser: &mut Parser<'_, '_>) -> (String, bool) {
     (without_comments(text), block)
 }
 
-/// Comments may stand anywhere in a prelude, and mean nothing.
+/// Removes comments, which may occur anywhere in a prelude.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -385,7 +389,7 @@ fn without_comments(text: &str) -> String {
     out
 }
 
-/// The string in `url("…")`.
+/// Reads the string in `url("…")`.
 fn quoted(parser: &mut Parser<'_, '_>) -> Option<String> {
     let read: Parsed<'_, String> =
         parser.parse_nested_block(|parser| Ok(parser.expect_string()?.to_string()));

@@ -1,7 +1,7 @@
-//! Which declarations make a browser load the `url()`s of their value.
+//! Declarations whose `url()` values a browser loads.
 use cssparser::Token;
 
-/// Beginnings of the names of properties whose value may load something.
+/// Prefixes of the names of properties whose value may load something.
 const LOADING: [&str; 14] = [
     "background",
     "border-image",
@@ -19,7 +19,7 @@ const LOADING: [&str; 14] = [
     "box-reflect",
 ];
 
-/// The property whose value is being read, as far as it decides whether a `url()` is loaded.
+/// The current property, as far as it decides whether a `url()` is loaded.
 #[derive(Default)]
 pub(super) struct Property {
     candidate: Option<String>,
@@ -32,7 +32,7 @@ impl Property {
         match token {
             Token::Ident(name) if self.name.is_none() => self.candidate = Some(name.to_ascii_lowercase()),
             Token::Colon if self.name.is_none() => self.name = self.candidate.take(),
-            // `*property:` was understood by old versions of one browser only.
+            // `*property:` is a hack for old versions of one browser.
             Token::Delim('*') if self.name.is_none() => self.hacked = true,
             Token::Semicolon | Token::CurlyBracketBlock => *self = Self::default(),
             _ => {}
@@ -42,7 +42,7 @@ impl Property {
     pub(super) fn loads(&self) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
         if name.starts_with("--") {
-            // Loaded where the variable is used, as most are.
+            // Loaded where the variable is used; most variables are used.
             return true;
         }
         let plain = name.strip_prefix("-webkit-").unwrap_or(name);

@@ -1,9 +1,10 @@
-//! `@supports` conditions (CSS Conditional Rules Level 4) as a present browser judges them.
+//! Evaluation of `@supports` conditions (CSS Conditional Rules Level 4) as in current browsers.
 
-/// Conditions within one another that are followed.
+/// Maximum depth of nested conditions.
 const MAX_DEPTH: usize = 16;
 
-/// Whether the condition holds. Declarations are taken as supported unless their property is another engine's own.
+/// Returns true if the condition holds. Declarations count as supported unless the property has another
+/// engine's prefix.
 pub(super) fn holds(condition: &str) -> bool {
     evaluate(&condition.trim().to_ascii_lowercase(), 0)
 }
@@ -43,13 +44,13 @@ enum Operator {
     Or,
 }
 
-/// The parts between ` and ` and ` or ` outside parentheses, each with the operator before it.
+/// Splits at ` and ` and ` or ` outside parentheses; each part has the operator before it.
 fn operands(text: &str) -> Vec<(Operator, &str)> {
     let mut found = Vec::new();
     let (mut depth, mut start, mut operator) = (0_usize, 0, Operator::And);
     let mut after_space = false;
     for (at, c) in text.char_indices() {
-        // Of a run of spaces the first is enough; looking behind each would take quadratic time.
+        // The first space of a run suffices; checking after each space would take quadratic time.
         let seen = std::mem::replace(&mut after_space, c.is_ascii_whitespace());
         match c {
             '(' => depth += 1,
@@ -112,7 +113,7 @@ fn operand(text: &str, depth: usize) -> bool {
 
 fn declaration(text: &str) -> bool {
     let Some((property, value)) = text.split_once(':') else {
-        // Such as `selector(…)` in another pair of parentheses.
+        // For example `selector(…)` in a second pair of parentheses.
         return text.contains('(') && !text.starts_with('-');
     };
     let property = property.trim();

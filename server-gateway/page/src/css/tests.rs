@@ -148,7 +148,7 @@ fn broken_sheets_end_quietly() {
     }
     let many = "a{background:url(x)}".repeat(20_000);
     assert_eq!(found(&many).len(), MAX_REFERENCES);
-    // The rule behind an import without an address is not lost.
+    // The rule after an import without a URL is not lost.
     assert_eq!(paths("@import; a { background: url(x.png) }"), ["/css/x.png"]);
 }
 
@@ -172,7 +172,7 @@ fn images_of_rules_that_match_nothing_are_unlikely() {
         .collect();
     assert_eq!(found.len(), 11);
     assert_eq!(unlikely, ["/2.png", "/4.png", "/6.png", "/9.png"]);
-    // Without a vocabulary only states tell.
+    // Without a vocabulary only states such as `:hover` exclude rules.
     let found = discover_css(css.as_bytes(), &page, None, Viewport::default());
     let unlikely = found
         .iter()

@@ -61,7 +61,7 @@ fn frames_that_may_not_be_displayed() {
     ] {
         assert_eq!(frame(at, &[(name, value)]), expected, "{at} {value}");
     }
-    // The policy replaces the older field.
+    // `frame-ancestors` takes precedence over `X-Frame-Options`.
     assert!(frame(
         own,
         &[
@@ -122,7 +122,7 @@ fn sandboxes_take_origin_and_scripts() {
     assert_eq!(inside.relation(&own), Relation::CrossSite);
     assert!(!inside.is_same_site_with(&own));
     assert!(inside.referrer().is_none());
-    // What is in a sandbox stays there.
+    // Frames inside a sandbox inherit it.
     let below = inside.frame(&own, &HeaderMap::new(), Sandbox::default()).unwrap();
     assert!(!below.is_same_site_with(&own));
     assert!(top.srcdoc(sandbox("allow-scripts")).is_none());
@@ -187,8 +187,9 @@ mod properties {
     }
 
     proptest! {
-        /// No request with a cookie goes to another site than those of the document and of all documents around it, from a
-        /// sandbox, behind a redirection of another site, or under a path that the cookie may not have.
+        /// A request with a cookie is never cross-site to its document or an ancestor, never comes from a
+        /// sandbox, never follows a cross-site redirect, and never has a path that the cookie's path does not
+        /// match.
         #[test]
         fn no_cookie_crosses_sites(
             top in any_url(),

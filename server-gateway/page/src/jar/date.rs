@@ -1,9 +1,9 @@
-//! Dates of cookies (RFC 6265 section 5.1.1): what looks like one, in any order.
+//! Dates of cookies (RFC 6265 section 5.1.1): tokens in any order.
 use std::time::Duration;
 
 use longhaul_types::UnixTime;
 
-/// Reads a cookie's date. Dates before 1970 count as 1970.
+/// Parses a cookie date. Dates before 1970 count as 1970.
 pub(super) fn parse(text: &[u8]) -> Option<UnixTime> {
     let mut found = Found::default();
     for token in text.split(|byte| is_delimiter(*byte)) {
@@ -21,7 +21,7 @@ struct Found {
 }
 
 impl Found {
-    /// The first token of each form counts.
+    /// Takes a token; the first token of each form counts.
     fn take(&mut self, token: &[u8]) {
         if self.clock.is_none() {
             self.clock = clock(token);
@@ -68,7 +68,7 @@ fn clock(token: &[u8]) -> Option<(u64, u64, u64)> {
     Some((part()?, part()?, part()?))
 }
 
-/// A number of `least` to `most` digits, behind which anything but a digit may follow.
+/// Parses a number of `least` to `most` digits, which any byte except a digit may follow.
 fn number(token: &[u8], least: usize, most: usize) -> Option<i64> {
     let digits = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if !(least..=most).contains(&digits) {
@@ -83,8 +83,8 @@ fn month(token: &[u8]) -> Option<i64> {
     i64::try_from(position + 1).ok()
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar: years are counted from March, so that the leap day is
-/// the last one.
+/// Days from 1970-01-01 to a day of the Gregorian calendar. Years start in March, so that the leap day is the
+/// last day of a year.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));

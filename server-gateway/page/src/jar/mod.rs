@@ -1,12 +1,14 @@
-//! The cookies of one page load (RFC 6265), to predict the `Cookie` field of the browser's requests byte for byte.
+//! Cookie jar of one page load (RFC 6265), which predicts the `Cookie` field of the browser's requests byte
+//! for byte.
 //!
-//! A jar lives for one page load of one device and knows two things: the cookies that came with the request for the
-//! page, and what the responses of this page load have set since. Cookies go out with same-site requests only: the
-//! document that makes the request, all documents around it and all URLs on the way are of the target's site.
+//! A jar contains the cookies of the page's request and those that responses of this page load set. Only
+//! same-site requests carry cookies: the document that makes the request, all its ancestors and all URLs of
+//! the redirect chain are same-site with the target.
 //!
-//! Of a cookie that came with the page's request, domain and path are not known. It goes to the page's host only, and
-//! only where every path that it can have lets it go ([`Sightings`]). A request with a cookie of which that cannot be
-//! told carries none at all: the response is then one that anybody gets, and not one for half of a login.
+//! Domain and path of a cookie of the page's request are unknown. Such a cookie is sent only to the page's
+//! host, and only if every path that it can have matches ([`Sightings`]). If this is unknown for one cookie,
+//! the request carries no cookie at all: the response is then the one without login, and not one for half of
+//! a login.
 mod date;
 mod set_cookie;
 mod sightings;
@@ -34,30 +36,31 @@ pub use self::{
 };
 use crate::{Cause, predict::Browser};
 
-/// The cookies of one page load.
+/// Cookie jar of one page load.
 #[derive(Clone, Debug)]
 pub struct Jar {
     browser: Browser,
     cookies: Vec<Cookie>,
-    /// Stands for the time of creation, by which cookies are ordered.
+    /// Counter that replaces the creation time, by which cookies are ordered.
     next: u64,
 }
 
-/// The cookies of a predicted request.
+/// Cookies of a predicted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cookies {
-    /// Its `Cookie` field, if it has one.
+    /// The `Cookie` field, if the request has one.
     Known(Option<HeaderValue>),
-    /// The browser may send some that the request must not carry, as it is not known whether they are for its target.
+    /// The browser may send cookies that the request must not carry, because it is unknown whether they match
+    /// its target.
     Withheld,
 }
 
-/// How a navigation of the browser's window came about.
+/// Initiator of a navigation of the browser's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Navigation {
-    /// By its user, or by a document of the same site.
+    /// The user, or a document of the same site.
     SameSite,
-    /// By a document of another site, or one that is not known.
+    /// A document of another site, or unknown.
     CrossSite,
 }
 
@@ -68,7 +71,7 @@ struct Cookie {
     domain: Domain,
     path: Path,
     secure: bool,
-    /// Not for navigations that other sites begin.
+    /// Not sent with navigations that other sites start.
     strict: bool,
     expiry: Option<UnixTime>,
     created: u64,
@@ -76,21 +79,21 @@ struct Cookie {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Domain {
-    /// Came with the page's request: the true domain is this host or above, taken for this host alone.
+    /// From the page's request: the true domain is this host or a parent domain; the jar uses only this host.
     Page {
         scheme: String,
         host: String,
         path: String,
     },
-    /// Only this host.
+    /// This host only.
     Host(String),
-    /// This domain and all below.
+    /// This domain and its subdomains.
     Below(String),
 }
 
 impl Jar {
-    /// The jar of a page load that begins with a request for `page`, which has these header fields. `sightings` know
-    /// where else the browser sends its cookies.
+    /// Creates the jar of a page load that begins with a request for `page` with the fields `request`.
+    /// `sightings` records to which other URLs the browser sends its cookies.
     pub fn new(page: &Url, request: &HeaderMap, sightings: &Sightings) -> Self {
         let browser = Browser::of(request);
         let mut jar = Self {
@@ -121,8 +124,8 @@ impl Jar {
         jar
     }
 
-    /// Takes the `Set-Cookie` fields of a response to a request of this page load; `cause` is why a document made the
-    /// request, none for the navigation itself. Those of other sites are not taken.
+    /// Stores the cookies of a response's `Set-Cookie` fields. `cause` is the cause of the request, `None`
+    /// for the navigation itself. Cookies of cross-site requests are ignored.
     pub fn store(&mut self, url: &Url, response: &HeaderMap, cause: Option<&Cause>, now: UnixTime) {
         if cause.is_some_and(|cause| !cause.is_same_site(url)) {
             return;
@@ -134,7 +137,7 @@ impl Jar {
         }
     }
 
-    /// The `Cookie` field that the browser sends with a request of a document.
+    /// Returns the `Cookie` field that the browser sends with a document's request.
     pub fn cookies_for(&self, url: &Url, cause: &Cause, now: UnixTime) -> Cookies {
         if !cause.is_same_site(url) {
             return Cookies::Known(None);
@@ -142,7 +145,7 @@ impl Jar {
         self.field(url, now, |_| true)
     }
 
-    /// The `Cookie` field that the browser sends with a navigation of its window.
+    /// Returns the `Cookie` field that the browser sends with a navigation of its window.
     pub fn cookies_of_navigation(&self, url: &Url, navigation: Navigation, now: UnixTime) -> Cookies {
         self.field(url, now, |cookie| {
             !cookie.strict || navigation == Navigation::SameSite
@@ -163,7 +166,7 @@ impl Jar {
         let mut sent: Vec<&Cookie> = of_host()
             .filter(|cookie| cookie.is_for(url) && goes(cookie))
             .collect();
-        // RFC 6265 section 5.4: longer paths first, then the older ones.
+        // RFC 6265 section 5.4: longer paths first, then earlier creation.
         sent.sort_by_key(|cookie| (std::cmp::Reverse(cookie.path_length()), cookie.created));
         let mut field = Vec::new();
         for cookie in sent {
@@ -182,7 +185,7 @@ impl Jar {
         Cookies::Known(HeaderValue::from_bytes(&field).ok())
     }
 
-    /// RFC 6265 section 5.3.
+    /// Stores a cookie (RFC 6265 section 5.3).
     fn set(&mut self, url: &Url, set: &SetCookie<'_>, now: UnixTime) {
         let Some(host) = url.host_str() else { return };
         let safe = is_trustworthy(url);
@@ -222,7 +225,7 @@ impl Jar {
             created: 0,
         };
         match old {
-            // RFC 6265 keeps the time of creation, Chromium only if the value stays the same.
+            // RFC 6265 keeps the creation time; Chromium does so only if the value is unchanged.
             Some(old) if self.browser != Browser::Chromium || old.value == cookie.value => {
                 self.cookies.push(Cookie {
                     created: old.created,
@@ -249,7 +252,7 @@ impl Jar {
 }
 
 impl Cookie {
-    /// Whether it can go to a URL's host at all.
+    /// Returns true if the cookie's domain and scheme match a URL.
     fn is_of(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         let by_domain = match &self.domain {
@@ -262,21 +265,21 @@ impl Cookie {
         by_domain && (!self.secure || is_trustworthy(url))
     }
 
-    /// Whether its path surely lets it go to a URL of its host.
+    /// Returns true if the path certainly matches a URL of the cookie's host.
     fn is_for(&self, url: &Url) -> bool {
         path_matches(url.path().as_bytes(), self.path.as_bytes())
     }
 
-    /// Whether its path may let it go to a URL of its host.
+    /// Returns true if the path may match a URL of the cookie's host.
     fn may_be_for(&self, url: &Url) -> bool {
         match &self.path {
             Path::Exact(_) => self.is_for(url),
-            // Each path may in truth be `/`.
+            // The true path may be `/`.
             Path::AtMost(_) => true,
         }
     }
 
-    /// The length by which cookies are ordered. A path that is not known is most likely `/`.
+    /// Path length by which cookies are ordered. An unknown path is most likely `/`.
     fn path_length(&self) -> usize {
         match &self.path {
             Path::Exact(path) => path.len(),
@@ -284,8 +287,8 @@ impl Cookie {
         }
     }
 
-    /// Whether a cookie that `host` sets takes this one's place. Domain and path of a cookie that came with the
-    /// page's request are not known; one of the same name is most likely the same.
+    /// Returns true if a cookie that `host` sets replaces this one. Domain and path of a cookie of the page's
+    /// request are unknown; a cookie of the same name is most likely the same cookie.
     fn is_replaced_by(&self, name: &[u8], domain: &Domain, path: &[u8], host: &str) -> bool {
         let same_place = match &self.domain {
             Domain::Page {
@@ -306,7 +309,7 @@ impl Cookie {
 }
 
 impl Domain {
-    /// The name under which cookies that responses set are counted.
+    /// Domain under which cookies set by responses are counted.
     fn set_by(&self) -> Option<&str> {
         match self {
             Self::Page { .. } => None,
@@ -315,14 +318,14 @@ impl Domain {
     }
 }
 
-/// Where a cookie goes that a response sets.
+/// Domain scope of a cookie that a response sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
-    /// The host may not set it.
+    /// The host may not set the cookie.
     None,
-    /// The host that set it.
+    /// The host that sets the cookie.
     Host,
-    /// This domain and all below.
+    /// This domain and its subdomains.
     Below(String),
 }
 
@@ -341,9 +344,9 @@ fn domain(url: &Url, host: &str, set: &SetCookie<'_>) -> Scope {
     Scope::Below(domain.clone())
 }
 
-/// The promises that names make (RFC 6265bis section 4.1.3), kept.
+/// Returns true if the cookie satisfies the requirements of its name prefix (RFC 6265bis section 4.1.3).
 fn is_prefix_kept(set: &SetCookie<'_>, path: &[u8]) -> bool {
-    // Without a name the value could pass for one.
+    // A cookie without a name could imitate a prefix in its value.
     let name = if set.name.is_empty() { set.value } else { set.name };
     let name = name.to_ascii_lowercase();
     if name.starts_with(b"__host-") {
@@ -359,7 +362,7 @@ fn is_prefix_kept(set: &SetCookie<'_>, path: &[u8]) -> bool {
     true
 }
 
-/// RFC 6265 section 5.1.4.
+/// Default path (RFC 6265 section 5.1.4).
 fn default_path(path: &str) -> Vec<u8> {
     match path.rfind('/') {
         Some(at) if at > 0 => path.as_bytes()[..at].to_vec(),
@@ -367,21 +370,23 @@ fn default_path(path: &str) -> Vec<u8> {
     }
 }
 
-/// RFC 6265 section 5.1.4.
+/// Path match (RFC 6265 section 5.1.4).
 fn path_matches(path: &[u8], cookie: &[u8]) -> bool {
     path.strip_prefix(cookie)
         .is_some_and(|rest| rest.is_empty() || cookie.ends_with(b"/") || rest.starts_with(b"/"))
 }
 
-/// RFC 6265 section 5.1.3, for names.
+/// Domain match (RFC 6265 section 5.1.3), for names.
 fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// RFC 6265 section 6.1 asks for at least this many. Those that came with the page's request are not counted.
+/// Maximum number of cookies per host that responses set; RFC 6265 section 6.1 requires at least this number.
+/// Cookies of the page's request do not count.
 const MAX_OF_HOST: usize = 50;
-/// Of all hosts of a page load.
+/// Maximum number of cookies of all hosts of a page load.
 const MAX_COOKIES: usize = 300;
-/// Browsers keep up to 180 of a site; a longer field is none of theirs.
+/// Maximum number of cookies taken from the page's request: browsers store up to 180 per site, so no browser
+/// sends more.
 const MAX_PAGE_COOKIES: usize = 200;

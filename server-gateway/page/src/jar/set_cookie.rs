@@ -1,37 +1,37 @@
-//! Reading `Set-Cookie` (RFC 6265 section 5.2 and its successor draft).
+//! Parsing of `Set-Cookie` (RFC 6265 section 5.2 and its successor draft).
 use longhaul_types::UnixTime;
 
 use super::date;
 
-/// What one `Set-Cookie` field says.
+/// A parsed `Set-Cookie` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SetCookie<'a> {
     pub(super) name: &'a [u8],
     pub(super) value: &'a [u8],
-    /// Lower case, without the leading dot; none if absent or empty.
+    /// Lower case, without the leading dot; `None` if absent or empty.
     pub(super) domain: Option<String>,
-    /// None: the default path.
+    /// `None`: the default path.
     pub(super) path: Option<&'a [u8]>,
     pub(super) expiry: Expiry,
     pub(super) secure: bool,
     pub(super) same_site: SameSite,
 }
 
-/// When a cookie ends.
+/// End of a cookie's lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
-    /// With the browser's session.
+    /// The end of the browser's session.
     Session,
     /// At this time.
     At(UnixTime),
-    /// This many seconds after it came; negative ones are zero.
+    /// This number of seconds after receipt; negative values count as zero.
     After(u64),
 }
 
-/// Which requests of other sites carry a cookie.
+/// Cross-site requests that carry a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SameSite {
-    /// `Lax`, or the default: navigations of the window, but none of a page's sub-resources.
+    /// `Lax`, or the default: navigations of the window, but not subresources.
     Lax,
     /// `Strict`: none.
     Strict,
@@ -39,9 +39,9 @@ pub(super) enum SameSite {
     None,
 }
 
-/// Reads a field; none if browsers ignore it.
+/// Parses a field; `None` if browsers ignore it.
 pub(super) fn parse(field: &[u8]) -> Option<SetCookie<'_>> {
-    // Control characters except the tab make browsers drop the whole.
+    // Control characters except the tab make browsers ignore the whole field.
     if field.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
         return None;
     }
@@ -111,7 +111,7 @@ impl<'a> SetCookie<'a> {
     }
 }
 
-/// A number, perhaps negative, which then is zero.
+/// Parses a number; negative numbers become zero.
 fn seconds(value: &[u8]) -> Option<u64> {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
@@ -124,9 +124,9 @@ fn seconds(value: &[u8]) -> Option<u64> {
     Some(text.parse().unwrap_or(u64::MAX))
 }
 
-/// Name and value together, as in browsers.
+/// Maximum length of name and value together, as in browsers.
 const MAX_PAIR: usize = 4096;
-/// Longer attributes are ignored, as in browsers.
+/// Maximum length of an attribute, as in browsers; longer ones are ignored.
 const MAX_ATTRIBUTE: usize = 1024;
 
 #[cfg(test)]

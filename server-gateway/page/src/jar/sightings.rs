@@ -1,6 +1,7 @@
-//! Where this browser was seen to send its cookies: the paths that a cookie may have, of which its field tells nothing.
+//! Observed uses of a browser's cookies: they bound the paths of cookies, which the `Cookie` field does not
+//! contain.
 //!
-//! The rule and its reasons are in docs/decisions/0019-cookies-that-a-prediction-may-send.md.
+//! docs/decisions/0019-cookies-that-a-prediction-may-send.md specifies and explains the rule.
 use std::{
     collections::{BTreeMap, VecDeque},
     hash::{BuildHasher as _, RandomState},
@@ -12,33 +13,34 @@ use url::Url;
 
 use super::{Browser, MAX_PAGE_COOKIES, Scope, default_path, domain, path_matches, set_cookie};
 
-/// What is known of the paths of a browser's cookies, by host, name and value: from the requests that it sent in one
-/// session, and from the responses that it got.
+/// Observations of the paths of a browser's cookies in one session, by host, name and value: from its
+/// requests, and from the responses to them.
 ///
-/// Names and values are kept as keyed hashes only.
+/// Only keyed hashes of names and values are stored.
 #[derive(Clone, Debug, Default)]
 pub struct Sightings {
     hasher: RandomState,
     known: BTreeMap<u64, Known>,
-    /// The oldest first.
+    /// Oldest first.
     order: VecDeque<u64>,
 }
 
-/// What is known of the cookies of one host, name and value.
+/// Observations of the cookies of one host, name and value.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// Paths that responses gave it.
+    /// Paths that responses set.
     set: Vec<Vec<u8>>,
-    /// The longest path that lets it go to all targets to which it went, as far as `set` does not explain that.
+    /// The longest path that matches all targets to which the cookie was sent, except those that a path in
+    /// `set` matches.
     seen: Option<Vec<u8>>,
 }
 
-/// What is known of the path of a cookie that came with a request.
+/// Knowledge of the path of a cookie of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// It is this one.
+    /// Exactly this path.
     Exact(Vec<u8>),
-    /// It is this one or a shorter one: what is below this one gets the cookie, what is not may get it.
+    /// This path or a shorter one: URLs below it receive the cookie, other URLs may receive it.
     AtMost(Vec<u8>),
 }
 
@@ -51,12 +53,12 @@ impl Path {
 }
 
 impl Sightings {
-    /// None yet.
+    /// Creates a record without observations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The browser itself sent this request.
+    /// Records a request that the browser itself sent.
     pub fn observe(&mut self, url: &Url, request: &HeaderMap) {
         let whole = cookies::joined(request).unwrap_or_default();
         let path = url.path().as_bytes();
@@ -72,7 +74,7 @@ impl Sightings {
         }
     }
 
-    /// The browser got this response to a request of its own.
+    /// Records a response to a request of the browser itself.
     pub fn observe_response(&mut self, url: &Url, response: &HeaderMap) {
         for field in response.get_all(header::SET_COOKIE).iter().take(MAX_PAGE_COOKIES) {
             let Some(set) = set_cookie::parse(field.as_bytes()) else {
@@ -115,9 +117,10 @@ impl Sightings {
         self.hasher.hash_one((url.scheme(), host, name, value))
     }
 
-    /// The paths of the cookies that came with a request for `page`, in their order.
+    /// Returns the paths of the cookies of a request for `page`, in their order.
     pub(super) fn paths(&self, page: &Url, browser: Browser, pairs: &[(&[u8], &[u8])]) -> Vec<Path> {
-        // Browsers send cookies with longer paths first (RFC 6265 section 5.4): a path is no longer than those before it.
+        // Browsers send cookies with longer paths first (RFC 6265 section 5.4): a path is at most as long as
+        // those before it.
         let is_ordered = matches!(browser, Browser::Chromium | Browser::Firefox);
         let mut longest = usize::MAX;
         let paths = pairs.iter().map(|(name, value)| {
@@ -148,7 +151,7 @@ impl Sightings {
     }
 }
 
-/// The longest cookie path that matches two paths, of which the first may be one that was made so.
+/// Returns the longest cookie path that matches two paths; the first may be an earlier result.
 fn common(one: &[u8], other: &[u8]) -> Vec<u8> {
     let equal = one
         .iter()
@@ -160,7 +163,7 @@ fn common(one: &[u8], other: &[u8]) -> Vec<u8> {
     length.map_or_else(|| b"/".to_vec(), |length| one[..length].to_vec())
 }
 
-/// Cuts a path to the longest one above it that has at most `length` bytes.
+/// Shortens a path to its longest parent path of at most `length` bytes.
 fn shorten(path: &mut Vec<u8>, length: usize) {
     if path.len() > length {
         let shorter = (1..=length)
@@ -170,11 +173,11 @@ fn shorten(path: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// The prefix of the names of cookies that have the path `/` (RFC 6265bis section 4.1.3.2).
+/// Name prefix of cookies with path `/` (RFC 6265bis section 4.1.3.2).
 const HOST: &[u8] = b"__Host-";
-/// Paths of cookies of one name and value on one host: more are none of a site's that means well.
+/// Maximum number of paths stored per host, name and value: no well-behaved site sets more.
 const MAX_SET: usize = 4;
-/// Cookies of one session's browser: those of some hundred hosts, in about 1 MiB.
+/// Maximum number of cookies recorded per session: those of about a hundred hosts, in about 1 MiB.
 const MAX_KNOWN: usize = 4096;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Sites of URLs: what shares cookies (HTML Living Standard, "same site"; RFC 6265bis section 5.2).
+//! Sites of URLs, within which cookies are shared (HTML Living Standard, "same site"; RFC 6265bis section
+//! 5.2).
 use longhaul_http::site::SchemefulSite;
 use url::{Host, Url};
 
-/// Whether two URLs are of the same site: equal schemes and equal registrable domains.
+/// Returns true if two URLs are same-site: equal schemes and equal registrable domains.
 pub fn is_same_site(one: &Url, other: &Url) -> bool {
     match (one.host_str(), other.host_str()) {
         (Some(host), Some(other_host)) => {
@@ -12,7 +13,8 @@ pub fn is_same_site(one: &Url, other: &Url) -> bool {
     }
 }
 
-/// Whether browsers treat a URL as delivered safely (W3C Secure Contexts section 3.1): https, or this machine.
+/// Returns true if browsers regard a URL as potentially trustworthy (W3C Secure Contexts section 3.1): https,
+/// or this machine.
 pub fn is_trustworthy(url: &Url) -> bool {
     url.scheme() == "https"
         || match url.host() {

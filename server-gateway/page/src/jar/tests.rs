@@ -8,7 +8,7 @@ const CHROMIUM: &str =
 const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
 const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
 
-/// A page load at `page` whose responses set cookies.
+/// Page load at `page`, whose responses set cookies.
 struct Load {
     page: Url,
     jar: Jar,
@@ -30,7 +30,7 @@ impl Load {
         Cause::document(Initiator::page(&self.page, &HeaderMap::new()))
     }
 
-    /// Begins anew in a session in which the browser sent the same cookies to the root.
+    /// Restarts in a session in which the browser sent the same cookies to the root.
     fn know_as_of_root(&mut self, cookie: &str) {
         let request: HeaderMap = [
             (header::COOKIE, HeaderValue::from_str(cookie).unwrap()),
@@ -89,7 +89,7 @@ fn the_pages_cookies_go_to_its_host_in_their_order() {
     assert_eq!(Load::new("http://a.test/", CHROMIUM, "").sent("/x"), None);
 }
 
-/// What Chromium 156 sent for the same responses.
+/// Cookies that Chromium 156 sent for the same responses.
 #[test]
 fn cookies_as_chromium_sends_them() {
     let mut load = Load::new("http://a.test/dir/two", CHROMIUM, "a=1; b=2; c=3");
@@ -261,7 +261,7 @@ fn the_jar_is_bounded() {
     assert_eq!(jar.cookies.len(), MAX_PAGE_COOKIES);
 }
 
-/// Of a cookie that came with the page's request only its path's upper bound is known.
+/// For a cookie of the page's request only an upper bound of its path is known.
 #[test]
 fn the_pages_cookies_go_where_every_path_lets_them() {
     let load = Load::new("http://host.test/~alice/", CHROMIUM, "session=1");
@@ -277,18 +277,18 @@ fn the_pages_cookies_go_where_every_path_lets_them() {
     ] {
         assert_eq!(load.sent(target).as_deref(), expected, "{target}");
     }
-    // Without a slash the page may be the cookie's path itself.
+    // Without a trailing slash the page's path may be the cookie's path itself.
     let load = Load::new("http://host.test/~alice", CHROMIUM, "session=1");
     assert_eq!(load.sent("/~mallory").as_deref(), Some("withheld"));
     assert_eq!(load.sent("/~alice/x").as_deref(), Some("session=1"));
-    // One unknown cookie is enough for none to go, for half of a login is none.
+    // One cookie with unknown path suffices to withhold all: half of a login is useless.
     let mut load = Load::new("http://host.test/~alice/", FIREFOX, "session=1");
     load.set("/", &["new=1; Path=/"]);
     assert_eq!(load.sent("/~mallory/").as_deref(), Some("withheld"));
     assert_eq!(load.sent("/~alice/").as_deref(), Some("session=1; new=1"));
 }
 
-/// The cookies of a page's request are known better by where else they were sent, and by what set them.
+/// Requests to other URLs and `Set-Cookie` fields narrow the paths of the cookies of a page's request.
 #[test]
 fn what_was_seen_before_tells_of_paths() {
     let request = |cookie: &str| -> HeaderMap {
@@ -314,19 +314,19 @@ fn what_was_seen_before_tells_of_paths() {
     assert_eq!(sent(&sightings, "a=1", "/news/2026/x.css"), "a=1");
     sightings.observe(&url("/static/y.css"), &request("a=1"));
     assert_eq!(sent(&sightings, "a=1", "/static/x.css"), "a=1");
-    // Another value is another cookie, and so is one of another host or scheme.
+    // Another value is another cookie, and so is another host or scheme.
     assert_eq!(sent(&sightings, "a=2", "/static/x.css"), "withheld");
     sightings.observe(&Url::parse("http://a.test/").unwrap(), &request("a=2"));
     sightings.observe(&Url::parse("https://b.a.test/").unwrap(), &request("a=2"));
     assert_eq!(sent(&sightings, "a=2", "/static/x.css"), "withheld");
-    // Behind a cookie of the root there are none but cookies of the root, as browsers order them.
+    // After a cookie with path `/`, all cookies have path `/`, in the order of browsers.
     assert_eq!(sent(&sightings, "a=1; b=1", "/static/x.css"), "a=1; b=1");
     assert_eq!(sent(&sightings, "b=1; a=1", "/static/x.css"), "withheld");
     assert_eq!(
         sent(&sightings, "__Host-b=1; c=1", "/static/x.css"),
         "__Host-b=1; c=1"
     );
-    // What set it says it all: `/news` is not `/static`.
+    // `Set-Cookie` determines the path: `/news` does not match `/static`.
     let set = |value: &str| -> HeaderMap {
         let fields = [(header::SET_COOKIE, HeaderValue::from_str(value).unwrap())];
         fields.into_iter().collect()
@@ -378,7 +378,7 @@ mod properties {
     use super::*;
 
     proptest! {
-        /// The cookies of the page's request come back byte for byte.
+        /// The cookies of the page's request are reproduced byte for byte.
         #[test]
         fn a_cookie_string_round_trips(pairs in proptest::collection::vec("[a-z]{1,3}=[!-:<-~]{0,8}", 1..30)) {
             let cookie = pairs.join("; ");

@@ -1,11 +1,12 @@
-//! Learned manifests: what the browser asks for beyond the markup, and what of the markup it does not ask for.
+//! Learned plans: the objects that the browser requests beyond the markup, and those of the markup that it
+//! does not request.
 //!
-//! Two records are kept, one for the page's exact URL and one for its pattern (pages that one template makes).
-//! What a page's scripts loaded is planned at its next visit; on other pages of the pattern once two pages have shown
-//! it. What was pushed for nothing leaves the plan for a time that doubles with every repetition; a request of the
-//! browser brings it back at once.
+//! Each page has two records: one for its exact URL and one for its pattern (pages of one template). Objects
+//! that a page's scripts loaded are planned at its next visit, and on other pages of the pattern once two
+//! pages have shown them. An object that was pushed and not used leaves the plan for a time that doubles with
+//! each repetition; a request of the browser restores it at once.
 //!
-//! Records tell what one user's browser did: keep them per device, or leave out what is somebody's.
+//! Records reveal one user's browsing: keep them per device, or omit private data.
 mod page;
 mod record;
 #[cfg(test)]
@@ -21,26 +22,26 @@ pub use self::record::RecordError;
 use self::record::{Evidence, Extra, MAX_EXTRAS, MAX_SUPPRESSED, MAX_URL, Record, Suppressed};
 use crate::Destination;
 
-/// Whether a value of a URL's query was plainly made at this moment or drawn at random.
+/// Returns true if a query value of the URL is evidently a current time or a random number.
 pub fn is_volatile(url: &Url, now: UnixTime) -> bool {
     volatile::is_volatile(url.as_str(), now)
 }
 
-/// The keys under which the two records of a page are kept (with the device's key in front).
+/// Storage keys of the two records of a page; the caller prefixes them with the device's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordKeys {
-    /// Of the exact URL.
+    /// Key of the record for the exact URL.
     pub page: String,
-    /// Of the URL's pattern.
+    /// Key of the record for the URL's pattern.
     pub pattern: String,
 }
 
 impl RecordKeys {
-    /// The keys for a page.
+    /// Returns the keys of a page.
     pub fn of(page: &Url) -> Self {
         let mut exact = page.clone();
         exact.set_fragment(None);
-        // The letters keep a page without wild parts apart from its pattern.
+        // The prefixes distinguish a page without wildcards from its pattern.
         Self {
             page: format!("u {exact}"),
             pattern: format!("p {}", page::pattern(page)),
@@ -48,48 +49,48 @@ impl RecordKeys {
     }
 }
 
-/// A sub-resource to plan although the markup does not name it.
+/// A subresource to plan although the markup does not refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnedRef {
-    /// Its URL.
+    /// URL of the subresource.
     pub url: Url,
-    /// What it is for.
+    /// Destination of the subresource.
     pub destination: Destination,
 }
 
-/// What came of a push that the browser did not take.
+/// A pushed object that the browser did not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unused {
-    /// Its URL.
+    /// URL of the object.
     pub url: Url,
-    /// Whether the browser may not have asked only because its own cache held it fresh: then nothing is concluded.
+    /// `Possible` if the browser's own cache may have held a fresh version; then nothing is learned.
     pub held: HeldFresh,
 }
 
-/// Whether the browser may hold a fresh version of its own.
+/// Possibility that the browser's cache holds a fresh version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldFresh {
-    /// It may: an earlier response of this URL would still be fresh.
+    /// An earlier response of this URL would still be fresh.
     Possible,
-    /// It cannot.
+    /// No fresh version can exist.
     No,
 }
 
-/// One visit of a page that the browser loaded to its end. Do not report visits that were broken off: what was not
-/// asked for then says nothing.
+/// One visit of a page that the browser loaded completely. Do not report aborted visits: objects that were
+/// not requested then reveal nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Visit<'a> {
-    /// What the browser asked for (GET) and no plan had, in the order of asking.
+    /// Objects that the browser requested (GET) and no plan contained, in the order of the requests.
     pub asked_unplanned: &'a [(Url, Destination)],
-    /// What was planned and taken.
+    /// Objects that were planned and used.
     pub pushed_used: &'a [Url],
-    /// What was planned and not taken.
+    /// Objects that were planned and not used.
     pub pushed_unused: &'a [Unused],
-    /// When it was.
+    /// Time of the visit.
     pub now: UnixTime,
 }
 
-/// What is learned about one page.
+/// Learned plan of one page.
 #[derive(Clone, Debug)]
 pub struct Learned {
     page: Url,
@@ -99,7 +100,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Nothing known yet.
+    /// Creates an empty learned plan.
     pub fn new(page: &Url) -> Self {
         let mut page = page.clone();
         page.set_fragment(None);
@@ -111,10 +112,10 @@ impl Learned {
         }
     }
 
-    /// With the records that were kept under the [`RecordKeys`].
+    /// Reads the records that were stored under the [`RecordKeys`].
     ///
     /// # Errors
-    /// A record is damaged or of another version: begin anew without it.
+    /// `RecordError` if a record is damaged or of another version: start without it.
     pub fn read(page: &Url, exact: Option<&[u8]>, pattern: Option<&[u8]>) -> Result<Self, RecordError> {
         let mut learned = Self::new(page);
         if let Some(bytes) = exact {
@@ -136,7 +137,8 @@ impl Learned {
         self.pattern.encode()
     }
 
-    /// What to plan beyond the markup: at most 64 sub-resources, in the order in which browsers asked for them.
+    /// Returns the objects to plan beyond the markup: at most 64, in the order in which browsers requested
+    /// them.
     pub fn extras(&self, now: UnixTime) -> Vec<LearnedRef> {
         let mut found: Vec<LearnedRef> = Vec::new();
         let of_page = self.exact.extras.iter();
@@ -168,7 +170,8 @@ impl Learned {
         found
     }
 
-    /// Whether a sub-resource stays out of the plan although the markup names it: it was pushed for nothing before.
+    /// Returns true if a subresource is excluded from the plan although the markup refers to it, because it
+    /// was pushed and not used before.
     pub fn suppressed(&self, url: &Url, now: UnixTime) -> bool {
         let of_page = hash(&page::relative(&self.page, url));
         let of_pattern = hash(&page::generalised(&self.page, url));
@@ -185,14 +188,14 @@ impl Learned {
     /// Learns from a visit.
     pub fn update(&mut self, visit: &Visit<'_>) {
         let (page, hash) = (self.page.clone(), self.hash);
-        // The page's own record has URLs as they are, the pattern's has them with marks.
+        // The page's own record contains plain URLs, the pattern's record contains URLs with marks.
         self.exact.learn(visit, hash, &|url| page::relative(&page, url));
         self.pattern
             .learn(visit, hash, &|url| page::generalised(&page, url));
     }
 }
 
-/// A URL in the form in which a record keeps it.
+/// Conversion of a URL to the form that a record stores.
 type Form<'a> = &'a dyn Fn(&Url) -> String;
 
 impl Record {
@@ -222,7 +225,7 @@ impl Record {
         self.expire(visit.now);
     }
 
-    /// The browser asks for it: it belongs to the plan.
+    /// Removes the suppression of requested objects.
     fn lift(&mut self, asked: &BTreeSet<String>) {
         if self.suppressed.is_empty() {
             return;
@@ -232,7 +235,8 @@ impl Record {
             .retain(|suppressed| !asked.contains(&suppressed.hash));
     }
 
-    /// Which extras the browser asked for again, and which it asked for with other values in the query.
+    /// Updates the extras: those that the browser requested again, and those that it requested with other
+    /// query values.
     fn confirm(&mut self, asked: &BTreeSet<String>, page: u32, now: UnixTime) {
         let known: BTreeSet<&str> = self.extras.iter().map(|extra| extra.url.as_str()).collect();
         let new_shapes: BTreeSet<String> = asked
@@ -279,8 +283,8 @@ impl Record {
         });
     }
 
-    /// The extra to give up for a new one: what was missed most, then what is only kept as a warning. None if all
-    /// are as current as the new one.
+    /// Returns the extra to replace by a new one: the one with the most misses, then a volatile one. `None`
+    /// if all are as current as the new one.
     fn least_useful(&self) -> Option<usize> {
         let ranks = self.extras.iter().enumerate();
         let candidates = ranks.filter(|(_, extra)| extra.misses > 0 || extra.volatile);
@@ -327,17 +331,17 @@ fn hash(text: &str) -> u64 {
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Two visits in a row without it: not planned any more.
+/// Consecutive visits without the object after which it is no longer planned.
 const MAX_MISSES: u8 = 2;
-/// So many visits without it: forgotten.
+/// Consecutive visits without the object after which it is removed.
 const FORGOTTEN_MISSES: u8 = 8;
-/// Sites change their scripts; what was not seen for so long is not worth a guess.
+/// Sites change their scripts; an object that was not requested for this time is not worth a guess.
 const MAX_AGE: Duration = Duration::from_secs(60 * 24 * 3600);
-/// How long a first useless push keeps a sub-resource out of the plan; every further one doubles it.
+/// Time for which the first useless push excludes a subresource from the plan; each further one doubles it.
 const FIRST_BAN: Duration = DAY;
-/// At most 64 days.
+/// Maximum number of doublings: 64 days.
 const MAX_STRIKES: u8 = 6;
-/// How long after its end a ban still counts for the next one.
+/// Time after its end during which a suppression counts as a previous one.
 const MEMORY_OF_BANS: Duration = Duration::from_secs(30 * 24 * 3600);
-/// As many as a plan has; more of a visit is not looked at.
+/// Size of the largest plan; further objects of a visit are ignored.
 const MAX_ASKED: usize = 1000;

@@ -1,8 +1,8 @@
-//! Which pages count as alike: URL patterns, and URLs that follow from a page's.
+//! URL patterns of similar pages, and URLs that derive from a page's URL.
 use url::Url;
 
-/// The pattern of a page's URL: segments of its path that look like names of single things (numbers, hashes, slugs)
-/// and the values of its query are wild. Pages of one pattern are most likely made by one template.
+/// Returns the pattern of a page's URL. Path segments that look like names of single things (numbers, hashes,
+/// slugs) and query values are wildcards. One template most likely generates all pages of a pattern.
 pub(super) fn pattern(page: &Url) -> String {
     let mut text = page.origin().ascii_serialization();
     for segment in segments(page) {
@@ -25,12 +25,12 @@ pub(super) fn pattern(page: &Url) -> String {
     text
 }
 
-/// A URL as seen from a page: relative if it is of the same origin, without fragment.
+/// Returns a URL relative to a page if both are same-origin, without fragment.
 pub(super) fn relative(page: &Url, url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
     let path = &url[url::Position::BeforePath..];
-    // Two slashes at the beginning would be read as a host.
+    // Two leading slashes would start a host.
     if url.origin() == page.origin() && !path.starts_with("//") {
         path.to_owned()
     } else {
@@ -38,14 +38,14 @@ pub(super) fn relative(page: &Url, url: &Url) -> String {
     }
 }
 
-/// The URL that [`relative`] was made of.
+/// Returns the URL from which [`relative`] was derived.
 pub(super) fn absolute(page: &Url, relative: &str) -> Option<Url> {
     let url = page.join(relative).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
-/// [`relative`], with the wild parts of the page's own URL replaced by their numbers: it fits other pages of the same
-/// pattern.
+/// Like [`relative`], with the wildcard parts of the page's own URL replaced by marks, so that the result
+/// applies to other pages of the same pattern.
 pub(super) fn generalised(page: &Url, url: &Url) -> String {
     let mut text = relative(page, url);
     for (index, part) in wild_parts(page).iter().enumerate() {
@@ -55,7 +55,7 @@ pub(super) fn generalised(page: &Url, url: &Url) -> String {
     text
 }
 
-/// The URL that a [`generalised`] one means for this page; none if this page lacks a part.
+/// Returns the URL for this page of a [`generalised`] one; `None` if this page lacks a part.
 pub(super) fn specialised(page: &Url, generalised: &str) -> Option<Url> {
     let mut text = generalised.to_owned();
     for (index, part) in wild_parts(page).iter().enumerate() {
@@ -68,12 +68,13 @@ pub(super) fn specialised(page: &Url, generalised: &str) -> Option<Url> {
     absolute(page, &text)
 }
 
-/// What [`pattern`] makes wild, in order; short parts are left out, for they occur anywhere by chance.
+/// Returns the wildcard parts of [`pattern`], in order. Short parts are omitted, because they occur anywhere
+/// by chance.
 fn wild_parts(page: &Url) -> Vec<String> {
     let of_path = segments(page)
         .filter(|segment| is_single(segment))
         .map(|segment| segment[..segment.len() - extension(segment).len()].to_owned());
-    // As they stand in the URL: decoded ones could contain anything.
+    // Not decoded: decoded values could contain any character.
     let of_query = page.query().unwrap_or_default().split('&');
     let of_query = of_query.filter_map(|pair| Some(pair.split_once('=')?.1.to_owned()));
     of_path
@@ -83,13 +84,13 @@ fn wild_parts(page: &Url) -> Vec<String> {
         .collect()
 }
 
-/// `\u{1}` and a letter: neither occurs next to the other in a URL, which has no control characters.
+/// `\u{1}` and a letter: URLs contain no control characters.
 fn mark(index: usize) -> Option<String> {
     let letter = b"abcdefgh".get(index)?;
     Some(format!("{MARK}{}", char::from(*letter)))
 }
 
-/// Replaces `part` where it stands alone, not inside a longer word or number.
+/// Replaces `part` where it is not inside a longer word or number.
 fn replace_token(text: &str, part: &str, mark: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -114,8 +115,8 @@ fn segments(page: &Url) -> impl Iterator<Item = &str> {
     page.path_segments().into_iter().flatten().take(MAX_SEGMENTS)
 }
 
-/// Whether a segment names one thing of many: it has digits (not just a version like `v2`), is long, or is a slug of
-/// three words or more.
+/// Returns true if a segment denotes one of many things: it contains digits (and is not just a version such
+/// as `v2`), is long, or is a slug of at least three words.
 fn is_single(segment: &str) -> bool {
     let stem = &segment[..segment.len() - extension(segment).len()];
     let digits = stem.bytes().filter(u8::is_ascii_digit).count();
@@ -124,7 +125,7 @@ fn is_single(segment: &str) -> bool {
     digits > 0 && !version || stem.len() > MAX_FIXED || words >= 3
 }
 
-/// The extension of a file's name with its dot, if it looks like one.
+/// Returns the file name extension with its dot, if any.
 fn extension(segment: &str) -> &str {
     let Some(dot) = segment.rfind('.') else {
         return "";
@@ -135,7 +136,7 @@ fn extension(segment: &str) -> &str {
 }
 
 const MARK: char = '\u{1}';
-/// Deeper paths than this are alike beyond it.
+/// Path segments beyond this number are ignored.
 const MAX_SEGMENTS: usize = 16;
 const MAX_NAMES: usize = 16;
 const MAX_PARTS: usize = 8;

@@ -1,39 +1,39 @@
-//! What is kept about one page, or about the pages of one pattern, and its serialised form.
+//! Stored record of one page or of the pages of one pattern, and its serialized form.
 use std::time::Duration;
 
 use longhaul_types::{UnixTime, varint};
 
 use crate::Destination;
 
-/// A sub-resource that the browser asked for and that is not in the markup.
+/// A subresource that the browser requested and the markup does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Extra {
-    /// Relative to the page, perhaps with marks for parts of the page's URL.
+    /// Relative to the page, possibly with marks for parts of the page's URL.
     pub(super) url: String,
     pub(super) destination: Destination,
-    /// Visits since it was last asked for.
+    /// Visits since the last request.
     pub(super) misses: u8,
-    /// Made anew for every visit: kept so that it is not learned again.
+    /// New in every visit: stored so that the URL is not learned again.
     pub(super) volatile: bool,
     pub(super) seen: UnixTime,
     pub(super) evidence: Evidence,
 }
 
-/// A sub-resource that was pushed and not used.
+/// A subresource that was pushed and not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Suppressed {
-    /// Of its URL in the form that [`Extra::url`] has.
+    /// Hash of the URL in the form of [`Extra::url`].
     pub(super) hash: u64,
     pub(super) strikes: u8,
-    /// Until when it stays out of the plan.
+    /// End of the exclusion from the plan.
     pub(super) until: UnixTime,
     pub(super) evidence: Evidence,
 }
 
-/// From how many different pages something is known.
+/// Number of different pages that showed something: one or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evidence {
-    /// A hash of the first one's URL.
+    /// Hash of the first page's URL.
     pub(super) first: u32,
     pub(super) of_more: bool,
 }
@@ -46,7 +46,7 @@ impl Evidence {
         }
     }
 
-    /// Whether this page was the first to show it.
+    /// Returns true if this page was the first.
     pub(super) fn is_of(self, page: u32) -> bool {
         self.first == page
     }
@@ -56,32 +56,32 @@ impl Evidence {
     }
 }
 
-/// What is kept about a page or a pattern.
+/// Stored data of a page or a pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// In the order in which they were first asked for.
+    /// In the order of their first requests.
     pub(super) extras: Vec<Extra>,
-    /// The oldest first.
+    /// Oldest first.
     pub(super) suppressed: Vec<Suppressed>,
 }
 
-/// Bytes that are not a record, or one of another version; it is then forgotten.
+/// Errors of reading a record; the caller discards the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// Another version wrote it.
+    /// Another version wrote the record.
     #[error("the learned record has the unknown version {0}")]
     Version(u8),
-    /// It is larger than any that is written.
+    /// The record exceeds the maximum size.
     #[error("the learned record is larger than allowed")]
     TooLarge,
-    /// It ends too early, or has bytes that mean nothing.
+    /// The record is truncated, or contains invalid bytes.
     #[error("the learned record is damaged")]
     Damaged,
 }
 
 impl Record {
-    /// The serialised form, at most [`MAX_RECORD`] bytes.
+    /// Returns the serialized form, at most [`MAX_RECORD`] bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         let mut room = MAX_URLS;
@@ -113,7 +113,7 @@ impl Record {
         out
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Parses the result of [`Self::encode`].
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
         if bytes.len() > MAX_RECORD {
             return Err(RecordError::TooLarge);
@@ -217,24 +217,25 @@ impl<'a> Input<'a> {
     }
 }
 
-/// In whole seconds.
+/// Encodes a time in whole seconds.
 fn encode_time(time: UnixTime, out: &mut Vec<u8>) {
     varint::encode(time.since_epoch().as_secs(), out);
 }
 
-/// Version 1 did not tell the page's own requests from those of its frames.
+/// Version 1 did not distinguish the page's own requests from those of its frames.
 const VERSION: u8 = 2;
 const VOLATILE: u8 = 1;
 const OF_MORE: u8 = 2;
-/// Heavy pages load some dozens of objects from scripts.
+/// Maximum number of extras: heavy pages load some dozens of objects from scripts.
 pub(super) const MAX_EXTRAS: usize = 64;
-/// What a page names and does not use: at most a quarter of the largest plan.
+/// Maximum number of suppressed objects: about a quarter of the largest plan.
 pub(super) const MAX_SUPPRESSED: usize = 256;
-/// Longer URLs carry data of the visit.
+/// Maximum length of a URL; longer URLs contain data of the visit.
 pub(super) const MAX_URL: usize = 1024;
-/// Of all URLs together: with the rest at its largest this stays below [`MAX_RECORD`].
+/// Maximum length of all URLs together: with the other data at their maximum, the record stays below
+/// [`MAX_RECORD`].
 const MAX_URLS: usize = 8 * 1024;
-/// Bound on what is written and read.
+/// Maximum size of a record.
 pub(super) const MAX_RECORD: usize = 16 * 1024;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ fn url(text: &str) -> Url {
     Url::parse("http://a.test/").unwrap().join(text).unwrap()
 }
 
-/// A device's memory: both records of each page go through their serialised form after every visit.
+/// Memory of a device: both records of each page are serialized and parsed after every visit.
 #[derive(Default)]
 struct Memory {
     records: std::collections::BTreeMap<String, Vec<u8>>,
@@ -100,7 +100,7 @@ fn other_pages_of_the_pattern_profit_once_two_have_shown_it() {
         START,
     );
     assert!(memory.extras("/article/1003", START).is_empty());
-    // The same page again is no second page.
+    // A second visit of the same page does not count as a second page.
     memory.visit("/article/1001", &asked(&["/lib.js", "/api/1001/votes"]), START);
     assert!(memory.extras("/article/1003", START).is_empty());
     memory.visit("/article/1002", &asked(&["/lib.js", "/api/1002/votes"]), START);
@@ -164,7 +164,7 @@ fn several_urls_of_one_shape_are_stable_if_they_come_again() {
         START,
     );
     assert_eq!(memory.extras("/p", START).len(), 2);
-    // A third one next to them does not make them volatile.
+    // A third object beside them does not make them volatile.
     let third = Seen {
         unplanned: &["/api?page=3"],
         used: &pages,
@@ -182,7 +182,7 @@ fn extras_that_are_not_asked_for_any_more_go() {
     assert_eq!(memory.extras("/p", START).len(), 1);
     memory.visit("/p", &Seen::default(), START);
     assert!(memory.extras("/p", START).is_empty());
-    // They come back with the browser's next request.
+    // The browser's next request restores them.
     memory.visit("/p", &asked(&["/a.js"]), START);
     assert_eq!(memory.extras("/p", START).len(), 1);
     assert!(memory.extras("/p", later(60)).is_empty());
@@ -207,7 +207,7 @@ fn useless_pushes_leave_the_plan_for_ever_longer_times() {
     }
     assert!(memory.suppressed("/p", "/print.css", later(66)));
     assert!(!memory.suppressed("/p", "/print.css", later(67)));
-    // The browser asks for it: it is back.
+    // A request of the browser restores the object.
     memory.visit("/p", &asked(&["/print.css"]), later(4));
     assert!(!memory.suppressed("/p", "/print.css", later(4)));
 }
@@ -287,7 +287,7 @@ mod properties {
     use super::*;
 
     proptest! {
-        /// Whatever is visited, records stay within their bounds and can be read again.
+        /// For any visits, records stay within their bounds and can be parsed.
         #[test]
         fn records_stay_bounded(visits in proptest::collection::vec(
             (0_u32..4, proptest::collection::vec("/[a-c]{1,2}(\\?[xy]=[0-9]{1,14})?", 0..40), 0_u32..40), 1..20)) {

@@ -1,9 +1,9 @@
-//! URLs that are made anew for every visit: cache busters, time stamps, random numbers.
+//! URLs that change with every visit: cache busters, time stamps, random numbers.
 use std::time::Duration;
 
 use longhaul_types::UnixTime;
 
-/// Whether a value of the URL's query was plainly made at this moment or drawn at random.
+/// Returns true if a query value of the URL is evidently a current time or a random number.
 pub(super) fn is_volatile(url: &str, now: UnixTime) -> bool {
     let Some((_, query)) = url.split_once('?') else {
         return false;
@@ -14,7 +14,7 @@ pub(super) fn is_volatile(url: &str, now: UnixTime) -> bool {
     })
 }
 
-/// What two URLs have in common if they differ in values of their query only.
+/// Returns the common form of URLs that differ only in query values.
 pub(super) fn shape(url: &str) -> String {
     let Some((path, query)) = url.split_once('?') else {
         return url.to_owned();
@@ -31,14 +31,15 @@ pub(super) fn shape(url: &str) -> String {
     format!("{path}?{}", names.join("&"))
 }
 
-/// `Math.random()`.
+/// True for a result of `Math.random()`.
 fn is_fraction(value: &str) -> bool {
     value
         .strip_prefix("0.")
         .is_some_and(|digits| digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A run of digits that is the present time in seconds or milliseconds, or too long for anything but a random number.
+/// True if a run of digits is the current time in seconds or milliseconds, or long enough to be a random
+/// number.
 fn has_time_or_random(value: &str, now: UnixTime) -> bool {
     value
         .split(|char: char| !char.is_ascii_digit())
@@ -61,7 +62,7 @@ fn is_recent(time: Duration, now: UnixTime) -> bool {
     time.abs_diff(now.since_epoch()) < RECENT
 }
 
-/// A time stamp in a URL that is older than this names a version rather than the moment of the visit.
+/// A time stamp older than this denotes a version, not the time of the visit.
 const RECENT: Duration = Duration::from_secs(2 * 24 * 3600);
 
 #[cfg(test)]

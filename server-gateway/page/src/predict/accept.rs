@@ -1,10 +1,10 @@
-//! The `Accept` field that engines send per destination.
+//! The `Accept` field of each destination and browser engine.
 use http::{HeaderMap, header};
 
 use super::Browser;
 use crate::Destination;
 
-/// The `Accept` of a sub-resource, derived from that of the page's request (`page`).
+/// Returns the `Accept` value of a subresource; `page` contains the fields of the page's request.
 pub(super) fn accept(browser: Browser, page: &HeaderMap, destination: Destination) -> String {
     let document = page.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     match destination {
@@ -22,13 +22,14 @@ fn image(browser: Browser, document: &str) -> String {
         Browser::Chromium => chromium_image(document),
         Browser::Firefox => FIREFOX_IMAGE.to_owned(),
         Browser::Safari => SAFARI_IMAGE.to_owned(),
-        // Whoever takes WebP at all says so for pictures.
+        // An engine that accepts WebP at all announces it for images.
         Browser::Other if document.contains("image/webp") => OTHER_IMAGE.to_owned(),
         Browser::Other => ANY.to_owned(),
     }
 }
 
-/// Chromium names in both the image formats that it knows, which change with its versions.
+/// Returns Chromium's `Accept` value for images. Chromium lists its image formats, which change with its
+/// versions, in both fields.
 fn chromium_image(document: &str) -> String {
     let formats = document
         .split(',')
@@ -48,8 +49,8 @@ const ANY: &str = "*/*";
 const STYLE: &str = "text/css,*/*;q=0.1";
 const CHROMIUM_IMAGE_TAIL: &str = "image/svg+xml,image/*,*/*;q=0.8";
 const FIREFOX_FONT: &str = "application/font-woff2;q=1.0,application/font-woff;q=0.9,*/*;q=0.8";
-/// Since Firefox 128; templates correct it where it differs.
+/// Since Firefox 128; learned templates override it.
 const FIREFOX_IMAGE: &str = "image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5";
 const SAFARI_IMAGE: &str = "image/webp,image/avif,image/jxl,image/heic,image/heic-sequence,video/*;q=0.8,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5";
-/// No browser names more.
+/// No browser lists more formats.
 const MAX_FORMATS: usize = 16;

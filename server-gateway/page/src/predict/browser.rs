@@ -1,21 +1,21 @@
-//! Which engine sends a request.
+//! Detection of browser engines.
 use http::{HeaderMap, header};
 
-/// The engine of a browser, as far as its requests differ.
+/// Browser engines whose requests differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Browser {
     /// Chrome, Edge, Opera and others.
     Chromium,
-    /// Firefox and its kin.
+    /// Firefox and derived browsers.
     Firefox,
     /// Safari and all browsers of iOS.
     Safari,
-    /// Unknown: only what all do alike is expected of it.
+    /// Unknown: only the common behaviour of all engines is assumed.
     Other,
 }
 
 impl Browser {
-    /// Tells the engine by `User-Agent`.
+    /// Determines the engine from `User-Agent`.
     pub fn of(request: &HeaderMap) -> Self {
         let user_agent = request.get(header::USER_AGENT);
         let text = user_agent
@@ -33,7 +33,7 @@ impl Browser {
     }
 }
 
-/// The major version of a browser of Chromium's engine.
+/// Returns the major version of a Chromium-based browser.
 pub(super) fn chromium_version(request: &HeaderMap) -> Option<u32> {
     let text = request.get(header::USER_AGENT)?.to_str().ok()?;
     let (_, version) = text.split_once("Chrome/")?;

@@ -1,12 +1,12 @@
-//! What a browser's request is for.
+//! Destinations of browser requests.
 use http::{HeaderMap, header};
 use url::Url;
 
 use crate::Destination;
 
-/// The destination of a request that the browser made: by `Sec-Fetch-Dest`, else by `Accept`, else by the extension
-/// of the path. A navigation without `Sec-Fetch-Dest` counts as [`Destination::Document`], for nothing tells frames
-/// apart.
+/// Returns the destination of a browser's request: from `Sec-Fetch-Dest`, else from `Accept`, else from the
+/// extension of the path. A navigation without `Sec-Fetch-Dest` counts as [`Destination::Document`], because
+/// frames are not distinguishable.
 pub fn destination_of(url: &Url, request: &HeaderMap) -> Destination {
     let field = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
     if let Some(told) = field("sec-fetch-dest") {

@@ -1,8 +1,8 @@
-//! The header section that this browser will send for a reference, so that the origin's answer is the one it would
-//! get, and so that the answer fits the browser's request when that comes.
+//! Prediction of the request fields that the browser will send for a reference, so that the origin's response
+//! is the one that the browser would get, and matches the browser's later request.
 //!
-//! What is known of the browser comes from its request for the page, from the requests for objects that it made in
-//! this session ([`Templates`]), and from what its engine does (observed of Chromium 156; documented for others).
+//! The prediction uses the browser's request for the page, its requests for objects in this session
+//! ([`Templates`]), and the behaviour of its engine (observed for Chromium 156; documented for others).
 mod accept;
 mod browser;
 mod destination;
@@ -23,7 +23,7 @@ use crate::{
     jar::{Cookies, Jar, is_trustworthy},
 };
 
-/// What is known of the browser that loads a page.
+/// Predictor of the requests of a page load's browser.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     browser: Browser,
@@ -33,14 +33,15 @@ pub struct Predictor {
 /// A predicted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction {
-    /// Its header section, without `Host` and fields that concern a connection.
+    /// Header section, without `Host` and connection-specific fields.
     pub fields: HeaderMap,
-    /// The browser may send cookies that are not in it: a response for one user alone is then not the browser's.
+    /// True if the browser may send cookies that the prediction lacks: a response for one user is then not
+    /// valid for the browser.
     pub is_withheld: bool,
 }
 
 impl Predictor {
-    /// A page that the browser asked for with the header section `request`.
+    /// Creates a predictor from the fields of the browser's request for the page.
     pub fn new(request: &HeaderMap) -> Self {
         Self {
             browser: Browser::of(request),
@@ -48,8 +49,8 @@ impl Predictor {
         }
     }
 
-    /// The request for `reference`, which the browser makes because of `cause`. Cookies are those of `jar`, as the
-    /// credentials mode and the initiator let them through.
+    /// Predicts the request for `reference`, which the browser makes because of `cause`. The cookies are
+    /// those of `jar` that the credentials mode and the initiator permit.
     pub fn predict(
         &self,
         reference: &Reference,
@@ -90,7 +91,8 @@ impl Predictor {
         Prediction { fields, is_withheld }
     }
 
-    /// By the policy of the element, the sheet or the document; that of a redirection replaces it.
+    /// Returns the `Referer` value. The policy is that of the element, the style sheet or the document; the
+    /// policy of a redirect replaces it.
     fn referer(&self, reference: &Reference, cause: &Cause) -> Option<String> {
         let initiator = &cause.initiator;
         let sheet = cause.sheet.as_ref();
@@ -103,7 +105,7 @@ impl Predictor {
             Some((url, _)) => url,
             None => initiator.referrer()?,
         };
-        // A redirection takes away what its target may not see, and nothing gives it back.
+        // A redirect removes the parts that its target may not see; a later redirect does not restore them.
         let mut urls = cause.redirects.iter().chain([&reference.url]);
         let first = referer(policy.unwrap_or_default(), referrer, urls.next()?)?;
         urls.try_fold(first, |told, url| {
@@ -111,7 +113,8 @@ impl Predictor {
         })
     }
 
-    /// Storage Access headers: requests of other sites with credentials say whether these may go along.
+    /// Returns true if the request has `Sec-Fetch-Storage-Access` (Storage Access Headers): cross-site
+    /// requests with credentials state whether cookies may be included.
     fn tells_storage_access(&self, reference: &Reference, cause: &Cause) -> bool {
         let target = &reference.url;
         let with_credentials = matches!(
@@ -125,8 +128,8 @@ impl Predictor {
             && browser::chromium_version(&self.request).is_some_and(|version| version >= STORAGE_ACCESS)
     }
 
-    /// Requests in CORS mode tell their origin to others; Chromium to its own as well, where markup or a font makes
-    /// the request. No referrer policy hides it (Fetch standard 3.2).
+    /// Returns the `Origin` value: cross-origin requests in CORS mode have one; in Chromium also same-origin
+    /// ones of markup or fonts. Referrer policies do not hide it (Fetch standard 3.2).
     fn origin(&self, reference: &Reference, cause: &Cause) -> Option<HeaderValue> {
         let own = cause.is_same_origin(&reference.url);
         let told = match reference.cross_origin {
@@ -142,7 +145,8 @@ impl Predictor {
         HeaderValue::from_str(&cause.origin(&reference.url)).ok()
     }
 
-    /// A reload without caches extends to what the page loads; the plain reload does not, in current browsers.
+    /// A reload that bypasses caches extends to the page's objects; in current browsers a plain reload does
+    /// not.
     fn add_reload(&self, fields: &mut HeaderMap) {
         if reload(&self.request) == Reload::Bypass {
             for name in [header::PRAGMA, header::CACHE_CONTROL] {
@@ -152,7 +156,7 @@ impl Predictor {
     }
 }
 
-/// Fetch standard: credentials mode `omit`, `same-origin` or `include`.
+/// Returns true if the credentials mode (`omit`, `same-origin` or `include`; Fetch standard) permits cookies.
 fn sends_cookies(reference: &Reference, cause: &Cause) -> bool {
     match reference.cross_origin {
         CrossOrigin::None | CrossOrigin::Credentials => true,
@@ -161,7 +165,7 @@ fn sends_cookies(reference: &Reference, cause: &Cause) -> bool {
     }
 }
 
-/// One request in the making.
+/// A request under construction.
 struct Request<'a> {
     predictor: &'a Predictor,
     reference: &'a Reference,
@@ -173,7 +177,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The learned fields in the learned order.
+    /// Writes the learned fields in the learned order.
     fn write_learned(&self, template: &[(HeaderName, Option<HeaderValue>)], fields: &mut HeaderMap) {
         for (name, value) in template {
             match value {
@@ -183,7 +187,7 @@ impl Request<'_> {
                 None => self.write(name, fields),
             }
         }
-        // What the learned request happened not to have.
+        // Fields that the learned request lacked.
         for name in [
             header::ACCEPT_ENCODING,
             header::REFERER,
@@ -196,7 +200,7 @@ impl Request<'_> {
         }
     }
 
-    /// All fields in the engine's order.
+    /// Writes all fields in the engine's order.
     fn write_default(&self, fields: &mut HeaderMap) {
         let order = match self.predictor.browser {
             Browser::Firefox => &FIREFOX[..],
@@ -205,7 +209,7 @@ impl Request<'_> {
         for name in order {
             self.write(name, fields);
         }
-        // Client hints that the origin asked for, which only its own requests carry.
+        // Client hints that the page's origin requested; only requests to this origin carry them.
         if self.relation == Relation::SameOrigin {
             for name in self.predictor.request.keys().filter(|name| is_hint(name)) {
                 if !fields.contains_key(name) {
@@ -215,7 +219,7 @@ impl Request<'_> {
         }
     }
 
-    /// Adds the field `name` as this request has it, if it does.
+    /// Adds the field `name`, if this request has it.
     fn write(&self, name: &HeaderName, fields: &mut HeaderMap) {
         let target = &self.reference.url;
         let page = &self.predictor.request;
@@ -243,7 +247,7 @@ impl Request<'_> {
         }
     }
 
-    /// Whether the browser sends fetch metadata to trustworthy targets: all engines do since 2023.
+    /// Returns true if the browser sends Fetch Metadata to trustworthy targets; all engines do since 2023.
     fn is_modern(&self) -> bool {
         self.predictor.browser != Browser::Other || self.predictor.request.contains_key("sec-fetch-dest")
     }
@@ -286,7 +290,7 @@ fn text(value: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(value).ok()
 }
 
-/// Fields that origins ask for with `Accept-CH`.
+/// Returns true for fields that origins request with `Accept-CH`.
 fn is_hint(name: &HeaderName) -> bool {
     let name = name.as_str();
     name.starts_with("sec-ch-") || HINTS.contains(&name)
@@ -312,7 +316,7 @@ const SEC_FETCH_STORAGE_ACCESS: HeaderName = HeaderName::from_static("sec-fetch-
 const SEC_GPC: HeaderName = HeaderName::from_static("sec-gpc");
 const SAVE_DATA: HeaderName = HeaderName::from_static("save-data");
 
-/// As Chromium 156 sends them; Chromium's order also serves for unknown engines.
+/// Order of Chromium 156, also used for unknown engines.
 static CHROMIUM: [HeaderName; 18] = [
     header::ORIGIN,
     SEC_CH_UA_PLATFORM,

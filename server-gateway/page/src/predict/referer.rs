@@ -3,8 +3,8 @@ use url::Url;
 
 use crate::{ReferrerPolicy, jar::is_trustworthy};
 
-/// The value of `Referer` in a request for `target` that `referrer` (page or style sheet) causes; none if there is no
-/// such field.
+/// Returns the `Referer` value of a request for `target` by `referrer` (page or style sheet); `None` if the
+/// request has no such field.
 pub fn referer(policy: ReferrerPolicy, referrer: &Url, target: &Url) -> Option<String> {
     if !matches!(referrer.scheme(), "http" | "https") {
         return None;
@@ -15,7 +15,7 @@ pub fn referer(policy: ReferrerPolicy, referrer: &Url, target: &Url) -> Option<S
     let whole = || {
         let mut stripped = referrer.clone();
         stripped.set_fragment(None);
-        // Neither fails for URLs with a host, which http URLs have.
+        // These calls do not fail for URLs with a host, which all http URLs have.
         stripped.set_username("").ok();
         stripped.set_password(None).ok();
         if stripped.as_str().len() > MAX_REFERER {
@@ -40,7 +40,7 @@ pub fn referer(policy: ReferrerPolicy, referrer: &Url, target: &Url) -> Option<S
     }
 }
 
-/// Longer ones are cut to the origin (section 8.4).
+/// Maximum length; a longer value is reduced to the origin (section 8.3).
 const MAX_REFERER: usize = 4096;
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
         let page: Url = "https://u:p@a.test/dir/page?q=1#f".parse().unwrap();
         let whole = Some("https://a.test/dir/page?q=1");
         let origin = Some("https://a.test/");
-        // Same origin, other origin, from https to http.
+        // Columns: same origin, other origin, from https to http.
         let cases = [
             (P::NoReferrer, None, None, None),
             (P::NoReferrerWhenDowngrade, whole, whole, None),

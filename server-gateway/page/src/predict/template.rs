@@ -1,4 +1,4 @@
-//! What this browser sent for objects before, per destination.
+//! Templates learned from a browser's requests for objects, per destination.
 use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -6,23 +6,24 @@ use url::Url;
 
 use crate::{Destination, jar::is_trustworthy};
 
-/// Header sections learned from a browser's own requests in this session.
+/// Request fields learned from a browser's own requests in this session.
 ///
-/// Only fields that every request of a kind carries alike are kept, and only those of browsers themselves: what a
-/// script adds to its requests belongs to that script. At most one template per kind, so the size is bounded.
+/// Templates contain only fields that all requests of a kind have in common and that browsers themselves
+/// send: fields that a script adds belong to the script. There is at most one template per kind, so the size
+/// is bounded.
 #[derive(Clone, Debug, Default)]
 pub struct Templates {
     kinds: BTreeMap<Kind, Template>,
     storage_access: Option<HeaderValue>,
 }
 
-/// Requests that look alike.
+/// Requests with equal fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     destination: u8,
-    /// Whether it carries `Origin`.
+    /// True if the request has `Origin`.
     pub(super) with_origin: bool,
-    /// Whether its target is trustworthy: only then there are `Sec-Fetch-*` and client hints.
+    /// True if the target is trustworthy: only then does the request have `Sec-Fetch-*` and client hints.
     trustworthy: bool,
 }
 
@@ -36,18 +37,18 @@ impl Kind {
     }
 }
 
-/// The fields of one kind in their order; those that differ by request have no value.
+/// Fields of one kind, in order; fields that differ between requests have no value.
 #[derive(Clone, Debug)]
 pub(super) struct Template(pub(super) Vec<(HeaderName, Option<HeaderValue>)>);
 
 impl Templates {
-    /// None learned yet.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Learns from a request that the browser made for an object of a known destination. Requests with `Range` or
-    /// conditions are learned from, too: these fields are left out.
+    /// Learns from a browser's request for an object of a known destination. Requests with `Range` or
+    /// conditions are used without these fields.
     pub fn observe(&mut self, url: &Url, destination: Destination, request: &HeaderMap) {
         let kind = Kind::new(url, destination, request.contains_key(header::ORIGIN));
         let mut fields: Vec<(HeaderName, Option<HeaderValue>)> = Vec::new();
@@ -61,7 +62,7 @@ impl Templates {
             }
         }
         if request.contains_key(header::RANGE) {
-            // Browsers ask for parts in the identity coding.
+            // Browsers request ranges with the identity coding.
             fields.retain(|(name, _)| name != header::ACCEPT_ENCODING);
         }
         if let Some(value) = request
@@ -73,7 +74,7 @@ impl Templates {
         self.kinds.insert(kind, Template(fields));
     }
 
-    /// Whether nothing was learned yet.
+    /// Returns true if nothing was learned yet.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -82,15 +83,15 @@ impl Templates {
         self.kinds.get(&kind)
     }
 
-    /// What the browser last said of its storage access in requests of other sites; none, which is what pushed requests
-    /// have, as long as it has not said.
+    /// Returns the storage access that the browser last stated in cross-site requests; before that `none`,
+    /// the value in pushed requests.
     pub(super) fn storage_access(&self) -> HeaderValue {
         let none = HeaderValue::from_static("none");
         self.storage_access.clone().unwrap_or(none)
     }
 }
 
-/// Fields that are computed for each request: only their place is learned.
+/// Fields that are computed for each request: only their position is learned.
 const PER_REQUEST: [&str; 5] = [
     "cookie",
     "origin",
@@ -98,7 +99,7 @@ const PER_REQUEST: [&str; 5] = [
     "sec-fetch-site",
     "sec-fetch-storage-access",
 ];
-/// Fields that stay the same. `Upgrade-Insecure-Requests` is one only of documents, whose template tells.
+/// Constant fields. `Upgrade-Insecure-Requests` occurs only in the template of documents.
 const CONSTANT: [&str; 13] = [
     "accept",
     "accept-charset",
@@ -114,5 +115,5 @@ const CONSTANT: [&str; 13] = [
     "upgrade-insecure-requests",
     "user-agent",
 ];
-/// Longer values are no browser's own.
+/// Maximum length of a value: browsers' own values are shorter.
 const MAX_VALUE: usize = 1024;

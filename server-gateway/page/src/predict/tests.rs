@@ -28,7 +28,7 @@ fn list(fields: &HeaderMap) -> Fields<'_> {
         .collect()
 }
 
-/// A page load and what is predicted in it.
+/// A page load with its predictor.
 struct Load {
     page: Initiator,
     predictor: Predictor,
@@ -73,7 +73,7 @@ fn chromium() -> HeaderMap {
     ])
 }
 
-/// The header sections that Chromium 156 sent in a load of such a page, without `Host` and `Connection`.
+/// Header sections that Chromium 156 sent while loading such a page, without `Host` and `Connection`.
 #[test]
 fn as_chromium_does_on_http() {
     let load = Load::new("http://a.test:8931/", &chromium());
@@ -163,7 +163,7 @@ fn as_chromium_does_on_loopback() {
             ("cookie", "first=1"),
         ]
     );
-    // Not to a place that is not trustworthy, and nothing of the page's path, since that is a downgrade.
+    // The target is not trustworthy, and the downgrade removes the `Referer`.
     let other = load.predict(&reference("http://b.test/i.png", Destination::Image));
     for name in ["sec-fetch-site", "sec-ch-ua", "cookie", "origin", "referer"] {
         assert!(!other.contains_key(name), "{name}");
@@ -215,7 +215,7 @@ fn credentials_follow_the_mode() {
     assert!(cookies(own, CrossOrigin::Anonymous));
     assert!(cookies(own, CrossOrigin::Credentials));
     assert!(!cookies(own, CrossOrigin::Omitted));
-    // The same host, but another origin.
+    // Same host, other origin.
     assert!(cookies("http://a.test/x", CrossOrigin::None));
     assert!(!cookies("http://a.test/x", CrossOrigin::Anonymous));
     assert!(cookies("http://a.test/x", CrossOrigin::Credentials));
@@ -250,7 +250,7 @@ fn policies_of_page_sheet_and_element() {
     assert_eq!(referer(&image, None), None);
 }
 
-/// The document that contains a reference makes the request, and not the page around it.
+/// The document that contains a reference makes the request, not the containing page.
 #[test]
 fn requests_are_those_of_their_documents() {
     let mut request = chromium();
@@ -299,7 +299,7 @@ fn requests_are_those_of_their_documents() {
     assert_eq!(of(&sandboxed, &font), ["cross-site", "-", "-", "null"]);
 }
 
-/// What a URL on the way is not trusted with the target does not get either.
+/// The target receives nothing that a URL in the redirect chain may not receive.
 #[test]
 fn redirections_tell_the_worst() {
     let mut request = chromium();
@@ -347,7 +347,7 @@ fn redirections_tell_the_worst() {
     );
 }
 
-/// What others told of never carries this user's cookies.
+/// Requests for objects that other users reported never carry this user's cookies.
 #[test]
 fn what_others_taught_goes_without_cookies() {
     let load = Load::new("http://a.test:8931/", &chromium());
@@ -406,7 +406,7 @@ fn templates_replace_what_is_known_of_the_engine() {
             ("accept-encoding", "gzip, deflate"),
         ]
     );
-    // Other destinations and modes are not concerned.
+    // Other destinations and modes are not affected.
     let style = load.predict(&reference("http://a.test:8931/s.css", Destination::Style));
     assert_eq!(style[header::ACCEPT], "text/css,*/*;q=0.1");
     let mut cors = reference("http://b.test:8931/two.png", Destination::Image);

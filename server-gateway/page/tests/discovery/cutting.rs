@@ -1,4 +1,4 @@
-//! Discovery in a document that arrives piece by piece finds what it finds in the whole document.
+//! Discovery finds the same references in a document that arrives in pieces and in the complete document.
 use longhaul_page::{Discovery, Reference, Viewport, discover_html};
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
-//! Documents that are not UTF-8.
+//! Documents in encodings other than UTF-8.
 use longhaul_page::{Discovery, Viewport};
 
 use crate::page;
 
-/// What is found when the document comes byte by byte.
+/// Returns the references of a document that arrives byte by byte.
 fn urls(html: &[u8], charset: Option<&str>) -> Vec<String> {
     let mut discovery = Discovery::new(&page(), charset, Viewport::default());
     let mut found: Vec<_> = html.iter().flat_map(|byte| discovery.write(&[*byte])).collect();
@@ -28,7 +28,7 @@ fn utf16_is_read_by_its_mark_or_header() {
     assert_eq!(urls(&utf16(&marked, u16::to_le_bytes), Some("utf-8")), expected);
     assert_eq!(urls(&utf16(&marked, u16::to_be_bytes), None), expected);
     assert_eq!(urls(&utf16(text, u16::to_be_bytes), Some("UTF-16BE")), expected);
-    // Markup that says so is wrong: it was just read.
+    // A declaration of UTF-16 in ASCII-compatible markup is wrong.
     let claimed = format!("<meta charset=utf-16>{text}");
     assert_eq!(
         urls(claimed.as_bytes(), Some("utf-8")),
@@ -41,7 +41,7 @@ fn queries_are_written_in_the_documents_encoding() {
     let latin = b"<img src='\xe4.png?\xe4'>";
     let expected = ["http://a.test/dir/%C3%A4.png?%E4"];
     assert_eq!(urls(latin, Some("iso-8859-1")), expected);
-    // What declares nothing is windows-1252.
+    // Documents without declaration are windows-1252.
     assert_eq!(urls(latin, None), expected);
     let mut declared = b"<meta charset=windows-1252>".to_vec();
     declared.extend_from_slice(latin);
@@ -52,7 +52,7 @@ fn queries_are_written_in_the_documents_encoding() {
         urls(&japanese, None),
         ["http://a.test/dir/%E6%97%A5.png?q=%93%FA"]
     );
-    // The header counts, whatever the markup says.
+    // The header takes precedence over the markup.
     let mut wrong = b"<meta charset=shift_jis>".to_vec();
     wrong.extend_from_slice("<img src='ä.png?ä'>".as_bytes());
     assert_eq!(

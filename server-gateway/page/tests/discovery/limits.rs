@@ -1,4 +1,4 @@
-//! Documents that are large, deep or made to hurt.
+//! Large, deep and malicious documents.
 use longhaul_page::{Discovery, MAX_REFERENCES, Viewport};
 
 use crate::{page, paths};
@@ -184,7 +184,7 @@ fn broken_markup_ends_quietly() {
     }
 }
 
-/// Images that wait for elements, and elements that are not the right ones.
+/// A document with images that wait for elements, and elements that match none of them.
 fn waiting(elements: usize) -> String {
     let rules: String = (0..1000)
         .map(|number| format!(".r{number} {{ background: url({number}) }}"))

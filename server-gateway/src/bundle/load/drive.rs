@@ -1,7 +1,7 @@
-//! The task of a page load: starts fetches and pushes in the plan's order, and ends the manifest.
+//! The task of a page load: starts fetches and pushes in the order of the plan, and ends the manifest.
 use std::{sync::Arc, time::Duration};
 
-use longhaul_protocol::session::Withdrawal;
+use longhaul_session::Withdrawal;
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -12,23 +12,24 @@ use tracing::{Instrument as _, warn};
 use super::{PageLoad, subresource};
 use crate::bundle::{context::lock, manifest::gather, plan::BodyState, push};
 
-/// Fetches of one page at a time; the client for origins bounds those to one host.
+/// Maximum concurrent fetches of a page load; the origin client bounds those to one host.
 const MAX_FETCHES: usize = 32;
-/// More for what the page waits for.
+/// Maximum including fetches of objects that the page waits for.
 const MAX_URGENT_FETCHES: usize = 48;
-/// Bytes that wait for the hop before more is fetched that nothing waits for: minutes on the hops this is made for.
+/// Bytes queued for the hop above which only urgent objects are fetched: minutes of transfer on the intended
+/// links.
 const MAX_WAITING: u64 = 16 * 1024 * 1024;
-/// Pushes that are being sent: the transport shares the hop among those of a class.
+/// Maximum pushes being sent, among which the transport shares the hop within a class.
 const MAX_PUSHING: usize = 64;
-/// Those whose acknowledgement is awaited, too. The agent allows 256 streams in all.
+/// Maximum pushes including those that wait for acknowledgement. The agent allows 256 streams in total.
 const MAX_OPEN: usize = 160;
-/// Fetches and pushes at a time, beyond which no lost body is fetched.
+/// Maximum fetches and pushes, beyond which no lost body is fetched again.
 const MAX_TASKS: usize = MAX_URGENT_FETCHES + MAX_OPEN;
-/// How long the answers of what was found are awaited, which may be redirections, before the manifest says that no entry
-/// will follow.
+/// Maximum wait for responses that may be redirects, before the manifest declares that no further entry
+/// follows.
 const MAX_REDIRECTING: Duration = Duration::from_secs(2);
 
-/// Runs a page load until it is dropped.
+/// Runs a page load until this future is dropped.
 pub(in crate::bundle) async fn drive(load: Arc<PageLoad>) {
     let mut changed = load.changed.subscribe();
     let mut tasks = JoinSet::new();
@@ -39,7 +40,7 @@ pub(in crate::bundle) async fn drive(load: Arc<PageLoad>) {
         changed.borrow_and_update();
         start_fetches(&load, &mut tasks);
         start_repeats(&load, &mut tasks);
-        // Bodies whose heads are still to be written wait for them.
+        // Bodies wait until their heads are written.
         if !load.plan().has_records() {
             start_pushes(&load, &mut tasks);
         }
@@ -96,7 +97,7 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Starts the fetches for which there is room.
+/// Starts fetches up to the limits.
 fn start_fetches(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
     loop {
         let entry = {
@@ -114,7 +115,7 @@ fn start_fetches(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
     }
 }
 
-/// Starts the fetches of bodies that the cache has lost.
+/// Starts fetches of bodies that the cache no longer has.
 fn start_repeats(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
     while tasks.len() < MAX_TASKS {
         let Some(entry) = lock(&load.missing).pop_first() else {
@@ -125,7 +126,7 @@ fn start_repeats(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
     }
 }
 
-/// Starts the pushes for which there is room.
+/// Starts pushes up to the limits.
 fn start_pushes(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
     loop {
         let next = {
@@ -153,18 +154,18 @@ fn start_pushes(load: &Arc<PageLoad>, tasks: &mut JoinSet<()>) {
     }
 }
 
-/// Whether nothing can be added to the manifest any more.
+/// Returns true if no further record can be added to the manifest.
 fn is_settled(load: &PageLoad) -> bool {
     let plan = load.plan();
     plan.is_closed() && !plan.has_open() && !plan.has_unmeasured()
 }
 
-/// Which state of a manifest is kept for the next one.
+/// Version of the manifest that is stored for the next load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Nothing,
-    /// With the hashes that were known when it ended.
+    /// With the hashes that were known when the manifest ended.
     Early,
-    /// With those of all bodies.
+    /// With the hashes of all bodies.
     Whole,
 }

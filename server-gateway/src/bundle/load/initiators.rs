@@ -1,4 +1,5 @@
-//! Who makes the requests of a page load: its page's document, and those of its frames.
+//! Initiators of a page load: the documents that make its requests, namely the page's and those of its
+//! frames.
 use std::collections::BTreeMap;
 
 use http::{HeaderMap, header};
@@ -11,17 +12,17 @@ use crate::bundle::{
     plan::{Arrival, Plan},
 };
 
-/// Frames whose places are remembered; the heaviest pages have some dozens.
+/// Maximum number of remembered frames; the heaviest pages have some dozens.
 const MAX_FRAMES: usize = 256;
 
-/// The documents of a page load. Locked behind the plan.
+/// The documents of a page load. Lock order: after the plan.
 pub(super) struct Initiators {
     page: Initiator,
-    /// Those that are looked through, by entry.
+    /// Parsed documents, by entry.
     documents: BTreeMap<u32, Initiator>,
-    /// The referrer policies of style sheets that are looked through, by entry.
+    /// Referrer policies of parsed style sheets, by entry.
     sheets: BTreeMap<u32, Option<ReferrerPolicy>>,
-    /// The documents that display frames, and what these take away, by the frame's URL: planned or not.
+    /// Embedding document and sandbox of each frame, by the frame's URL, planned or not.
     frames: BTreeMap<Url, (Initiator, Sandbox)>,
 }
 
@@ -35,7 +36,7 @@ impl Initiators {
         }
     }
 
-    /// A document displays a frame.
+    /// Records that a document displays a frame.
     pub(super) fn display(&mut self, frame: &Reference, parent: &Initiator) {
         if let Some((_, sandbox)) = self.frames.get_mut(&frame.url) {
             *sandbox = sandbox.and(frame.sandbox);
@@ -45,16 +46,17 @@ impl Initiators {
         }
     }
 
-    /// Why the browser fetches what `referrer` (`None`: the page) leads to. `None` if no document is known to do so.
+    /// Cause of the browser's request for something that `referrer` (`None`: the page) leads to. `None` if no
+    /// known document makes the request.
     fn cause(&self, plan: &Plan, referrer: Option<u32>, arrival: Arrival) -> Option<Cause> {
         let mut cause = Cause::document(self.page.clone());
         let (mut at, mut arrival) = (referrer, arrival);
-        // Referrers precede what they refer to, so this ends.
+        // Terminates, because a referrer always precedes its references.
         while let Some(number) = at {
             let entry = plan.get(number)?;
             match (arrival, entry.reference.destination) {
                 (Arrival::Redirected(policy), _) => {
-                    // What redirected to a style sheet is none of what the sheet refers to.
+                    // Redirects before a style sheet do not apply to the sheet's own references.
                     if cause.sheet.is_none() {
                         cause.redirects.push(entry.reference.url.clone());
                         cause.redirect_policy = cause.redirect_policy.or(policy);
@@ -94,25 +96,26 @@ impl PageLoad {
         lock(&self.initiators).page.clone()
     }
 
-    /// The document that displays a URL in a frame, and what the frame takes away.
+    /// The document that displays a URL in a frame, with the frame's sandbox.
     pub(in crate::bundle) fn frame_at(&self, url: &Url) -> Option<(Initiator, Sandbox)> {
         lock(&self.initiators).frames.get(url).cloned()
     }
 
-    /// Why the browser fetches an entry.
+    /// Cause of the browser's request for an entry.
     pub(super) fn cause(&self, entry: u32) -> Option<Cause> {
         let plan = self.plan();
         let found = plan.get(entry)?;
         lock(&self.initiators).cause(&plan, found.referrer, found.arrival)
     }
 
-    /// Why the browser fetches what `referrer` refers to or, if `arrival` says so, redirects to.
+    /// Cause of the browser's request for something that `referrer` refers to or, by `arrival`, redirects to.
     pub(super) fn cause_behind(&self, referrer: Option<u32>, arrival: Arrival) -> Option<Cause> {
         let plan = self.plan();
         lock(&self.initiators).cause(&plan, referrer, arrival)
     }
 
-    /// A response that is a document: who makes the requests for what it refers to. `None` if nothing of it is planned.
+    /// Returns the document in a response, as initiator of its references; `None` if its objects are not
+    /// planned.
     pub(super) fn document(
         &self,
         entry: u32,
@@ -142,14 +145,14 @@ impl PageLoad {
         Some(document)
     }
 
-    /// A response that is a style sheet which is looked through.
+    /// Records the referrer policy of a style sheet that is parsed.
     pub(super) fn style_sheet(&self, entry: u32, headers: &HeaderMap) {
         let policy = ReferrerPolicy::of_response(headers);
         lock(&self.initiators).sheets.insert(entry, policy);
     }
 
-    /// Whether the page's own document made a request of the browser that no entry answers: what its frames ask for, and
-    /// what the frames of these, must not be planned as the page's.
+    /// Returns true if the page's own document made a browser request that no entry answers. Requests of
+    /// frames, and of frames within frames, must not be planned as the page's.
     pub(super) fn is_made_by_page(&self, url: &Url, request: &HeaderMap, destination: Destination) -> bool {
         let page = self.page();
         let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
@@ -160,7 +163,8 @@ impl PageLoad {
         }
         let is_named = match text(header::ORIGIN.as_str()).or_else(|| text(header::REFERER.as_str())) {
             Some(told) => self.is_of_page(&page, told),
-            // No document of another origin can ask like this; to other sites no cookies go, whoever asks.
+            // Only a document of the same origin sends such a request; a cross-site request carries no
+            // cookies, whoever makes it.
             None => match relation {
                 Relation::SameOrigin => told_relation.is_some(),
                 Relation::SameSite => false,
@@ -170,7 +174,8 @@ impl PageLoad {
         if !is_named {
             return false;
         }
-        // The page's own request would have had its cookies: one without them comes from a frame in a frame.
+        // The page's own request would have carried the page's cookies: a request without them comes from a
+        // frame in a frame.
         let reference = Reference::new(url.clone(), destination);
         let cause = Cause::document(page);
         let (templates, jar) = (self.context.templates(), lock(&self.jar));
@@ -180,7 +185,7 @@ impl PageLoad {
         !own.fields.contains_key(header::COOKIE) || request.contains_key(header::COOKIE)
     }
 
-    /// Whether an origin or referrer is the page's, or that of one of its style sheets.
+    /// Returns true if an origin or referrer is that of the page or of one of its style sheets.
     fn is_of_page(&self, page: &Initiator, told: &str) -> bool {
         let Ok(told) = Url::parse(told) else {
             return false;

@@ -1,4 +1,5 @@
-//! The request that follows a redirection of the page's: the same with other cookies, and what its target may know.
+//! Prediction of the request that follows a redirect of the page: the same fields with other cookies, and
+//! only those that the target may receive.
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use longhaul_page::{
     Cause, Initiator, Relation,
@@ -10,7 +11,7 @@ use url::Url;
 use super::PageLoad;
 use crate::bundle::context::{lock, now};
 
-/// Fields that concern the redirected request alone.
+/// Fields that apply only to the redirected request.
 const OWN: [HeaderName; 6] = [
     header::COOKIE,
     header::AUTHORIZATION,
@@ -19,18 +20,18 @@ const OWN: [HeaderName; 6] = [
     header::VIA,
     header::HOST,
 ];
-/// Client hints that every origin gets; others are for the origin that asked for them.
+/// Client hints that every origin receives; others are sent only to the origin that requested them.
 const COMMON_HINTS: [&str; 3] = ["sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform"];
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The request for `url`, to which the URLs of `cause` redirected.
+/// Predicts the request for `url`, to which the URLs of `cause` redirected.
 pub(super) fn predict(load: &PageLoad, url: &Url, cause: &Cause) -> Prediction {
     let mut fields = load.request.clone();
     for name in OWN {
         fields.remove(name);
     }
     let way = || std::iter::once(&load.asked).chain(&cause.redirects);
-    // The worst of the browser's own relation and those of the URLs on the way.
+    // The most distant of the browser's own relation and those of the URLs in the redirect chain.
     let moved = Initiator::page(url, &HeaderMap::new());
     let moved = way()
         .map(|url| moved.relation(url))
@@ -86,7 +87,7 @@ fn remove(fields: &mut HeaderMap, is_removed: impl Fn(&str) -> bool) {
     }
 }
 
-/// A redirection takes away what its target may not see of the referrer.
+/// Applies the referrer policy at each redirect to the `Referer` field.
 fn set_referer(fields: &mut HeaderMap, url: &Url, cause: &Cause) {
     let Some(told) = fields.remove(header::REFERER) else {
         return;
@@ -94,7 +95,7 @@ fn set_referer(fields: &mut HeaderMap, url: &Url, cause: &Cause) {
     let Some(told) = told.to_str().ok().and_then(|told| Url::parse(told).ok()) else {
         return;
     };
-    // The policy of the document that began the navigation is not known; the default tells little.
+    // The policy of the document that began the navigation is unknown; the default reveals little.
     let declared = cause
         .redirect_policy
         .or_else(|| cause.initiator.referrer_policy());
@@ -108,7 +109,7 @@ fn set_referer(fields: &mut HeaderMap, url: &Url, cause: &Cause) {
     }
 }
 
-/// Whether another site began the navigation, as far as the request tells; where it does not, one did.
+/// Returns `CrossSite` unless the request shows that the navigation began on the same site.
 fn navigation(load: &PageLoad, url: &Url) -> Navigation {
     let text = |name: &str| load.request.get(name).and_then(|value| value.to_str().ok());
     let is_own = match text("sec-fetch-site") {

@@ -1,4 +1,5 @@
-//! The style sheets of the page's own document: their images are planned once it has an element that displays them.
+//! Style sheets of the page's own document: an image is planned once the document contains an element that
+//! displays it.
 use std::collections::BTreeMap;
 
 use longhaul_page::{Markup, PendingImages, Reference};
@@ -7,22 +8,23 @@ use url::Url;
 use super::PageLoad;
 use crate::bundle::context::lock;
 
-/// What is known of them.
+/// State of the page's style sheets.
 #[derive(Default)]
 pub(super) struct Sheets {
-    /// There as soon as the document arrives.
+    /// `Some` once the document arrives.
     markup: Option<Markup>,
-    /// By entry.
+    /// Images that wait for their elements, by entry of the style sheet.
     pending: BTreeMap<u32, PendingImages>,
 }
 
 impl PageLoad {
-    /// The page's document begins to arrive.
+    /// Sets the markup when the page's document begins to arrive.
     pub(in crate::bundle) fn document_begins(&self, markup: Markup) {
         lock(&self.sheets).markup = Some(markup);
     }
 
-    /// What the style sheet of an entry loads, or `None` if it is not one of the page's own document.
+    /// References of an entry's style sheet, or `None` if the sheet does not belong to the page's own
+    /// document.
     pub(super) fn sheet(
         &self,
         entry: u32,
@@ -41,7 +43,7 @@ impl PageLoad {
         Some(found)
     }
 
-    /// Plans the images for which the document has got elements.
+    /// Plans the images whose elements are now in the document.
     pub(super) fn document_grew(&self) {
         let displayed: Vec<(u32, Vec<Reference>)> = {
             let mut sheets = lock(&self.sheets);

@@ -1,4 +1,4 @@
-//! The fetch of an entry: the request that the browser will make, and what becomes of the response.
+//! The fetch of an entry: prediction of the browser's request, and use of the response.
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
@@ -8,12 +8,13 @@ use longhaul_http::{
     coding,
     policy::{self, Reload},
     request_context::identity_key,
+    site::SchemefulSite,
     vary,
 };
 use longhaul_page::{
     Cause, Destination, Discovery, MediaType, Reference, ReferrerPolicy, discover_css, discover_link_header,
 };
-use longhaul_protocol::session::{Scope, Withdrawal};
+use longhaul_session::{Scope, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
 use tokio::time::timeout;
 use tracing::debug;
@@ -22,33 +23,33 @@ use url::Url;
 use super::{PageLoad, navigation};
 use crate::{
     asker::Asker,
-    bases::Subject,
     bundle::{
         context::{lock, now},
         plan::{Answer, AnswerBody, Placement},
         push::{ArrivingDocument, PushBody},
     },
-    coded::Audience,
-    store::{BodyReader, Content, Lookup, Purpose, Stored},
+    delta_bases::DeltaKey,
+    encoded_cache::Audience,
+    store::{BodyReader, Content, GatewayResponse, Lookup, Purpose},
 };
 
-/// How long a body is awaited before its head is written, in the hope that it is complete by then: its CHK shows whether
-/// it has to be sent at all. Bodies of a few packets come with their heads.
+/// Maximum wait for a body's end before its head is written: the CHK of a complete body shows whether the
+/// body must be sent at all. A body of a few packets arrives with its head.
 const BRIEF: Duration = Duration::from_millis(25);
-/// Bounds of that wait where the agent holds a version of this URL.
+/// Bounds of the wait if the agent holds a version of the URL.
 const MIN_HELD: Duration = Duration::from_millis(100);
 const MAX_HELD: Duration = Duration::from_secs(5);
-/// What larger bodies would save is not worth the wait.
+/// Maximum length of a body whose end is awaited.
 const MAX_AWAITED: ByteCount = ByteCount::new(4 * 1024 * 1024);
-/// What a held version of unknown length is taken for.
+/// Assumed length of a body of unknown length.
 const USUAL: u64 = 64 * 1024;
-/// How long the end of a body is awaited that was sent before: it is compared before it is sent again.
+/// Maximum wait for the end of a repeated fetch: its CHK is compared before the body is sent again.
 const MAX_AGAIN: Duration = Duration::from_secs(30);
-/// Style sheets are read whole before they are sent, up to this size and for so long.
+/// Limits of size and time for reading a style sheet completely before it is sent.
 const MAX_SEARCHED: usize = 2 * 1024 * 1024;
 const MAX_SEARCH: Duration = Duration::from_secs(5);
 
-/// Fetches an entry up to the point where its body waits to be pushed.
+/// Fetches an entry up to the point where its body waits for its push.
 pub(super) async fn fetch(load: &PageLoad, entry: u32) {
     let Some(lookup) = lookup(load, entry) else {
         return withdraw(load, entry, Withdrawal::Failed);
@@ -62,8 +63,8 @@ pub(super) async fn fetch(load: &PageLoad, entry: u32) {
     }
 }
 
-/// Fetches the body of an entry that the agent wants and the cache has lost. Another body than the one that the
-/// manifest told of is of no use.
+/// Fetches again the body of an entry that the agent wants and the cache no longer has. A body that differs
+/// from the one in the manifest is not sent.
 pub(super) async fn again(load: &PageLoad, entry: u32) {
     let hash = load.plan().get(entry).and_then(|entry| entry.hash);
     if let (Some(hash), Some(lookup)) = (hash, lookup(load, entry))
@@ -81,7 +82,7 @@ fn withdraw(load: &PageLoad, entry: u32, reason: Withdrawal) {
     load.wake();
 }
 
-/// The request as the browser will make it; `None` if it is not known with which cookies the browser asks for a document.
+/// Predicts the browser's request; `None` if the browser's cookies for a document are unknown.
 fn lookup(load: &PageLoad, entry: u32) -> Option<Lookup> {
     let reference = load.plan().get(entry)?.reference.clone();
     let cause = load.cause(entry)?;
@@ -112,7 +113,7 @@ fn lookup(load: &PageLoad, entry: u32) -> Option<Lookup> {
     let secret = &context.gateway.credentials;
     let mut asker = Asker::of(who, secret, &Method::GET, reference.url.as_str(), &browser);
     if load.asker.partition().is_none() {
-        // The page is in a frame of another site, or nobody knows where.
+        // The page is in a frame of another site, or its embedder is unknown.
         asker = asker.without_partition();
     }
     Some(Lookup {
@@ -124,13 +125,13 @@ fn lookup(load: &PageLoad, entry: u32) -> Option<Lookup> {
     })
 }
 
-/// Whether a response most likely says something else to somebody who is logged in: it is not worth asking for without
-/// cookies.
+/// Returns true if the response most likely differs for logged-in users, so that a request without cookies is
+/// useless.
 const fn is_personal(destination: Destination) -> bool {
     destination.is_document() || matches!(destination, Destination::Other)
 }
 
-async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
+async fn answered(load: &PageLoad, entry: u32, stored: GatewayResponse) {
     let Some(reference) = load.plan().get(entry).map(|entry| entry.reference.clone()) else {
         return;
     };
@@ -151,10 +152,11 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
     let scope = match scope {
         Some(policy::Scope::Reusable) => Scope::Reusable,
         Some(policy::Scope::ThisPage) if !is_withheld => Scope::ThisPage,
-        // What came for lack of cookies is not what the browser would get.
+        // A response for this page alone, fetched without the browser's cookies, is not what the browser
+        // would receive.
         Some(policy::Scope::ThisPage) | None => return withdraw(load, entry, Withdrawal::Private),
     };
-    let partition = stored.facts.asker.partition();
+    let partition = partition_of(load, entry, &stored);
     if let Some(partition) = &partition {
         lock(&load.partitions).insert(entry, partition.clone());
     }
@@ -163,7 +165,7 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
         Scope::Reusable => identity_key(request),
         Scope::ThisPage => vary::cookie_key(request),
     };
-    let Stored {
+    let GatewayResponse {
         status,
         headers,
         content,
@@ -182,7 +184,7 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
     if let Some(push) = push {
         lock(&load.bodies).insert(entry, push);
     }
-    if let Some(subject) = Subject::of(&reference.url, &facts.asker, &facts.request, status, &headers) {
+    if let Some(subject) = DeltaKey::of(&reference.url, &facts.asker, &facts.request, status, &headers) {
         lock(&load.subjects).insert(entry, subject);
     }
     if facts.audience == Audience::Everybody {
@@ -217,8 +219,24 @@ async fn answered(load: &PageLoad, entry: u32, stored: Stored) {
     load.wake();
 }
 
-/// What a response's head says about the cookies of later requests.
-fn note(load: &PageLoad, entry: u32, reference: &Reference, stored: &Stored) {
+/// Returns the partition in which the agent keeps an entry.
+///
+/// A request of another site's style sheet does not name the document that loads the sheet, so it has no partition.
+/// The plan knows the document, for which an agent stores all responses that were fetched without credentials.
+fn partition_of(load: &PageLoad, entry: u32, stored: &GatewayResponse) -> Option<Partition> {
+    let own = stored.facts.asker.partition();
+    if own.is_some() || load.asker.partition().is_none() || identity_key(&stored.facts.request).is_some() {
+        return own;
+    }
+    let cause = load.cause(entry)?;
+    cause.sheet.as_ref()?;
+    let document = cause.initiator.referrer()?;
+    let site = SchemefulSite::of_url(document.as_str())?;
+    Some(Partition::of_site(load.asker.owner(), site))
+}
+
+/// Records the response's cookies for later requests.
+fn note(load: &PageLoad, entry: u32, reference: &Reference, stored: &GatewayResponse) {
     let cause: Option<Cause> = if reference.destination == Destination::Document {
         None
     } else {
@@ -228,7 +246,7 @@ fn note(load: &PageLoad, entry: u32, reference: &Reference, stored: &Stored) {
     lock(&load.jar).store(&reference.url, &stored.headers, cause.as_ref(), now());
 }
 
-/// Where a redirection leads.
+/// Target of a redirect.
 pub(in crate::bundle) fn redirection(url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<Url> {
     if ![301, 302, 303, 307, 308].contains(&status.as_u16()) {
         return None;
@@ -239,7 +257,8 @@ pub(in crate::bundle) fn redirection(url: &Url, status: StatusCode, headers: &He
     (matches!(target.scheme(), "http" | "https") && target.has_host()).then_some(target)
 }
 
-/// Looks through a body where that is due, and awaits its CHK where that pays. `None` if it broke off.
+/// Parses a body if it is a document or style sheet, and waits for its CHK if that may save its transfer.
+/// `None` if the body was truncated.
 async fn place(
     load: &PageLoad,
     entry: u32,
@@ -289,7 +308,7 @@ async fn place(
     Some((body, PushBody::Arriving(VecDeque::new(), Some(reader))))
 }
 
-/// How long the CHK of a body may be awaited: half of what it saves.
+/// Maximum wait for the CHK of a body: half of the transfer time that it may save.
 fn wait(load: &PageLoad, entry: u32, url: &Url, length: Option<u64>) -> Duration {
     let context = &load.context;
     let before = load.plan().before(url).copied();
@@ -305,14 +324,14 @@ fn wait(load: &PageLoad, entry: u32, url: &Url, length: Option<u64>) -> Duration
     half.clamp(MIN_HELD, MAX_HELD)
 }
 
-/// What looks through a body.
+/// Parser of a body.
 enum Search<'a> {
     Document(Box<Discovery>),
-    /// With its URL and charset.
+    /// With the URL and charset of the style sheet.
     Sheet(&'a Url, Option<String>),
 }
 
-/// Reads a document or style sheet, plans what it refers to, and only then lets it go.
+/// Reads a document or style sheet, and plans its references before the body is released.
 async fn search(
     load: &PageLoad,
     entry: u32,
@@ -374,7 +393,7 @@ async fn search(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Read {
     Whole,
-    /// Longer than is looked through at once.
+    /// The body is longer than the limit of the search.
     Part,
     Broken,
 }

@@ -1,4 +1,5 @@
-//! The page's HTML on its way to the agent: what it refers to is announced before it.
+//! Parses the page's HTML on its way to the agent: references are announced before the bytes that contain
+//! them.
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,10 +9,10 @@ use longhaul_page::Discovery;
 use super::PageLoad;
 use crate::fetch::{BodyEnd, BodyTap};
 
-/// Looks through a page.
+/// Parser of a page.
 pub(crate) struct PageTap {
     load: Arc<PageLoad>,
-    /// There until the end.
+    /// `Some` until the end.
     discovery: Option<Discovery>,
 }
 
@@ -23,13 +24,13 @@ impl PageTap {
         }
     }
 
-    /// Ends the search; what is found only then is planned, if the document is whole.
+    /// Ends the parsing; references found only at the end are planned if the document is complete.
     fn finish(&mut self, is_whole: bool) {
         let Some(discovery) = self.discovery.take() else {
             return;
         };
         if is_whole {
-            // Not the default icon: browsers ask for it rarely, and what asks for it teaches the plan.
+            // Without the default icon: browsers request it rarely, and such a request is learned.
             self.load.found(discovery.finish(), None);
             self.load.document_grew();
         }
@@ -55,7 +56,7 @@ impl BodyTap for PageTap {
 
     fn end(mut self: Box<Self>, end: BodyEnd) -> BoxFuture<'static, ()> {
         self.finish(matches!(end, BodyEnd::Complete(_)));
-        // What the end brought is lazy: it needs not be waited for.
+        // References found at the end are not urgent, so no flush is awaited.
         Box::pin(std::future::ready(()))
     }
 }

@@ -1,7 +1,7 @@
-//! Responses of entries: what their heads say, and what becomes of their bodies.
+//! Responses of entries: their heads and the placement of their bodies.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::PartitionLabel;
-use longhaul_protocol::session::{EntryBody, EntryHead, HeaderField, Record, Scope, Withdrawal};
+use longhaul_session::{EntryBody, EntryHead, HeaderField, Record, Scope, Withdrawal};
 use longhaul_types::ContentHash;
 
 use super::{Answered, BodyState, Plan, PlanEntry, Stage};
@@ -10,43 +10,43 @@ use super::{Answered, BodyState, Plan, PlanEntry, Stage};
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    /// As they go to the agent.
+    /// Fields as sent to the agent.
     pub(crate) headers: HeaderMap,
     pub(crate) scope: Scope,
-    /// Keys of what was sent.
+    /// Keys over fields of the predicted request (docs/protocol/session.md section 7.3).
     pub(crate) vary: Option<[u8; 8]>,
     pub(crate) cookie: Option<[u8; 8]>,
-    /// Relation, mode and destination of what was sent.
+    /// Relation, mode and destination of the predicted request.
     pub(crate) shape: u16,
-    /// For which partition it was fetched: entries name the bodies of others of the same partition only.
+    /// Partition of the fetch: an entry may refer only to bodies of entries of the same partition.
     pub(crate) partition: Option<PartitionLabel>,
     pub(crate) body: AnswerBody,
 }
 
-/// What is known of a response's body when its head is written.
+/// State of a response's body when its head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerBody {
-    /// There is none.
+    /// The response has no body.
     None,
-    /// It is complete.
+    /// The body is complete.
     Known { hash: ContentHash, length: u64 },
-    /// It is on its way from the origin.
+    /// The body is still arriving from the origin.
     Coming { length: Option<u64> },
 }
 
-/// What becomes of an answered entry's body.
+/// Placement of an answered entry's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// It is pushed when its turn comes.
+    /// The body is pushed in its turn.
     Push,
-    /// It is pushed when its turn comes, and is that of this later entry, too, which no longer needs one of its own.
+    /// The body is pushed in its turn and also serves this later entry, whose own push is dropped.
     PushFor(u32),
-    /// It is not needed.
+    /// The body is not pushed.
     Nothing,
 }
 
 impl Plan {
-    /// The head of an entry's response. `holds` says what the agent holds.
+    /// Adds the head of an entry's response. `holds` returns true for bodies that the agent holds.
     pub(crate) fn answered(
         &mut self,
         entry: u32,
@@ -111,8 +111,8 @@ impl Plan {
         }
     }
 
-    /// Makes a later entry name the body of `entry`, which is the same: origins answer in any order, and only an
-    /// earlier entry can be named. Possible while the later one's head is not written yet; whether it was.
+    /// Makes a later entry refer to the equal body of `entry`: origins respond in any order, and an entry can
+    /// refer only to an earlier one. Returns false if the later entry's head is already written.
     fn alias(&mut self, later: u32, entry: u32) -> bool {
         let is_waiting = self.get(later).and_then(PlanEntry::body) == Some(BodyState::Waiting);
         let head = self.records.iter_mut().find_map(|record| match record {
@@ -165,7 +165,7 @@ impl Plan {
         }
     }
 
-    /// An entry's body is complete.
+    /// Records that an entry's body is complete.
     pub(crate) fn completed(&mut self, entry: u32, hash: ContentHash, length: u64) {
         let Some(found) = self.get_mut(entry) else { return };
         let was_unknown = found.hash.replace(hash).is_none();
@@ -177,7 +177,8 @@ impl Plan {
         }
     }
 
-    /// A body of unknown length has grown to `length`: whether it may go on.
+    /// Records the growth of a body of unknown length; withdraws the entry and returns false if it exceeds a
+    /// limit.
     pub(crate) fn grown(&mut self, entry: u32, length: u64, by: u64) -> bool {
         let Some(found) = self.get(entry) else {
             return false;
@@ -201,7 +202,7 @@ impl Plan {
     }
 }
 
-/// The fields for the manifest. The length of a body is told by `body`, or by the body itself.
+/// Fields for the manifest, without `Content-Length` if `body` contains the length or the body follows.
 fn fields(headers: &HeaderMap, body: EntryBody) -> Vec<HeaderField> {
     headers
         .iter()

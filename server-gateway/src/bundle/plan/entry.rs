@@ -1,68 +1,69 @@
-//! One entry of a plan.
+//! An entry of a plan.
 use http::{HeaderMap, StatusCode};
 use longhaul_cache::PartitionLabel;
 use longhaul_page::{
     Destination, Reference, ReferrerPolicy,
     order::{self, Position},
 };
-use longhaul_protocol::session::Scope;
+use longhaul_session::Scope;
 use longhaul_types::{ByteCount, ContentHash};
 
 use super::ExpectedInitiator;
 
-/// A page itself, behind a redirect, goes as pages do.
+/// Class of a page behind a redirect: that of pages.
 const DOCUMENT_CLASS: u8 = 1;
 
-/// Something that the page needs.
+/// An object that the page needs.
 #[derive(Clone, Debug)]
 pub(crate) struct PlanEntry {
-    /// What refers to it, and how.
+    /// The reference that led to this entry.
     pub(crate) reference: Reference,
-    /// The entry that refers to it; `None` for the page itself.
+    /// The entry that refers to this entry; `None` for the page itself.
     pub(crate) referrer: Option<u32>,
-    /// How the one leads to the other.
+    /// Kind of the link from the referrer.
     pub(crate) arrival: Arrival,
-    /// Who makes its request.
+    /// Expected initiator of the browser's request.
     pub(crate) asker: ExpectedInitiator,
-    /// Its request lacks cookies that the browser may send: a response for one user alone is not the browser's.
+    /// True if the predicted request lacks cookies that the browser may send: then a response for this page
+    /// alone is unusable.
     pub(crate) is_withheld: bool,
-    /// Where the reference stands.
+    /// Position of the reference.
     pub(crate) position: Position,
-    /// How many entries it added.
+    /// Number of entries that this entry added.
     pub(crate) children: u32,
-    /// How far it is.
+    /// Progress of the entry.
     pub(crate) stage: Stage,
-    /// Place in the order of those asked for by the browser: the lower the sooner.
+    /// Rank among the entries that the browser requested, the lowest first.
     pub(crate) asked: Option<u32>,
-    /// The CHK of its body, once known.
+    /// CHK of the body, once known.
     pub(crate) hash: Option<ContentHash>,
-    /// Decoded length of its body, once known.
+    /// Decoded length of the body in bytes, once known.
     pub(crate) length: Option<u64>,
-    /// Bytes on the hop that its pushes took.
+    /// Bytes of its pushes on the hop.
     pub(crate) pushed: u64,
-    /// A `ThisPage` response was promised to a request.
+    /// True if a response for this page alone was already promised to a request.
     pub(crate) is_spent: bool,
-    /// What it refers to is planned.
+    /// True once its references are planned.
     pub(crate) was_searched: bool,
-    /// How often the agent wanted its body (again).
+    /// Number of times that the agent wanted the body again.
     pub(crate) repeats: u8,
 }
 
-/// How an entry leads to another.
+/// Kind of the link between two entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It refers to it.
+    /// A reference.
     Referenced,
-    /// It redirects to it, with this referrer policy.
+    /// A redirect, with this referrer policy.
     Redirected(Option<ReferrerPolicy>),
 }
 
-/// How far an entry is.
+/// Progress of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
-    /// To be fetched.
+    /// Not fetched yet.
     Announced,
-    /// Its fetch is under way.
+    /// The fetch is in progress.
     Fetching,
     /// The response's head is in the manifest.
     Answered(Box<Answered>),
@@ -70,12 +71,12 @@ pub(crate) enum Stage {
     Withdrawn,
 }
 
-/// What is kept of a response.
+/// The kept part of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
     pub(crate) scope: Scope,
-    /// The response's fields: `Vary` is looked up in them.
+    /// The response's fields, which include `Vary`.
     pub(crate) headers: HeaderMap,
     pub(crate) vary: Option<[u8; 8]>,
     pub(crate) cookie: Option<[u8; 8]>,
@@ -83,24 +84,24 @@ pub(crate) struct Answered {
     pub(crate) body: BodyState,
 }
 
-/// Where an answered entry's body is.
+/// State of an answered entry's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyState {
-    /// There is none, or none is to be sent.
+    /// No body is sent.
     Settled,
-    /// It waits for its turn.
+    /// The body waits for its turn.
     Waiting,
-    /// Its stream is open.
+    /// The push stream is open.
     Pushing,
-    /// Its stream was finished; whether the agent has all of it is not known yet.
+    /// The push stream is finished but not yet acknowledged.
     Sent,
-    /// The agent has acknowledged all of it.
+    /// The agent has acknowledged the whole body.
     Delivered,
-    /// The agent stopped its stream, or the body broke off.
+    /// The agent stopped the stream, or the body was truncated.
     Broken,
 }
 
-/// What goes first. The lesser the sooner.
+/// Order of entries, the lowest rank first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     class: u8,
@@ -134,7 +135,7 @@ impl PlanEntry {
         }
     }
 
-    /// Whether what it refers to is planned, too.
+    /// Returns true if the references of this entry are planned.
     pub(crate) fn is_searched(&self) -> bool {
         self.reference.destination.is_document() || self.reference.destination == Destination::Style
     }
@@ -147,7 +148,7 @@ impl PlanEntry {
         )
     }
 
-    /// The scheduler's class of its body.
+    /// Priority class of the body.
     pub(crate) fn class(&self) -> u8 {
         let destination = self.reference.destination;
         if destination == Destination::Document {

@@ -1,4 +1,4 @@
-//! What one page load needs: entries, what is known of them, what is to be sent next. Pure.
+//! The plan of one page load: its entries, their state, and the next one to fetch or push. Pure.
 mod answer;
 mod entry;
 mod request;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use longhaul_cache::PartitionLabel;
 use longhaul_http::policy;
 use longhaul_page::{Reference, ReferrerPolicy, order::Position};
-use longhaul_protocol::session::{Entry, Record, Withdrawal};
+use longhaul_session::{Entry, Record, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
 
@@ -21,21 +21,22 @@ pub(crate) use self::{
     request::{ExpectedInitiator, Match, Taken},
 };
 
-/// What a body of unknown length is taken for: the median object of the web is smaller, the mean larger.
+/// Assumed length of a body of unknown length: the web's median object is smaller, its mean object larger.
 const USUAL_LENGTH: u64 = 32 * 1024;
 
-/// Bounds of one page's bundle.
+/// Limits of one page bundle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanLimits {
-    /// Entries: the heaviest pages of the web load some hundreds of objects.
+    /// Maximum number of entries: the heaviest pages of the web load some hundreds of objects.
     pub(crate) entries: usize,
-    /// Decoded bytes of all pushes.
+    /// Maximum decoded bytes of all pushes.
     pub(crate) bytes: u64,
-    /// Decoded bytes of one push: what is larger is a download, and loaded when it is asked for.
+    /// Maximum decoded bytes of one push: a larger body is a download, which is sent on request.
     pub(crate) body: u64,
-    /// References from the page to an entry: style sheets that import one another go in circles.
+    /// Maximum number of references from the page to an entry, because style sheets may import one another in
+    /// a cycle.
     pub(crate) depth: usize,
-    /// How often a body is pushed again.
+    /// Maximum number of repeated pushes of a body.
     pub(crate) repeats: u8,
 }
 
@@ -59,20 +60,20 @@ pub(crate) struct Plan {
     entries: Vec<PlanEntry>,
     by_url: BTreeMap<String, u32>,
     by_hash: BTreeMap<(ContentHash, PartitionLabel), u32>,
-    /// What the base manifest's entries were, by URL as it is there.
+    /// CHKs of the base manifest's entries, by the URL in the entry.
     before: BTreeMap<String, ContentHash>,
     records: Vec<Record>,
-    /// Documents and style sheets that may name further entries.
+    /// Number of documents and style sheets that may add further entries.
     searching: usize,
     is_planned: bool,
     bytes: u64,
     asked: u32,
-    /// Entries that the page's own document added.
+    /// Number of entries that the page's own document added.
     children: u32,
 }
 
 impl Plan {
-    /// A plan of the page at `page`, whose own document is being searched.
+    /// Creates the plan of the page at `page`, whose own document is being parsed.
     pub(crate) fn new(page: Url, limits: PlanLimits, before: BTreeMap<String, ContentHash>) -> Self {
         Self {
             page,
@@ -106,7 +107,8 @@ impl Plan {
         self.entries.get_mut(usize::try_from(entry).ok()?)
     }
 
-    /// Whether the page's own document refers to an entry, itself or by its style sheets; frames have others.
+    /// Returns true if the page's own document or one of its style sheets refers to the entry; false if a
+    /// frame does.
     pub(crate) fn is_of_page(&self, entry: u32) -> bool {
         let mut referrer = Some(entry);
         for _ in 0..=self.limits.depth {
@@ -124,12 +126,12 @@ impl Plan {
         self.by_url.get(url).copied()
     }
 
-    /// Adds what `referrer` (`None`: the page) refers to.
+    /// Adds the references of `referrer` (`None`: the page).
     pub(crate) fn found(&mut self, references: impl IntoIterator<Item = Reference>, referrer: Option<u32>) {
         self.add(references, referrer, Arrival::Referenced);
     }
 
-    /// Adds what an entry redirects to, with this referrer policy.
+    /// Adds the target of an entry's redirect, with the redirect's referrer policy.
     pub(crate) fn redirected(&mut self, target: Reference, from: u32, policy: Option<ReferrerPolicy>) {
         self.add([target], Some(from), Arrival::Redirected(policy));
     }
@@ -148,7 +150,7 @@ impl Plan {
         }
         for reference in references {
             let url = reference.url.as_str();
-            // A browser asks for what has another scheme than its page in ways of its own: `https` through a tunnel.
+            // Browsers fetch objects of another scheme than the page's differently: `https` through a tunnel.
             if url == self.page.as_str() || reference.url.scheme() != self.page.scheme() {
                 continue;
             }
@@ -187,19 +189,19 @@ impl Plan {
         }
     }
 
-    /// A second reference may be the more urgent one, as behind a preload.
+    /// A second reference may be more urgent, for example after a preload.
     fn raise(&mut self, entry: u32, reference: &Reference) {
         if let Some(entry) = self.get_mut(entry) {
             let known = &mut entry.reference;
             known.importance = known.importance.min(reference.importance);
             known.certainty = known.certainty.min(reference.certainty);
             known.trust = known.trust.min(reference.trust);
-            // A frame's document has the lesser rights of two frames that display it.
+            // If two frames display the document, the stricter sandbox applies.
             known.sandbox = known.sandbox.and(reference.sandbox);
         }
     }
 
-    /// A URL as entries have it: without its origin if that is the page's.
+    /// The URL as in an entry: without the origin if it is the page's origin.
     pub(crate) fn short<'a>(&self, url: &'a Url) -> &'a str {
         if url.origin() == self.page.origin() {
             &url[url::Position::BeforePath..url::Position::AfterQuery]
@@ -208,12 +210,12 @@ impl Plan {
         }
     }
 
-    /// The page's own document names nothing further.
+    /// Records that the page's own document adds no further entry.
     pub(crate) fn page_searched(&mut self) {
         self.searched();
     }
 
-    /// An entry's document or style sheet names nothing further.
+    /// Records that an entry's document or style sheet adds no further entry.
     pub(crate) fn entry_searched(&mut self, entry: u32) {
         let Some(found) = self.get_mut(entry) else { return };
         if found.is_searched() && !found.was_searched {
@@ -226,27 +228,27 @@ impl Plan {
         self.searching = self.searching.saturating_sub(1);
     }
 
-    /// Whether some document or style sheet may name further entries.
+    /// Returns true while a document or style sheet may add further entries.
     pub(crate) const fn is_searching(&self) -> bool {
         self.searching > 0
     }
 
-    /// Whether any entry waits for its response.
+    /// Returns true if an entry waits for its response.
     pub(crate) fn has_open(&self) -> bool {
         self.entries.iter().any(PlanEntry::is_open)
     }
 
-    /// How many fetches are under way.
+    /// Number of fetches in progress.
     pub(crate) fn fetching(&self) -> usize {
         self.count(|entry| matches!(entry.stage, Stage::Fetching))
     }
 
-    /// How many bodies are in this state.
+    /// Number of bodies in this state.
     pub(crate) fn bodies(&self, state: BodyState) -> usize {
         self.count(|entry| entry.body() == Some(state))
     }
 
-    /// Whether a body of unknown length is still to be sent: it may yet turn out to be too large.
+    /// Returns true if an unsent body has an unknown length, because it may exceed its limit.
     pub(crate) fn has_unmeasured(&self) -> bool {
         let is_unsent =
             |entry: &PlanEntry| matches!(entry.body(), Some(BodyState::Waiting | BodyState::Pushing));
@@ -255,7 +257,7 @@ impl Plan {
             .any(|entry| entry.length.is_none() && is_unsent(entry))
     }
 
-    /// Decoded bytes that wait to be pushed, about.
+    /// Approximate decoded bytes of the bodies that wait for their push.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let waiting = self
             .entries
@@ -268,7 +270,7 @@ impl Plan {
         self.entries.iter().filter(|entry| is_counted(entry)).count()
     }
 
-    /// Nothing more is written or sent.
+    /// Stops all writing and sending.
     pub(crate) fn abandon(&mut self) {
         self.is_planned = true;
         self.records.clear();
@@ -279,14 +281,14 @@ impl Plan {
         }
     }
 
-    /// What the base manifest's entry of this URL was.
+    /// CHK of the entry with this URL in the base manifest.
     pub(crate) fn before(&self, url: &Url) -> Option<&ContentHash> {
         self.before.get(self.short(url))
     }
 
-    /// No entry will follow.
+    /// Ends the list of entries with a `Planned` record.
     pub(crate) fn close(&mut self) {
-        // A page without sub-resources has no manifest at all.
+        // A page without subresources has no manifest.
         if !self.is_planned && !self.entries.is_empty() {
             self.records.push(Record::Planned);
         }
@@ -297,7 +299,8 @@ impl Plan {
         self.is_planned
     }
 
-    /// The next entry to be fetched, now under way. `only_urgent` leaves out what nothing waits for.
+    /// Selects the next entry to fetch and marks its fetch as in progress. `only_urgent` excludes entries
+    /// that nothing waits for.
     pub(crate) fn next_fetch(&mut self, only_urgent: bool) -> Option<u32> {
         let next = self.first(|entry| {
             matches!(entry.stage, Stage::Announced)
@@ -307,7 +310,7 @@ impl Plan {
         Some(next)
     }
 
-    /// The next body to be pushed, its stream now open.
+    /// Selects the next body to push and marks its push as in progress.
     pub(crate) fn next_push(&mut self) -> Option<u32> {
         let next = self.first(|entry| entry.body() == Some(BodyState::Waiting))?;
         self.get_mut(next)?.set_body(BodyState::Pushing);
@@ -320,7 +323,7 @@ impl Plan {
         ranked.map(|(_, entry)| entry)
     }
 
-    /// An entry will have no response.
+    /// Withdraws an entry, which will have no response.
     pub(crate) fn withdraw(&mut self, entry: u32, reason: Withdrawal) {
         let Some(found) = self.get_mut(entry) else { return };
         if !matches!(found.stage, Stage::Withdrawn) {
@@ -330,18 +333,18 @@ impl Plan {
         }
     }
 
-    /// An entry's push goes on to another state, having sent so many bytes on the hop.
+    /// Changes the state of an entry's body, after `bytes` bytes of its push on the hop.
     pub(crate) fn pushed(&mut self, entry: u32, bytes: u64, state: BodyState) {
         let Some(found) = self.get_mut(entry) else { return };
         found.pushed += bytes;
-        // A push that the agent stopped may end behind the `Want` that followed.
+        // A push that the agent stopped may end after the `Want` that followed.
         if matches!(found.body(), Some(BodyState::Pushing | BodyState::Sent)) {
             found.set_body(state);
         }
     }
 
-    /// The records to be written, which are then no longer here. The order in which origins answered is not kept, so
-    /// that the manifest resembles the last one.
+    /// Removes and returns the pending records, in an order that does not depend on the order of the origins'
+    /// responses, so that the manifest resembles the previous one.
     pub(crate) fn take_records(&mut self) -> Vec<Record> {
         let mut records = std::mem::take(&mut self.records);
         records.sort_by_key(|record| match record {
@@ -357,7 +360,7 @@ impl Plan {
         !self.records.is_empty()
     }
 
-    /// The CHKs of all entries whose bodies are known, by URL as the manifest has it: the next manifest's `before`.
+    /// CHKs of all entries whose bodies are known, by the URL in the manifest, for the next manifest.
     pub(crate) fn hashes(&self) -> BTreeMap<String, ContentHash> {
         let known = self.entries.iter().filter_map(|entry| Some((entry, entry.hash?)));
         known

@@ -1,29 +1,29 @@
-//! What the browser asks for, and what it took.
+//! Requests of the browser, and their use of the entries.
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_http::{request_context::identity_key, vary};
-use longhaul_protocol::session::{Scope, Used, Withdrawal};
+use longhaul_session::{Scope, Used, Withdrawal};
 use longhaul_types::ContentHash;
 use url::Url;
 
 use super::{BodyState, Plan, Stage};
 
-/// Whether an entry answers a request.
+/// Result of matching a request with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// It does.
+    /// The entry answers the request.
     Promised,
-    /// Its head is not known yet.
+    /// The entry's head is not known yet.
     Later,
-    /// It does not.
+    /// The entry does not answer the request.
     No,
 }
 
-/// Who makes a request, as far as its fields tell.
+/// The initiator of a request, as far as its fields identify it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExpectedInitiator {
     /// `Sec-Fetch-Site` and `Sec-Fetch-Mode`.
     metadata: [Option<HeaderValue>; 2],
-    /// By `Origin` or `Referer`.
+    /// Origin from `Origin` or `Referer`.
     origin: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl ExpectedInitiator {
         }
     }
 
-    /// Whether both may be the same: nothing that both tell differs.
+    /// Returns true if no member that both have differs.
     fn may_be(&self, other: &Self) -> bool {
         let agree = |(one, other): (&Option<HeaderValue>, &Option<HeaderValue>)| {
             one.is_none() || other.is_none() || one == other
@@ -52,7 +52,7 @@ impl ExpectedInitiator {
     }
 }
 
-/// How many bytes of a page load's pushes were taken, on the hop.
+/// Pushed bytes of a page load on the hop, used and unused by the browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) taken_bytes: u64,
@@ -61,14 +61,16 @@ pub(crate) struct Taken {
 }
 
 impl Plan {
-    /// The request for an entry is this one, and may lack cookies that the browser sends.
+    /// Records the predicted request of an entry; `is_withheld` if it may lack cookies that the browser
+    /// sends.
     pub(crate) fn predicted(&mut self, entry: u32, request: &HeaderMap, is_withheld: bool) {
         if let Some(found) = self.get_mut(entry) {
             (found.asker, found.is_withheld) = (ExpectedInitiator::of(request), is_withheld);
         }
     }
 
-    /// The browser asked for these. Those whose class rose.
+    /// Records that the browser requested these entries; returns those whose priority class rose, with the
+    /// new class.
     pub(crate) fn ask(&mut self, entries: &[u32]) -> Vec<(u32, u8)> {
         let mut risen = Vec::new();
         for &entry in entries {
@@ -90,8 +92,8 @@ impl Plan {
         risen
     }
 
-    /// The agent does not have an entry's body: it is to be pushed, once more if it was before. Its hash, which the agent
-    /// does not hold.
+    /// Schedules the push of a body that the agent does not have, again if it was pushed before. Returns the
+    /// body's hash, which the mirror must no longer contain.
     pub(crate) fn want(&mut self, entry: u32) -> Option<ContentHash> {
         let limit = self.limits.repeats;
         let found = self.get_mut(entry)?;
@@ -107,7 +109,7 @@ impl Plan {
         found.hash
     }
 
-    /// Whether an entry's response answers a request with these fields; if so it is promised to it.
+    /// Matches an entry with the fields of a request; marks a promised this-page response as used.
     pub(crate) fn promise(&mut self, entry: u32, request: &HeaderMap) -> Match {
         let Some(found) = self.get_mut(entry) else {
             return Match::No;
@@ -117,7 +119,8 @@ impl Plan {
             Stage::Withdrawn => return Match::No,
             Stage::Answered(answered) => answered,
         };
-        // A document of another origin is not answered what was fetched for the page, or with its cookies.
+        // A document of another origin must not get a response that was fetched for the page or with its
+        // cookies.
         let credentials = match answered.scope {
             Scope::ThisPage => vary::cookie_key(request),
             Scope::Reusable => identity_key(request),
@@ -139,7 +142,7 @@ impl Plan {
         Match::Promised
     }
 
-    /// What the browser made of it.
+    /// Sums up the browser's use of the pushes.
     pub(crate) fn taken(&self, used: &Used) -> Taken {
         let mut sum = Taken::default();
         for (number, entry) in self.entries() {

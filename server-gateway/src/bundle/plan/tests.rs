@@ -2,7 +2,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use longhaul_cache::PartitionLabel;
 use longhaul_http::{request_context::identity_key, vary};
 use longhaul_page::{Destination, Importance};
-use longhaul_protocol::session::{EntryBody, Scope, Used};
+use longhaul_session::{EntryBody, Scope, Used};
 
 use super::*;
 
@@ -210,7 +210,7 @@ fn held_bodies_and_doubles_do_not_travel() {
             (4, EntryBody::None),
         ]
     );
-    // The next manifest's base knows them all.
+    // The base of the next manifest contains all of them.
     let hashes = plan.hashes();
     assert_eq!(hashes.len(), 4);
     assert_eq!(hashes.get("/4"), Some(&ContentHash::of(b"new")));

@@ -1,4 +1,4 @@
-//! Where a pushed body comes from.
+//! Sources of pushed bodies.
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -9,22 +9,24 @@ use tracing::debug;
 use super::{Broken, PageLoad};
 use crate::store::BodyReader;
 
-/// A body to be pushed.
+/// A body to push.
 pub(crate) enum PushBody {
-    /// From the origin or the store: what was read already, and the rest.
+    /// From the origin or the cache: the chunks already read, and the rest.
     Arriving(VecDeque<Bytes>, Option<BodyReader>),
-    /// An HTML document that is looked through while it comes: what it refers to is announced before it.
+    /// An HTML document that is parsed while it arrives: references are announced before the bytes that
+    /// contain them.
     Document(Box<ArrivingDocument>),
-    /// Once more, whole in the cache or from the origin: without base, and the second time uncoded.
+    /// A repeated push, from the cache or the origin: without base, and with coding identity from the second
+    /// repetition.
     Again(BodyReader),
 }
 
-/// A document on its way from the origin.
+/// A document that arrives from the origin.
 pub(crate) struct ArrivingDocument {
     reader: BodyReader,
-    /// There until the end.
+    /// `Some` until the end.
     discovery: Option<Discovery>,
-    /// Read and looked through, but not given out: what was found is being announced.
+    /// A parsed chunk that is withheld while its references are announced.
     announcing: Option<Bytes>,
 }
 
@@ -55,7 +57,7 @@ impl ArrivingDocument {
             if let Some(discovery) = &mut self.discovery {
                 load.found(discovery.write(&chunk), Some(entry));
             }
-            // Kept, for this future may be dropped while the manifest is written.
+            // GatewayResponse, because this future may be dropped while the manifest is written.
             self.announcing = Some(chunk);
         }
         load.flush().await;
@@ -64,7 +66,7 @@ impl ArrivingDocument {
 }
 
 impl PushBody {
-    /// The next chunk; cancel safe.
+    /// Returns the next chunk. Cancel safe.
     pub(super) async fn next(&mut self, load: &PageLoad, entry: u32) -> Option<Result<Bytes, Broken>> {
         match self {
             Self::Document(document) => document.next(load, entry).await,

@@ -1,9 +1,9 @@
-//! How the windows of a push are made.
+//! Encoders of pushed bodies.
 use longhaul_codec::{BodyEncoder, EncodeError, Load};
 
 use crate::{
     body::{WindowCoding, message_coding},
-    coded::{Finished, WholeCoder},
+    encoded_cache::{Finished, WholeCoder},
 };
 
 /// The encoder of one push.
@@ -22,7 +22,7 @@ impl PushCoder {
         }
     }
 
-    /// Whether bytes are held back that [`Self::flush`] would give out.
+    /// Returns true if bytes are pending that [`Self::flush`] would write.
     pub(super) fn holds(&self) -> bool {
         match self {
             Self::Whole(coder) => coder.holds(),
@@ -30,7 +30,7 @@ impl PushCoder {
         }
     }
 
-    /// Whether pushing so many bytes is much work.
+    /// Returns true if pushing `input` bytes may take long.
     pub(super) fn push_is_heavy(&self, input: usize) -> bool {
         match self {
             Self::Whole(coder) => coder.push_is_heavy(input),
@@ -38,7 +38,7 @@ impl PushCoder {
         }
     }
 
-    /// Whether coding what is held back is.
+    /// Returns true if encoding the pending bytes may take long.
     pub(super) fn flush_is_heavy(&self) -> bool {
         match self {
             Self::Whole(coder) => coder.flush_is_heavy(),
@@ -46,7 +46,7 @@ impl PushCoder {
         }
     }
 
-    /// How busy the processor is.
+    /// Sets the current processor load.
     pub(super) fn under(&mut self, load: Load) {
         if let Self::Whole(coder) = self {
             coder.under(load);
@@ -69,7 +69,7 @@ impl PushCoder {
         Ok(self.coding())
     }
 
-    /// Also says what a body with a result became.
+    /// Appends the last window; also returns the coded result of a whole body.
     pub(super) fn finish(self, wire: &mut Vec<u8>) -> (Coded, Option<Finished>) {
         match self {
             Self::Whole(coder) => match coder.finish(wire) {

@@ -1,7 +1,7 @@
-//! JPEG by one of two decoders.
+//! JPEG decoding with one of two decoders.
 //!
-//! zune-jpeg is fast, but decodes a sequential JPEG of several scans wrongly: it takes the first component's scan for the
-//! whole picture. jpeg-decoder reads those, and hands out CMYK unconverted.
+//! zune-jpeg is fast, but decodes a sequential JPEG of several scans incorrectly: it takes the first
+//! component's scan for the whole image. jpeg-decoder handles such files, and returns CMYK unconverted.
 use std::io::Cursor;
 
 use image::{DynamicImage, GrayImage, RgbImage, metadata::Orientation};
@@ -19,10 +19,11 @@ use crate::{
     raster::{Layout, Raster, to_usize},
 };
 
-/// Pixels times scans: each scan of a progressive picture passes over all of it, and a small file may have many.
-/// Ten scans, as encoders make them, of 40 megapixels; a second or two of work.
+/// Maximum of pixels times scans: each scan of a progressive image covers all pixels, and a small file may
+/// have many scans. The value is ten scans, the number that encoders produce, of 40 megapixels: one or two
+/// seconds of work.
 const MAX_SCANNED_PIXELS: u64 = 400_000_000;
-/// Scans of any picture; encoders make up to about twenty.
+/// Maximum number of scans; encoders produce up to about twenty.
 const MAX_SCANS: u32 = 100;
 
 pub(super) fn decode(input: &[u8], header: &Header) -> Result<Raster, DecodeError> {
@@ -69,7 +70,7 @@ fn quickly(input: &[u8], jpeg: &Jpeg<'_>) -> Result<DynamicImage, DecodeError> {
     dynamic(jpeg, colours.num_components(), data)
 }
 
-/// The pixels as an image of one or three channels.
+/// Returns the pixels as an image of one or three channels.
 fn dynamic(jpeg: &Jpeg<'_>, channels: usize, data: Vec<u8>) -> Result<DynamicImage, DecodeError> {
     let (width, height) = (u32::from(jpeg.width), u32::from(jpeg.height));
     let image = if channels == 1 {

@@ -1,4 +1,4 @@
-//! Pixels of an image, in sRGB and upright.
+//! Decoding of images to upright sRGB pixels.
 mod jpeg;
 
 use std::io::Cursor;
@@ -16,34 +16,34 @@ use crate::{
     raster::Raster,
 };
 
-/// Why pixels cannot be had. The origin's file is damaged, or of a variety that is not read.
+/// Errors of decoding: the origin's file is damaged, or uses an unsupported variety of its format.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// The decoder's complaint.
+    /// The error of the decoder.
     #[error("the image cannot be decoded: {0}")]
     Image(#[from] ImageError),
-    /// The decoder's complaint.
+    /// The error of the JPEG decoder.
     #[error("the JPEG image cannot be decoded: {0}")]
     Jpeg(String),
-    /// The picture is not all there.
+    /// The file ends before the end of the image.
     #[error("the image file ends within the picture")]
     Truncated,
-    /// So many scans, or scans so combined, that decoding is not worth the work.
+    /// The number or combination of scans makes decoding too expensive.
     #[error("the JPEG image has an unusual structure")]
     Scans,
-    /// The decoder found another size than the header says.
+    /// The decoder found another size than the header declares.
     #[error("the image contradicts its header")]
     Contradiction,
 }
 
-/// Frames of an animation, each the whole canvas as it is shown.
+/// Frames of an animation, each the whole displayed canvas.
 pub(crate) struct Moving<'a> {
     frames: Frames<'a>,
     profile: Option<Profile>,
     size: (u32, u32),
 }
 
-/// A frame, and how long it is shown.
+/// A frame and its display time.
 pub(crate) struct Frame {
     pub(crate) raster: Raster,
     pub(crate) milliseconds: u32,
@@ -69,7 +69,7 @@ pub(crate) fn still(input: &[u8], header: &Header, limits: &Limits) -> Result<Ra
     Ok(raster.without_idle_alpha())
 }
 
-/// Begins to decode an animation.
+/// Starts to decode an animation.
 pub(crate) fn moving<'a>(
     input: &'a [u8],
     header: &Header,

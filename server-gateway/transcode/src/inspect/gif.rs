@@ -1,7 +1,7 @@
-//! GIF89a: screen, frames, loops.
+//! GIF: screen, frames, loops.
 use super::{Header, InspectError, Kind, Plays, animation, reader::Reader};
 
-/// What a walk over a GIF's blocks finds.
+/// Properties found in the blocks of a GIF.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gif {
     width: u32,
@@ -45,7 +45,7 @@ pub(super) fn read(input: &[u8]) -> Result<Gif, InspectError> {
                 gif.frames = gif.frames.saturating_add(1);
             }
             Ok(TRAILER) => break,
-            // Many files lack the trailer, and browsers show them.
+            // Many files lack the trailer, and browsers display them.
             Err(_) if gif.frames > 0 => break,
             Ok(_) if gif.frames > 0 => break,
             Ok(_) => return Err(InspectError::Malformed),
@@ -58,7 +58,7 @@ pub(super) fn read(input: &[u8]) -> Result<Gif, InspectError> {
     Ok(gif)
 }
 
-/// Bytes of the colour table that these flags announce.
+/// Returns the size in bytes of the colour table that these flags declare.
 fn colour_table(flags: u8) -> usize {
     if flags & 0x80 == 0 {
         0
@@ -70,7 +70,7 @@ fn colour_table(flags: u8) -> usize {
 fn image(reader: &mut Reader<'_>) -> Result<(), InspectError> {
     reader.take(8)?;
     let flags = reader.byte()?;
-    // The colour table and the code size.
+    // Colour table and code size.
     reader.take(colour_table(flags) + 1)?;
     while !sub_block(reader)?.is_empty() {}
     Ok(())
@@ -88,7 +88,7 @@ fn extension(reader: &mut Reader<'_>, gif: &mut Gif) -> Result<(), InspectError>
         match block {
             [] => return Ok(()),
             [1, low, high] if loops => {
-                // Browsers repeat so many times after the first.
+                // Browsers repeat the animation this number of times after the first play.
                 gif.plays = match u32::from(u16::from_le_bytes([*low, *high])) {
                     0 => Plays::Forever,
                     repeats => Plays::Times(repeats + 1),

@@ -1,29 +1,29 @@
-//! JPEG: frame, scans and the segments that say how to show it (ITU-T T.81 annex B).
+//! JPEG: frame, scans and the segments that affect the display (ITU-T T.81 annex B).
 use super::{Header, InspectError, Kind, reader::Reader};
 
-/// How the coefficients are coded.
+/// Coding process of the coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Process {
-    /// Baseline or extended, Huffman coded.
+    /// Baseline or extended sequential, Huffman coded.
     Sequential,
-    /// Huffman coded, in rising precision.
+    /// Progressive, Huffman coded.
     Progressive,
 }
 
-/// What a walk over a JPEG's segments finds.
+/// Properties found in the segments of a JPEG.
 #[derive(Clone, Debug)]
 pub(crate) struct Jpeg<'a> {
     pub(crate) width: u16,
     pub(crate) height: u16,
     pub(crate) process: Process,
     pub(crate) components: u8,
-    /// Start-of-scan segments.
+    /// Number of start-of-scan segments.
     pub(crate) scans: u32,
-    /// Whether the end marker is there: else the picture is not all there.
+    /// True if the end marker exists; otherwise the image is incomplete.
     pub(crate) complete: bool,
     /// The TIFF structure of an Exif segment.
     pub(crate) exif: Option<&'a [u8]>,
-    /// Parts of a colour profile, in the order of the file, each with its number.
+    /// Parts of the colour profile in file order, with their numbers.
     pub(crate) profile: Vec<(u8, &'a [u8])>,
 }
 
@@ -42,12 +42,12 @@ impl Jpeg<'_> {
         }
     }
 
-    /// Whether its decoder holds the coefficients of the whole picture.
+    /// Returns true if the decoder holds the coefficients of the whole image.
     pub(crate) fn holds_coefficients(&self) -> bool {
         self.process == Process::Progressive || self.scans > 1
     }
 
-    /// The colour profile in one piece.
+    /// Returns the complete colour profile.
     pub(crate) fn icc(&self) -> Option<Vec<u8>> {
         let mut parts = self.profile.clone();
         parts.sort_by_key(|(number, _)| *number);
@@ -70,7 +70,7 @@ pub(crate) fn read(input: &[u8]) -> Result<Jpeg<'_>, InspectError> {
     };
     while let Some(marker) = next_marker(&mut reader) {
         match marker {
-            // Markers without a segment; a second start of image does no harm.
+            // Markers without segment; a second start of image is harmless.
             0x01 | 0xd0..=0xd8 => {}
             END_OF_IMAGE => {
                 jpeg.complete = true;
@@ -85,13 +85,13 @@ pub(crate) fn read(input: &[u8]) -> Result<Jpeg<'_>, InspectError> {
     Ok(jpeg)
 }
 
-/// The code of the next marker, past whatever is before it: coded pixels, or bytes that do not belong there.
+/// Returns the code of the next marker; skips coded pixels and misplaced bytes before it.
 fn next_marker(reader: &mut Reader<'_>) -> Option<u8> {
     loop {
         let found = reader.0.iter().position(|&byte| byte == 0xff)?;
         reader.0 = reader.0.get(found + 1..)?;
         match *reader.0.first()? {
-            // A stuffed byte within coded pixels, or a fill byte.
+            // A stuffed byte in coded pixels, or a fill byte.
             0 | 0xff => {}
             code => {
                 reader.0 = &reader.0[1..];
@@ -107,7 +107,7 @@ fn segment<'a>(marker: u8, reader: &mut Reader<'a>, jpeg: &mut Jpeg<'a>) -> Resu
     match marker {
         0xc0 | 0xc1 => frame(data, Process::Sequential, jpeg)?,
         0xc2 => frame(data, Process::Progressive, jpeg)?,
-        // Lossless, hierarchical and arithmetically coded frames, which browsers do not show either.
+        // Lossless, hierarchical and arithmetically coded frames, which browsers do not display either.
         0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => return Err(InspectError::Unsupported),
         START_OF_SCAN => jpeg.scans = jpeg.scans.saturating_add(1),
         0xe1 if jpeg.exif.is_none() => jpeg.exif = data.strip_prefix(EXIF),

@@ -1,78 +1,78 @@
-//! Headers: kind, size and animation of an image, without decoding it.
+//! Headers of images: format, size and animation, without decoding.
 pub(crate) mod gif;
 pub(crate) mod jpeg;
 pub(crate) mod png;
 mod reader;
 pub(crate) mod webp;
 
-/// A file format that is read.
+/// Supported file formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// GIF87a or GIF89a.
     Gif,
     /// JPEG (ITU-T T.81).
     Jpeg,
-    /// PNG, also animated.
+    /// PNG, including animated PNG.
     Png,
     /// WebP (RFC 9649).
     Webp,
 }
 
-/// How often an animation is shown.
+/// Number of plays of an animation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plays {
-    /// Without end.
+    /// Infinite.
     Forever,
-    /// So many times, at least once.
+    /// This number of plays, at least one.
     Times(u32),
 }
 
-/// What the header says of an animation.
+/// Animation properties in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Animation {
-    /// Frames, more than one.
+    /// Number of frames, at least two.
     pub frames: u32,
-    /// How often they are shown.
+    /// Number of plays.
     pub plays: Plays,
 }
 
-/// What an image says of itself.
+/// Header of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The format.
     pub kind: Kind,
-    /// Width in stored pixels: before an orientation is applied.
+    /// Width in stored pixels, before orientation.
     pub width: u32,
-    /// Height in stored pixels.
+    /// Height in stored pixels, before orientation.
     pub height: u32,
-    /// Set if it moves.
+    /// `None` for still images.
     pub animation: Option<Animation>,
 }
 
-/// Why a header cannot be read. The origin sent something that is no image of a known kind, or damaged it.
+/// Errors of reading a header: the origin's file is not an image of a known format, or is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InspectError {
-    /// No known signature.
+    /// Unknown signature.
     #[error("not a JPEG, PNG, GIF or WebP file")]
     UnknownKind,
     /// The file ends too early.
     #[error("the image file ends within its structure")]
     Truncated,
-    /// Something that the format does not allow.
+    /// The file violates its format.
     #[error("the image file is malformed")]
     Malformed,
-    /// No pixels.
+    /// The image has no pixels.
     #[error("the image has no pixels")]
     Empty,
-    /// A variety of the format that is not decoded.
+    /// An unsupported variety of the format.
     #[error("the image uses a rare variety of its format")]
     Unsupported,
 }
 
-/// Reads the header of an image, and of an animation the headers of its frames.
+/// Reads the header of an image, and of an animation also the headers of its frames.
 ///
 /// # Errors
-/// The bytes are no image of a known kind, or damaged as far as the structure shows.
+/// The bytes are not an image of a known format, or its structure is damaged.
 pub fn inspect(input: &[u8]) -> Result<Header, InspectError> {
     let header = match kind(input).ok_or(InspectError::UnknownKind)? {
         Kind::Gif => gif::read(input)?.header(),
@@ -86,7 +86,7 @@ pub fn inspect(input: &[u8]) -> Result<Header, InspectError> {
     Ok(header)
 }
 
-/// The format that the first bytes name.
+/// Returns the format of a file by its signature.
 fn kind(input: &[u8]) -> Option<Kind> {
     if input.starts_with(b"\xff\xd8\xff") {
         Some(Kind::Jpeg)
@@ -101,7 +101,7 @@ fn kind(input: &[u8]) -> Option<Kind> {
     }
 }
 
-/// An animation if there is more than one frame.
+/// Returns an animation if there is more than one frame.
 fn animation(frames: u32, plays: Plays) -> Option<Animation> {
     (frames > 1).then_some(Animation { frames, plays })
 }

@@ -1,4 +1,4 @@
-//! PNG: the header and the animation's control chunk.
+//! PNG: the header and the animation control chunk.
 use super::{Header, InspectError, Kind, Plays, animation, reader::Reader};
 
 pub(super) fn read(input: &[u8]) -> Result<Header, InspectError> {
@@ -18,7 +18,7 @@ pub(super) fn read(input: &[u8]) -> Result<Header, InspectError> {
     })
 }
 
-/// The `acTL` chunk, which comes before the pixels.
+/// Returns the animation of the `acTL` chunk, which precedes the pixels.
 fn control(mut reader: Reader<'_>) -> Result<Option<super::Animation>, InspectError> {
     loop {
         let (name, data) = chunk(&mut reader)?;
@@ -42,7 +42,7 @@ fn chunk<'a>(reader: &mut Reader<'a>) -> Result<([u8; 4], &'a [u8]), InspectErro
     let length = reader.u32_be()?;
     let name = reader.array()?;
     let data = reader.take(usize::try_from(length).map_err(|_| InspectError::Malformed)?)?;
-    // Only the decoder needs the checksum to be right.
+    // Only the decoder verifies the checksum.
     reader.take(4)?;
     Ok((name, data))
 }

@@ -1,7 +1,7 @@
-//! A cursor over bytes that never leaves them.
+//! Bounds-checked cursor over bytes.
 use super::InspectError;
 
-/// The rest of an input.
+/// Unread bytes of an input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

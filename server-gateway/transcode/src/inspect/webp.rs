@@ -17,7 +17,8 @@ pub(super) fn read(input: &[u8]) -> Result<Header, InspectError> {
     let mut moves = None;
     let (width, height) = match &name {
         b"VP8 " => {
-            // Frame tag, start code, two sides of 14 bits with a scale that WebP ignores (RFC 6386 section 9.1).
+            // Frame tag, start code, two dimensions of 14 bits with a scale that WebP ignores (RFC 6386
+            // section 9.1).
             data.take(6)?;
             let side = |number: u16| u32::from(number & 0x3fff);
             (side(data.u16_le()?), side(data.u16_le()?))
@@ -69,7 +70,7 @@ fn chunk<'a>(reader: &mut Reader<'a>) -> Result<([u8; 4], &'a [u8]), InspectErro
     let name = reader.array()?;
     let length = usize::try_from(reader.u32_le()?).map_err(|_| InspectError::Malformed)?;
     let data = reader.take(length)?;
-    // Chunks are padded to an even length; the last one's padding may lack.
+    // Chunks are padded to an even length; the padding of the last chunk may be missing.
     if length % 2 == 1 {
         let _padding = reader.byte();
     }

@@ -1,4 +1,4 @@
-//! The encoder's quality for a level, by what a picture shows and how large it is.
+//! Encoder quality for a level, by content and size.
 mod table;
 
 use crate::{
@@ -7,24 +7,25 @@ use crate::{
     request::{Effort, Request},
 };
 
-/// How large a picture is. Small pictures need more quality for the same score: each block holds more of them.
+/// Size class of an image. Small images need a higher quality for the same score: each block covers a larger
+/// part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SizeClass {
     /// Up to 64 x 64 pixels: icons.
     Icon,
     /// Up to 200 x 200: thumbnails.
     Thumbnail,
-    /// Up to 640 x 480: pictures in a text.
+    /// Up to 640 x 480: images within text.
     Inline,
     /// Larger.
     Large,
 }
 
 impl SizeClass {
-    /// All classes, the smallest first.
+    /// All classes, smallest first.
     pub const ALL: [Self; 4] = [Self::Icon, Self::Thumbnail, Self::Inline, Self::Large];
 
-    /// The class of a picture with so many pixels.
+    /// Returns the class of an image with this number of pixels.
     pub fn of(pixels: u64) -> Self {
         match pixels {
             0..=4_096 => Self::Icon,
@@ -34,7 +35,7 @@ impl SizeClass {
         }
     }
 
-    /// Its name in tables.
+    /// Name of the class in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Icon => "icon",
@@ -45,7 +46,7 @@ impl SizeClass {
     }
 }
 
-/// The quality to begin with for a picture.
+/// Returns the initial quality for an image.
 pub(crate) fn first(request: &Request, content: ContentKind, pixels: u64) -> f32 {
     match request.effort {
         Effort::Fixed => USUAL,
@@ -55,10 +56,10 @@ pub(crate) fn first(request: &Request, content: ContentKind, pixels: u64) -> f32
     }
 }
 
-/// libwebp's own default.
+/// The default of libwebp.
 const USUAL: f32 = 75.0;
 
-/// libwebp's quality by which half of the pictures of a kind reach the score of a level.
+/// Returns the libwebp quality at which half of the images of a kind reach the score of a level.
 pub(crate) fn quality(level: ImageLevel, content: ContentKind, pixels: u64) -> Option<f32> {
     let rows = match level {
         ImageLevel::High => &table::HIGH,

@@ -1,9 +1,9 @@
-//! Medians of what pictures need, as `longhaul-bench images --task fit` takes them.
+//! Medians of the required qualities, as `longhaul-bench images --task fit` measures them.
 //!
-//! From 817 pictures: 571 of the recorded pages of 12 sites, and 66 of Debian's packages of wallpapers and of scikit-image,
-//! the large ones at five widths from 60 to 1000 pixels.
+//! Measured on 817 images: 571 from the recorded pages of 12 sites, and 66 from Debian's wallpaper packages
+//! and scikit-image, the large ones at five widths from 60 to 1000 pixels.
 
-/// Kinds of content (photo, line art, text, mixed) by size (icon, thumbnail, inline, large).
+/// Kinds of content (photo, line art, text, mixed) by size class (icon, thumbnail, inline, large).
 pub(super) type Table = [[u8; 4]; 4];
 
 pub(super) const HIGH: Table = [

@@ -1,4 +1,4 @@
-//! Animations keep their frames, times and loops.
+//! Animations keep their frames, display times and loops.
 use std::io::Cursor;
 
 use gif::{DisposalMethod, Frame, Repeat};
@@ -10,10 +10,10 @@ use longhaul_transcode::{
 use crate::pictures::{photo, request, transcoded};
 
 const SIDE: u16 = 128;
-/// Hundredths of a second.
+/// In hundredths of a second.
 const DELAYS: [u16; 4] = [5, 10, 40, 120];
 
-/// A frame of grain in shades of one colour.
+/// Returns a frame of grain in shades of one colour.
 fn frame(width: u16, height: u16, tint: [bool; 3], delay: u16) -> Frame<'static> {
     let grain = photo(u32::from(width), u32::from(height));
     let mut pixels: Vec<u8> = grain
@@ -56,7 +56,7 @@ fn colours() -> Vec<Frame<'static>> {
         .collect()
 }
 
-/// Frames as shown and their milliseconds.
+/// Returns the displayed frames and their milliseconds.
 fn frames(webp: &[u8]) -> Vec<(RgbaImage, u32)> {
     let decoder = WebPDecoder::new(Cursor::new(webp)).unwrap();
     let frames = decoder.into_frames().map(|frame| frame.unwrap());
@@ -68,7 +68,7 @@ fn frames(webp: &[u8]) -> Vec<(RgbaImage, u32)> {
         .collect()
 }
 
-/// The colour of a place, as which channels are lit.
+/// Returns the colour of a pixel as its lit channels.
 fn tint(picture: &RgbaImage, x: u32, y: u32) -> [bool; 3] {
     let [red, green, blue, _] = picture.get_pixel(x, y).0;
     [red, green, blue].map(|channel| channel > 75)

@@ -12,7 +12,7 @@ use crate::pictures::{
 fn every_orientation_comes_upright() {
     let picture = corners(160, 96);
     let [red, green, blue, white] = [[220, 40, 40], [40, 220, 40], [40, 40, 220], [230, 230, 230]];
-    // The corners as shown: top left, top right, bottom left, bottom right (Exif 2.3, tag 274).
+    // The displayed corners: top left, top right, bottom left, bottom right (Exif 2.3, tag 274).
     let expected = [
         [red, green, blue, white],
         [green, red, white, blue],
@@ -45,7 +45,7 @@ fn every_orientation_comes_upright() {
     }
 }
 
-/// What a colour of the profile is in sRGB.
+/// Converts colours of the profile to sRGB.
 fn in_srgb(profile: &ColorProfile, picture: &RgbImage) -> RgbImage {
     let mut data = vec![0; picture.as_raw().len()];
     profile
@@ -88,7 +88,7 @@ fn a_broken_profile_is_ignored() {
 
 #[test]
 fn inks_become_light() {
-    // Cyan, magenta, yellow, black; paper in between.
+    // Cyan, magenta, yellow, black; then paper.
     let paint = |x: u32| match x / 40 {
         0 => [255, 0, 0, 0],
         1 => [0, 255, 0, 0],
@@ -104,7 +104,7 @@ fn inks_become_light() {
         [255, 255, 255],
     ];
     let grain = photo(200, 100);
-    // Adobe's programs store inks inverted.
+    // Adobe's programs store inverted inks.
     let inks: Vec<u8> = (0..100)
         .flat_map(|y| (0..200).map(move |x| (x, y)))
         .flat_map(|(x, y)| {
@@ -133,6 +133,6 @@ fn scaling_keeps_the_brightness_of_fine_detail() {
     let variant = transcoded(&jpeg(&dots, 90, Scans::One), ImageLevel::Medium);
     let picture = DynamicImage::ImageRgba8(shown(&variant.webp)).into_luma8();
     let mean = picture.iter().map(|&value| u64::from(value)).sum::<u64>() / picture.len() as u64;
-    // Half of white's light is 188 in sRGB, not 128.
+    // Half the light of white is 188 in sRGB, not 128.
     assert!((175..=200).contains(&mean), "{mean}");
 }

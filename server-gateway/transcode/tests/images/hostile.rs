@@ -1,4 +1,4 @@
-//! Damaged files, bombs and noise.
+//! Damaged files, decompression bombs and noise.
 use image::DynamicImage;
 use longhaul_transcode::{
     Effort, ImageLevel, InspectError, LimitError, Outcome, TranscodeError, inspect, transcode,
@@ -118,7 +118,7 @@ fn a_still_picture_may_be_stopped() {
     ));
 }
 
-/// Nothing but an outcome or an error.
+/// Transcodes any bytes, with an outcome or an error.
 fn survives(input: &[u8]) {
     let _malformed = inspect(input);
     let mut request = request(ImageLevel::Low, Effort::Standard);

@@ -1,4 +1,4 @@
-//! Every kind and variety of input comes out as what it shows.
+//! Every format and variety of input keeps its content.
 use image::{DynamicImage, GrayImage, ImageBuffer, Rgb, RgbaImage};
 use longhaul_transcode::{Compression, Effort, ImageLevel, Kind, Outcome, Reason, Score, inspect, transcode};
 
@@ -123,7 +123,7 @@ fn webp_is_read_too() {
         .unwrap();
     let first = transcoded(lossless.get_ref(), ImageLevel::High);
     assert_shows(&first.webp, &picture, 6.0);
-    // A lossy one in its turn.
+    // Lossy input.
     assert_eq!(inspect(&first.webp).unwrap().kind, Kind::Webp);
     let second = transcoded(&first.webp, ImageLevel::Low);
     assert!(second.webp.len() < first.webp.len());
@@ -213,7 +213,7 @@ fn large_pictures_come_near_their_level_by_a_sample() {
         let picture = longhaul_transcode::calibration::Picture::open(&file, &request).unwrap();
         let score = picture.compare(&variant.webp).unwrap().unwrap().ssimulacra2;
         let off = score - level.target().unwrap();
-        // At low qualities the grain of this picture is kept in some parts and lost in others.
+        // At low qualities some parts of this image keep their grain and others lose it.
         let above = if level == ImageLevel::Low { 15.0 } else { 6.0 };
         assert!((-6.0..above).contains(&off), "{level}: {score}");
     }

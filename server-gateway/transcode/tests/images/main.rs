@@ -1,4 +1,4 @@
-//! Images of every kind through the transcoder.
+//! Transcoding of all image formats.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Test pictures and their files.
+//! Test images and their files.
 use std::io::{Cursor, Write as _};
 
 use flate2::{Compression, Crc, write::ZlibEncoder};
@@ -9,7 +9,7 @@ use image::{
 use jpeg_encoder::{ColorType, SamplingFactor};
 use longhaul_transcode::{Effort, ImageLevel, Outcome, Request, Variant, transcode};
 
-/// Shapes with shading and some grain: no two neighbours alike, as in a photograph.
+/// Shapes with shading and grain: no two neighbouring pixels are equal, as in a photograph.
 pub(crate) fn photo(width: u32, height: u32) -> RgbImage {
     RgbImage::from_fn(width, height, |x, y| {
         let (u, v) = (f64::from(x) / 40.0, f64::from(y) / 40.0);
@@ -25,7 +25,7 @@ pub(crate) fn photo(width: u32, height: u32) -> RgbImage {
     })
 }
 
-/// Even areas with sharp borders, few colours.
+/// Flat areas with sharp borders and few colours.
 pub(crate) fn drawing(width: u32, height: u32) -> RgbImage {
     RgbImage::from_fn(width, height, |x, y| {
         let centre = |c: u32, side: u32| f64::from(c) - f64::from(side) / 2.0;
@@ -55,11 +55,11 @@ pub(crate) fn corners(width: u32, height: u32) -> RgbImage {
     })
 }
 
-/// How a JPEG is written.
+/// Scan structure of a JPEG.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scans {
     One,
-    /// One a component, baseline.
+    /// One scan per component, baseline.
     Several,
     Progressive,
 }
@@ -72,7 +72,7 @@ pub(crate) fn jpeg(picture: &RgbImage, quality: u8, scans: Scans) -> Vec<u8> {
         quality,
         |encoder| {
             encoder.set_progressive(scans == Scans::Progressive);
-            // The encoder writes a scan for each component when it counts symbols first.
+            // With optimized tables the encoder writes one scan per component.
             encoder.set_optimized_huffman_tables(scans == Scans::Several);
         },
     )
@@ -100,7 +100,7 @@ pub(crate) fn png(picture: &DynamicImage) -> Vec<u8> {
     file.into_inner()
 }
 
-/// A PNG of 8-bit RGB with chunks that say how to show it.
+/// Returns a PNG of 8-bit RGB with chunks that affect its display.
 pub(crate) fn tagged_png(picture: &RgbImage, icc: Option<Vec<u8>>, exif: Option<Vec<u8>>) -> Vec<u8> {
     let mut file = Vec::new();
     let mut encoder = PngEncoder::new(&mut file);
@@ -117,7 +117,7 @@ pub(crate) fn tagged_png(picture: &RgbImage, icc: Option<Vec<u8>>, exif: Option<
     file
 }
 
-/// A PNG written by hand: `rows` with their filter bytes, as they are before compression.
+/// Returns a PNG with these uncompressed `rows`, including their filter bytes.
 pub(crate) fn raw_png(width: u32, height: u32, tail: [u8; 5], rows: &[u8]) -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
@@ -140,7 +140,7 @@ fn chunk(file: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
     file.extend(sum.sum().to_be_bytes());
 }
 
-/// The same picture in Adam7 order (PNG specification, section 8.2).
+/// Returns the image as a PNG in Adam7 order (PNG specification section 8.2).
 pub(crate) fn interlaced_png(picture: &RgbImage) -> Vec<u8> {
     let (width, height) = picture.dimensions();
     let passes = [
@@ -167,7 +167,7 @@ pub(crate) fn interlaced_png(picture: &RgbImage) -> Vec<u8> {
     raw_png(width, height, [8, 2, 0, 0, 1], &rows)
 }
 
-/// A TIFF structure that names an orientation only.
+/// Returns a TIFF structure with only an orientation.
 pub(crate) fn exif(orientation: u8) -> Vec<u8> {
     let mut tiff = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0".to_vec();
     tiff.extend([orientation, 0, 0, 0, 0, 0, 0, 0]);
@@ -182,7 +182,7 @@ pub(crate) fn request(level: ImageLevel, effort: Effort) -> Request {
     }
 }
 
-/// Transcodes what is expected to become smaller.
+/// Transcodes a file that is expected to become smaller.
 pub(crate) fn transcoded(file: &[u8], level: ImageLevel) -> Variant {
     match transcode(file, &request(level, Effort::Standard)).expect("a sound image") {
         Outcome::Transcoded(variant) => variant,
@@ -190,7 +190,7 @@ pub(crate) fn transcoded(file: &[u8], level: ImageLevel) -> Variant {
     }
 }
 
-/// A still WebP as a decoder independent of the encoder sees it.
+/// Decodes a still WebP with a decoder independent of the encoder.
 pub(crate) fn shown(webp: &[u8]) -> RgbaImage {
     let decoder = WebPDecoder::new(Cursor::new(webp)).expect("a WebP file");
     assert!(decoder.dimensions().0 > 0);
@@ -199,7 +199,7 @@ pub(crate) fn shown(webp: &[u8]) -> RgbaImage {
         .into_rgba8()
 }
 
-/// Mean absolute difference of a channel.
+/// Returns the mean absolute difference per channel.
 pub(crate) fn distance(one: &RgbaImage, other: &RgbaImage) -> f64 {
     assert_eq!(one.dimensions(), other.dimensions());
     let sum: u64 = one
@@ -211,7 +211,7 @@ pub(crate) fn distance(one: &RgbaImage, other: &RgbaImage) -> f64 {
     sum as f64 / one.as_raw().len() as f64
 }
 
-/// That a file shows this picture.
+/// Asserts that a file shows this image.
 pub(crate) fn assert_shows(webp: &[u8], picture: &RgbImage, tolerance: f64) {
     let wanted = DynamicImage::ImageRgb8(picture.clone()).into_rgba8();
     let off = distance(&shown(webp), &wanted);

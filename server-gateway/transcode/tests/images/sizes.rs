@@ -1,4 +1,4 @@
-//! Pictures larger than the screen.
+//! Images larger than the screen.
 use longhaul_transcode::{Effort, ImageLevel, Outcome, Viewport, transcode};
 
 use crate::pictures::{Scans, assert_shows, jpeg, photo, request};

@@ -21,7 +21,9 @@ use longhaul_world::DNS_SERVER;
 use url::Url;
 
 use super::{
-    beside, idle, leaving,
+    beside,
+    flood::Flood,
+    idle, leaving,
     network::{Between, Network, NetworkError},
     pair, row,
 };
@@ -70,7 +72,7 @@ pub(super) enum LoadError {
     Chromium(#[from] ChromiumError),
     /// TLS of the scripted browser.
     #[error("cannot trust the test authority: {0}")]
-    Trust(#[from] longhaul::page::TrustError),
+    Trust(#[from] longhaul_replay::page::TrustError),
     /// The load before the measured one.
     #[error("the page does not load in the first place: {0}")]
     Earlier(String),
@@ -140,12 +142,16 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     if job.state != State::First {
         settle(&network, &link).await;
     }
-    let download = match job.beside {
-        Beside::Nothing => None,
+    let (mut download, mut flood) = (None, None);
+    match job.beside {
+        Beside::Nothing => {}
         Beside::Bulk => {
-            Some(beside::start(network.world.client(), network.proxy(), network.bulk_origin).await)
+            let started = beside::start(network.world.client(), network.proxy(), network.bulk_origin);
+            download = Some(started.await);
         }
-    };
+        Beside::Requests => flood = Some(network.flood(page.url()).await?),
+    }
+    let answered_before = flood.as_ref().map(Flood::answered);
     let start = row::Start::take(&network).await;
     if job.detail {
         network.world.hop().start_sampling(SAMPLE);
@@ -167,7 +173,8 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
             .saturating_sub(row::nanos(measured.began.elapsed())),
     );
     let origin = watch.end();
-    drop(download);
+    let answered = flood.as_ref().map(Flood::answered);
+    drop((download, flood));
     settle(&network, &link).await;
     let mut end = row::End::take(&network);
     leave(&network).await;
@@ -187,7 +194,10 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
         origin,
     };
     let upgraded = measured.upgraded();
-    let (row, delivered) = measured.row(job);
+    let (mut row, delivered) = measured.row(job);
+    row.beside_requests = answered
+        .zip(answered_before)
+        .map(|(after, before)| after - before);
     Ok(MeasuredLoad {
         row,
         delivered,
@@ -257,7 +267,7 @@ async fn start_browser(
         Loader::Model => {
             let mut trusted = vec![network.authority.certificate().clone()];
             trusted.extend(ours.map(|authority| authority.certificate));
-            let trust = longhaul::page::client_trust(&trusted)?;
+            let trust = longhaul_replay::page::client_trust(&trusted)?;
             let route = match network.proxy() {
                 Some(proxy) => Route::Proxy(proxy),
                 None => Route::Direct {

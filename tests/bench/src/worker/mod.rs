@@ -5,6 +5,7 @@
 mod beside;
 mod browser;
 mod course;
+mod flood;
 mod idle;
 mod leaving;
 mod network;

@@ -20,7 +20,9 @@ use longhaul_types::{BitRate, ByteCount};
 use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
 
 use super::{
-    beside, leaving,
+    beside,
+    flood::{self, Flood},
+    leaving,
     pair::{self, AgentAuthority, Coding, Https, Pair, PairPlan, Push},
     service::Service,
     squid::{self, Caching},
@@ -49,6 +51,8 @@ pub(super) struct Network {
     pub(super) between: Between,
     /// Where the download beside the page is.
     pub(super) bulk_origin: SocketAddr,
+    /// Of the pages' hosts.
+    addresses: HostAddresses,
     pub(super) hosting: Hosting,
 }
 
@@ -134,6 +138,9 @@ impl Content for Site {
             Some(leaving::HOST) => return elsewhere(),
             _ => {}
         }
+        if request.uri.path().starts_with(flood::PATH) {
+            return Response::new(Bytes::from_static(flood::BODY));
+        }
         let url = url::Url::parse(&request.uri.to_string()).ok();
         let answer = url.and_then(|url| self.page().answer(&request.method, &url));
         let Some(answer) = answer else {
@@ -193,7 +200,7 @@ impl Network {
         page.prepare();
         let content = Arc::new(Site {
             bulk: match job.beside {
-                Beside::Nothing => Bytes::new(),
+                Beside::Nothing | Beside::Requests => Bytes::new(),
                 Beside::Bulk => beside::body(),
             },
             page: Mutex::new(page),
@@ -202,9 +209,10 @@ impl Network {
         let hosts = content.hosts();
         let addresses = HostAddresses::assign(hosts)?;
         let bulk_origin = addresses.address(beside::HOST).unwrap_or(Ipv4Addr::LOCALHOST);
+        let named = addresses.clone();
         let names = world
             .origins()
-            .run(move || async move { NameServer::start((DNS_SERVER, 53).into(), &addresses, TTL).await })
+            .run(move || async move { NameServer::start((DNS_SERVER, 53).into(), &named, TTL).await })
             .await?;
         let hosting = host(&world, &content, &authority, job).await?;
         let between = between(&world, job, link, &authority, temporary).await?;
@@ -215,8 +223,27 @@ impl Network {
             names,
             between,
             bulk_origin: (bulk_origin, 80).into(),
+            addresses,
             hosting,
         })
+    }
+
+    /// Has another device ask the host of `page` without end.
+    ///
+    /// # Errors
+    /// Its agent does not start.
+    pub(super) async fn flood(&mut self, page: &url::Url) -> Result<Flood, NetworkError> {
+        let proxy = match &mut self.between {
+            Between::Nothing | Between::Splitting(_) => None,
+            Between::Squid(_) => Some((GATEWAY_ON_HOP, SQUID_PORT).into()),
+            Between::Pair(pair) => {
+                pair.start_other(self.world.gateway()).await?;
+                Some(pair::PROXY)
+            }
+        };
+        let host = page.host_str().unwrap_or_default().to_owned();
+        let address = self.addresses.address(&host).unwrap_or(Ipv4Addr::LOCALHOST);
+        Ok(Flood::start(self.world.gateway(), proxy, (address, 80).into(), host).await)
     }
 
     /// The proxy that the browser is to use.
@@ -406,6 +433,7 @@ async fn between(
                     Push::On
                 },
                 state: job.state,
+                beside: job.beside,
                 coding: if job.system == System::LonghaulFixed {
                     Coding::Fixed
                 } else {

@@ -20,7 +20,10 @@ use super::{
     programs::{self, ProgramError},
     service::{Service, ServiceError},
 };
-use crate::{cli::ImageLevel, state::State};
+use crate::{
+    cli::{Beside, ImageLevel},
+    state::State,
+};
 
 /// Where the agent listens, in the client's namespace.
 pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
@@ -31,6 +34,7 @@ const GATEWAY: &str = "10.78.0.1:4433";
 const ORIGINS: &str = "10.79.0.0/16";
 const FIRST_DEVICE: &str = "agent";
 const SECOND_DEVICE: &str = "second-agent";
+const OTHER_DEVICE: &str = "other-agent";
 /// A session over the slowest link opens within two round trips of 3 s.
 const OPEN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
@@ -49,6 +53,10 @@ pub(super) struct Pair {
     folder: &'static str,
     /// For the second device.
     spare: Option<String>,
+    /// For another device, beside.
+    other_invite: Option<String>,
+    /// That device's agent, in the gateway's namespace.
+    other: Option<Service>,
 }
 
 /// A pair that does not start.
@@ -95,6 +103,8 @@ pub(super) struct PairPlan {
     pub(super) https: Https,
     /// What the load begins with: it may take a second device.
     pub(super) state: State,
+    /// What runs beside the load: it may take another device.
+    pub(super) beside: Beside,
 }
 
 /// What decides how hard the gateway codes.
@@ -144,20 +154,45 @@ impl Pair {
         plan: PairPlan,
     ) -> Result<Self, PairError> {
         let in_gateway = plan.clone();
-        let (gateway, invite, spare) = gateway
+        let (gateway, invites) = gateway
             .run(move || async move { start_gateway(&in_gateway).await })
             .await?;
         let in_client = plan.clone();
         let agent = client
-            .run(move || async move { start_agent(&in_client, FIRST_DEVICE, &invite).await })
+            .run(move || async move { start_agent(&in_client, FIRST_DEVICE, &invites.first).await })
             .await?;
         Ok(Self {
             agent,
             gateway,
             plan,
             folder: FIRST_DEVICE,
-            spare,
+            spare: invites.second,
+            other_invite: invites.other,
+            other: None,
         })
+    }
+
+    /// Starts the agent of another device, in the gateway's namespace, and waits for its session. It listens at [`PROXY`]
+    /// there.
+    ///
+    /// # Errors
+    /// The pair was not set up for it, or it does not start.
+    pub(super) async fn start_other(&mut self, gateway: &Namespace) -> Result<(), PairError> {
+        let invite = self.other_invite.take();
+        let invite = invite.ok_or_else(|| PairError::Invite("none for another device".to_owned()))?;
+        let plan = PairPlan {
+            link: None,
+            ..self.plan.clone()
+        };
+        let other = gateway
+            .run(move || async move {
+                let agent = start_agent(&plan, OTHER_DEVICE, &invite).await?;
+                session_open().await?;
+                Ok::<_, PairError>(agent)
+            })
+            .await?;
+        self.other = Some(other);
+        Ok(())
     }
 
     /// Ends the agent and starts that of another device in its place.
@@ -193,7 +228,14 @@ impl Pair {
     }
 }
 
-async fn start_gateway(plan: &PairPlan) -> Result<(Service, String, Option<String>), PairError> {
+/// A line for each device.
+struct Invites {
+    first: String,
+    second: Option<String>,
+    other: Option<String>,
+}
+
+async fn start_gateway(plan: &PairPlan) -> Result<(Service, Invites), PairError> {
     let program = programs::ours(&plan.bin_dir, "longhaul-gateway")?;
     let state = private_folder(&plan.temporary, "gateway")?;
     let command = |verb: &str| {
@@ -201,12 +243,17 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, String, Option<Strin
         command.arg(verb).arg("--state-dir").arg(&state);
         command
     };
-    let line = invite(command("invite"), "bench").await?;
-    let spare = if plan.state == State::SecondDevice {
-        Some(invite(command("invite"), "second").await?)
-    } else {
-        None
+    let mut invites = Invites {
+        first: invite(command("invite"), "bench").await?,
+        second: None,
+        other: None,
     };
+    if plan.state == State::SecondDevice {
+        invites.second = Some(invite(command("invite"), "second").await?);
+    }
+    if plan.beside == Beside::Requests {
+        invites.other = Some(invite(command("invite"), "other").await?);
+    }
     let mut run = command("run");
     run.args(["--listen", GATEWAY, "--allow", ORIGINS])
         .arg("--extra-ca")
@@ -216,7 +263,7 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, String, Option<Strin
     }
     let (gateway, _) =
         Service::start_ready("longhaul-gateway", run, plan.temporary.join("gateway.log")).await?;
-    Ok((gateway, line, spare))
+    Ok((gateway, invites))
 }
 
 /// The line that a device enrols with; `command` is `longhaul-gateway invite` with its state.

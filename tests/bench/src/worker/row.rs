@@ -138,8 +138,10 @@ pub(crate) fn begun(job: &LoadJob) -> Row {
 /// What else is unusual about a load.
 fn conditions(job: &LoadJob) -> String {
     let mut said = Vec::new();
-    if job.beside == Beside::Bulk {
-        said.push(longhaul_report::BESIDE_BULK.to_owned());
+    match job.beside {
+        Beside::Nothing => {}
+        Beside::Bulk => said.push(longhaul_report::BESIDE_BULK.to_owned()),
+        Beside::Requests => said.push(longhaul_report::BESIDE_REQUESTS.to_owned()),
     }
     if !job.origin.think_time.is_zero() {
         said.push(format!("origins think {} ms", job.origin.think_time.as_millis()));

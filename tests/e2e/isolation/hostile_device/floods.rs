@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use longhaul_driver::End;
-use longhaul_protocol::session::{Cancel, HeaderSets, Message, TunnelOpen, TunnelSecurity};
+use longhaul_session::{Cancel, HeaderSets, Message, TunnelOpen, TunnelSecurity};
 use longhaul_tests::{
     client::{RawClient, get},
     origin::Origin,

@@ -1,7 +1,7 @@
 //! Messages that name what is not there, contradict each other, or come where they must not.
 use anyhow::{Result, bail, ensure};
 use longhaul_driver::{CloseReason, End};
-use longhaul_protocol::session::{
+use longhaul_session::{
     AcceleratedHosts, Ask, Body, BodyCoding, Cancel, Dictionaries, Evicted, FailureReason, Fetch, HeaderSets,
     Hello, Holding, ImageLevel, Message, Method, Mixing, Preferences, Resume, TunnelOpen, TunnelSecurity,
     Used, Validator, VersionRange, Want,

@@ -1,7 +1,7 @@
 //! Any messages in any order, some of them damaged: a run is a function of its seed, but for the gateway's own timing.
 use anyhow::{Context, Result};
 use longhaul_driver::{End, SendStream};
-use longhaul_protocol::session::{
+use longhaul_session::{
     AcceleratedHosts, Ask, Body, BodyCoding, Cancel, Delivery, Dictionaries, Evicted, Fetch, FetchKind, Head,
     HeaderSets, Holding, Message, Method, Promised, Push, Resume, TunnelOpen, TunnelSecurity, Used,
     Validator, Want, encode_header_set,
@@ -146,7 +146,7 @@ fn any_message(rng: &mut ChaCha20Rng) -> Message {
                 fetch: page,
                 status: 200,
                 headers: encode_header_set(&[], 0, 0, &HeaderSets::new()).unwrap_or_default(),
-                body: longhaul_protocol::session::BodyPlace::Held,
+                body: longhaul_session::BodyPlace::Held,
                 content_hash: None,
             }),
         },

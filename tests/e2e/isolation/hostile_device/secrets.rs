@@ -4,7 +4,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use http::{Request, Response};
 use hyper::body::Incoming;
-use longhaul_protocol::session::{BodyPlace, Fetch, Head, Holding, Message, Used};
+use longhaul_session::{BodyPlace, Fetch, Head, Holding, Message, Used};
 use longhaul_tests::{
     client::{ask, get},
     origin::{AnswerBody, Origin},

@@ -2,7 +2,7 @@
 use std::io::Write;
 
 use flate2::write::MultiGzDecoder;
-use longhaul::page::{Discovery, Reference, Viewport};
+use longhaul_replay::page::{Discovery, Reference, Viewport};
 use url::Url;
 
 /// Decoded bytes that are looked through: far more than any page, and a decompression bomb does no harm.

@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, header};
-use longhaul::page::{Destination, MediaType};
+use longhaul_replay::page::{Destination, MediaType};
 use url::Url;
 
 use super::{document::DocumentReader, framing::Head};

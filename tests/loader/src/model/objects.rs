@@ -6,7 +6,9 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
-use longhaul::page::{CookieJar, Destination, Reference, Viewport, decode, discover_css, discover_html};
+use longhaul_replay::page::{
+    CookieJar, Destination, Reference, Viewport, decode, discover_css, discover_html,
+};
 use tokio::time::Instant;
 use url::Url;
 

@@ -1,7 +1,7 @@
 //! Requests as a browser writes them.
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
-use longhaul::page::Destination;
+use longhaul_replay::page::Destination;
 use url::Url;
 
 use super::options::{AcceptEncoding, Rules};

@@ -1,5 +1,5 @@
 //! Discovery in a document that arrives piece by piece finds what it finds in the whole document.
-use longhaul::page::{Discovery, Reference, Viewport, discover_html};
+use longhaul_replay::page::{Discovery, Reference, Viewport, discover_html};
 use proptest::prelude::*;
 use url::Url;
 

@@ -10,8 +10,8 @@ use http::{HeaderMap, Request, Response, Version, header};
 use http_body_util::Full;
 use hyper::{body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use longhaul::{page::client_trust, tls::TestAuthority};
 use longhaul_loader::model::{ModelOptions, Route};
+use longhaul_replay::{page::client_trust, tls::TestAuthority};
 use rustls::ClientConfig;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},

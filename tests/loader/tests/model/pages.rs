@@ -232,7 +232,7 @@ async fn https_is_loaded_with_the_trust_it_is_given() {
     assert_eq!(page.objects.len(), 12);
     assert_eq!(page.connections, 2);
     let mut options = origin.options();
-    options.trust = longhaul::page::client_trust(&[]).unwrap();
+    options.trust = longhaul_replay::page::client_trust(&[]).unwrap();
     let error = load(&url, &options, None).await.unwrap_err();
     assert!(
         error.to_string().contains("TLS handshake with a.test failed"),

@@ -7,13 +7,13 @@ use std::{
 
 use http::{Method, Response, Uri};
 use hyper::body::Bytes;
-use longhaul::{
-    page::{self, Client, Loader},
-    warc::Recording,
-};
 use longhaul_loader::{
     Outcome,
     model::{Route, Rules, load_counted},
+};
+use longhaul_replay::{
+    page::{self, Client, Loader},
+    warc::Recording,
 };
 use url::Url;
 

@@ -2,7 +2,7 @@
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use http::Method;
-use longhaul::warc::{Exchange, Recording};
+use longhaul_replay::warc::{Exchange, Recording};
 use url::Url;
 
 use super::{FolderError, index::Index};

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul::warc::LoadError;
+use longhaul_replay::warc::LoadError;
 
 use crate::Page;
 pub(crate) use edition::Edition;

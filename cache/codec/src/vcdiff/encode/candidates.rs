@@ -1,36 +1,36 @@
-//! What may be copied at a position of the target: addresses worth a look, each with the length of its match.
+//! Candidate copies at a position of the target: addresses with the lengths of their matches.
 use super::{
     matches::{Chains, Index, MIN_MATCH, Texts, index},
     optimal::Near,
 };
 
-/// Places after the expected one, and as many before it, by the bytes that they agree in at least.
+/// Number of places tried on each side of the expected place, by the minimum number of equal bytes.
 const AROUND_4: usize = 24;
 const AROUND_8: usize = 32;
 const AROUND_24: usize = 16;
-/// Places at the start of the segment, whose addresses are short.
+/// Number of places at the start of the segment, whose addresses are short.
 const FIRST: usize = 8;
-/// Places after an address of the near cache.
+/// Number of places after an address of the near cache.
 const AFTER_NEAR: usize = 16;
-/// Places earlier in the target, the latest first.
+/// Number of earlier places in the target, the latest first.
 const CHAIN_4: usize = 32;
 const CHAIN_8: usize = 48;
-/// Addresses of earlier copies.
+/// Number of addresses of earlier copies.
 const USED: usize = 32;
-/// Addresses and distances below take at most two bytes.
+/// Addresses and distances below this take at most two bytes.
 const TWO_BYTES: u32 = 1 << 14;
 
-/// Matches of so few bytes are not worth a copy.
+/// Longest match that is not worth a copy.
 const SHORT: usize = MIN_MATCH - 1;
 
-/// A copy that may be made.
+/// A possible copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) address: u32,
     pub(super) size: u32,
 }
 
-/// Finds them.
+/// Search for candidate copies.
 pub(super) struct Candidates<'a> {
     texts: Texts<'a>,
     source_4: Index<4>,
@@ -40,7 +40,7 @@ pub(super) struct Candidates<'a> {
     target_8: Chains<8>,
     /// Addresses of earlier copies, which may be in the same cache.
     used: Chains<4>,
-    /// Places of the target that are in the chains.
+    /// Number of places of the target that are in the chains.
     passed: usize,
     found: Vec<Candidate>,
 }
@@ -60,7 +60,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Passes the target up to `at`: what lies before can be copied.
+    /// Adds the target's places before `at` to the chains.
     pub(super) fn advance(&mut self, at: usize) {
         for place in self.passed..at {
             let (bytes, address) = (&self.texts.target[place..], self.texts.here(place));
@@ -70,12 +70,12 @@ impl<'a> Candidates<'a> {
         self.passed = self.passed.max(at);
     }
 
-    /// Notes that a copy from `address` was made at `at`.
+    /// Records a copy from `address` at `at`.
     pub(super) fn used(&mut self, at: usize, address: u32) {
         self.used.insert(&self.texts.target[at..], address);
     }
 
-    /// The match of an address, if it is longer than `longest`, which it then replaces.
+    /// Returns the match at an address and updates `longest`, if the match is longer than `longest`.
     fn longer(&self, address: u32, at: usize, longest: &mut usize) -> Option<Candidate> {
         let size = self.texts.common_beyond(address, at, *longest)?;
         *longest = size;
@@ -85,8 +85,8 @@ impl<'a> Candidates<'a> {
         })
     }
 
-    /// Looks for what can be copied at `at` whatever was copied before. In the source, places around `expected` come
-    /// first: there its text goes on.
+    /// Finds the copies at `at` that do not depend on the near cache. In the source, places around
+    /// `expected`, where the last copy's text continues, come first.
     pub(super) fn find(&mut self, at: usize, expected: u32) {
         let bytes = &self.texts.target[at..];
         let mut found = std::mem::take(&mut self.found);
@@ -110,7 +110,7 @@ impl<'a> Candidates<'a> {
         for place in all.iter().take(FIRST).take_while(|place| **place < TWO_BYTES) {
             found.extend(self.longer(*place, at, &mut longest));
         }
-        // The latest first: of two, the later has the shorter distance.
+        // The latest first: of two matches, the later has the shorter distance.
         let mut longest = SHORT;
         let here = self.texts.here(at);
         let latest = self.target_4.places(bytes).take(CHAIN_4);
@@ -130,7 +130,7 @@ impl<'a> Candidates<'a> {
         self.found.iter().copied()
     }
 
-    /// What can be copied at `at` from addresses that the near cache makes short.
+    /// Offers the copies at `at` whose addresses are short because of the near cache.
     pub(super) fn near(&self, at: usize, near: &Near, offer: &mut impl FnMut(Candidate)) {
         let here = self.texts.here(at);
         let border = self.texts.border();

@@ -1,4 +1,4 @@
-//! A greedy parse with one position of hindsight over hash tables.
+//! Greedy parser over hash tables, with lazy matching by one position.
 use super::{
     candidates::Candidate,
     matches::{Latest, MIN_MATCH, Texts, index},
@@ -6,12 +6,12 @@ use super::{
 };
 use crate::vcdiff::cache::AddressCache;
 
-/// A match this long is not compared with that of the next position.
+/// A match of at least this length is not compared with that of the next position.
 const LAZY: u32 = 64;
-/// Of a long copy, this many of its last places are noted for later matches.
+/// Number of last places of a long copy that are stored for later matches.
 const TAIL: usize = 16;
 
-/// Instructions that are found quickly.
+/// Returns the instructions of the greedy parse.
 pub(super) fn parse(texts: Texts<'_>) -> Instructions {
     let mut parser = Parser {
         texts,
@@ -23,7 +23,7 @@ pub(super) fn parse(texts: Texts<'_>) -> Instructions {
         cache: AddressCache::new(),
         diagonals: [(0, 0); 2],
     };
-    // From the end, so that the first of equal places stays: its address is the shortest.
+    // From the end, so that the first of equal places remains: its address is the shortest.
     for place in (0..texts.source.len()).rev() {
         let bytes = &texts.source[place..];
         parser.source_4.insert(bytes, index(place));
@@ -41,7 +41,7 @@ struct Parser<'a> {
     target_4: Latest<4>,
     target_8: Latest<8>,
     cache: AddressCache,
-    /// Addresses of the last copies and their places in the target: text often goes on there.
+    /// Addresses of the last copies and their places in the target: text often continues there.
     diagonals: [(u32, u32); 2],
 }
 
@@ -95,14 +95,14 @@ impl Parser<'_> {
         instructions
     }
 
-    /// Notes a place of the target as one to copy from.
+    /// Stores a place of the target as a source of copies.
     fn pass(&mut self, at: usize) {
         let (bytes, address) = (&self.texts.target[at..], self.texts.here(at));
         self.target_4.insert(bytes, address);
         self.target_8.insert(bytes, address);
     }
 
-    /// The address where the text of an earlier copy goes on.
+    /// The address at which the text of an earlier copy continues.
     fn onward(&self, diagonal: usize, at: u32) -> Option<u32> {
         let (address, place) = self.diagonals[diagonal];
         let border = self.texts.border();
@@ -110,7 +110,7 @@ impl Parser<'_> {
         ((address < border) == (onward < border)).then_some(onward)
     }
 
-    /// The copy that saves most at `at`, with what it saves.
+    /// Returns the copy that saves most at `at`, with the saved bytes.
     fn best(&self, at: usize) -> Option<(Candidate, u32)> {
         let bytes = &self.texts.target[at..];
         let here = self.texts.here(at);
@@ -129,7 +129,7 @@ impl Parser<'_> {
             if size < index(MIN_MATCH) || best.is_some_and(|(other, _)| other.address == address) {
                 continue;
             }
-            // An opcode, and often one more for the ADD that the copy interrupts.
+            // An opcode, and often a further one for the ADD that the copy interrupts.
             let price = 2 + self.cache.code(address, here).size() + u32::from(size > 18);
             if let Some(saved) = size.checked_sub(price).filter(|saved| *saved > 0)
                 && best.is_none_or(|(_, other)| saved > other)
@@ -143,7 +143,7 @@ impl Parser<'_> {
         best
     }
 
-    /// How many bytes before the match agree as well, up to `most`.
+    /// Number of equal bytes before the match, up to `most`.
     fn backwards(&self, address: u32, at: usize, most: u32) -> u32 {
         let (text, end) = match (address as usize).checked_sub(self.texts.source.len()) {
             None => (self.texts.source, address as usize),

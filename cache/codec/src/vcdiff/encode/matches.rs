@@ -1,9 +1,9 @@
-//! Where bytes of the target occur before: in the source, and earlier in the target.
+//! Earlier occurrences of the target's bytes, in the source and in the target.
 
-/// The shortest copy that may pay: opcode and address take two bytes or more.
+/// The shortest copy that can save bytes: opcode and address take at least two bytes.
 pub(super) const MIN_MATCH: usize = 4;
 
-/// Source segment and target window. An address counts through both, as RFC 3284 has it.
+/// Source segment and target window. Addresses continue from the source into the target (RFC 3284).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Texts<'a> {
     pub(super) source: &'a [u8],
@@ -11,7 +11,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Both are far shorter than 2^31 bytes.
+    /// Both texts must be far shorter than 2^31 bytes.
     pub(super) fn new(source: &'a [u8], target: &'a [u8]) -> Self {
         debug_assert!(source.len() < 1 << 30 && target.len() < 1 << 30);
         Self { source, target }
@@ -36,7 +36,7 @@ impl<'a> Texts<'a> {
         index(self.source.len() + at)
     }
 
-    /// What may be copied from `address` on, and the target from `at` on. The address is before that of `at`.
+    /// The text from `address` on, and the target from `at` on. `address` must be before the address of `at`.
     fn both(self, address: u32, at: usize) -> (&'a [u8], &'a [u8]) {
         let address = address as usize;
         let earlier = match address.checked_sub(self.source.len()) {
@@ -46,13 +46,14 @@ impl<'a> Texts<'a> {
         (earlier, &self.target[at..])
     }
 
-    /// How many bytes from `address` on are those of the target from `at` on. The address is before that of `at`.
+    /// Number of equal bytes from `address` and from target position `at` on. `address` must be before the
+    /// address of `at`.
     pub(super) fn common(self, address: u32, at: usize) -> usize {
         let (earlier, wanted) = self.both(address, at);
         prefix(earlier, wanted)
     }
 
-    /// The same if it is more than `least`, which is quick to rule out.
+    /// As `common`, if the number exceeds `least`; quick to reject.
     pub(super) fn common_beyond(self, address: u32, at: usize, least: usize) -> Option<usize> {
         let (earlier, wanted) = self.both(address, at);
         if earlier.get(least)? != wanted.get(least)? {
@@ -67,7 +68,7 @@ pub(super) fn index(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// The length of what two texts begin with.
+/// Length of the common prefix of two texts.
 fn prefix(one: &[u8], other: &[u8]) -> usize {
     let mut length = 0;
     for (a, b) in one.chunks_exact(8).zip(other.chunks_exact(8)) {
@@ -85,7 +86,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// A hash of the first `K` bytes, of which there are that many: 4, or a multiple of 8.
+/// Hash of the first `K` bytes, which must exist; `K` is 4 or a multiple of 8.
 fn hash<const K: usize>(bytes: &[u8], bits: u32) -> usize {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut mixed = 0_u64;
@@ -104,7 +105,7 @@ fn hash<const K: usize>(bytes: &[u8], bits: u32) -> usize {
     usize::try_from(mixed >> (64 - bits)).unwrap_or_default()
 }
 
-/// A table size that fits `length` entries.
+/// Binary logarithm of the table size for `length` entries.
 fn table_bits(length: usize) -> u32 {
     (length.max(1).ilog2() + 1).clamp(8, 22)
 }
@@ -112,7 +113,7 @@ fn table_bits(length: usize) -> u32 {
 /// All places of a text by the hash of the `K` bytes there, in ascending order.
 pub(super) struct Index<const K: usize> {
     bits: u32,
-    /// Where the places of a hash begin; those of the next hash follow.
+    /// Index of the first place of each hash; the places of the next hash follow.
     starts: Vec<u32>,
     places: Vec<u32>,
 }
@@ -139,7 +140,7 @@ impl<const K: usize> Index<K> {
         Self { bits, starts, places }
     }
 
-    /// The places where these bytes may begin; there are no others.
+    /// The places where `bytes` may begin; there are no others.
     pub(super) fn places(&self, bytes: &[u8]) -> &[u32] {
         if bytes.len() < K {
             return &[];
@@ -149,20 +150,20 @@ impl<const K: usize> Index<K> {
     }
 }
 
-/// Marks the end of a chain.
+/// End of a chain.
 const NONE: u32 = u32::MAX;
 
-/// Places that were noted, by the hash of the `K` bytes there, the latest first.
+/// Stored places by the hash of the `K` bytes there, the latest first.
 pub(super) struct Chains<const K: usize> {
     bits: u32,
-    /// The number of the last place noted.
+    /// Number of the last stored place, by hash.
     heads: Vec<u32>,
-    /// Each place, and the number of that before it in its chain.
+    /// Each place, and the number of the previous place in its chain.
     places: Vec<(u32, u32)>,
 }
 
 impl<const K: usize> Chains<K> {
-    /// For about this many places.
+    /// Returns chains for about `length` places.
     pub(super) fn new(length: usize) -> Self {
         let bits = table_bits(length);
         Self {
@@ -172,7 +173,7 @@ impl<const K: usize> Chains<K> {
         }
     }
 
-    /// Notes that `bytes` begin at `place`.
+    /// Stores that `bytes` begin at `place`.
     pub(super) fn insert(&mut self, bytes: &[u8], place: u32) {
         if bytes.len() >= K {
             let head = &mut self.heads[hash::<K>(bytes, self.bits)];
@@ -182,7 +183,7 @@ impl<const K: usize> Chains<K> {
         }
     }
 
-    /// The places noted where these bytes may begin, the latest first.
+    /// The stored places where `bytes` may begin, the latest first.
     pub(super) fn places(&self, bytes: &[u8]) -> impl Iterator<Item = u32> {
         let head = if bytes.len() < K {
             NONE
@@ -201,7 +202,7 @@ pub(super) struct Latest<const K: usize> {
 }
 
 impl<const K: usize> Latest<K> {
-    /// For about this many places.
+    /// Returns a table for about `length` places.
     pub(super) fn new(length: usize) -> Self {
         let bits = table_bits(length);
         Self {
@@ -210,14 +211,14 @@ impl<const K: usize> Latest<K> {
         }
     }
 
-    /// Notes that `bytes` begin at `place`.
+    /// Stores that `bytes` begin at `place`.
     pub(super) fn insert(&mut self, bytes: &[u8], place: u32) {
         if bytes.len() >= K {
             self.heads[hash::<K>(bytes, self.bits)] = place;
         }
     }
 
-    /// The last place where these bytes may begin.
+    /// The last place where `bytes` may begin.
     pub(super) fn place(&self, bytes: &[u8]) -> Option<u32> {
         if bytes.len() < K {
             return None;

@@ -8,26 +8,27 @@ mod wire;
 use super::header::MAGIC;
 use matches::Texts;
 
-/// The longest window that [`encode`] makes: xdelta3 reads windows of up to 16 MiB, and halves keep a receiver's memory
-/// at what xdelta3's own windows need.
+/// Maximum length of a window that [`encode`] writes. xdelta3 reads windows of up to 16 MiB; half of that
+/// keeps a receiver's memory at what xdelta3's own windows need.
 pub const MAX_TARGET_WINDOW: usize = 8 << 20;
-/// The longest source segment of a window: of a longer source, what lies around the window's place is used. It bounds
-/// the memory of the encoder's index, about 30 bytes a byte of source at the most.
+/// Maximum length of the source segment of a window; of a longer source, the part around the window's
+/// relative position is used. It limits the memory of the encoder's index: at most about 30 bytes per byte of
+/// source.
 pub const MAX_SOURCE_SEGMENT: usize = 16 << 20;
 
-/// How much time the encoder takes for a small delta.
+/// Processor time spent for a smaller delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// A greedy parse over hash tables: some milliseconds a megabyte.
+    /// Greedy parse over hash tables: some milliseconds per megabyte.
     Fast,
-    /// The parse of least cost over many candidates.
+    /// Parse of least cost over many candidates.
     Best,
 }
 
-/// Whether windows carry the checksum that xdelta3 writes and verifies: 4 bytes each.
+/// Selects the checksum that xdelta3 writes and verifies: 4 bytes per window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// No checksum: something around the delta verifies the target.
+    /// No checksum: the framing of the delta verifies the target.
     #[default]
     None,
     /// An Adler-32 of each window.
@@ -44,7 +45,7 @@ pub fn encode_with(source: &[u8], target: &[u8], effort: Effort, checksum: Check
     let mut out = MAGIC.to_vec();
     // No secondary compression, no code table, no application header.
     out.push(0);
-    // An empty target has one empty window: xdelta3 refuses a delta without any.
+    // An empty target has one empty window: xdelta3 rejects a delta without windows.
     let empty = target.is_empty().then_some(target);
     for (index, window) in target.chunks(MAX_TARGET_WINDOW).chain(empty).enumerate() {
         let start = segment_start(
@@ -64,7 +65,7 @@ pub fn encode_with(source: &[u8], target: &[u8], effort: Effort, checksum: Check
     out
 }
 
-/// Where the source segment of a window begins: its middle is where the window's middle is in the target.
+/// Start of a window's source segment: its middle corresponds to the window's middle in the target.
 fn segment_start(source: usize, target: usize, window_start: usize, window: usize) -> usize {
     let spare = source.saturating_sub(MAX_SOURCE_SEGMENT);
     if spare == 0 {

@@ -1,8 +1,8 @@
-//! The parse of least cost: VCDIFF without secondary compression has no entropy coder, so every choice has an exact
-//! price in bytes, and dynamic programming over the target finds the cheapest sequence of instructions.
+//! Parser of least cost. VCDIFF without secondary compression has no entropy coder, so every choice has an
+//! exact price in bytes, and dynamic programming over the target finds the cheapest sequence of instructions.
 //!
-//! The price of an address depends on the addresses before it. Each arrival at a position keeps the near cache that
-//! its own path leads to; the same cache is that of the last decision made for good, which is a good guess.
+//! The price of an address depends on the addresses before it. Each path to a position keeps its own near
+//! cache. The same cache is that of the settled instructions, which is a good approximation.
 use super::{
     candidates::{Candidate, Candidates},
     matches::{MIN_MATCH, Texts, index},
@@ -13,14 +13,14 @@ use crate::vcdiff::{
     integer, table,
 };
 
-/// A match this long is taken at once: what a longer search could still gain is a byte or two.
+/// A match of at least this length is taken at once: a longer search could save only a byte or two.
 const NICE: usize = 256;
-/// Positions after which the best way so far is settled, to bound memory.
+/// Number of positions after which the best path is settled, to limit memory.
 const STRETCH: usize = 4096;
-/// No way leads here yet.
+/// Price of a position that no path reaches yet.
 const UNREACHED: u32 = u32::MAX / 2;
 
-/// The near cache of a way, with the places in the target where its copies were made.
+/// Near cache of a path, with the places in the target of its copies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Near {
     pub(super) addresses: [u32; NEAR],
@@ -35,7 +35,7 @@ impl Near {
         self.next = (self.next + 1) % NEAR;
     }
 
-    /// The address that goes on where the last copy ended, as if nothing but replacements had come between.
+    /// The address at which the last copy continues, if only replacements came between.
     pub(super) fn expected(&self, place: u32) -> u32 {
         let last = (self.next + NEAR - 1) % NEAR;
         self.addresses[last] + (place - self.places[last])
@@ -53,7 +53,7 @@ impl Near {
     }
 }
 
-/// The last instruction of a way.
+/// Last instruction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Start,
@@ -62,16 +62,16 @@ enum Step {
     Copy { address: u32, size: u32 },
 }
 
-/// The best way to a position whose last instruction is of some kind.
+/// Best path to a position, for one kind of last instruction.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     price: u32,
     step: Step,
-    /// Whether the step began where an ADD ended.
+    /// True if the step began where an ADD ended.
     behind_add: bool,
-    /// The length of the ADD at the end.
+    /// Length of the ADD at the end of the path.
     added: u32,
-    /// The last instruction is one that shares the opcode before it.
+    /// True if the last instruction shares the opcode of the previous one.
     paired: bool,
     near: Near,
 }
@@ -89,7 +89,7 @@ const NOWHERE: Arrival = Arrival {
     },
 };
 
-/// The instructions of least cost, as far as they are found.
+/// Returns the instructions of least cost among the candidates.
 pub(super) fn parse(texts: Texts<'_>) -> Instructions {
     let room = STRETCH.min(texts.target.len()) + NICE + 1;
     let mut parser = Parser {
@@ -113,16 +113,17 @@ struct Parser<'a> {
     candidates: Candidates<'a>,
     cache: AddressCache,
     instructions: Instructions,
-    /// Ways that end with a copy or a run, by the distance from the start of the stretch.
+    /// Paths that end with a copy or a run, by the distance from the start of the stretch.
     closed: Vec<Arrival>,
-    /// Ways that end with an ADD, which may grow.
+    /// Paths that end with an ADD, which may grow.
     open: Vec<Arrival>,
 }
 
-/// How many bytes an address takes. Same addresses apart: they pair with fewer sizes.
+/// Number of price indices: 1 to 5 are the bytes of an address; 0 is the same cache, whose addresses take one
+/// byte and pair with fewer sizes.
 const PRICES: usize = 6;
 
-/// For each price of an address the longest match that has it, the first for the same cache.
+/// The longest match for each price of an address; index 0 is the same cache.
 #[derive(Clone, Copy, Default)]
 struct Offers([Candidate; PRICES]);
 
@@ -133,7 +134,7 @@ impl Offers {
         }
     }
 
-    /// The offers with the price of their address, the cheapest first.
+    /// The offers with the prices of their addresses, the cheapest first.
     fn ascending(&self) -> impl Iterator<Item = (u32, Candidate)> {
         (0..)
             .zip(self.0)
@@ -141,7 +142,7 @@ impl Offers {
             .map(|(price, candidate)| (u32::max(price, 1), candidate))
     }
 
-    /// The match that saves most, if it is a long one.
+    /// The match that saves most, if it has at least `NICE` bytes.
     fn nice(&self) -> Option<Candidate> {
         let long = self
             .ascending()
@@ -152,7 +153,8 @@ impl Offers {
 }
 
 impl Parser<'_> {
-    /// Parses from `base` to the next point where the best way is settled. Yields that point and how it was reached.
+    /// Parses from `base` to the next point at which the best path is settled. Returns that point and its
+    /// arrival.
     fn stretch(&mut self, base: usize, start: Arrival) -> (usize, Arrival) {
         let length = STRETCH.min(self.texts.target.len() - base);
         self.closed[..=length + NICE].fill(NOWHERE);
@@ -186,7 +188,7 @@ impl Parser<'_> {
                 return (base + at + size as usize, start);
             }
             self.copies(at, from, &offers);
-            // The other way is worth going on from where an opcode may be shared.
+            // The other path is worth continuing where an opcode may be shared.
             if closed.price <= open.price && open.price <= closed.price + 1 && open.added <= 4 && !open.paired
             {
                 let offers = self.offers(base + at, &open.near);
@@ -207,7 +209,7 @@ impl Parser<'_> {
         )
     }
 
-    /// Completes the ways to a position, all of whose predecessors are known.
+    /// Completes the paths to a position whose predecessors are all known.
     fn arrive(&mut self, base: usize, at: usize) {
         if at == 0 {
             return;
@@ -223,10 +225,10 @@ impl Parser<'_> {
         }
         let (grown, begun) = (self.open[at - 1], self.closed[at - 1]);
         let added = grown.added + 1;
-        // The size moves behind the opcode, and takes more bytes, at these lengths.
+        // At these lengths the size moves out of the opcode or takes one more byte.
         let longer = u32::from(matches!(added, 18 | 0x80 | 0x4000 | 0x20_0000));
         let grown_price = grown.price + 1 + longer + u32::from(grown.paired);
-        // A copy of 4 bytes and an ADD of one may share an opcode.
+        // A copy of 4 bytes and an ADD of one byte may share an opcode.
         let shares = !begun.paired && matches!(begun.step, Step::Copy { size: 4, .. });
         let begun_price = begun.price + if shares { 1 } else { 2 };
         self.open[at] = if begun_price <= grown_price {
@@ -258,7 +260,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What can be copied at a position, by the price of its address.
+    /// Returns the copies at a position by the price of their addresses.
     fn offers(&self, at: usize, near: &Near) -> Offers {
         let mut offers = Offers::default();
         let here = self.texts.here(at);
@@ -273,11 +275,12 @@ impl Parser<'_> {
         offers
     }
 
-    /// Goes on from a position by every size of every copy that is worth it.
+    /// Extends a path by every useful size of every candidate copy.
     fn copies(&mut self, at: usize, from: Arrival, offers: &Offers) {
         let pairs = from.added > 0 && from.added <= 4 && !from.paired;
         let mut covered = index(MIN_MATCH) - 1;
-        // The same cache's offer is the first, so that at the same price the near cache's longer ones remain.
+        // The same cache's offer comes first, so that at an equal price the longer ones of the near cache
+        // remain.
         for (price, candidate) in offers.ascending() {
             let most = candidate.size.min(index(NICE));
             let largest_pair = if self.cache.is_same(candidate.address) {
@@ -308,7 +311,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on from a position by a run of one byte.
+    /// Extends a path by a run of one byte.
     fn run(&mut self, base: usize, at: usize, from: Arrival) {
         let rest = &self.texts.target[base + at..];
         let run = rest
@@ -330,7 +333,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Makes the way to a position the one taken, and yields its arrival.
+    /// Settles the path to a position; returns its arrival.
     fn settle(&mut self, base: usize, at: usize, behind_add: bool) -> Arrival {
         let end = *self.before(at, behind_add);
         let mut steps = Vec::new();
@@ -359,7 +362,7 @@ impl Parser<'_> {
 
     fn decide(&mut self, at: usize, instruction: Instruction) {
         if let Instruction::Copy { address, .. } = instruction {
-            // What the same cache has, was noted when it came there.
+            // Addresses in the same cache were recorded when they entered it.
             if !self.cache.is_same(address) {
                 self.candidates.used(at, address);
             }

@@ -1,4 +1,4 @@
-//! Instructions and the window that they make (RFC 3284 sections 4.2, 4.3 and 5).
+//! Instructions and the encoding of a window (RFC 3284 sections 4.2, 4.3 and 5).
 use super::{Checksum, matches::Texts};
 use crate::vcdiff::{
     adler::adler32,
@@ -7,19 +7,19 @@ use crate::vcdiff::{
     integer, table,
 };
 
-/// The next bytes of the target.
+/// An instruction that produces the next bytes of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     /// This many new bytes.
     Add(u32),
-    /// The same byte this many times.
+    /// One byte, this many times.
     Run(u32),
     /// Bytes from an address in segment and target.
     Copy { address: u32, size: u32 },
 }
 
 impl Instruction {
-    /// Bytes of the target that it makes.
+    /// Number of target bytes that the instruction produces.
     pub(super) fn size(self) -> u32 {
         match self {
             Self::Add(size) | Self::Run(size) | Self::Copy { size, .. } => size,
@@ -31,7 +31,7 @@ impl Instruction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Instructions(Vec<Instruction>);
 
-/// The largest part of the source that is used: its start and end.
+/// The range of the source segment that copies use: its start and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Used {
     start: u32,
@@ -44,8 +44,8 @@ struct Sections {
     data: Vec<u8>,
     instructions: Vec<u8>,
     addresses: Vec<u8>,
-    /// The instruction before, if it is the only one of its opcode, which is the last byte of its section: a size may
-    /// not stand behind it.
+    /// The previous instruction, if it is alone in its opcode and the opcode is the last byte of its section:
+    /// no size may follow.
     open: Option<Open>,
 }
 
@@ -65,7 +65,7 @@ impl Instructions {
         }
     }
 
-    /// What of the segment its copies use. Without the rest, addresses are smaller.
+    /// The part of the segment that the copies use. Omitting the rest makes addresses smaller.
     fn used(&self, texts: Texts<'_>) -> Option<Used> {
         let mut used: Option<Used> = None;
         for instruction in &self.0 {
@@ -85,7 +85,7 @@ impl Instructions {
         used
     }
 
-    /// Appends the window of these instructions. `start` is where the segment begins in the source.
+    /// Appends the window of these instructions. `start` is the start of the segment in the source.
     pub(super) fn put(&self, start: usize, texts: Texts<'_>, checksum: Checksum, out: &mut Vec<u8>) {
         let used = self.used(texts);
         let Used { start: first, end } = used.unwrap_or(Used { start: 0, end: 0 });
@@ -118,7 +118,7 @@ impl Instructions {
         out.extend_from_slice(&sections.addresses);
     }
 
-    /// The sections for the part of the segment from `first` to `end`.
+    /// Encodes the sections for the part of the segment from `first` to `end`.
     fn sections(&self, texts: Texts<'_>, first: u32, end: u32) -> Sections {
         let mut sections = Sections::default();
         let mut cache = AddressCache::new();
@@ -134,7 +134,7 @@ impl Instructions {
                     at += size as usize;
                 }
                 Instruction::Copy { address, size } => {
-                    // What lies behind the used part of the segment moves up with its end.
+                    // Addresses after the used part of the segment are relative to its end.
                     let address = if address < texts.border() {
                         address - first
                     } else {
@@ -190,7 +190,7 @@ impl Sections {
         self.single(opcode, explicit, size, Open::Copy { size, mode });
     }
 
-    /// An instruction with an opcode of its own, until the next one joins it.
+    /// Writes an instruction with an opcode of its own, which the next instruction may share.
     fn single(&mut self, opcode: u8, explicit: bool, size: u32, open: Open) {
         self.instructions.push(opcode);
         self.open = Some(open).filter(|_| !explicit);
@@ -199,7 +199,7 @@ impl Sections {
         }
     }
 
-    /// The opcode before takes in one more instruction.
+    /// Replaces the last opcode by one that includes the next instruction.
     fn replace(&mut self, opcode: u8) {
         self.instructions.pop();
         self.instructions.push(opcode);

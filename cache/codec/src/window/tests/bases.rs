@@ -1,4 +1,4 @@
-//! Bodies that are coded with a base.
+//! Tests of bodies with a base.
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn a_base_makes_what_it_has_in_common_cheap() {
             if size == 5_000 {
                 assert!(wire.len() < 700, "{coder:?}: {} bytes", wire.len());
             }
-            // Another base never yields wrong bytes.
+            // A wrong base never yields wrong bytes.
             if size > 10 {
                 let other = noise(size);
                 assert!(from_base(coder.coding(), &other, &wire).is_err());

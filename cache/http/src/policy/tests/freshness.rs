@@ -54,7 +54,7 @@ fn lifetimes() {
     }
 }
 
-/// RFC 9111 section 4.2.2: a tenth of the time since the last change, here never more than a day.
+/// RFC 9111 section 4.2.2: a tenth of the time since the last modification, limited to a day.
 #[test]
 fn heuristics_are_bounded() {
     let lifetime = |age: u64, status: StatusCode| {
@@ -88,15 +88,15 @@ fn ages() {
     };
     assert_eq!(left(&lasting(), NOW, after(400)), 600);
     assert_eq!(left(&lasting(), NOW, after(1000)), 0);
-    // The delay of the response counts, and the age that caches before us tell.
+    // The delay of the response counts, and the age that upstream caches report.
     assert_eq!(left(&lasting(), before(100), NOW), 900);
     let mut aged = lasting();
     aged.insert("age", HeaderValue::from_static("300"));
     assert_eq!(left(&aged, before(100), after(50)), 550);
-    // The origin's clock is behind: as RFC 9111 has it, the response looks old.
+    // The origin's clock is behind: by RFC 9111 the response appears old.
     assert_eq!(left(&dated(lasting(), "date", before(200)), NOW, NOW), 800);
     assert_eq!(left(&dated(aged.clone(), "date", before(200)), NOW, NOW), 700);
-    // It is ahead: no younger than when it came.
+    // The origin's clock is ahead: the response is no younger than on its arrival.
     assert_eq!(left(&dated(lasting(), "date", after(5000)), NOW, NOW), 1000);
     for odd in ["-5", "x", "1.5"] {
         aged.insert("age", HeaderValue::from_str(odd).unwrap());

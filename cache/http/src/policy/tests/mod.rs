@@ -14,7 +14,7 @@ use longhaul_types::UnixTime;
 use super::*;
 use crate::date;
 
-/// When the responses of these tests come: Sun, 06 Nov 1994 08:49:37 GMT.
+/// Arrival time of the responses of these tests: Sun, 06 Nov 1994 08:49:37 GMT.
 const NOW: UnixTime = UnixTime::new(Duration::from_secs(784_111_777));
 const OK: StatusCode = StatusCode::OK;
 const GET: Method = Method::GET;
@@ -39,7 +39,7 @@ fn dated(mut fields: HeaderMap, name: &'static str, time: UnixTime) -> HeaderMap
     fields
 }
 
-/// A response that came at [`NOW`], asked for at the same moment without any field.
+/// A response received at [`NOW`], requested at the same time without any field.
 fn private(response: &HeaderMap) -> Freshness {
     Freshness::of(&HeaderMap::new(), OK, response, NOW, NOW, CacheKind::Private)
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Fields that decide, with values from sane to hostile.
+/// Fields that affect decisions, with values from ordinary to hostile.
 fn headers() -> impl Strategy<Value = HeaderMap> {
     let names = prop::sample::select(vec![
         "cache-control",
@@ -62,7 +62,7 @@ fn headers() -> impl Strategy<Value = HeaderMap> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No input and no clock makes a decision panic, and what is decided holds together.
+    /// No input and no clock makes a decision panic, and decisions are consistent.
     #[test]
     fn decisions_hold_together(
         request in headers(),

@@ -4,7 +4,7 @@ fn lasting(fields: &[(&'static str, &'static str)]) -> HeaderMap {
     map(&[&[("cache-control", "max-age=100"), ("etag", "\"a\"")], fields].concat())
 }
 
-/// How a response that came ten seconds ago is reused.
+/// Returns the reuse of a response that was received ten seconds ago.
 fn reuse(freshness: &Freshness, request: &[(&'static str, &'static str)]) -> &'static str {
     match freshness.reuse(&GET, &map(request), after(10)) {
         Reuse::Fresh(_) => "fresh",
@@ -148,7 +148,7 @@ fn credentials_ask_the_origin() {
     assert_eq!(reuse(&shared(&lasting(&[])), &request), "no");
 }
 
-/// One origin's permission is not another's.
+/// The permission of one origin does not apply to another.
 #[test]
 fn permissions_of_origins() {
     let named = private(&lasting(&[("access-control-allow-origin", "http://a.test")]));

@@ -4,7 +4,7 @@ fn key(request: &[(&'static str, &'static str)]) -> SharingKey {
     SharingKey::of(&map(request))
 }
 
-/// Every field that a request may carry is keyed, canonical, or keeps its answer from being shared.
+/// Every request field is keyed, canonical, or prevents sharing of the response.
 #[test]
 fn nothing_that_is_sent_is_forgotten() {
     for name in [
@@ -65,7 +65,7 @@ fn equal_browsers_share() {
     ];
     assert!(may_share(&map(&browser)) && may_share(&map(&another)));
     assert_eq!(key(&browser), key(&another));
-    // Who has cookies may use what was fetched without.
+    // A request with cookies may use a response that was fetched without.
     let known = [&browser[..], &[("cookie", "a=1")]].concat();
     assert!(!may_share(&map(&known)));
     assert_eq!(key(&browser), key(&known));

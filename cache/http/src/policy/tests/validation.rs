@@ -30,7 +30,7 @@ fn the_stored_version_is_asked_about() {
     ] {
         assert_eq!(conditional(&response, &request), None, "{response:?}");
     }
-    // A condition is evaluated for successes only.
+    // Origins evaluate conditions only for successful responses.
     let missing = Freshness::of(
         &map(&[]),
         StatusCode::NOT_FOUND,
@@ -42,7 +42,7 @@ fn the_stored_version_is_asked_about() {
     assert_eq!(missing.reuse(&GET, &map(&[]), NOW), Reuse::No);
 }
 
-/// What describes the stored bytes stays, whatever servers put into a 304.
+/// Fields that describe the stored bytes remain, whatever servers put into a 304.
 #[test]
 fn a_304_updates_metadata_and_nothing_about_the_body() {
     let stored = map(&[

@@ -1,0 +1,294 @@
+//! The entry state that requests see, and the changes that requests make to it.
+use std::sync::Arc;
+
+use longhaul_http::{request_context::Requester, site::SchemefulSite};
+use longhaul_session::{Ask, EntryBody, EntryHead, Message, Scope, Want, Withdrawal};
+use longhaul_types::ContentHash;
+
+use super::{
+    body::{BodyFault, PushedBody},
+    entry::ManifestEntry,
+    load::{PageLoad, Progress, State},
+};
+use crate::store::StorageContext;
+
+/// Maximum number of `Want` messages for a body: repeated damage is not a transmission error.
+const MAX_WANTS: u8 = 2;
+
+/// State of an entry's response.
+#[derive(Debug)]
+pub(crate) enum HeadState {
+    /// The head may still arrive.
+    Pending,
+    /// The head has arrived.
+    Known(Arc<EntryHead>),
+    /// The entry is withdrawn.
+    Withdrawn(Withdrawal),
+    /// The head will not arrive, because the session or the page load is over.
+    Lost,
+}
+
+/// State of an entry's body.
+#[derive(Debug)]
+pub(crate) enum EntryBodyState {
+    /// The response has no body.
+    None,
+    /// The body may still arrive.
+    Pending,
+    /// The body is being pushed, or was pushed completely. The entry is the one that owns the body.
+    Arriving(u32, Arc<PushedBody>),
+    /// The agent's cache should hold the body. The entry is the one that owns the body.
+    Held(u32, HeldBody),
+    /// The body cannot be obtained.
+    Failed,
+    /// The body will not arrive, because the session or the page load is over.
+    Lost,
+}
+
+/// A body that the agent's cache should hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldBody {
+    /// Identified by the first half of its CHK.
+    Prefix([u8; 16]),
+    /// Identified by its CHK.
+    Whole(ContentHash),
+    /// Not identified.
+    Unknown,
+}
+
+impl PageLoad {
+    /// Returns the entry for a URL, unless it is withdrawn or no more of it can arrive.
+    pub(crate) fn find(&self, url: &str) -> Option<u32> {
+        let state = self.state();
+        let entry = state.entries.find(url)?;
+        let slot = state.entries.slot(entry)?;
+        let useful = slot.withdrawn.is_none()
+            && (!(state.over || state.session_lost)
+                || slot
+                    .body
+                    .as_ref()
+                    .is_some_and(|body| body.end().is_some_and(|end| end.is_ok())));
+        useful.then_some(entry)
+    }
+
+    /// True if the URL was announced and is withdrawn, so that no response will follow.
+    pub(crate) fn is_withdrawn(&self, url: &str) -> bool {
+        let state = self.state();
+        let slot = state
+            .entries
+            .find(url)
+            .and_then(|entry| state.entries.slot(entry));
+        slot.is_some_and(|slot| slot.withdrawn.is_some())
+    }
+
+    /// True if the requester is the page's document, or the document of a frame of the same site.
+    pub(crate) fn is_document_of(&self, requester: &Requester) -> bool {
+        let Requester::Origin { origin, site } = requester else {
+            return false;
+        };
+        let state = self.state();
+        let Some(document) = &state.document_origin else {
+            return false;
+        };
+        **origin == **document
+            || SchemefulSite::of_url(document).is_some_and(|document| document.is_same_site(site))
+                && state.entries.has_frame_of(origin)
+    }
+
+    /// True if this referrer is a style sheet of the page load, or the origin of one.
+    pub(crate) fn has_sheet(&self, referrer: &str) -> bool {
+        let state = self.state();
+        state.document_origin.is_some() && state.entries.has_sheet(referrer)
+    }
+
+    /// True if the page's last redirection leads to this URL.
+    pub(crate) fn redirects_to(&self, url: &str) -> bool {
+        self.state().redirect.as_deref() == Some(url)
+    }
+
+    /// Returns the state of an entry's response.
+    pub(crate) fn head(&self, entry: u32) -> HeadState {
+        let state = self.state();
+        let Some(slot) = state.entries.slot(entry) else {
+            return state.pending_or(HeadState::Pending, HeadState::Lost);
+        };
+        match (&slot.head, slot.withdrawn) {
+            (_, Some(reason)) => HeadState::Withdrawn(reason),
+            (Some(head), None) => HeadState::Known(Arc::clone(head)),
+            (None, None) => state.pending_or(HeadState::Pending, HeadState::Lost),
+        }
+    }
+
+    /// Returns the state of an entry's body.
+    pub(crate) fn body(&self, entry: u32) -> EntryBodyState {
+        let state = self.state();
+        let mut at = entry;
+        loop {
+            let Some(slot) = state.entries.slot(at) else {
+                return state.pending_or(EntryBodyState::Pending, EntryBodyState::Lost);
+            };
+            let Some(head) = &slot.head else {
+                let pending = slot.withdrawn.is_none();
+                return if pending {
+                    state.pending_or(EntryBodyState::Pending, EntryBodyState::Lost)
+                } else {
+                    EntryBodyState::Failed
+                };
+            };
+            match head.body {
+                EntryBody::None => return EntryBodyState::None,
+                EntryBody::SameAs { entry } if entry < at => at = entry,
+                EntryBody::SameAs { .. } => return EntryBodyState::Failed,
+                EntryBody::Held { hash } if slot.wants == 0 => {
+                    return EntryBodyState::Held(at, HeldBody::Prefix(hash));
+                }
+                EntryBody::AsBefore if slot.wants == 0 => {
+                    let before = self
+                        .base
+                        .as_ref()
+                        .and_then(|base| base.body_of(&self.origin, slot.url.as_deref()?));
+                    return EntryBodyState::Held(at, before.map_or(HeldBody::Unknown, HeldBody::Whole));
+                }
+                EntryBody::Pushed { .. } | EntryBody::Held { .. } | EntryBody::AsBefore => {
+                    return state.pushed(at, slot);
+                }
+            }
+        }
+    }
+
+    /// Returns the entry that owns the pushed body of an entry, if there is a pushed body.
+    pub(crate) fn body_entry(&self, entry: u32) -> Option<u32> {
+        match self.body(entry) {
+            EntryBodyState::Arriving(of, _) => Some(of),
+            EntryBodyState::None
+            | EntryBodyState::Pending
+            | EntryBodyState::Held(..)
+            | EntryBodyState::Failed
+            | EntryBodyState::Lost => None,
+        }
+    }
+
+    /// Sends `Want` for a body that the gateway considers held, or that arrived damaged. Returns false if the
+    /// limit is reached.
+    pub(crate) fn want(&self, entry: u32) -> bool {
+        let wanted = {
+            let mut state = self.state();
+            let usable = !state.over && !state.session_lost;
+            let slot = state
+                .entries
+                .slot_mut(entry)
+                .filter(|slot| usable && slot.wants < MAX_WANTS);
+            let wanted = slot.map(|slot| {
+                slot.wants += 1;
+                slot.kept = false;
+            });
+            wanted.is_some()
+        };
+        if wanted {
+            self.counters.wanted.one();
+            self.hop.tell(Message::Want(Want {
+                page: self.page,
+                entry,
+            }));
+            self.notify();
+        }
+        wanted
+    }
+
+    /// Claims an entry for a request; returns false if the entry may answer only one request and is already
+    /// claimed.
+    pub(crate) fn claim(&self, entry: u32, scope: Scope) -> bool {
+        let mut state = self.state();
+        let slot = state.entries.slot_mut(entry);
+        slot.is_some_and(|slot| {
+            let free = scope == Scope::Reusable || !slot.claimed;
+            slot.claimed = true;
+            free
+        })
+    }
+
+    /// Marks an entry as used by the browser; `body` is the entry that owns its body, `taker` the cache
+    /// context for storing.
+    pub(crate) fn take(&self, entry: u32, body: Option<u32>, taker: Option<StorageContext>) {
+        self.follow(entry);
+        let mut state = self.state();
+        if let Some(slot) = state.entries.slot_mut(entry) {
+            slot.taken = true;
+            if let Some(taker) = taker {
+                slot.keep_for(taker);
+            }
+        }
+        if let Some(slot) = body.and_then(|body| state.entries.slot_mut(body)) {
+            slot.body_taken = true;
+            slot.count_taken(&self.counters);
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// Records that the browser waits for an entry. Returns true if the caller should schedule an `Ask`.
+    pub(crate) fn ask(&self, entry: u32) -> bool {
+        let mut state = self.state();
+        let Some(slot) = state.entries.slot_mut(entry) else {
+            return false;
+        };
+        if std::mem::replace(&mut slot.asked, true) || slot.body.as_ref().is_some_and(|body| body.has_begun())
+        {
+            return false;
+        }
+        state.asks.push(entry);
+        state.asks.len() == 1
+    }
+
+    /// Sends `Ask` for the entries that the browser waits for, if other data could be ahead of them.
+    pub(crate) fn tell_asks(&self) {
+        let entries = {
+            let mut state = self.state();
+            let asked = std::mem::take(&mut state.asks);
+            let useful = !state.over && !state.session_lost && state.entries.has_unasked();
+            let entries: Vec<u32> = asked
+                .into_iter()
+                .filter(|entry| {
+                    state
+                        .entries
+                        .slot(*entry)
+                        .is_some_and(ManifestEntry::is_unfinished)
+                })
+                .collect();
+            if useful { entries } else { Vec::new() }
+        };
+        if !entries.is_empty() {
+            self.hop.tell(Message::Ask(Ask {
+                page: self.page,
+                entries,
+            }));
+        }
+    }
+}
+
+impl State {
+    fn pending_or<T>(&self, pending: T, lost: T) -> T {
+        let ended = matches!(self.manifest, Progress::Complete(_) | Progress::Broken);
+        if self.over || self.session_lost || ended {
+            lost
+        } else {
+            pending
+        }
+    }
+
+    fn pushed(&self, at: u32, slot: &ManifestEntry) -> EntryBodyState {
+        let gone = self.over || self.session_lost;
+        match &slot.body {
+            Some(body) => match body.end() {
+                Some(Err(BodyFault::SessionLost)) => EntryBodyState::Lost,
+                Some(Err(_)) => EntryBodyState::Failed,
+                Some(Ok(_)) => EntryBodyState::Arriving(at, Arc::clone(body)),
+                None if gone => EntryBodyState::Lost,
+                None if body.has_begun() => EntryBodyState::Arriving(at, Arc::clone(body)),
+                None => EntryBodyState::Pending,
+            },
+            None if gone => EntryBodyState::Lost,
+            None => EntryBodyState::Pending,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The task of a request: its phases, the wait for a session, and the direct fallback.
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::Either;
+use hyper::body::Incoming;
+use longhaul_driver::CloseReason;
+use longhaul_http::method::Repeatability;
+use longhaul_origin::{ConnectionOwner, FetchError, OriginBody};
+use longhaul_session::{FetchKind, ShortHash};
+use longhaul_types::{ContentHash, Pii};
+use tracing::debug;
+
+use super::{
+    Context, Exit,
+    page_use::{PageUse, Role},
+    phase::{Phase, PhaseExit},
+    response::{self, Outgoing, Source},
+    upload::SharedUpload,
+    upstream::UpstreamRequest,
+};
+use crate::{
+    bundle::{KeptManifest, PageLoad},
+    direct,
+    fallback::FallbackClock,
+    listener::ConnectionScope,
+    pages::{BadRequest, Failure, Lost},
+    session::{BasePolicy, HopError},
+    store::Query,
+};
+
+/// Maximum number of repetitions after a request was sent in an open session. More repetitions would fail as
+/// well if sessions end this often.
+pub(super) const MAX_REPEATS: u8 = 3;
+
+/// The task of one request.
+pub(super) struct RequestTask {
+    pub(super) context: Arc<Context>,
+    scope: Arc<ConnectionScope>,
+    pub(super) upstream: UpstreamRequest,
+    pub(super) upload: Option<SharedUpload>,
+    pub(super) policy: BasePolicy,
+    pub(super) repeats: u8,
+    pub(super) fallback: FallbackClock,
+    /// The page load that the request belongs to.
+    pub(super) page: Option<PageUse>,
+    /// For a document: the page that navigated to it, while that page is still loading.
+    pub(super) came_from: Option<Arc<PageLoad>>,
+    /// Content hash of the version of the URL that the agent holds.
+    pub(super) held: Option<ContentHash>,
+    /// For a page: the manifest of its previous load, and which of its bodies the agent holds.
+    pub(super) kept: Option<Arc<KeptManifest>>,
+    pub(super) holding: Vec<ShortHash>,
+}
+
+pub(super) type DirectFetch = Pin<Box<dyn Future<Output = Result<Response<OriginBody>, FetchError>> + Send>>;
+
+impl RequestTask {
+    /// Creates the task of a browser's request.
+    pub(super) fn new(
+        context: &Arc<Context>,
+        scope: &Arc<ConnectionScope>,
+        request: Request<Incoming>,
+    ) -> Result<Self, BadRequest> {
+        let (parts, incoming) = request.into_parts();
+        let mut upstream = UpstreamRequest::of(
+            parts,
+            &incoming,
+            scope.client().id(),
+            &context.secret,
+            context.early_credentials,
+        )?;
+        let judged = context
+            .framed
+            .judge(upstream.context.clone(), &upstream.fetch.url);
+        upstream.fetch.context.unpartitioned =
+            judged.partition().is_none() && upstream.context.partition().is_some();
+        upstream.context = judged;
+        if let Some(connection) = scope.bound() {
+            upstream.bind(connection);
+        }
+        if !context.push.enabled || !upstream.is_lookable() {
+            // The gateway plans nothing for a fetch of kind object.
+            upstream.fetch.kind = FetchKind::Object;
+        }
+        let upload = upstream.fetch.has_body.then(|| SharedUpload::new(incoming));
+        Ok(Self {
+            context: Arc::clone(context),
+            scope: Arc::clone(scope),
+            upstream,
+            upload,
+            policy: BasePolicy::Best,
+            repeats: 0,
+            fallback: FallbackClock::start(context.gateway.clone(), context.fallback),
+            page: None,
+            came_from: None,
+            held: None,
+            kept: None,
+            holding: Vec::new(),
+        })
+    }
+
+    /// Runs the request through its phases to its end.
+    pub(super) async fn run(mut self) -> Exit {
+        let gateway = self.context.gateway.clone();
+        let _demand = gateway.demand();
+        let mut phase = Phase::Looking;
+        loop {
+            phase = match phase {
+                Phase::Looking => self.look().await,
+                Phase::WaitingForManifest(load) => self.wait_for_manifest(load).await,
+                Phase::Promised(promise) => self.wait_for_head(promise).await,
+                Phase::Arriving(promise, head) => self.wait_for_body(promise, head).await,
+                Phase::Waiting => self.wait().await,
+                Phase::Sent(hop, timing) => self.send(hop, timing).await,
+                Phase::Direct => self.go_direct().await,
+                Phase::Over(exit) => return exit,
+            };
+        }
+    }
+
+    async fn wait(&self) -> Phase {
+        tokio::select! {
+            biased;
+            (hop, timing) = self.context.gateway.usable(self.upstream.need) => Phase::Sent(hop, timing),
+            () = self.fallback.due() => Phase::Direct,
+            failure = self.fallback.hopeless() => Phase::Over(Exit::without_response(failure)),
+        }
+    }
+
+    /// Counts the exit of a phase and returns the next phase.
+    pub(super) fn leave(&self, exit: PhaseExit, next: Phase) -> Phase {
+        self.context.counters.exits.one(exit);
+        next
+    }
+
+    /// Joins a page load until the browser has the response.
+    pub(super) fn join(&mut self, load: Arc<PageLoad>) {
+        if self
+            .page
+            .as_ref()
+            .is_none_or(|page| !Arc::ptr_eq(&page.load, &load))
+        {
+            self.page = Some(PageUse::of(load, Role::Object));
+        }
+    }
+
+    /// Query for the cache, for lookup and for storing.
+    pub(super) fn query(&self) -> Query<'_> {
+        Query {
+            context: &self.upstream.context,
+            url: &self.upstream.fetch.url,
+            method: &self.upstream.method,
+            request: &self.upstream.asked,
+        }
+    }
+
+    /// Builds the response for the browser, with the body from `source`.
+    pub(super) fn outgoing(&mut self, status: StatusCode, fields: HeaderMap, source: Source) -> Outgoing<'_> {
+        Outgoing {
+            context: &self.context,
+            upstream: &self.upstream,
+            status,
+            fields,
+            source,
+            content_hash: None,
+            tee: None,
+            page: self.page.take(),
+        }
+    }
+
+    /// True if a request that is already sent in a session may also be sent directly.
+    pub(super) fn is_repeatable_now(&self) -> bool {
+        self.upstream.repeatability == Repeatability::Safe && self.upload.is_none()
+    }
+
+    /// Next phase if nothing of the request was sent.
+    pub(super) fn not_sent(&self, error: &HopError) -> Phase {
+        let bad = match error {
+            HopError::Lost(_) if self.rewind() => return Phase::Waiting,
+            HopError::Lost(_) => return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone))),
+            HopError::HeaderTooLarge => BadRequest::HeaderTooLarge,
+            HopError::Busy => BadRequest::Overloaded,
+        };
+        Phase::Over(Exit::without_response(Failure::Request(bad)))
+    }
+
+    pub(super) fn rewind(&self) -> bool {
+        self.upload.as_ref().is_none_or(|upload| upload.rewind().is_ok())
+    }
+
+    /// Next phase if the session ended before the answer arrived.
+    pub(super) fn lost(&mut self, reason: &CloseReason) -> Phase {
+        self.context.counters.exits.one(PhaseExit::SentLost);
+        let failure = if self.upstream.repeatability != Repeatability::Safe {
+            Lost::PerhapsSent
+        } else if !self.rewind() {
+            Lost::BodyGone
+        } else if self.repeats >= MAX_REPEATS {
+            Lost::TooOften
+        } else {
+            // Sessions that the agent itself ends, such as attempts to reach a gateway, are not counted.
+            if !matches!(reason, CloseReason::Local { .. }) {
+                self.repeats += 1;
+                self.context.counters.repeated.one();
+            }
+            return Phase::Waiting;
+        };
+        Phase::Over(Exit::without_response(Failure::Lost(failure)))
+    }
+
+    async fn go_direct(&mut self) -> Phase {
+        debug!(url = ?Pii(&self.upstream.uri), "no gateway answers; going around it");
+        match self.direct_fetch().await {
+            Ok(answer) => {
+                self.clear_site_data(answer.headers()).await;
+                let response = response::of_origin(answer, &self.upstream.method);
+                self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)))
+            }
+            // The machine may be offline; the gateway may be reachable again first.
+            Err(error) if direct::is_offline(&error) && self.rewind() => {
+                self.fallback.failed(error);
+                Phase::Waiting
+            }
+            Err(error) => Phase::Over(Exit::without_response(Failure::Direct(error))),
+        }
+    }
+
+    pub(super) fn direct_fetch(&self) -> DirectFetch {
+        let body = self
+            .upload
+            .clone()
+            .map_or_else(|| Either::Left(http_body_util::Empty::new()), Either::Right);
+        let mut request = Request::new(body);
+        *request.method_mut() = self.upstream.method.clone();
+        *request.uri_mut() = self.upstream.uri.clone();
+        *request.headers_mut() = direct_headers(&self.upstream);
+        let client = self.scope.direct(&self.context.direct);
+        Box::pin(async move { client.fetch(request, ConnectionOwner::Local).await })
+    }
+}
+
+/// Fields of the direct request. The body gives its length itself.
+fn direct_headers(upstream: &UpstreamRequest) -> HeaderMap {
+    let mut headers = upstream.headers.clone();
+    if upstream.length.is_none() || !upstream.fetch.has_body {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    headers
+}

@@ -1,0 +1,267 @@
+//! The request table of one session: fetch numbers, header sets, and the receivers of answers.
+use std::collections::{BTreeMap, VecDeque};
+
+use longhaul_driver::CloseReason;
+use longhaul_session::{
+    Delivery, EnvelopeError, Fetch, FetchKind, Head, HeaderField, HeaderSetError, HeaderSets, ManifestId,
+    Message, Method, Resume, ShortHash, decode_header_set, encode, encode_request,
+};
+use longhaul_types::ClientId;
+use tokio::sync::oneshot;
+
+use super::Arrival;
+
+/// Maximum number of answered fetches that may serve as bases; no base is older (docs/protocol/session.md
+/// section 5).
+const MAX_BASES: usize = 128;
+
+/// A request without the members that depend on the session.
+#[derive(Clone, Debug)]
+pub struct FetchDraft {
+    /// The method.
+    pub method: Method,
+    /// The absolute URL, without fragment.
+    pub url: String,
+    /// Scheme, host and port: requests to the same origin are similar.
+    pub origin: String,
+    /// The fields without hop-by-hop fields.
+    pub fields: Vec<HeaderField>,
+    /// Page or object.
+    pub kind: FetchKind,
+    /// True if a body follows.
+    pub has_body: bool,
+    /// The other members of the fetch.
+    pub context: FetchContext,
+}
+
+/// Members of a fetch besides the browser's request.
+#[derive(Clone, Debug)]
+pub struct FetchContext {
+    /// For an object, the number of its page load in the same session; 0 for none.
+    pub page: u64,
+    /// The CHK of the version of the URL that the agent holds.
+    pub held: Option<[u8; 32]>,
+    /// For a page, the id of the kept manifest of its previous load.
+    pub manifest: Option<ManifestId>,
+    /// For a page, the held bodies of that manifest, if the gateway does not have the mirror.
+    pub holding: Vec<ShortHash>,
+    /// Allowed ways of the answer.
+    pub delivery: Delivery,
+    /// The number of the browser's bound connection (docs/protocol/session.md section 8); 0 for other
+    /// connections.
+    pub connection: u64,
+    /// The client that the agent serves.
+    pub client: ClientId,
+    /// True for requests of a site that is framed by another site: the gateway must not look up or store
+    /// anything private.
+    pub unpartitioned: bool,
+}
+
+impl Default for FetchContext {
+    fn default() -> Self {
+        Self {
+            page: 0,
+            held: None,
+            manifest: None,
+            holding: Vec::new(),
+            delivery: Delivery::Any,
+            connection: 0,
+            client: ClientId::OWNER,
+            unpartitioned: false,
+        }
+    }
+}
+
+/// Use of bases for header sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BasePolicy {
+    /// The base with the smallest encoding.
+    Best,
+    /// No base: the gateway did not hold one.
+    None,
+}
+
+/// Errors of encoding a fetch.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CodeError {
+    #[error(transparent)]
+    Headers(#[from] HeaderSetError),
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RequestTable {
+    newest: u64,
+    /// The newest fetch whose `Head` has been received.
+    seen: u64,
+    requests: HeaderSets,
+    responses: HeaderSets,
+    /// Fetches whose `Head` has been received, newest last, with their origins.
+    answered: VecDeque<(u64, String)>,
+    /// The fields of the newest response, which requests in flight may have named in `seen`.
+    newest_response: Option<(u64, Vec<HeaderField>)>,
+    waiting: BTreeMap<u64, Waiting>,
+    over: Option<CloseReason>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Arrival>,
+    origin: String,
+    /// The response that the gateway may use as base. A copy is kept here, because the header sets may have
+    /// dropped it when a slow answer arrives.
+    base: Option<(u64, Vec<HeaderField>)>,
+}
+
+impl RequestTable {
+    /// Assigns a number to a tunnel and registers the receiver of its answer.
+    pub(super) fn register(&mut self, answer: oneshot::Sender<Arrival>) -> Result<u64, CloseReason> {
+        self.open()?;
+        self.newest += 1;
+        self.waiting.insert(
+            self.newest,
+            Waiting {
+                answer,
+                origin: String::new(),
+                base: None,
+            },
+        );
+        Ok(self.newest)
+    }
+
+    /// Returns the reason for the session's end, if it has ended, as an error.
+    pub(super) fn open(&self) -> Result<(), CloseReason> {
+        self.over.clone().map_or(Ok(()), Err)
+    }
+
+    /// Assigns a number to a fetch, encodes it, and registers the receiver of its answer. The session must
+    /// still be open.
+    pub(super) fn code(
+        &mut self,
+        upstream: &FetchDraft,
+        resume: Option<Resume>,
+        policy: BasePolicy,
+        answer: oneshot::Sender<Arrival>,
+    ) -> Result<(u64, Vec<u8>), CodeError> {
+        let id = self.newest + 1;
+        let mut wire = self.coded(upstream, &resume, id, 0)?;
+        for base in self.candidates(&upstream.origin, policy) {
+            let other = self.coded(upstream, &resume, id, base)?;
+            if other.len() < wire.len() {
+                wire = other;
+            }
+        }
+        self.newest = id;
+        self.requests
+            .insert_request(id, upstream.url.clone(), upstream.fields.clone());
+        let base = self.newest_response.clone();
+        self.waiting.insert(
+            id,
+            Waiting {
+                answer,
+                origin: upstream.origin.clone(),
+                base,
+            },
+        );
+        Ok((id, wire))
+    }
+
+    fn coded(
+        &self,
+        upstream: &FetchDraft,
+        resume: &Option<Resume>,
+        id: u64,
+        base: u64,
+    ) -> Result<Vec<u8>, CodeError> {
+        let request = encode_request(&upstream.url, &upstream.fields, id, base, &self.requests)?;
+        let fetch = Fetch {
+            id,
+            method: upstream.method.clone(),
+            url_shared: request.url_shared,
+            url: request.url,
+            headers: request.headers,
+            kind: upstream.kind,
+            has_body: upstream.has_body,
+            held: upstream.context.held,
+            page: upstream.context.page,
+            manifest: upstream.context.manifest,
+            holding: upstream.context.holding.clone(),
+            delivery: upstream.context.delivery,
+            connection: upstream.context.connection,
+            client: upstream.context.client,
+            unpartitioned: upstream.context.unpartitioned,
+            seen: self.seen,
+            resume: resume.clone(),
+        };
+        let mut wire = Vec::with_capacity(256);
+        encode(&Message::Fetch(fetch), &mut wire)?;
+        Ok(wire)
+    }
+
+    /// Returns the newest answered fetch of the same origin (with similar cookies and referrer), and the
+    /// newest of all.
+    fn candidates(&self, origin: &str, policy: BasePolicy) -> impl Iterator<Item = u64> + use<> {
+        let bases = match policy {
+            BasePolicy::None => [None, None],
+            BasePolicy::Best => {
+                let same = self
+                    .answered
+                    .iter()
+                    .rev()
+                    .find(|(_, of)| of == origin)
+                    .map(|(id, _)| *id);
+                let newest = self
+                    .answered
+                    .back()
+                    .map(|(id, _)| *id)
+                    .filter(|id| Some(*id) != same);
+                [same, newest]
+            }
+        };
+        bases.into_iter().flatten()
+    }
+
+    /// Handles the `Head` of a fetch; returns its fields and the receiver of the answer.
+    pub(super) fn head(
+        &mut self,
+        head: &Head,
+    ) -> Result<(Vec<HeaderField>, Option<oneshot::Sender<Arrival>>), HeaderSetError> {
+        let waiting = self.waiting.remove(&head.fetch);
+        let decoded = match decode_header_set(&head.headers, head.fetch, &self.responses) {
+            Err(HeaderSetError::UnknownBase) => {
+                let mut kept = HeaderSets::new();
+                if let Some((base, fields)) = waiting.as_ref().and_then(|waiting| waiting.base.clone()) {
+                    kept.insert(base, fields);
+                }
+                decode_header_set(&head.headers, head.fetch, &kept)
+            }
+            other => other,
+        };
+        let fields = decoded?;
+        self.responses.insert(head.fetch, fields.clone());
+        if head.fetch > self.seen {
+            self.seen = head.fetch;
+            self.newest_response = Some((head.fetch, fields.clone()));
+        }
+        let Some(waiting) = waiting else {
+            return Ok((fields, None));
+        };
+        self.answered.push_back((head.fetch, waiting.origin));
+        if self.answered.len() > MAX_BASES {
+            self.answered.pop_front();
+        }
+        Ok((fields, Some(waiting.answer)))
+    }
+
+    /// Removes and returns the receiver of the answer to `id`.
+    pub(super) fn take(&mut self, id: u64) -> Option<oneshot::Sender<Arrival>> {
+        self.waiting.remove(&id).map(|waiting| waiting.answer)
+    }
+
+    /// Ends the session's table: receivers detect the end by the closed channel.
+    pub(super) fn end(&mut self, reason: CloseReason) {
+        self.over.get_or_insert(reason);
+        self.waiting.clear();
+    }
+}

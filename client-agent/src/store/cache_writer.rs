@@ -1,0 +1,173 @@
+//! Cache writer: stores a response's body while the browser receives it.
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use longhaul_cache::{BodyWriter, StoredResponse};
+use longhaul_http::policy::{self, Storage};
+use longhaul_types::ContentHash;
+use tracing::debug;
+
+use super::{Busy, Query, StorageContext, Store, response_of};
+
+/// A body that is stored while it is relayed. If dropped before [`CacheWriter::finish`], nothing is stored.
+#[derive(Debug)]
+pub(crate) struct CacheWriter {
+    store: Store,
+    /// `None` if the browser's request forbids storing although the gateway's mirror counts the body as held.
+    writer: Option<BodyWriter>,
+    response: StoredResponse,
+    /// True if the response may also be found by its URL.
+    indexed: bool,
+    _busy: Busy,
+}
+
+impl Store {
+    /// Creates a cache writer for a response's body, if the body may be stored.
+    pub(crate) fn tee(
+        &self,
+        query: Query<'_>,
+        status: StatusCode,
+        fields: &HeaderMap,
+    ) -> Option<CacheWriter> {
+        if *query.method != http::Method::GET || !policy::agent_stores(status, fields) {
+            return None;
+        }
+        let keeper = StorageContext::of(query.context)?;
+        let writer = self.writer()?;
+        Some(CacheWriter {
+            store: self.clone(),
+            writer: (!forbids(query.request)).then_some(writer),
+            response: response_of(&keeper, query.url, query.request, status, fields),
+            indexed: is_indexed(query, status, fields),
+            _busy: self.busy(),
+        })
+    }
+
+    /// Stores a response without body, such as a redirection, if it may be stored.
+    pub(crate) async fn put_bodyless(&self, query: Query<'_>, status: StatusCode, fields: &HeaderMap) {
+        let keeper = StorageContext::of(query.context);
+        if let Some(keeper) = keeper
+            && is_indexed(query, status, fields)
+            && policy::agent_stores(status, fields)
+        {
+            self.put(response_of(&keeper, query.url, query.request, status, fields))
+                .await;
+        }
+    }
+
+    /// Stores a response whose body the cache already holds, according to the gateway.
+    pub(crate) async fn put_held(
+        &self,
+        query: Query<'_>,
+        status: StatusCode,
+        fields: &HeaderMap,
+        chk: ContentHash,
+        length: u64,
+    ) {
+        let keeper = StorageContext::of(query.context);
+        if let Some(keeper) = keeper
+            && is_indexed(query, status, fields)
+        {
+            let response = response_of(&keeper, query.url, query.request, status, fields);
+            self.put(StoredResponse {
+                chk: Some(chk),
+                length,
+                ..response
+            })
+            .await;
+        }
+    }
+}
+
+/// True if a response may be found by its URL.
+fn is_indexed(query: Query<'_>, status: StatusCode, fields: &HeaderMap) -> bool {
+    let private = query.request.contains_key(http::header::AUTHORIZATION);
+    policy::storage(query.method, query.request, status, fields) != Storage::No && !private
+}
+
+/// True if the request forbids storing (`no-store`).
+fn forbids(request: &HeaderMap) -> bool {
+    let values = request.get_all(http::header::CACHE_CONTROL).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|directive| directive.trim().eq_ignore_ascii_case("no-store"))
+}
+
+impl CacheWriter {
+    /// Writes the next verified bytes.
+    pub(crate) async fn write(&mut self, bytes: Bytes) {
+        if let Some(writer) = &mut self.writer {
+            writer.write(bytes).await;
+        }
+    }
+
+    /// Completes the body, whose hash is `chk`.
+    pub(crate) async fn finish(mut self, chk: ContentHash) {
+        let Some(writer) = self.writer.take() else {
+            self.store.report_missing(chk);
+            return;
+        };
+        let length = writer.length();
+        match writer.commit().await {
+            Ok(chk) if self.indexed => {
+                let response = StoredResponse {
+                    chk: Some(chk),
+                    length,
+                    ..self.response
+                };
+                self.store.put(response).await;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                debug!(%error, "a body is not kept");
+                self.store.report_missing(chk);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, header};
+    use longhaul_http::request_context::{CredentialsSecret, RequestContext};
+    use longhaul_types::{ByteCount, ClientId};
+
+    use super::*;
+    use crate::config::CacheSettings;
+
+    #[tokio::test]
+    async fn a_body_that_is_being_stored_is_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = CacheSettings {
+            dir: home.path().to_owned(),
+            size: ByteCount::mib(1),
+        };
+        let store = Store::open(&settings).await;
+        let (body, fields) = (Bytes::from_static(b"done"), HeaderMap::new());
+        let chk = ContentHash::of(&body);
+        let asked = HeaderMap::from_iter([(header::REFERER, HeaderValue::from_static("http://site.test/"))]);
+        let secret = CredentialsSecret::derived_from(b"key");
+        let context = RequestContext::of(
+            ClientId::OWNER,
+            &secret,
+            &http::Method::GET,
+            "http://site.test/page",
+            &asked,
+        );
+        let query = Query {
+            context: &context,
+            url: "http://site.test/page",
+            method: &http::Method::GET,
+            request: &fields,
+        };
+        let mut tee = store.tee(query, StatusCode::OK, &fields).unwrap();
+        tee.write(body.clone()).await;
+        let by_hash = async { store.body(chk).await.unwrap().length() };
+        let by_prefix = async { store.base(&chk.as_bytes()[..6].try_into().unwrap()).await };
+        // The readers have looked up the body once, in vain, before it is complete.
+        let (length, base, ()) = tokio::join!(biased; by_hash, by_prefix, tee.finish(chk));
+        assert_eq!((length, base), (4, Some(body)));
+        assert!(store.body(ContentHash::of(b"another")).await.is_none());
+        store.close().await;
+    }
+}

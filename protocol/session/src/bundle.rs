@@ -1,0 +1,167 @@
+//! Messages of page bundles (docs/protocol/session.md section 7): manifests, pushed bodies, and the agent's
+//! reports about them.
+use bincode::{Decode, Encode};
+use longhaul_types::ContentHash;
+
+/// Begins the manifest of a page load; `Body` and windows follow, whose decoded bytes are records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Manifest {
+    /// Page load, by the number of its fetch.
+    pub page: u64,
+    /// Manifest against which the windows are encoded, if any: one that the agent named in its `Fetch`.
+    pub base: Option<ManifestId>,
+}
+
+/// Id of a manifest: the first 8 bytes of the CHK of its kept form (docs/protocol/session.md section 7.1).
+pub type ManifestId = [u8; 8];
+
+/// Dictionaries of the agent: all sets up to `set`. Follows `Hello`; without this message the agent has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Dictionaries {
+    /// Newest set.
+    pub set: u32,
+}
+
+/// Hosts whose HTTPS the agent accelerates, and whose objects the gateway may push for `https` pages. Follows
+/// `Hello` and each change; without this message there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub enum AcceleratedHosts {
+    /// No host.
+    #[default]
+    Nothing,
+    /// These names and their subdomains, in lower case.
+    Only(Vec<String>),
+    /// All hosts except these names with their subdomains and the built-in exclusions.
+    AllBut(Vec<String>),
+}
+
+/// First bytes of a CHK, used where a collision costs only a repeated transfer.
+pub type ShortHash = [u8; 6];
+
+/// Returns the short form of a content hash.
+pub fn short_hash(hash: &ContentHash) -> ShortHash {
+    let mut short = ShortHash::default();
+    short.copy_from_slice(&hash.as_bytes()[..size_of::<ShortHash>()]);
+    short
+}
+
+/// Begins a pushed body; `Body` and windows follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Push {
+    /// Page load.
+    pub page: u64,
+    /// Entry of its manifest.
+    pub entry: u32,
+}
+
+/// Answer to a fetch that matches an entry of a manifest. Nothing follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Promised {
+    /// Number of the fetch.
+    pub fetch: u64,
+    /// Page load.
+    pub page: u64,
+    /// Entry of its manifest.
+    pub entry: u32,
+}
+
+/// Requests a push (again): the agent lacks a body that the gateway believes it holds, or the body arrived
+/// damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Want {
+    /// Page load.
+    pub page: u64,
+    /// Entry of its manifest.
+    pub entry: u32,
+}
+
+/// Lists entries that the browser waits for; the gateway raises their priority.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Ask {
+    /// Page load.
+    pub page: u64,
+    /// Entries of its manifest, most urgent first.
+    pub entries: Vec<u32>,
+}
+
+/// Lists the entries that the browser used, after the end of a page load.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Used {
+    /// Page load.
+    pub page: u64,
+    /// Little-endian bit string: bit i is set if entry i was used.
+    pub taken: Vec<u8>,
+}
+
+impl Used {
+    /// Creates the list from `entries` entries and the predicate `is_taken`.
+    pub fn new(page: u64, entries: u32, is_taken: impl Fn(u32) -> bool) -> Self {
+        let mut taken = Vec::new();
+        for entry in (0..entries).filter(|entry| is_taken(*entry)) {
+            // A u32 divided by eight fits any usize.
+            let byte = usize::try_from(entry / 8).unwrap_or(usize::MAX);
+            if taken.len() <= byte {
+                taken.resize(byte + 1, 0_u8);
+            }
+            taken[byte] |= 1 << (entry % 8);
+        }
+        Self { page, taken }
+    }
+
+    /// Returns true if the browser used the entry.
+    pub fn is_taken(&self, entry: u32) -> bool {
+        let byte = usize::try_from(entry / 8)
+            .ok()
+            .and_then(|byte| self.taken.get(byte));
+        byte.is_some_and(|byte| byte >> (entry % 8) & 1 == 1)
+    }
+}
+
+/// Lists bodies that the agent no longer holds.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Evicted {
+    /// First bytes of their CHKs.
+    pub hashes: Vec<ShortHash>,
+}
+
+/// Lists the bodies of a page's previous manifest that the agent holds, for a gateway without the mirror.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Holding {
+    /// Page load.
+    pub page: u64,
+    /// First bytes of their CHKs.
+    pub hashes: Vec<ShortHash>,
+}
+
+/// Requests deletion of the data that the gateway keeps for this device: responses, learned plans, manifests,
+/// and the mirror.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Forget {
+    /// Number, assigned by the agent in ascending order from 1.
+    pub id: u64,
+    /// Client of the agent; `None` for all clients.
+    pub client: Option<u64>,
+    /// Registrable domain of a site; `None` for all sites.
+    pub site: Option<String>,
+}
+
+/// Confirms a `Forget`: the gateway's files no longer contain the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Forgotten {
+    /// Number of the `Forget`.
+    pub id: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taken_entries_are_told_apart() {
+        let used = Used::new(7, 20, |entry| entry == 0 || entry == 9);
+        assert_eq!(used.taken, [1, 2]);
+        let taken: Vec<u32> = (0..30).filter(|entry| used.is_taken(*entry)).collect();
+        assert_eq!(taken, [0, 9]);
+        assert!(Used::new(7, 20, |_| false).taken.is_empty());
+    }
+}

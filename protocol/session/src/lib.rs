@@ -1,0 +1,40 @@
+//! Messages between agent and gateway over the transport's streams (docs/protocol/session.md).
+//!
+//! The crate encodes and decodes messages. It has no sockets, clocks or streams.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod bundle;
+pub mod class;
+mod dictionary;
+mod envelope;
+mod fetch;
+mod headers;
+mod keys;
+mod manifest;
+mod message;
+mod reader;
+
+pub use bundle::{
+    AcceleratedHosts, Ask, Dictionaries, Evicted, Forget, Forgotten, Holding, Manifest, ManifestId, Promised,
+    Push, ShortHash, Used, Want, short_hash,
+};
+pub use envelope::{EnvelopeError, MAX_PAYLOAD, decode, encode};
+pub use headers::{
+    CodedRequest, HeaderField, HeaderSet, HeaderSetError, HeaderSets, MAX_FIELD_SECTION, decode_header_set,
+    decode_url, encode_header_set, encode_request,
+};
+pub use keys::window_key;
+pub use manifest::{
+    Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record, keepable,
+};
+pub use message::{
+    Body, BodyCoding, BodyPlace, Cancel, Delivery, Failed, FailureReason, Fault, Fetch, FetchKind, Head,
+    Hello, ImageLevel, LinkHint, Message, Method, MirrorState, Mixing, Notice, Preferences, Resume,
+    SESSION_VERSION, TunnelAccept, TunnelFailed, TunnelOpen, TunnelSecurity, Validator, VersionRange,
+    Welcome,
+};
+pub use reader::{MessageReader, ReadEvent};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! Thread pool for compression: as many concurrent jobs as cores, fair between devices, with load measurement
+//! and idle detection.
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use longhaul_codec::Load;
+use longhaul_origin::{FairShares, Shares};
+use longhaul_types::PublicKey;
+use tokio::{sync::watch, time::sleep};
+
+/// Averaging time of the load. The images and texts of a page arrive in a burst and are encoded while the
+/// first of them cross a slow link, so a burst alone must not lower the effort. Only demand above the
+/// capacity of the cores for longer than this time is overload.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// Thread pool of all sessions.
+#[derive(Debug)]
+pub(crate) struct CpuPool {
+    cores: usize,
+    /// Fair shares: each device has its own queue, so that one device's hundred jobs do not delay another
+    /// device's first. `None` is the gateway itself.
+    places: Arc<FairShares<Option<PublicKey>>>,
+    jobs: AtomicUsize,
+    lasting: Mutex<Lasting>,
+    work: watch::Sender<Work>,
+    /// Total run time of all jobs, in nanoseconds.
+    spent: AtomicU64,
+}
+
+/// Exponentially weighted average of the number of jobs, with time constant [`WINDOW`].
+#[derive(Clone, Copy, Debug)]
+struct Lasting {
+    jobs: f64,
+    at: Instant,
+}
+
+impl Lasting {
+    /// Adds the time since the last call, during which `jobs` jobs were active.
+    fn pass(&mut self, jobs: usize, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        let kept = (-passed / WINDOW.as_secs_f64()).exp();
+        let jobs = f64::from(u32::try_from(jobs).unwrap_or(u32::MAX));
+        self.jobs = self.jobs * kept + jobs * (1.0 - kept);
+        self.at = now;
+    }
+}
+
+/// Amount of current work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Work {
+    /// Active jobs, and active pushes of page loads.
+    under_way: usize,
+    /// Number of starts so far.
+    begun: u64,
+}
+
+/// A job panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cpu_pool was interrupted")]
+pub(crate) struct Interrupted;
+
+/// Guard that counts work in progress until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<CpuPool>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.work.send_modify(|work| work.under_way -= 1);
+    }
+}
+
+/// Guard of a job that runs or waits.
+#[derive(Debug)]
+pub(crate) struct Job(Busy);
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let cpu_pool = &self.0.0;
+        cpu_pool.pass();
+        cpu_pool.jobs.fetch_sub(1, Relaxed);
+    }
+}
+
+impl CpuPool {
+    pub(crate) fn new(cores: usize) -> Arc<Self> {
+        let cores = cores.max(1);
+        Arc::new(Self {
+            cores,
+            places: FairShares::new(Shares {
+                total: cores,
+                per_owner: cores,
+                reserved: 0,
+                // Unbounded: each stream has at most one job at a time, and the number of streams is bounded.
+                waiting: usize::MAX,
+            }),
+            jobs: AtomicUsize::new(0),
+            lasting: Mutex::new(Lasting {
+                jobs: 0.0,
+                at: Instant::now(),
+            }),
+            work: watch::Sender::default(),
+            spent: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) const fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// Number of jobs that run or wait.
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs.load(Relaxed)
+    }
+
+    /// Current load: the smaller of the number of jobs now and its average.
+    pub(crate) fn load(&self) -> Load {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not negative, and `as` saturates"
+        )]
+        let lasting = self.pass() as usize;
+        Load::of(self.jobs().min(lasting), self.cores)
+    }
+
+    /// Updates the average to the current time and returns it.
+    fn pass(&self) -> f64 {
+        let mut lasting = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
+        lasting.pass(self.jobs(), Instant::now());
+        lasting.jobs
+    }
+
+    /// Total run time of all jobs of [`Self::run`].
+    pub(crate) fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent.load(Relaxed))
+    }
+
+    /// Runs `work` on a blocking thread when the device's turn comes. At most as many jobs as cores run at a
+    /// time, because more would only share the cores. `work` receives the load at its start.
+    pub(crate) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        device: Option<PublicKey>,
+        work: impl FnOnce(Load) -> T + Send + 'static,
+    ) -> Result<T, Interrupted> {
+        let job = self.job();
+        let place = self.places.acquire(device).await;
+        let place = place.map_err(|_| Interrupted)?;
+        let this = Arc::clone(self);
+        let ran = tokio::task::spawn_blocking(move || {
+            // Held until the job ends, even if its caller was cancelled: the core is in use until then.
+            let _until_the_end = (place, job);
+            let begun = Instant::now();
+            let outcome = work(this.load());
+            let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            this.spent.fetch_add(took, Relaxed);
+            outcome
+        });
+        ran.await.map_err(|_| Interrupted)
+    }
+
+    /// Registers a job that runs outside this thread pool.
+    pub(crate) fn job(self: &Arc<Self>) -> Job {
+        self.pass();
+        self.jobs.fetch_add(1, Relaxed);
+        Job(self.busy())
+    }
+
+    /// Registers a longer activity that will need computation.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.work.send_modify(|work| {
+            work.under_way += 1;
+            work.begun = work.begun.wrapping_add(1);
+        });
+        Busy(Arc::clone(self))
+    }
+
+    /// Notes an event that may soon need computation.
+    pub(crate) fn touch(&self) {
+        self.work
+            .send_modify(|work| work.begun = work.begun.wrapping_add(1));
+    }
+
+    /// Waits until nothing has been active or started for the duration `long`.
+    pub(crate) async fn quiet(&self, long: Duration) -> Quiet {
+        let mut work = self.work.subscribe();
+        loop {
+            let now = *work.borrow_and_update();
+            if now.under_way > 0 {
+                // The sender lives as long as `self`.
+                let _alive = work.changed().await;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                _ = work.changed() => {}
+                () = sleep(long) => return Quiet(now.begun),
+            }
+        }
+    }
+
+    /// Returns true if nothing has started since `quiet` was returned.
+    pub(crate) fn is_still(&self, quiet: Quiet) -> bool {
+        self.work.borrow().begun == quiet.0
+    }
+}
+
+/// Token of an idle period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quiet(u64);
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn what_lasts_is_load_and_a_burst_is_none() {
+        let begun = Instant::now();
+        let mut lasting = Lasting { jobs: 0.0, at: begun };
+        lasting.pass(0, begun + WINDOW);
+        // A page of forty images: a second of computation on two cores.
+        lasting.pass(40, begun + WINDOW + Duration::from_millis(100));
+        lasting.pass(5, begun + WINDOW + Duration::from_millis(500));
+        assert!(lasting.jobs < 2.0, "{lasting:?}");
+        lasting.pass(0, begun + 2 * WINDOW);
+        assert!(lasting.jobs < 0.5, "{lasting:?}");
+        // Many users, for a longer time.
+        lasting.pass(40, begun + 3 * WINDOW);
+        assert!(lasting.jobs > 25.0, "{lasting:?}");
+        lasting.pass(40, begun + 9 * WINDOW);
+        assert!(lasting.jobs > 39.0, "{lasting:?}");
+        lasting.pass(40, begun);
+        assert!(lasting.jobs > 39.0, "a clock that stands still");
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_counted() {
+        let cpu_pool = CpuPool::new(2);
+        let (mut ends, mut running) = (Vec::new(), Vec::new());
+        for _ in 0..6 {
+            let (end, ended) = oneshot::channel::<()>();
+            ends.push(end);
+            let cpu_pool = Arc::clone(&cpu_pool);
+            running.push(tokio::spawn(async move {
+                cpu_pool
+                    .run(None, move |load| {
+                        let _ended = ended.blocking_recv();
+                        load.permille()
+                    })
+                    .await
+            }));
+        }
+        while cpu_pool.jobs() < 6 {
+            tokio::task::yield_now().await;
+        }
+        assert!(cpu_pool.load() <= Load::of(6, 2));
+        drop(ends);
+        let mut loads = Vec::new();
+        for job in running {
+            loads.push(job.await.unwrap().unwrap());
+        }
+        assert!(loads.iter().all(|load| *load <= 3000), "{loads:?}");
+        assert_eq!(cpu_pool.load(), Load::NONE);
+        assert!(cpu_pool.spent() > Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_nobody_waits_for_is_not_run() {
+        let cpu_pool = CpuPool::new(1);
+        let (end, ended) = oneshot::channel::<()>();
+        let mut first = Box::pin(cpu_pool.run(None, move |_| {
+            let _ended = ended.blocking_recv();
+        }));
+        assert!((&mut first).now_or_never().is_none());
+        let mut second = Box::pin(cpu_pool.run(None, |_| ()));
+        assert!((&mut second).now_or_never().is_none());
+        assert_eq!(cpu_pool.jobs(), 2);
+        drop(second);
+        assert_eq!(cpu_pool.jobs(), 1);
+        drop(end);
+        first.await.unwrap();
+        assert_eq!(cpu_pool.jobs(), 0);
+    }
+
+    #[tokio::test]
+    async fn devices_compute_in_turn() {
+        let cpu_pool = CpuPool::new(1);
+        let (end, ended) = oneshot::channel::<()>();
+        let (ran, order) = std::sync::mpsc::channel();
+        let mut jobs = vec![
+            Box::pin(cpu_pool.run(Some(PublicKey::from_bytes([1; 32])), move |_| {
+                let _ended = ended.blocking_recv();
+            })) as std::pin::Pin<Box<dyn Future<Output = Result<(), Interrupted>>>>,
+        ];
+        // The first device queues all its jobs before the second device's job arrives.
+        for device in [1, 1, 1, 1, 2] {
+            let ran = ran.clone();
+            let work = move |_: Load| {
+                let _heard = ran.send(device);
+            };
+            jobs.push(Box::pin(
+                cpu_pool.run(Some(PublicKey::from_bytes([device; 32])), work),
+            ));
+        }
+        for job in &mut jobs {
+            assert!(job.now_or_never().is_none());
+        }
+        drop(end);
+        futures_util::future::try_join_all(jobs).await.unwrap();
+        drop(ran);
+        assert_eq!(order.iter().collect::<Vec<_>>(), [1, 2, 1, 1, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quiet_is_when_nothing_has_been_for_a_while() {
+        const LONG: Duration = Duration::from_secs(3);
+        let cpu_pool = CpuPool::new(1);
+        let begun = tokio::time::Instant::now();
+        let quiet = cpu_pool.quiet(LONG).await;
+        assert_eq!(begun.elapsed(), LONG);
+        assert!(cpu_pool.is_still(quiet));
+        cpu_pool.touch();
+        assert!(!cpu_pool.is_still(quiet));
+
+        let busy = cpu_pool.busy();
+        let waiting = tokio::spawn({
+            let cpu_pool = Arc::clone(&cpu_pool);
+            async move { cpu_pool.quiet(LONG).await }
+        });
+        sleep(Duration::from_secs(60)).await;
+        assert!(!waiting.is_finished());
+        drop(busy);
+        sleep(Duration::from_secs(2)).await;
+        cpu_pool.touch();
+        sleep(Duration::from_secs(2)).await;
+        assert!(!waiting.is_finished());
+        sleep(Duration::from_secs(2)).await;
+        assert!(waiting.is_finished());
+        assert!(cpu_pool.is_still(waiting.await.unwrap()));
+    }
+}

@@ -1,0 +1,193 @@
+//! The record of the bodies of one origin that an agent holds.
+use bytes::Bytes;
+use longhaul_http::request_context::CredentialsKey;
+use longhaul_types::ContentHash;
+
+use super::subject::{DeltaKey, Kind};
+
+/// Version of the record format; records of other versions are discarded.
+const VERSION: u8 = 2;
+/// Maximum number of bodies per origin: those of a few pages.
+const MAX_KNOWN: usize = 128;
+/// Encoded size of one body in bytes: hash, URL, template, length, credentials, kind.
+const SIZE: usize = 32 + 8 + 8 + 8 + 17 + 1;
+
+/// A body that the agent holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) hash: ContentHash,
+    url: u64,
+    template: u64,
+    /// Decoded length in bytes.
+    pub(super) length: u64,
+    credentials: Option<CredentialsKey>,
+    kind: Kind,
+}
+
+/// The held bodies of an origin, the newest last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Site(Vec<Known>);
+
+impl Known {
+    pub(super) fn of(subject: &DeltaKey, hash: ContentHash, length: u64) -> Self {
+        Self {
+            hash,
+            url: subject.url,
+            template: subject.template,
+            length,
+            credentials: subject.credentials,
+            kind: subject.kind,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.hash.as_bytes());
+        for number in [self.url, self.template, self.length] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.push(self.credentials.is_some().into());
+        let credentials = self.credentials.as_ref().map(CredentialsKey::as_bytes);
+        out.extend_from_slice(credentials.unwrap_or(&[0; 16]));
+        out.push(self.kind as u8);
+    }
+
+    fn decode(mut record: &[u8]) -> Option<Self> {
+        let hash = ContentHash::from_bytes(*take::<32>(&mut record)?);
+        let mut number = || take(&mut record).map(|bytes| u64::from_le_bytes(*bytes));
+        let (url, template, length) = (number()?, number()?, number()?);
+        let [tag] = *take(&mut record)?;
+        let credentials = CredentialsKey::from_bytes(*take(&mut record)?);
+        let [kind] = *take(&mut record)?;
+        Some(Self {
+            hash,
+            url,
+            template,
+            length,
+            credentials: (tag != 0).then_some(credentials),
+            kind: Kind::of_code(kind)?,
+        })
+    }
+}
+
+impl Site {
+    /// Adds a body and removes the previous version of its URL. Returns true if the record changed.
+    pub(super) fn add(&mut self, known: Known) -> bool {
+        if self.0.last() == Some(&known) {
+            return false;
+        }
+        let is_same = |other: &Known| {
+            other.hash == known.hash || (other.url == known.url && other.credentials == known.credentials)
+        };
+        self.0.retain(|other| !is_same(other));
+        if self.0.len() >= MAX_KNOWN {
+            self.0.remove(0);
+        }
+        self.0.push(known);
+        true
+    }
+
+    /// Usable bodies that may be similar to a response, the most similar first: the previous version of the
+    /// URL, then bodies of its template, then of its kind; within each group the newest first.
+    pub(super) fn likely(&self, subject: &DeltaKey, usable: impl Fn(&Known) -> bool) -> Vec<Known> {
+        let mut likely: Vec<_> = self
+            .0
+            .iter()
+            .rev()
+            .filter(|known| known.kind == subject.kind && known.credentials == subject.credentials)
+            .filter(|known| usable(known))
+            .cloned()
+            .collect();
+        // The sort is stable: the newest stay first.
+        likely.sort_by_key(|known| (known.url != subject.url, known.template != subject.template));
+        likely
+    }
+
+    pub(super) fn encode(&self) -> Bytes {
+        let mut out = vec![VERSION];
+        for known in &self.0 {
+            known.encode(&mut out);
+        }
+        out.into()
+    }
+
+    /// Returns `None` if the record is damaged.
+    pub(super) fn decode(record: &[u8]) -> Option<Self> {
+        let (&VERSION, rest) = record.split_first()? else {
+            return None;
+        };
+        let chunks = rest.chunks_exact(SIZE);
+        if !chunks.remainder().is_empty() || rest.len() / SIZE > MAX_KNOWN {
+            return None;
+        }
+        chunks.map(Known::decode).collect::<Option<Vec<_>>>().map(Self)
+    }
+}
+
+fn take<'a, const N: usize>(record: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (first, rest) = record.split_first_chunk()?;
+    *record = rest;
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_cache::Partition;
+
+    use super::*;
+
+    fn known(n: u8, url: u64, template: u64, credentials: Option<CredentialsKey>) -> Known {
+        Known {
+            hash: ContentHash::of(&[n]),
+            url,
+            template,
+            length: 1000 + u64::from(n),
+            credentials,
+            kind: Kind::Script,
+        }
+    }
+
+    #[test]
+    fn records_round_trip_and_damage_is_noticed() {
+        let mut site = Site::default();
+        for n in 0..5 {
+            site.add(known(n, n.into(), 1, Some(CredentialsKey::from_bytes([9; 16]))));
+        }
+        let record = site.encode();
+        assert_eq!(Site::decode(&record), Some(site));
+        for cut in 0..record.len() {
+            let decoded = Site::decode(&record[..cut]);
+            assert!(decoded.is_none() || (cut - 1) % SIZE == 0, "{cut}");
+        }
+        assert_eq!(Site::decode(&[]), None);
+    }
+
+    #[test]
+    fn the_likeliest_come_first_and_the_oldest_leave() {
+        let mut site = Site::default();
+        for (n, url, template) in [(1, 10, 5), (2, 11, 5), (3, 12, 6)] {
+            site.add(known(n, url, template, None));
+        }
+        let subject = DeltaKey {
+            partition: Partition::Shared,
+            origin: String::new(),
+            url: 10,
+            template: 5,
+            kind: Kind::Script,
+            credentials: None,
+        };
+        let order = |site: &Site, subject: &DeltaKey| -> Vec<u64> {
+            site.likely(subject, |_| true)
+                .iter()
+                .map(|known| known.length - 1000)
+                .collect()
+        };
+        assert_eq!(order(&site, &subject), [1, 2, 3]);
+        assert!(site.add(known(4, 10, 5, None)), "a new version");
+        assert!(!site.add(known(4, 10, 5, None)), "nothing new");
+        assert_eq!(order(&site, &subject), [4, 2, 3]);
+        for n in 0..200 {
+            site.add(known(n, 100 + u64::from(n), 7, None));
+        }
+        assert_eq!(site.0.len(), MAX_KNOWN);
+    }
+}

@@ -1,0 +1,262 @@
+//! Delta bases: bodies that a device's agent holds and against which other bodies can be encoded, such as the
+//! previous version, pages of the same kind, and files under an older name (docs/protocol/body.md section 2).
+//!
+//! A base is never shared between devices, clients, requesting sites ([`Partition`]), origins or users of a
+//! site. A request with cookies by another site or an unknown requester has no base (docs/protocol/session.md
+//! section 7.5). The sizes of bodies that may be personal are padded ([`longhaul_codec::BodyEncoder::pad`]).
+//! Dictionaries ([`longhaul_codec::dictionary`]) belong to no user: any body may be encoded against one if
+//! the agent has it.
+mod known;
+mod subject;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use longhaul_cache::{Cache, Partition, RecordKey, RecordKind};
+use longhaul_codec::{MAX_BASE, MixMemory};
+use longhaul_types::{BitRate, ContentHash};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use self::known::{Known, Site};
+pub(crate) use self::subject::DeltaKey;
+use crate::bundle::{Mirror, lock};
+
+/// Maximum number of bases that the coder tries for one body.
+const OFFERED: usize = 3;
+/// Minimum length of a body, in bytes, that is worth reading a base for.
+const SMALLEST: u64 = 300;
+/// Maximum length of a base, in bytes: of a longer body only a small part would be used.
+const LARGEST: u64 = 2 * MAX_BASE as u64;
+/// Link rate from which transfer costs less than reading bases.
+const FAST: BitRate = BitRate::kbps(200_000);
+/// Maximum number of records in memory, each of one origin in one partition; the others are in the cache.
+const MAX_SITES: usize = 64;
+/// Memory for all bases in use, in KiB: some hundred pages.
+pub(crate) const MEMORY: usize = 128 * 1024;
+
+/// The bodies that a device's agent holds, by partition and origin.
+#[derive(Debug)]
+pub(crate) struct Bases {
+    cache: Option<Cache>,
+    memory: Arc<Semaphore>,
+    sites: Mutex<BTreeMap<Place, Site>>,
+}
+
+/// A partition and an origin.
+type Place = (Partition, String);
+
+/// Candidate bases for one body, the most similar first.
+#[derive(Debug, Default)]
+pub(crate) struct DeltaCandidates {
+    pub(crate) hashes: Vec<ContentHash>,
+    pub(crate) bodies: Vec<Bytes>,
+    /// Number of the dictionary set that may also serve; 0 for none.
+    pub(crate) dictionaries: u32,
+    /// True if the body's size must be padded.
+    pub(crate) is_personal: bool,
+    /// Memory for context mixing, if the agent accepts it. Used only if no base is used.
+    pub(crate) mixing: Option<MixMemory>,
+    /// Memory permit of the bases, released when the encoding ends.
+    pub(crate) memory: Option<OwnedSemaphorePermit>,
+}
+
+impl Bases {
+    /// Creates the delta bases of a device. `memory` bounds, in KiB, the bases of all devices in use.
+    pub(crate) fn new(cache: Option<Cache>, memory: Arc<Semaphore>) -> Self {
+        Self {
+            cache,
+            memory,
+            sites: Mutex::default(),
+        }
+    }
+
+    /// Returns the candidate bases of a body, whose `length` in bytes may be unknown.
+    pub(crate) async fn offers(
+        &self,
+        subject: &DeltaKey,
+        length: Option<u64>,
+        link: Option<BitRate>,
+        mirror: &Mirror,
+    ) -> DeltaCandidates {
+        let worth = length.is_none_or(|length| length >= SMALLEST) && link.is_none_or(|link| link < FAST);
+        let Some(cache) = self.cache.as_ref().filter(|_| worth) else {
+            return DeltaCandidates::default();
+        };
+        let place = place(subject);
+        self.load(cache, &place).await;
+        let likely = lock(&self.sites).get(&place).map(|site| {
+            site.likely(subject, |known| {
+                (SMALLEST..=LARGEST).contains(&known.length)
+                    && mirror.holds(Some(&subject.partition), &known.hash)
+            })
+        });
+        let likely = likely.unwrap_or_default();
+        let mut offers = DeltaCandidates {
+            is_personal: subject.is_personal(),
+            ..DeltaCandidates::default()
+        };
+        let needed: u64 = likely
+            .iter()
+            .take(OFFERED)
+            .map(|known| known.length / 1024 + 1)
+            .sum();
+        let permits = u32::try_from(needed).unwrap_or(u32::MAX);
+        let Ok(memory) = Arc::clone(&self.memory).try_acquire_many_owned(permits) else {
+            return DeltaCandidates::default();
+        };
+        offers.memory = Some(memory);
+        for known in likely.into_iter().take(OFFERED) {
+            if let Some(body) = cache.body(known.hash).await
+                && let Some(body) = body.collect().await
+            {
+                offers.hashes.push(known.hash);
+                offers.bodies.push(body);
+            }
+        }
+        offers
+    }
+
+    /// Records that the agent stores this body.
+    pub(crate) async fn learn(&self, subject: &DeltaKey, hash: ContentHash, length: u64) {
+        let Some(cache) = &self.cache else { return };
+        let place = place(subject);
+        self.load(cache, &place).await;
+        let record = {
+            let mut sites = lock(&self.sites);
+            let site = sites.get_mut(&place);
+            site.and_then(|site| site.add(Known::of(subject, hash, length)).then(|| site.encode()))
+        };
+        if let Some(record) = record {
+            cache.put_record(RecordKind::Bases, &key(&place), record).await;
+        }
+    }
+
+    /// Discards the records in memory, after data was deleted from the cache.
+    pub(crate) fn reload(&self) {
+        lock(&self.sites).clear();
+    }
+
+    /// Loads the record of an origin into memory.
+    async fn load(&self, cache: &Cache, place: &Place) {
+        if lock(&self.sites).contains_key(place) {
+            return;
+        }
+        let record = cache.record(RecordKind::Bases, &key(place)).await;
+        let site = record
+            .and_then(|record| Site::decode(&record))
+            .unwrap_or_default();
+        let mut sites = lock(&self.sites);
+        if sites.len() >= MAX_SITES && !sites.contains_key(place) {
+            sites.pop_first();
+        }
+        sites.entry(place.clone()).or_insert(site);
+    }
+}
+
+fn place(subject: &DeltaKey) -> Place {
+    (subject.partition.clone(), subject.origin.clone())
+}
+
+/// The key depends on the partition, because the records reveal what a user loaded.
+fn key((partition, origin): &Place) -> RecordKey {
+    RecordKey::new(partition, Some(origin), b"")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method, StatusCode};
+    use longhaul_cache::{CacheConfig, Cost};
+    use longhaul_http::request_context::CredentialsSecret;
+    use longhaul_types::{ByteCount, ClientId, SecretKey};
+    use url::Url;
+
+    use super::*;
+    use crate::asker::Asker;
+
+    async fn store(cache: &Cache, body: &[u8]) -> ContentHash {
+        let mut writer = cache.writer(Cost::unknown());
+        writer.write(Bytes::copy_from_slice(body)).await;
+        writer.commit().await.unwrap()
+    }
+
+    fn subject_of(device: u8, referrer: &str, url: &str, cookie: Option<&str>) -> DeltaKey {
+        let mut request = HeaderMap::new();
+        request.insert("referer", referrer.parse().unwrap());
+        request.insert("sec-fetch-site", "same-site".parse().unwrap());
+        if let Some(cookie) = cookie {
+            request.insert("cookie", cookie.parse().unwrap());
+        }
+        let response = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/html".parse().unwrap())]);
+        let who = (SecretKey::from_bytes([device; 32]).public(), ClientId::OWNER);
+        let secret = CredentialsSecret::derived_from(&[7]);
+        let asker = Asker::of(who, &secret, &Method::GET, url, &request);
+        let url = Url::parse(url).unwrap();
+        DeltaKey::of(&url, &asker, &request, StatusCode::OK, &response).unwrap()
+    }
+
+    fn subject(url: &str, cookie: Option<&str>) -> DeltaKey {
+        let origin = Url::parse(url).unwrap().origin().ascii_serialization();
+        subject_of(1, &origin.replace("://", "://www."), url, cookie)
+    }
+
+    #[tokio::test]
+    async fn bases_stay_with_device_origin_and_user_and_outlive_the_session() {
+        let home = tempfile::tempdir().unwrap();
+        let config = CacheConfig {
+            dir: home.path().to_owned(),
+            file: "test.db",
+            quota: ByteCount::mib(8),
+        };
+        let cache = Cache::open(config, 1).unwrap().cache;
+        let memory = Arc::new(Semaphore::new(MEMORY));
+        let device = |n: u8| SecretKey::from_bytes([n; 32]).public();
+        let bases = || Bases::new(Some(cache.clone()), Arc::clone(&memory));
+        let mirror = Mirror::new(Some(cache.clone()), device(1));
+        mirror.open(7).await;
+        let first = bases();
+        let (page, other) = (vec![b'x'; 900], vec![b'y'; 900]);
+        let (page, other) = (store(&cache, &page).await, store(&cache, &other).await);
+        first
+            .learn(&subject("http://a.test/story/1", None), page, 900)
+            .await;
+        first
+            .learn(&subject("http://a.test/story/2", Some("sid=1")), other, 900)
+            .await;
+        let later = bases();
+        let found = async |bases: &Bases, url: &str, cookie| {
+            let offers = bases.offers(&subject(url, cookie), None, None, &mirror).await;
+            offers.hashes
+        };
+        assert!(
+            found(&later, "http://a.test/story/3", None).await.is_empty(),
+            "the agent does not hold it"
+        );
+        let partition = subject("http://a.test/story/3", None).partition;
+        mirror.add(Some(&partition), vec![page, other]).await;
+        assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
+        assert_eq!(
+            found(&later, "http://a.test/story/3", Some("sid=1")).await,
+            [other]
+        );
+        assert!(
+            found(&later, "http://a.test/story/3", Some("sid=2"))
+                .await
+                .is_empty()
+        );
+        assert!(found(&later, "http://b.test/story/3", None).await.is_empty());
+        for (device, referrer) in [(2, "http://www.a.test/"), (1, "http://b.a.test:8/")] {
+            let subject = subject_of(device, referrer, "http://a.test/story/3", None);
+            let offers = later.offers(&subject, None, None, &mirror).await;
+            assert_eq!(offers.hashes.is_empty(), device == 2, "{referrer}");
+        }
+        later.reload();
+        assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
+        let third = subject("http://a.test/story/3", None);
+        let fast = later.offers(&third, None, Some(FAST), &mirror).await;
+        assert!(fast.hashes.is_empty());
+        assert_eq!(memory.available_permits(), MEMORY, "all of it was given back");
+    }
+}

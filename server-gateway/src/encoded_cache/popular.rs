@@ -1,0 +1,132 @@
+//! Request counts of bodies, which select the bodies for background recoding.
+use std::collections::BTreeMap;
+
+use longhaul_codec::Coder;
+use longhaul_types::{ContentHash, PublicKey};
+
+use super::recode::BEST;
+
+/// Maximum number of counted bodies: the texts of some sites. The least recently requested body is evicted.
+const MAX_COUNTED: usize = 1024;
+/// Number of requests that makes a body popular even if they are from one device.
+const REQUESTS: u32 = 3;
+/// Number of aborted attempts after which recoding is not tried again: the body is too long for the idle
+/// periods.
+const TRIES: u32 = 3;
+
+/// Request counts by body.
+#[derive(Debug, Default)]
+pub(super) struct Popular {
+    bodies: BTreeMap<ContentHash, Takes>,
+    clock: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Takes {
+    first: PublicKey,
+    has_others: bool,
+    requests: u32,
+    tries: u32,
+    last: u64,
+    is_best: bool,
+}
+
+impl Takes {
+    fn waits(&self) -> bool {
+        !self.is_best && self.tries < TRIES && (self.has_others || self.requests >= REQUESTS)
+    }
+}
+
+impl Popular {
+    /// Counts a device's request of a body whose stored result was made by `kept`. Returns true if the body
+    /// waits for recoding.
+    pub(super) fn taken(&mut self, chk: ContentHash, device: &PublicKey, kept: Option<Coder>) -> bool {
+        self.clock += 1;
+        if self.bodies.len() >= MAX_COUNTED && !self.bodies.contains_key(&chk) {
+            let oldest = self.bodies.iter().min_by_key(|(_, takes)| takes.last);
+            if let Some(oldest) = oldest.map(|(chk, _)| *chk) {
+                self.bodies.remove(&oldest);
+            }
+        }
+        let takes = self.bodies.entry(chk).or_insert(Takes {
+            first: *device,
+            has_others: false,
+            requests: 0,
+            tries: 0,
+            last: 0,
+            is_best: false,
+        });
+        takes.has_others |= takes.first != *device;
+        takes.requests = takes.requests.saturating_add(1);
+        takes.last = self.clock;
+        // A result may also have been evicted from the cache.
+        takes.is_best = kept == Some(BEST);
+        takes.waits()
+    }
+
+    /// The most requested body that waits for recoding.
+    pub(super) fn next(&self) -> Option<ContentHash> {
+        let waiting = self.bodies.iter().filter(|(_, takes)| takes.waits());
+        waiting
+            .max_by_key(|(_, takes)| takes.requests)
+            .map(|(chk, _)| *chk)
+    }
+
+    /// Marks a body as done: its result is the best possible, or cannot be made.
+    pub(super) fn settled(&mut self, chk: &ContentHash) {
+        if let Some(takes) = self.bodies.get_mut(chk) {
+            takes.is_best = true;
+        }
+    }
+
+    /// Counts an aborted attempt.
+    pub(super) fn tried(&mut self, chk: &ContentHash) {
+        if let Some(takes) = self.bodies.get_mut(chk) {
+            takes.tries += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chk(n: usize) -> ContentHash {
+        ContentHash::of(&n.to_le_bytes())
+    }
+
+    const ONE: PublicKey = PublicKey::from_bytes([1; 32]);
+    const OTHER: PublicKey = PublicKey::from_bytes([2; 32]);
+
+    #[test]
+    fn two_devices_or_three_requests_make_a_body_popular() {
+        let mut popular = Popular::default();
+        let kept = Some(Coder::Brotli { quality: 5 });
+        assert!(!popular.taken(chk(1), &ONE, kept));
+        assert!(!popular.taken(chk(1), &ONE, kept));
+        assert_eq!(popular.next(), None);
+        assert!(popular.taken(chk(1), &ONE, kept));
+        assert!(!popular.taken(chk(2), &ONE, None));
+        assert!(popular.taken(chk(2), &OTHER, None));
+        assert_eq!(popular.next(), Some(chk(1)));
+        popular.settled(&chk(1));
+        assert_eq!(popular.next(), Some(chk(2)));
+        for _ in 0..TRIES {
+            popular.tried(&chk(2));
+        }
+        assert_eq!(popular.next(), None);
+        assert!(!popular.taken(chk(1), &OTHER, Some(BEST)));
+        assert!(popular.taken(chk(1), &OTHER, None), "its result left the cache");
+    }
+
+    #[test]
+    fn what_is_not_taken_any_more_is_forgotten() {
+        let mut popular = Popular::default();
+        for n in 0..3 * MAX_COUNTED {
+            popular.taken(chk(n), &ONE, None);
+            popular.taken(chk(0), &OTHER, None);
+        }
+        assert_eq!(popular.bodies.len(), MAX_COUNTED);
+        assert_eq!(popular.next(), Some(chk(0)));
+    }
+}

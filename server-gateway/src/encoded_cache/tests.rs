@@ -1,0 +1,337 @@
+use longhaul_cache::CacheConfig;
+use longhaul_codec::{BodyDecoder, BodyEncoder, BodyEvent, BodyLimits, MixMemory};
+use longhaul_session::BodyCoding;
+use longhaul_types::{BitRate, SecretKey};
+
+use super::*;
+use crate::delta_bases::DeltaCandidates;
+
+const KEY: [u8; 32] = [5; 32];
+
+struct Home {
+    _dir: tempfile::TempDir,
+    cache: Cache,
+    coded: Arc<Coded>,
+    cpu_pool: Arc<CpuPool>,
+}
+
+fn home() -> Home {
+    let dir = tempfile::tempdir().unwrap();
+    let config = CacheConfig {
+        dir: dir.path().to_owned(),
+        file: "test.db",
+        quota: ByteCount::mib(8),
+    };
+    let cache = Cache::open(config, 1).unwrap().cache;
+    let cpu_pool = CpuPool::new(2);
+    Home {
+        _dir: dir,
+        coded: Coded::new(Some(cache.clone()), Arc::clone(&cpu_pool)),
+        cache,
+        cpu_pool,
+    }
+}
+
+fn device(n: u8) -> PublicKey {
+    SecretKey::from_bytes([n; 32]).public()
+}
+
+/// Pseudo-random words.
+fn page(seed: u32) -> Bytes {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 20) % 700
+    };
+    (0..9000)
+        .flat_map(|_| format!("word{:x} ", next().wrapping_mul(2_654_435_761) >> 16).into_bytes())
+        .collect()
+}
+
+fn text(kbps: u64, length: u64) -> BodyTraits<'static> {
+    BodyTraits {
+        content_type: Some("text/html"),
+        length: Some(ByteCount::new(length)),
+        link: Some(BitRate::kbps(kbps)),
+        load: Load::NONE,
+        effort: Effort::Link,
+    }
+}
+
+fn decoded(coding: BodyCoding, mut wire: &[u8]) -> Vec<u8> {
+    let coding = match coding {
+        BodyCoding::Identity => Coding::Identity,
+        BodyCoding::Zstd => Coding::Zstd,
+        BodyCoding::Brotli => Coding::Brotli,
+        BodyCoding::Mix => Coding::Mix,
+    };
+    let mut decoder = BodyDecoder::new(KEY, coding, BodyLimits::default());
+    let mut body = Vec::new();
+    while let BodyEvent::Window(window) = decoder.next(&mut wire).unwrap() {
+        body.extend_from_slice(&window);
+    }
+    decoder.finish().unwrap();
+    body
+}
+
+impl Home {
+    /// Sends a body as a session does; returns the size on the hop and true if a stored result was found.
+    async fn send(&self, to: u8, body: &Bytes, kbps: u64, audience: Audience) -> (usize, bool) {
+        self.send_mixed(to, body, kbps, audience, None).await
+    }
+
+    async fn send_mixed(
+        &self,
+        to: u8,
+        body: &Bytes,
+        kbps: u64,
+        audience: Audience,
+        mixing: Option<MixMemory>,
+    ) -> (usize, bool) {
+        let traits = text(kbps, body.len() as u64);
+        let wanted = Wanted {
+            chk: Some(ContentHash::of(body)),
+            audience,
+            traits,
+            takes_mixing: mixing.is_some(),
+        };
+        let prior = self.coded.prior(wanted).await;
+        let was_kept = prior.found.is_some();
+        // A stored Brotli result may still be replaced by context mixing.
+        let is_replay = was_kept && prior.recording.is_none();
+        let mut coder = WholeCoder::new(
+            KEY,
+            traits,
+            DeltaCandidates {
+                mixing,
+                ..DeltaCandidates::default()
+            },
+            prior,
+        );
+        let mut wire = Vec::new();
+        for part in body.chunks(20_000) {
+            assert!(!is_replay || !coder.push_is_heavy(part.len()));
+            coder.push(part, &mut wire).unwrap();
+        }
+        let finished = coder.finish(&mut wire).unwrap();
+        assert!(decoded(finished.coding.coding, &wire) == body[..]);
+        let kept = self
+            .coded
+            .counters
+            .kept
+            .load(std::sync::atomic::Ordering::Relaxed);
+        let is_made = matches!(finished.outcome, coder::Outcome::Anew(Some(_)));
+        self.coded.finished(&device(to), finished);
+        // The result is stored by a spawned task.
+        while is_made
+            && self
+                .coded
+                .counters
+                .kept
+                .load(std::sync::atomic::Ordering::Relaxed)
+                == kept
+        {
+            tokio::task::yield_now().await;
+        }
+        (wire.len(), was_kept)
+    }
+
+    async fn record(&self, body: &Bytes) -> Option<Record> {
+        read(&self.cache, &ContentHash::of(body), Coding::Brotli).await
+    }
+
+    async fn store(&self, body: &Bytes) {
+        let mut writer = self.cache.writer(Cost::unknown());
+        writer.write(body.clone()).await;
+        writer.commit().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_coded_once_for_all() {
+    let home = home();
+    let body = page(1);
+    let (size, was_kept) = home.send(1, &body, 384, Audience::Everybody).await;
+    assert!(!was_kept);
+    assert_eq!(
+        home.send(2, &body, 384, Audience::Everybody).await,
+        (size, true),
+        "the same bytes"
+    );
+    assert_eq!(
+        home.send(2, &body, 5_000, Audience::Everybody).await,
+        (size, true),
+        "more effort serves less"
+    );
+    assert!(
+        !home.send(3, &body, 40, Audience::Everybody).await.1,
+        "less effort does not serve more"
+    );
+    assert!(home.send(4, &body, 384, Audience::Everybody).await.1);
+    assert_eq!(
+        home.record(&body).await.unwrap().means.coder(),
+        Some(recode::BEST)
+    );
+    assert!(!home.send(2, &body, 100_000, Audience::Everybody).await.1);
+}
+
+#[tokio::test]
+async fn what_is_one_devices_is_neither_kept_nor_served_from_what_is_kept() {
+    let home = home();
+    let body = page(1);
+    assert!(!home.send(1, &body, 384, Audience::Asker).await.1);
+    assert_eq!(home.record(&body).await, None);
+    home.send(1, &body, 384, Audience::Everybody).await;
+    assert!(!home.send(2, &body, 384, Audience::Asker).await.1);
+    assert!(home.send(2, &body, 384, Audience::Everybody).await.1);
+}
+
+#[tokio::test]
+async fn small_and_incompressible_bodies_are_not_kept() {
+    let home = home();
+    let mut noise = vec![0; 50_000];
+    blake3::Hasher::new().finalize_xof().fill(&mut noise);
+    for body in [page(1).slice(..2000), noise.into()] {
+        for _ in 0..2 {
+            assert!(!home.send(1, &body, 384, Audience::Everybody).await.1);
+        }
+        assert_eq!(home.record(&body).await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_is_gone_or_wrong_is_made_anew() {
+    let home = home();
+    let (body, other) = (page(1), page(2));
+    home.send(1, &body, 384, Audience::Everybody).await;
+    home.send(1, &other, 384, Audience::Everybody).await;
+    let (record, chk) = (home.record(&body).await.unwrap(), ContentHash::of(&body));
+    let put = async |record: Bytes| {
+        let key = record::key(&chk, Coding::Brotli);
+        home.cache.put_record(RecordKind::Coded, &key, record).await;
+    };
+    let gone = Record {
+        data: ContentHash::of(b"gone"),
+        ..record
+    };
+    let shorter = Record {
+        length: record.length - 1,
+        ..record
+    };
+    let of_no_windows = Record { data: chk, ..record };
+    home.store(&body).await;
+    for wrong in [
+        gone.encode(),
+        shorter.encode(),
+        of_no_windows.encode(),
+        Bytes::from_static(b"?"),
+    ] {
+        put(wrong).await;
+        let sent = home.coded.prior(Wanted {
+            chk: Some(chk),
+            audience: Audience::Everybody,
+            traits: text(384, body.len() as u64),
+            takes_mixing: false,
+        });
+        let prior = sent.await;
+        assert!(prior.found.is_none() && prior.recording.is_some());
+    }
+    put(gone.encode()).await;
+    assert!(!home.send(1, &body, 384, Audience::Everybody).await.1);
+    assert!(home.send(1, &body, 384, Audience::Everybody).await.1);
+    assert_eq!(home.record(&body).await, Some(record));
+}
+
+#[tokio::test]
+async fn a_body_is_mixed_once_for_all_who_take_that() {
+    let home = home();
+    let body = page(1);
+    let everybody = Audience::Everybody;
+    let mixing = || Some(MixMemory::of_session());
+    let (plain, _) = home.send(1, &body, 40, everybody).await;
+    let (first, was_kept) = home.send_mixed(1, &body, 40, everybody, mixing()).await;
+    assert!(was_kept, "by Brotli");
+    assert!(first < plain, "{first} and {plain}");
+    // Exhaust the memory for models, so that nothing can be mixed anew.
+    let full = MixMemory::of_session();
+    let mut models = Vec::new();
+    while let Some(model) = BodyEncoder::mixed(KEY, None, &full) {
+        models.push(model);
+    }
+    let again = home.send_mixed(2, &body, 40, everybody, Some(full)).await;
+    assert_eq!(again, (first, true), "the same bytes");
+    assert_eq!(
+        home.send(3, &body, 40, everybody).await,
+        (plain, true),
+        "who does not take it gets the other"
+    );
+    let on_umts = home.send_mixed(4, &body, 384, everybody, mixing()).await;
+    assert_eq!(on_umts, (plain, true), "nor is it for faster links");
+}
+
+#[tokio::test]
+async fn memory_comes_back() {
+    let home = home();
+    let body = page(1);
+    for _ in 0..2 {
+        home.send(1, &body, 384, Audience::Everybody).await;
+    }
+    assert_eq!(home.coded.memory.available_permits(), MEMORY);
+}
+
+/// The clock is stopped except for explicit steps; otherwise nothing would be idle long enough.
+#[tokio::test(start_paused = true)]
+async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
+    let home = home();
+    let body = page(1);
+    home.store(&body).await;
+    let coded = Arc::clone(&home.coded);
+    let recoding = tokio::spawn(async move { coded.recode().await });
+    let busy = home.cpu_pool.busy();
+    let (before, _) = home.send(1, &body, 5_000, Audience::Everybody).await;
+    home.send(2, &body, 5_000, Audience::Everybody).await;
+    assert_eq!(
+        home.record(&body).await.unwrap().means,
+        Means::Brotli { quality: 5 }
+    );
+    tokio::time::advance(Duration::from_secs(600)).await;
+    let recoded = || {
+        home.coded
+            .counters
+            .recoded
+            .load(std::sync::atomic::Ordering::Relaxed)
+    };
+    assert_eq!(recoded(), 0, "a page is in flight");
+    drop(busy);
+    while recoded() == 0 {
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
+    assert_eq!(
+        home.record(&body).await.unwrap().means.coder(),
+        Some(recode::BEST)
+    );
+    let (after, was_kept) = home.send(3, &body, 5_000, Audience::Everybody).await;
+    assert!(was_kept && after < before, "{after} of {before}");
+    assert!(!recoding.is_finished());
+    recoding.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_arrives_stops_the_recoding() {
+    let home = home();
+    let body = page(1);
+    home.store(&body).await;
+    let chk = ContentHash::of(&body);
+    home.coded.taken(chk, &device(1), None);
+    home.coded.taken(chk, &device(2), None);
+    let quiet = home.cpu_pool.quiet(Duration::from_secs(1)).await;
+    home.cpu_pool.touch();
+    assert_eq!(home.coded.popular().next(), Some(chk));
+    for _ in 0..3 {
+        home.coded.recode_one(chk, quiet).await;
+    }
+    assert_eq!(home.record(&body).await, None);
+    assert_eq!(home.coded.popular().next(), None, "it is not tried for ever");
+    let text = home.coded.render();
+    assert!(text.contains("longhaul_coded_given_up_total 3"), "{text}");
+}

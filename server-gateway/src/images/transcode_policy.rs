@@ -1,0 +1,194 @@
+//! Decision whether transcoding makes an image arrive earlier than the original would.
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use longhaul_transcode::Header;
+use longhaul_types::{BitRate, ByteCount, PublicKey};
+
+/// Time for a megapixel on one core at [`longhaul_transcode::Effort::Quick`] (docs/benchmarks/coding.md).
+const MEGAPIXEL: Duration = Duration::from_millis(200);
+/// Fixed time per image: lookup, thread, storing the result.
+const EACH: Duration = Duration::from_millis(1);
+/// Size of a transcoded image in percent of the original: the largest mean of all levels
+/// (docs/benchmarks/coding.md).
+const LEFT: u64 = 50;
+
+/// Time until which a session's hop is reserved for images already decided.
+#[derive(Debug, Default)]
+pub(crate) struct Promised(Mutex<Option<Instant>>);
+
+impl Promised {
+    /// Remaining reserved time.
+    pub(crate) fn ahead(&self, now: Instant) -> Duration {
+        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    fn add(&self, bytes: ByteCount, rate: BitRate, now: Instant) {
+        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = until.map_or(now, |until| until.max(now));
+        *until = Some(begins + bytes / rate);
+    }
+}
+
+/// Estimated work of transcodings that were decided and have not ended, by device; devices without work have
+/// no entry.
+#[derive(Debug, Default)]
+pub(super) struct Pending(Mutex<BTreeMap<PublicKey, Duration>>);
+
+/// Work of one image, subtracted on drop.
+#[derive(Debug)]
+pub(super) struct Share<'a> {
+    pending: &'a Pending,
+    device: PublicKey,
+    work: Duration,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut devices = self.pending.lock();
+        if let Some(work) = devices.get_mut(&self.device) {
+            *work = work.saturating_sub(self.work);
+            if work.is_zero() {
+                devices.remove(&self.device);
+            }
+        }
+    }
+}
+
+impl Pending {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PublicKey, Duration>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, device: PublicKey, work: Duration) -> Share<'_> {
+        let mut devices = self.lock();
+        let sum = devices.entry(device).or_default();
+        *sum = sum.saturating_add(work);
+        drop(devices);
+        Share {
+            pending: self,
+            device,
+            work,
+        }
+    }
+
+    /// Estimated wait of an image of this device for a core. Devices take turns, so each other device gets at
+    /// most as much work done meanwhile as this device.
+    pub(super) fn wait(&self, device: &PublicKey, cores: usize) -> Duration {
+        let devices = self.lock();
+        let own = devices.get(device).copied().unwrap_or_default();
+        let before: Duration = devices.values().map(|work| (*work).min(own)).sum();
+        before / u32::try_from(cores.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Estimated work of an image on one core.
+pub(super) fn work(header: &Header) -> Duration {
+    let frames = header.animation.map_or(1, |animation| animation.frames);
+    let pixels = u64::from(header.width) * u64::from(header.height) * u64::from(frames.max(1));
+    EACH + Duration::from_nanos(pixels.saturating_mul(nanos_a_pixel()))
+}
+
+const fn nanos_a_pixel() -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "a constant of milliseconds")]
+    let nanos = MEGAPIXEL.as_nanos() as u64;
+    nanos / 1_000_000
+}
+
+/// Decides for an image of `length` bytes and reserves the hop for the chosen form. `ready` is the time until
+/// the transcoded image would be available, `queued` the time that the transport needs for data already
+/// queued. Transcoding costs nothing while the hop is busy with other data; beyond that it must take less
+/// time than it saves.
+pub(super) fn is_sooner(
+    promised: &Promised,
+    (length, rate): (ByteCount, BitRate),
+    queued: Duration,
+    ready: Duration,
+    now: Instant,
+) -> bool {
+    let smaller = ByteCount::new(length.bytes() * LEFT / 100);
+    let saved = (length / rate).saturating_sub(smaller / rate);
+    let sooner = ready < promised.ahead(now).max(queued) + saved;
+    promised.add(if sooner { smaller } else { length }, rate, now);
+    sooner
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_types::SecretKey;
+
+    use super::*;
+
+    const LTE: BitRate = BitRate::kbps(12_000);
+
+    fn milliseconds(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    #[test]
+    fn a_picture_becomes_smaller_if_that_takes_less_time_than_it_saves() {
+        let (promised, now) = (Promised::default(), Instant::now());
+        // At this rate 15 kB take 10 ms, half of them 5 ms.
+        let picture = (ByteCount::new(15_000), LTE);
+        assert!(!is_sooner(
+            &promised,
+            picture,
+            Duration::ZERO,
+            milliseconds(6),
+            now
+        ));
+        let promised = Promised::default();
+        assert!(is_sooner(
+            &promised,
+            picture,
+            Duration::ZERO,
+            milliseconds(4),
+            now
+        ));
+    }
+
+    #[test]
+    fn computing_costs_nothing_while_the_hop_is_busy() {
+        let (promised, now) = (Promised::default(), Instant::now());
+        let picture = (ByteCount::new(15_000), LTE);
+        let slow = milliseconds(20);
+        let decided: Vec<bool> = (0..4)
+            .map(|_| is_sooner(&promised, picture, Duration::ZERO, slow, now))
+            .collect();
+        // Two originals keep the hop busy for 20 ms, in which the next images are transcoded.
+        assert_eq!(decided, [false, false, true, true]);
+        assert_eq!(promised.ahead(now), milliseconds(30));
+        assert_eq!(promised.ahead(now + milliseconds(31)), Duration::ZERO);
+        let idle = Promised::default();
+        assert!(is_sooner(&idle, picture, milliseconds(16), slow, now));
+    }
+
+    #[test]
+    fn pictures_wait_for_cores() {
+        let device = SecretKey::from_bytes([1; 32]).public();
+        let pending = Pending::default();
+        let first = pending.add(device, milliseconds(10));
+        let second = pending.add(device, milliseconds(30));
+        assert_eq!(pending.wait(&device, 2), milliseconds(20));
+        drop(first);
+        assert_eq!(pending.wait(&device, 2), milliseconds(15));
+        drop(second);
+        assert_eq!(pending.wait(&device, 2), Duration::ZERO);
+        assert!(pending.lock().is_empty());
+    }
+
+    #[test]
+    fn another_device_does_not_wait_for_all_that_one_wants() {
+        let [greedy, other] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]).public());
+        let pending = Pending::default();
+        let _much = pending.add(greedy, milliseconds(60_000));
+        assert_eq!(pending.wait(&other, 2), Duration::ZERO);
+        let _little = pending.add(other, milliseconds(10));
+        assert_eq!(pending.wait(&other, 2), milliseconds(10));
+        assert_eq!(pending.wait(&greedy, 2), milliseconds(30_005));
+    }
+}

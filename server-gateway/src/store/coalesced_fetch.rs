@@ -1,0 +1,277 @@
+//! A flight: one origin fetch whose response may have several readers (collapsed requests).
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use longhaul_types::{ByteCount, ContentHash, PublicKey, UnixTime};
+use tokio::sync::Notify;
+
+use super::{
+    Source,
+    origin_fetch::interrupted,
+    reader::{BodyFault, FlightReader},
+    rules::StorageDecision,
+    spool::{KEEP, Room, Spool, SpoolBudget},
+};
+use crate::fetch::Failure;
+
+/// A response at the gateway.
+#[derive(Clone, Debug)]
+pub(super) struct FetchedResponse {
+    pub(super) status: StatusCode,
+    /// Fields as sent to an agent, except for the `Age` of a stored response.
+    pub(super) headers: HeaderMap,
+    pub(super) body: FetchedBody,
+    pub(super) source: Source,
+    /// Storage decision.
+    pub(super) keeping: StorageDecision,
+    pub(super) requested_at: UnixTime,
+    pub(super) received_at: UnixTime,
+}
+
+/// Location of a response's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FetchedBody {
+    None,
+    /// In the flight's spool.
+    CoalescedFetch,
+    /// In the cache.
+    GatewayResponse(ContentHash),
+}
+
+/// State shared by the fetching task and the readers of a flight.
+#[derive(Debug)]
+pub(crate) struct CoalescedFetch {
+    /// Device that started the fetch.
+    device: Option<PublicKey>,
+    state: Mutex<State>,
+    /// Wakes tasks that wait for the head, for chunks or for the end.
+    arrived: Notify,
+    /// Wakes the fetching task after a reader has taken a chunk or left.
+    demand: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    head: Option<Result<Arc<FetchedResponse>, Failure>>,
+    spool: Spool,
+    end: Option<Result<ContentHash, BodyFault>>,
+    /// Decoded length as announced by the origin.
+    announced: Option<u64>,
+    decoded: u64,
+    /// True once the flight has no reader and accepts none.
+    abandoned: bool,
+    /// True if the spool is full until a reader takes a chunk.
+    full: bool,
+}
+
+impl CoalescedFetch {
+    /// Creates a flight with its first reader.
+    pub(super) fn new(device: Option<PublicKey>, budget: Arc<SpoolBudget>) -> (Arc<Self>, FlightReader) {
+        let mut spool = Spool::new(budget);
+        let reader = spool.add_reader();
+        let flight = Arc::new(Self {
+            device,
+            state: Mutex::new(State {
+                head: None,
+                spool,
+                end: None,
+                announced: None,
+                decoded: 0,
+                abandoned: false,
+                full: false,
+            }),
+            arrived: Notify::new(),
+            demand: Notify::new(),
+        });
+        let reader = FlightReader {
+            flight: Arc::clone(&flight),
+            reader,
+        };
+        (flight, reader)
+    }
+
+    /// Adds a reader of the whole body; `None` if the flight is abandoned or its first bytes are gone.
+    pub(super) fn join(self: &Arc<Self>) -> Option<FlightReader> {
+        let mut state = self.lock();
+        if state.abandoned {
+            return None;
+        }
+        let reader = state.spool.join()?;
+        drop(state);
+        Some(FlightReader {
+            flight: Arc::clone(self),
+            reader,
+        })
+    }
+
+    /// Returns true if a device may read the body together with other devices. A body that exceeds the spool
+    /// advances only as fast as its slowest reader, and one device must not block another.
+    pub(super) fn admits(&self, device: &PublicKey) -> bool {
+        let mut state = self.lock();
+        let has_body = match &state.head {
+            Some(Ok(landed)) => landed.body == FetchedBody::CoalescedFetch,
+            Some(Err(_)) | None => false,
+        };
+        if !has_body || state.end.is_some() || self.device.as_ref() == Some(device) {
+            return true;
+        }
+        match state.announced {
+            // Half, because chunks count for more than their bytes.
+            Some(length) => length <= KEEP / 2,
+            None => {
+                // Bodies of unknown length rarely exceed the maximum that can be kept.
+                state.spool.keep(u64::MAX);
+                true
+            }
+        }
+    }
+
+    /// Waits for the response's head, or its failure.
+    pub(super) async fn head(&self) -> Result<Arc<FetchedResponse>, Failure> {
+        self.wait(|state| state.head.clone()).await
+    }
+
+    pub(super) fn chk(&self) -> Option<ContentHash> {
+        self.lock().end.and_then(Result::ok)
+    }
+
+    pub(super) fn length(&self) -> Option<u64> {
+        let state = self.lock();
+        match state.end {
+            Some(Ok(_)) => Some(state.decoded),
+            Some(Err(_)) | None => state.announced,
+        }
+    }
+
+    pub(super) async fn next(&self, reader: u64) -> Option<Result<Bytes, BodyFault>> {
+        let next = self.wait(|state| match state.spool.take(reader) {
+            Some(chunk) => Some(Some(Ok(chunk))),
+            None => match state.end {
+                Some(Ok(_)) => Some(None),
+                Some(Err(fault)) => Some(Some(Err(fault))),
+                None => None,
+            },
+        });
+        let next = next.await;
+        self.demand.notify_one();
+        next
+    }
+
+    /// Waits for the complete body and returns its CHK; `None` if it is truncated or longer than `most`.
+    pub(super) async fn complete(&self, most: ByteCount) -> Option<ContentHash> {
+        self.keep(most);
+        let complete = self.wait(|state| {
+            let too_large = state.announced.is_some_and(|length| length > most.bytes())
+                || state.decoded > most.bytes()
+                || state.full;
+            match state.end {
+                Some(end) => Some(end.ok()),
+                None if too_large => Some(None),
+                None => None,
+            }
+        });
+        complete.await
+    }
+
+    fn keep(&self, most: ByteCount) {
+        let mut state = self.lock();
+        state.spool.keep(most.bytes());
+        state.full = false;
+        drop(state);
+        self.demand.notify_one();
+    }
+
+    pub(super) fn leave(&self, reader: u64) {
+        self.lock().spool.leave(reader);
+        self.demand.notify_one();
+    }
+
+    // The following methods are for the task that feeds the flight.
+
+    pub(super) fn land(&self, landed: Arc<FetchedResponse>, announced: Option<u64>) {
+        let mut state = self.lock();
+        state.announced = announced;
+        state.head = Some(Ok(landed));
+        drop(state);
+        self.arrived.notify_waiters();
+    }
+
+    pub(super) fn fail(&self, failure: Failure) {
+        self.lock().head.get_or_insert(Err(failure));
+        self.arrived.notify_waiters();
+    }
+
+    pub(super) fn push(&self, chunk: Bytes) {
+        let mut state = self.lock();
+        state.decoded += chunk.len() as u64;
+        state.spool.push(chunk);
+        drop(state);
+        self.arrived.notify_waiters();
+    }
+
+    pub(super) fn end(&self, end: Result<ContentHash, BodyFault>) {
+        self.lock().end.get_or_insert(end);
+        self.arrived.notify_waiters();
+    }
+
+    /// Ends all that has not ended, after the feeding task is gone.
+    pub(super) fn interrupt(&self) {
+        self.fail(interrupted());
+        self.end(Err(BodyFault::Interrupted));
+    }
+
+    pub(super) fn decoded(&self) -> u64 {
+        self.lock().decoded
+    }
+
+    pub(super) fn is_read(&self) -> bool {
+        self.lock().spool.readers() > 0
+    }
+
+    /// Abandons the flight if it has no reader; returns true if it is abandoned.
+    pub(super) fn abandon(&self) -> bool {
+        let mut state = self.lock();
+        state.abandoned |= state.spool.readers() == 0;
+        state.abandoned
+    }
+
+    /// Waits until the flight has no reader.
+    pub(super) async fn unread(&self) {
+        while self.is_read() {
+            self.demand.notified().await;
+        }
+    }
+
+    /// Waits until the spool accepts more.
+    pub(super) async fn room(&self) {
+        while self.is_full() {
+            self.arrived.notify_waiters();
+            self.demand.notified().await;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let mut state = self.lock();
+        state.full = state.spool.room() == Room::Full;
+        state.full
+    }
+
+    async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+        loop {
+            let arrived = self.arrived.notified();
+            tokio::pin!(arrived);
+            // Registered before the check, so that no notification is missed.
+            arrived.as_mut().enable();
+            if let Some(found) = look(&mut self.lock()) {
+                return found;
+            }
+            arrived.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code can panic while the guarded data is inconsistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
