@@ -381,6 +381,7 @@ impl Store {
                 Purpose::Asked => StaleIfError::Allowed,
                 Purpose::Predicted => StaleIfError::Forbidden,
             },
+            purpose: lookup.purpose,
             epoch: self.0.writes.epoch(&lookup.parts.uri.to_string()),
             key,
         }

@@ -20,7 +20,7 @@ use longhaul_session::FailureReason;
 use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
-    Inner, Source,
+    Inner, Purpose, Source,
     coalesced_fetch::{CoalescedFetch, FetchedBody, FetchedResponse},
     feed::Feed,
     head::{Integrity, OriginContent, OriginHead, origin_head},
@@ -50,6 +50,7 @@ pub(super) struct OriginFetch {
     pub(super) wanted: Reload,
     /// Permission of stale-if-error.
     pub(super) stand_in: StaleIfError,
+    pub(super) purpose: Purpose,
     /// Invalidation epoch of the URL at the start of the fetch.
     pub(super) epoch: Epoch,
     /// Key under which other requests find the flight.
@@ -259,7 +260,17 @@ impl OriginFetch {
             return StorageDecision::No;
         }
         let method = &self.parts.method;
-        rules::keeping(&self.asker, method, judged_by, head.status, &head.headers)
+        let decision = rules::keeping(&self.asker, method, judged_by, head.status, &head.headers);
+        match decision {
+            // The browser has not received the cookie yet. Stored responses have no `Set-Cookie`, so the
+            // browser's own request must not be answered from the store.
+            StorageDecision::In(_)
+                if self.purpose == Purpose::Predicted && head.headers.contains_key(header::SET_COOKIE) =>
+            {
+                StorageDecision::Body
+            }
+            decision => decision,
+        }
     }
 
     pub(super) async fn keep(&self, landed: &FetchedResponse, body: Option<(ContentHash, u64)>) {

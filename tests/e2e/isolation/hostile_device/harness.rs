@@ -7,7 +7,7 @@ use longhaul_driver::{
     CloseReason, DialConfig, EarlyData, End, FirstStream, LinkState, OpenOptions, Priority, RecvStream,
     SendStream, Session, TransportConfig, dial,
 };
-use longhaul_protocol::session::{
+use longhaul_session::{
     Delivery, Fetch, FetchKind, Head, HeaderField, HeaderSets, Hello, Message, MessageReader, Method,
     Preferences, ReadEvent, VersionRange, encode, encode_header_set,
 };
@@ -72,7 +72,15 @@ impl Hostile {
         let (session, mut streams) = dial(config, vec![control])?;
         let mut state = session.state();
         let settled = timeout(LIMIT, state.wait_for(|state| *state != LinkState::Connecting)).await??;
-        ensure!(*settled == LinkState::Open, "the session is {:?}", *settled);
+        // A gateway that refuses the first stream may have closed the session already.
+        ensure!(
+            matches!(
+                *settled,
+                LinkState::Open | LinkState::Closed(CloseReason::PeerClosed { .. })
+            ),
+            "the session is {:?}",
+            *settled
+        );
         drop(settled);
         let (sender, answers) = mpsc::unbounded_channel();
         let device = Self {
