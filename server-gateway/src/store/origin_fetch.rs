@@ -261,16 +261,14 @@ impl OriginFetch {
         }
         let method = &self.parts.method;
         let decision = rules::keeping(&self.asker, method, judged_by, head.status, &head.headers);
-        match decision {
-            // The browser has not received the cookie yet. Stored responses have no `Set-Cookie`, so the
-            // browser's own request must not be answered from the store.
-            StorageDecision::In(_)
-                if self.purpose == Purpose::Predicted && head.headers.contains_key(header::SET_COOKIE) =>
-            {
-                StorageDecision::Body
-            }
-            decision => decision,
+        // The browser has not received the cookie yet. Stored responses have no `Set-Cookie`, so the browser's
+        // own request must not be answered from the store.
+        let sets_unseen_cookie =
+            self.purpose == Purpose::Predicted && head.headers.contains_key(header::SET_COOKIE);
+        if sets_unseen_cookie && matches!(decision, StorageDecision::In(_)) {
+            return StorageDecision::Body;
         }
+        decision
     }
 
     pub(super) async fn keep(&self, landed: &FetchedResponse, body: Option<(ContentHash, u64)>) {
