@@ -1,19 +1,16 @@
 //! The cache handle.
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use bytes::{Bytes, BytesMut};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    BodyWriter, CacheConfig, Cost, Forget, Mirror, OpenError, Opened, Owner, Partition, RecordKey,
-    RecordKind, StoredBody, StoredResponse, Usage,
+    BodyWriter, CacheConfig, Cost, Forget, Mirror, OpenError, Owner, Partition, RecordKey, RecordKind,
+    ResetReason, Storage, StoredBody, StoredResponse, Usage,
     command::{Queues, Read, Write, WriterId},
+    shared::Shared,
     store,
-    usage::Counters,
 };
 
 /// Hashes per change of a mirror, so that the thread's steps stay short.
@@ -28,32 +25,15 @@ pub struct Cache {
     shared: Arc<Shared>,
 }
 
-/// State shared by handles and thread.
+/// An open cache.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) state: watch::Sender<u64>,
-    pub(crate) counters: Counters,
-    pub(crate) evictions_taken: AtomicBool,
-    /// True if evictions were dropped without a report.
-    pub(crate) evictions_lost: AtomicBool,
-    evictions: Mutex<Option<mpsc::Receiver<Vec<ContentHash>>>>,
-    next_writer: AtomicU64,
-    /// Maximum length of a stored body in bytes.
-    body_limit: u64,
-}
-
-impl Shared {
-    pub(crate) fn new(state: u64, body_limit: u64, evictions: mpsc::Receiver<Vec<ContentHash>>) -> Self {
-        Self {
-            state: watch::Sender::new(state),
-            counters: Counters::default(),
-            evictions_taken: AtomicBool::new(false),
-            evictions_lost: AtomicBool::new(false),
-            evictions: Mutex::new(Some(evictions)),
-            next_writer: AtomicU64::new(0),
-            body_limit,
-        }
-    }
+pub struct Opened {
+    /// The handle.
+    pub cache: Cache,
+    /// Reason for the loss of the earlier contents, if they were lost.
+    pub reset: Option<ResetReason>,
+    /// Location of the stored data.
+    pub storage: Storage,
 }
 
 impl Cache {
@@ -65,11 +45,15 @@ impl Cache {
     /// # Errors
     /// Another process has the file open, or the system lacks threads or memory.
     pub fn open(config: CacheConfig, entropy: u64) -> Result<Opened, OpenError> {
-        store::open(config, entropy)
-    }
-
-    pub(crate) fn new(queues: Queues, shared: Arc<Shared>) -> Self {
-        Self { queues, shared }
+        let running = store::open(config, entropy)?;
+        Ok(Opened {
+            cache: Self {
+                queues: running.queues,
+                shared: running.shared,
+            },
+            reset: running.reset,
+            storage: running.storage,
+        })
     }
 
     pub(crate) fn queues(&self) -> &Queues {

@@ -3,8 +3,6 @@ use std::{io, path::PathBuf};
 
 use longhaul_types::ByteCount;
 
-use crate::Cache;
-
 /// Location and maximum size of a cache.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
@@ -15,17 +13,6 @@ pub struct CacheConfig {
     /// Maximum size of the file, at least 1 MiB. The write-ahead log (about 4 MiB) and a reserve of an
     /// eighth, at most 8 MiB, are additional; the reserve lets the cache shrink when the disk is full.
     pub quota: ByteCount,
-}
-
-/// An open cache.
-#[derive(Debug)]
-pub struct Opened {
-    /// The handle.
-    pub cache: Cache,
-    /// Reason for the loss of the earlier contents, if they were lost.
-    pub reset: Option<ResetReason>,
-    /// Location of the stored data.
-    pub storage: Storage,
 }
 
 /// Location of the stored data.

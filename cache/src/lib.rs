@@ -22,12 +22,13 @@ mod mirror;
 mod reader;
 mod record;
 mod response;
+mod shared;
 mod store;
 mod usage;
 mod writer;
 
-pub use cache::Cache;
-pub use config::{CacheConfig, OpenError, Opened, ResetReason, Storage};
+pub use cache::{Cache, Opened};
+pub use config::{CacheConfig, OpenError, ResetReason, Storage};
 pub use cost::Cost;
 pub use forget::{Forget, ForgetWhat, Whose};
 pub use mirror::{MAX_DEVICES, MAX_HELD, Mirror, PartitionLabel};

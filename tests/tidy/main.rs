@@ -5,6 +5,8 @@
     reason = "a test reports by panicking, in its helpers too"
 )]
 
+mod circles;
 mod documents;
 mod graph;
+mod paths;
 mod sources;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use longhaul_types::ContentHash;
 use rusqlite::{OptionalExtension as _, params};
 
-use super::{Store, hash_of, schema::PART_BITS};
+use super::{content::hash_of, schema::PART_BITS, state::Store};
 use crate::command::{BodyId, Found, Part, VERIFIED_WHOLE, WholeBody};
 
 /// Chunks of a long body per answer: enough to keep the reader busy, and few enough not to delay others.

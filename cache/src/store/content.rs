@@ -186,6 +186,11 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Converts a hash from a column. A column of another length fails before and counts as damage.
+pub(super) fn hash_of(bytes: [u8; 32]) -> ContentHash {
+    ContentHash::from_bytes(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

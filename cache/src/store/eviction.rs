@@ -1,12 +1,17 @@
 //! Eviction to keep the quota, step by step (GreedyDual-Size-Frequency, see [`crate::Cost`]), and its
 //! reports.
-use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
+use std::{sync::atomic::Ordering, time::Instant};
 
 use longhaul_types::ContentHash;
 use rusqlite::params;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use super::{Store, bodies::chunk_ids, file::PAGE, hash_of, recovery::Writing};
+use super::{
+    bodies::chunk_ids,
+    content::hash_of,
+    file::PAGE,
+    state::{Store, Writing},
+};
 
 /// Chunks (or bodies, or groups of responses) removed in a step: 1 MiB.
 const STEP: usize = 16;
@@ -21,42 +26,6 @@ const VACUUM_STEP: u32 = 64;
 const MOST_UNSENT: usize = 65_536;
 /// Hashes per batch; a session message contains 6 bytes of each.
 const BATCH: usize = 1024;
-
-/// State of eviction.
-#[derive(Debug)]
-pub(super) struct Eviction {
-    /// `L`: the priority of the last evicted body.
-    floor: f64,
-    /// A size limit below the quota and its end, after the disk was full.
-    modest: Option<(u64, Instant)>,
-    reports: mpsc::Sender<Vec<ContentHash>>,
-    unsent: VecDeque<ContentHash>,
-}
-
-impl Eviction {
-    pub(super) fn new(reports: mpsc::Sender<Vec<ContentHash>>) -> Self {
-        Self {
-            floor: 0.0,
-            modest: None,
-            reports,
-            unsent: VecDeque::new(),
-        }
-    }
-
-    pub(super) fn floor(&self) -> f64 {
-        self.floor
-    }
-
-    pub(super) fn limit_to(&mut self, size: u64, until: Instant) {
-        self.modest = Some((size, until));
-    }
-
-    /// Clears the state after a reset, which the state id reports.
-    pub(super) fn forget(&mut self) {
-        self.floor = 0.0;
-        self.unsent.clear();
-    }
-}
 
 impl Store {
     /// `L` never exceeds the lowest priority, so it starts there.

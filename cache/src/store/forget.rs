@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use longhaul_http::site::SchemefulSite;
 use rusqlite::{ToSql, params};
 
-use super::{Store, content::label};
+use super::{
+    content::{hash_of, label},
+    state::Store,
+};
 use crate::{Forget, ForgetWhat, Owner, Partition, Whose};
 
 /// Bodies examined per step.
@@ -182,7 +185,7 @@ impl Store {
             let bodies = {
                 let mut find = self.connection.prepare_cached(sql)?;
                 let rows = find.query_map(params![after, STEP], |row| {
-                    Ok((row.get::<_, i64>(0)?, super::hash_of(row.get(1)?)))
+                    Ok((row.get::<_, i64>(0)?, hash_of(row.get(1)?)))
                 })?;
                 rows.collect::<rusqlite::Result<Vec<_>>>()?
             };

@@ -1,8 +1,5 @@
 //! Group commit: changes that are committed together, and the answers that wait for the commit.
-use longhaul_types::ContentHash;
-use tokio::sync::oneshot;
-
-use super::Store;
+use super::state::{Answer, Group, Store};
 use crate::StoreError;
 
 /// Operations per group: limits the delay of an answer while requests keep arriving.
@@ -11,37 +8,6 @@ const MOST_OPERATIONS: u32 = 128;
 const MOST_BYTES: u64 = 2 * 1024 * 1024;
 /// Bytes written after which an idle moment performs a checkpoint.
 const MOVE_AFTER: u64 = 2 * 1024 * 1024;
-
-/// An open transaction.
-#[derive(Debug, Default)]
-pub(super) struct Group {
-    pub(super) answers: Vec<Answer>,
-    /// Bodies evicted in this transaction.
-    pub(super) evicted: Vec<ContentHash>,
-    operations: u32,
-    bytes: u64,
-}
-
-/// An answer that is sent after the commit.
-#[derive(Debug)]
-pub(super) enum Answer {
-    Body(oneshot::Sender<Result<ContentHash, StoreError>>, ContentHash),
-    Done(oneshot::Sender<()>),
-}
-
-impl Answer {
-    /// If the receiver is gone, the answer is dropped.
-    fn send(self, outcome: Result<(), StoreError>) {
-        match self {
-            Self::Body(reply, chk) => {
-                let _ = reply.send(outcome.map(|()| chk));
-            }
-            Self::Done(reply) => {
-                let _ = reply.send(());
-            }
-        }
-    }
-}
 
 impl Store {
     /// Ensures that a transaction is open, and counts an operation of `bytes` in it.

@@ -1,10 +1,12 @@
 //! Mirrors in the file.
-use std::collections::{BTreeMap, VecDeque};
-
 use longhaul_types::{ContentHash, PublicKey};
 use rusqlite::{OptionalExtension as _, ToSql, params};
 
-use super::{Store, forget::Labels, hash_of};
+use super::{
+    content::hash_of,
+    forget::Labels,
+    state::{Device, Mirrors, Store},
+};
 use crate::{MAX_DEVICES, MAX_HELD, Partition, PartitionLabel, command::MirrorPage};
 
 /// Hashes per page of an answer, or removed in a step.
@@ -12,25 +14,6 @@ const STEP: usize = 4096;
 /// Quota per hash. A hash takes about 80 bytes of the file; all mirrors together may take a quarter of the
 /// quota.
 const QUOTA_PER_HASH: u64 = 200;
-
-/// The devices that have a mirror.
-#[derive(Debug, Default)]
-pub(super) struct Mirrors {
-    devices: BTreeMap<PublicKey, Device>,
-    /// Numbers of mirrors whose rows are to be removed.
-    garbage: VecDeque<i64>,
-    next: i64,
-}
-
-#[derive(Debug)]
-struct Device {
-    number: i64,
-    state: u64,
-    held: usize,
-    used: i64,
-    /// Position of partial removal. Hashes are uniformly distributed, so their order is as good as random.
-    cursor: ContentHash,
-}
 
 impl Store {
     pub(super) fn load_mirrors(&mut self) -> rusqlite::Result<()> {

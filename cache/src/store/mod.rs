@@ -3,6 +3,7 @@
 //! Changes are collected in a group, which is committed when no further request waits or when the group is
 //! large; their answers are sent then. A commit does not wait for the disk (`synchronous=NORMAL`): it
 //! survives a crash of the process; after a power failure the file is valid but may lack the last commits.
+mod backend;
 mod bodies;
 mod content;
 mod eviction;
@@ -14,6 +15,7 @@ mod records;
 mod recovery;
 mod responses;
 mod schema;
+mod state;
 mod trouble;
 mod uploads;
 mod worker;
@@ -21,96 +23,43 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    io,
-    path::PathBuf,
-    sync::{Arc, Weak},
-    thread,
-};
+use std::{io, sync::Arc, thread};
 
-use longhaul_types::{ByteCount, ContentHash};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use longhaul_types::ByteCount;
+use rusqlite::{OptionalExtension as _, params};
 use tokio::sync::mpsc;
 
 use crate::{
-    Cache, CacheConfig, OpenError, Opened, ResetReason, Storage, Usage,
-    cache::Shared,
-    command::{Queues, READ_QUEUE, WRITE_QUEUE, WriterId},
+    CacheConfig, OpenError, ResetReason, Storage, Usage,
+    command::{Queues, READ_QUEUE, WRITE_QUEUE},
+    shared::Shared,
 };
-use eviction::Eviction;
+use backend::{Backend, LEAST_QUOTA};
 use file::Place;
-use group::Group;
-use mirrors::Mirrors;
-use records::Totals;
-use recovery::Writing;
-use uploads::Upload;
+use state::{Eviction, Store};
 
-/// A smaller quota is useless.
-const LEAST_QUOTA: ByteCount = ByteCount::mib(1);
-/// Maximum size of a cache in memory: it is a temporary substitute, and the agent must stay small.
-const MEMORY_QUOTA: ByteCount = ByteCount::mib(16);
 /// Batches of evictions that wait for their reader; further ones wait in the store.
 const EVICTION_BATCHES: usize = 16;
 
-/// The file and its state in memory.
-#[derive(Debug)]
-pub(super) struct Store {
-    connection: Connection,
-    /// None for a cache in memory.
-    place: Option<Place>,
-    storage: Storage,
-    shared: Arc<Shared>,
-    quota: ByteCount,
-    entropy: u64,
-    resets: u64,
-    next_body: i64,
-    /// Last value of the clock that orders records and devices by use.
-    clock: i64,
-    group: Option<Group>,
-    groups: u64,
-    uploads: BTreeMap<WriterId, Upload>,
-    pins: BTreeMap<i64, Weak<()>>,
-    /// Number of requests for bodies since their priority was last written.
-    touched: BTreeMap<i64, u32>,
-    /// Unnamed bodies whose chunks are to be removed.
-    garbage: VecDeque<i64>,
-    eviction: Eviction,
-    totals: Totals,
-    mirrors: Mirrors,
-    writing: Writing,
-    /// Bytes written since the last checkpoint.
-    unmoved: u64,
+/// A store whose thread runs.
+pub(super) struct Running {
+    pub(super) queues: Queues,
+    pub(super) shared: Arc<Shared>,
+    pub(super) reset: Option<ResetReason>,
+    pub(super) storage: Storage,
 }
 
 /// Opens the file and starts its thread.
-pub(super) fn open(config: CacheConfig, entropy: u64) -> Result<Opened, OpenError> {
+pub(super) fn open(config: CacheConfig, entropy: u64) -> Result<Running, OpenError> {
     let (store, reset) = Store::open(config, entropy)?;
     let (storage, shared) = (store.storage.clone(), Arc::clone(&store.shared));
     let queues = start(store)?;
-    Ok(Opened {
-        cache: Cache::new(queues, shared),
+    Ok(Running {
+        queues,
+        shared,
         reset,
         storage,
     })
-}
-
-fn open_file(place: Place, quota: ByteCount) -> Result<(Base, Option<ResetReason>), OpenError> {
-    match place.open(quota) {
-        Ok(ready) => {
-            let base = Base {
-                connection: ready.connection,
-                place: Some(place),
-                storage: Storage::File,
-                quota,
-            };
-            Ok((base, ready.reset))
-        }
-        Err(error) if trouble::Trouble::of(&error) == trouble::Trouble::InUse => Err(OpenError::InUse {
-            path: PathBuf::from(place.path()),
-        }),
-        Err(error) => Ok((Base::in_memory(error.to_string(), quota)?, None)),
-    }
 }
 
 fn start(store: Store) -> Result<Queues, OpenError> {
@@ -126,38 +75,16 @@ fn start(store: Store) -> Result<Queues, OpenError> {
     Ok(Queues { reads, writes })
 }
 
-/// An open connection and its location.
-struct Base {
-    connection: Connection,
-    place: Option<Place>,
-    storage: Storage,
-    quota: ByteCount,
-}
-
-impl Base {
-    fn in_memory(cause: String, quota: ByteCount) -> Result<Self, OpenError> {
-        tracing::warn!(cause, "the cache works in memory: its file cannot be written");
-        let quota = quota.min(MEMORY_QUOTA);
-        let connection = file::in_memory(quota).map_err(|error| OpenError::Memory(error.to_string()))?;
-        Ok(Self {
-            connection,
-            place: None,
-            storage: Storage::Memory { cause },
-            quota,
-        })
-    }
-}
-
 impl Store {
     fn open(config: CacheConfig, entropy: u64) -> Result<(Self, Option<ResetReason>), OpenError> {
         let quota = config.quota.max(LEAST_QUOTA);
-        let (base, reset) = match Place::take(&config.dir, config.file)? {
-            Ok(place) => open_file(place, quota)?,
-            Err(error) => (Base::in_memory(error.to_string(), quota)?, None),
+        let (backend, reset) = match Place::take(&config.dir, config.file)? {
+            Ok(place) => Backend::open(place, quota)?,
+            Err(error) => (Backend::in_memory(error.to_string(), quota)?, None),
         };
         let (evicted, evictions) = mpsc::channel(EVICTION_BATCHES);
-        let shared = Arc::new(Shared::new(0, base.quota.bytes() / 8, evictions));
-        let mut store = Self::new(base, shared, entropy, Eviction::new(evicted));
+        let shared = Arc::new(Shared::new(0, backend.quota.bytes() / 8, evictions));
+        let mut store = Self::new(backend, shared, entropy, Eviction::new(evicted));
         if let Err(error) = store.load() {
             // Damage that is found only now, in the tables.
             store.trouble(&error);
@@ -165,31 +92,6 @@ impl Store {
         store.keep_spare();
         let reset = reset.or_else(|| (store.resets > 0).then_some(ResetReason::Damaged));
         Ok((store, reset))
-    }
-
-    fn new(base: Base, shared: Arc<Shared>, entropy: u64, eviction: Eviction) -> Self {
-        Self {
-            connection: base.connection,
-            place: base.place,
-            storage: base.storage,
-            shared,
-            quota: base.quota,
-            entropy,
-            resets: 0,
-            next_body: 1,
-            clock: 0,
-            group: None,
-            groups: 0,
-            uploads: BTreeMap::new(),
-            pins: BTreeMap::new(),
-            touched: BTreeMap::new(),
-            garbage: VecDeque::new(),
-            eviction,
-            totals: Totals::default(),
-            mirrors: Mirrors::default(),
-            writing: Writing::Yes,
-            unmoved: 0,
-        }
     }
 
     /// Reads the state in memory from the tables.
@@ -255,9 +157,4 @@ impl Store {
             ..self.shared.counters.usage()
         })
     }
-}
-
-/// Converts a hash from a column. A column of another length fails before and counts as damage.
-fn hash_of(bytes: [u8; 32]) -> ContentHash {
-    ContentHash::from_bytes(bytes)
 }

@@ -1,13 +1,11 @@
 //! Records, limited per kind by count and size; the least recently used ones are dropped first.
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{
-    Store,
     content::{SUM, label, sum},
     forget::Labels,
+    state::{Store, Totals},
 };
 use crate::{MAX_RECORD, MAX_RECORDS, RecordKey, RecordKind};
 
@@ -15,15 +13,6 @@ use crate::{MAX_RECORD, MAX_RECORDS, RecordKey, RecordKind};
 const SHARE: u64 = 16;
 /// A use is written only after this many other uses: most reads then need no write.
 const COARSE: i64 = 64;
-
-/// Counts that are kept up to date to enforce limits.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    /// Count and bytes of values by kind.
-    records: BTreeMap<RecordKind, (usize, u64)>,
-    /// Responses without a body.
-    pub(super) bodiless: usize,
-}
 
 impl Store {
     pub(super) fn load_totals(&mut self) -> rusqlite::Result<()> {

@@ -1,27 +1,18 @@
 //! Recovery from SQLite errors, which the store never returns to its callers.
 use std::time::{Duration, Instant};
 
-use super::{Base, LEAST_QUOTA, Store, file, trouble::Trouble};
-use crate::{ResetReason, Storage, StoreError};
+use super::{
+    backend::{Backend, LEAST_QUOTA},
+    file,
+    state::{Store, Writing},
+    trouble::Trouble,
+};
+use crate::{ResetReason, StoreError};
 
 /// Time without writes after the disk remained full although the store shrank.
 const PAUSE: Duration = Duration::from_secs(30);
 /// Time for which the store keeps the size to which it shrank.
 const MODEST: Duration = Duration::from_secs(3600);
-
-/// Acceptance of changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Writing {
-    Yes,
-    /// The disk is full: the store first shrinks to this many bytes.
-    Shrinking {
-        to: u64,
-    },
-    /// The disk is full and shrinking did not help: read-only.
-    Paused {
-        until: Instant,
-    },
-}
 
 impl Store {
     /// Returns an error if no change can be accepted now.
@@ -154,7 +145,7 @@ impl Store {
 
     fn begin_in_memory(&mut self) -> Result<(), rusqlite::Error> {
         let cause = "the file failed and no new one can be made".to_owned();
-        let Ok(base) = Base::in_memory(cause, self.quota) else {
+        let Ok(base) = Backend::in_memory(cause, self.quota) else {
             return Err(rusqlite::Error::InvalidQuery);
         };
         self.connection = base.connection;
@@ -162,11 +153,5 @@ impl Store {
         self.storage = base.storage;
         // The lock is kept: this process can still repair the file at its next start.
         self.load()
-    }
-}
-
-impl Storage {
-    pub(super) fn is_file(&self) -> bool {
-        *self == Self::File
     }
 }

@@ -4,9 +4,9 @@ use longhaul_types::ContentHash;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{
-    Store,
     content::{SUM, decode, encode, key, label, sum, variant},
     forget::{Labels, domain_of},
+    state::Store,
 };
 use crate::{MAX_RESPONSE, MAX_VARIANTS, Partition, StoredResponse};
 

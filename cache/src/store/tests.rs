@@ -11,10 +11,9 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::{
-    Store, content,
-    group::Answer,
-    recovery::Writing,
+    content,
     schema::{self, PART_BITS},
+    state::{Answer, Store, Writing},
 };
 use crate::{
     CacheConfig, Cost, Partition, RecordKind, ResetReason, StoreError, StoredResponse,

@@ -4,7 +4,10 @@ use std::sync::Weak;
 use longhaul_types::ContentHash;
 use rusqlite::params;
 
-use super::{Store, schema::PART_BITS};
+use super::{
+    schema::PART_BITS,
+    state::{Store, Upload},
+};
 use crate::{
     Cost, StoreError,
     command::{Part, WriterId},
@@ -12,20 +15,6 @@ use crate::{
 
 /// Maximum number of bodies written at once: more than browsers open connections.
 const MOST_UPLOADS: usize = 512;
-
-/// A body that is being written.
-#[derive(Debug)]
-pub(super) struct Upload {
-    body: i64,
-    /// Expires with the writer.
-    alive: Weak<()>,
-    cost: Cost,
-    parts: u32,
-    length: u64,
-    /// The last group in which the body was written.
-    group: u64,
-    failed: Option<StoreError>,
-}
 
 impl Store {
     pub(super) fn begin_upload(

@@ -8,7 +8,10 @@ use tokio::{
     },
 };
 
-use super::{Store, group::Answer, trouble::Trouble};
+use super::{
+    state::{Answer, Store},
+    trouble::Trouble,
+};
 use crate::{
     StoreError,
     command::{Read, Write},

@@ -5,6 +5,10 @@ use url::Url;
 
 use crate::{CrossOrigin, Destination, Reference};
 
+/// Maximum number of references per document, including its `srcdoc` frames: several times the number of the
+/// largest pages.
+pub const MAX_REFERENCES: usize = 5000;
+
 /// References by URL. Several references to one URL merge into one, with the stronger importance, its
 /// destination, and the greater certainty.
 #[derive(Clone, Debug)]

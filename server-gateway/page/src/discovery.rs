@@ -17,9 +17,6 @@ use crate::{
     markup::Markup,
 };
 
-/// Maximum number of references per document, including its `srcdoc` frames: several times the number of the
-/// largest pages.
-pub const MAX_REFERENCES: usize = 5000;
 /// Memory limit of the parser; a tag, or a depth of open elements, that exceeds it ends discovery. Pages
 /// contain inline images of a few MiB in attributes.
 const MAX_PARSER_MEMORY: usize = 16 * 1024 * 1024;
