@@ -59,3 +59,15 @@ tools-build:
 # What the end-to-end tests drive: a real browser.
 tools: tools-build
 	@scripts/install-tools.sh test
+
+# Licences, banned crates, sources and known vulnerabilities of the dependencies (deny.toml). Installs cargo-deny if it is
+# missing, which compiles for some minutes; therefore not part of `make test`.
+.PHONY: deny
+deny: tools-build
+	command -v cargo-deny >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny --locked check licenses bans sources
+	@if $(CARGO) deny --locked fetch db; then \
+		$(CARGO) deny --locked check --disable-fetch advisories; \
+	else \
+		echo "SKIPPED: the advisory database could not be fetched; known vulnerabilities were NOT checked." >&2; \
+	fi
