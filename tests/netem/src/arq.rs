@@ -1,35 +1,36 @@
-//! Frame loss that the link layer repairs itself.
+//! Loss of link-layer frames that the link layer retransmits (ARQ).
 use std::time::Duration;
 
 use longhaul_types::ByteCount;
 
 use crate::{Probability, random::Stream};
 
-/// A link layer that cuts packets into frames, repeats lost frames and releases packets in order, as the RLC
-/// acknowledged mode of UMTS does (3GPP TS 25.322).
+/// A link layer that divides packets into frames, retransmits lost frames and delivers packets in order, as
+/// the RLC acknowledged mode of UMTS does (3GPP TS 25.322).
 ///
-/// A repeated frame occupies the link again, so the packet rate falls to `1 - frame_loss` of the link rate, and
-/// each round of repeats holds the packet, and with it all later ones, for `repair_delay`.
-/// The repeats of a packet are sent right behind it, where a real link layer interleaves them with later packets:
-/// the capacity used is the same.
+/// A retransmitted frame occupies the link again, so the packet rate falls to `1 - frame_loss` of the link
+/// rate. Each round of retransmissions delays the packet and all later packets by `repair_delay`. The
+/// retransmissions of a packet are sent immediately after it, whereas a real link layer interleaves them with
+/// later packets: the capacity used is the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arq {
     /// Probability that one transmission of a frame is lost.
     pub frame_loss: Probability,
     /// Bytes in a full frame. Frames are not shared between packets.
     pub frame_size: ByteCount,
-    /// From the end of a frame's transmission to its repeat's arrival, beyond the ordinary delay.
+    /// Time from the end of a frame's transmission to the arrival of its retransmission, in addition to the
+    /// ordinary delay.
     pub repair_delay: Duration,
-    /// Transmissions of one frame after which the link layer discards the packet. At least 1.
+    /// Number of transmissions of one frame after which the link layer discards the packet. At least 1.
     pub max_transmissions: u32,
 }
 
-/// What ARQ makes of one packet.
+/// Transmission of one packet by ARQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transmission {
-    /// Bytes that cross the link, repeats included.
+    /// Bytes that cross the link, including retransmissions.
     pub(crate) bytes: u64,
-    /// Extra time until the packet is complete at the far end.
+    /// Additional time until the packet is complete at the receiver.
     pub(crate) repair: Duration,
     pub(crate) outcome: ArqOutcome,
 }
@@ -41,7 +42,7 @@ pub(crate) enum ArqOutcome {
 }
 
 impl Transmission {
-    /// A packet of this length on a link without ARQ.
+    /// Returns the transmission of a packet of this length on a link without ARQ.
     pub(crate) fn plain(len: u64) -> Self {
         Self {
             bytes: len,
@@ -52,7 +53,7 @@ impl Transmission {
 }
 
 impl Arq {
-    /// Draws the transmissions of a packet of `len` bytes.
+    /// Draws the number of transmissions of each frame of a packet of `len` bytes.
     pub(crate) fn transmit(&self, len: u64, random: &mut Stream) -> Transmission {
         let frame_size = self.frame_size.bytes().max(1);
         let mut sent = Transmission::plain(len);

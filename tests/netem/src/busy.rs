@@ -1,20 +1,21 @@
-//! When the link had something to send.
+//! Record of the times at which the link was backlogged.
 use std::{collections::VecDeque, time::Duration};
 
 use longhaul_types::Timestamp;
 
 use crate::OutageSchedule;
 
-/// Idle gaps remembered: 1 MiB of memory. A link that sends packets one by one fills it in 65,536 packets.
+/// Maximum number of stored intervals: 1 MiB of memory. A link that sends packets one at a time reaches it
+/// after 65,536 packets.
 const MAX_INTERVALS: usize = 65_536;
 
-/// The times at which the link was backlogged, adjoining ones merged.
+/// The times at which the link was backlogged. Adjacent intervals are merged.
 #[derive(Default)]
 pub(crate) struct BusyLog {
-    /// Closed intervals, in order and apart.
+    /// Closed intervals, in order and disjoint.
     intervals: VecDeque<(Timestamp, Timestamp)>,
     since: Option<Timestamp>,
-    /// Before this the log has forgotten.
+    /// Time before which intervals have been discarded.
     complete_from: Timestamp,
 }
 
@@ -23,7 +24,7 @@ impl BusyLog {
         if self.since.is_some() {
             return;
         }
-        // A packet that comes the moment its predecessor has left continues the interval.
+        // A packet that arrives at the instant at which its predecessor departs continues the interval.
         self.since = match self.intervals.back() {
             Some((start, end)) if *end == at => {
                 let start = *start;
@@ -44,8 +45,8 @@ impl BusyLog {
         self.intervals.push_back((since, at));
     }
 
-    /// The backlogged time between `from` and `to` in which no outage held the link; `None` if the log has
-    /// forgotten part of it.
+    /// Returns the backlogged time between `from` and `to` in which no outage held the link; `None` if the
+    /// log has discarded intervals of that time.
     pub(crate) fn between(
         &self,
         from: Timestamp,

@@ -1,15 +1,15 @@
-//! Active queue management by the time that packets waited.
+//! Active queue management by queueing delay.
 use std::time::Duration;
 
 use longhaul_types::{ByteCount, Timestamp};
 
-/// Controlled delay (RFC 8289): once packets have waited longer than `target` for an `interval`, packets are dropped
-/// from the head of the queue, more and more often until the wait is short again.
+/// Controlled delay (RFC 8289): if packets wait longer than `target` for an `interval`, packets are dropped
+/// from the head of the queue, at an increasing rate, until the queueing delay is below `target` again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codel {
-    /// The standing wait that is acceptable.
+    /// Acceptable standing queueing delay.
     pub target: Duration,
-    /// How long it may be exceeded; of the order of a round-trip time.
+    /// Time for which the target may be exceeded, of the order of a round-trip time.
     pub interval: Duration,
 }
 
@@ -27,15 +27,15 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// The control loop of RFC 8289 section 5, one packet a call.
+/// The control loop of RFC 8289 section 5, one packet per call.
 pub(crate) struct CodelControl {
     codel: Codel,
-    /// When the wait will have been too long for an interval.
+    /// Time at which the delay will have exceeded the target for an interval.
     first_above: Option<Timestamp>,
-    /// When the next packet is dropped; `dropping` says whether it is in force.
+    /// Time of the next drop, valid while `dropping` is set.
     drop_next: Timestamp,
     dropping: bool,
-    /// Drops since the dropping state was entered.
+    /// Number of drops since the start of the dropping state.
     count: u32,
     last_count: u32,
     largest_packet: u64,
@@ -54,7 +54,8 @@ impl CodelControl {
         }
     }
 
-    /// What to do with a packet of `len` bytes that leaves the queue after `waited`, with `behind` bytes behind it.
+    /// Decides whether to send or drop a packet of `len` bytes that leaves the queue after `waited`, with
+    /// `behind` bytes behind it.
     pub(crate) fn judge(&mut self, now: Timestamp, waited: Duration, len: u64, behind: ByteCount) -> Verdict {
         self.largest_packet = self.largest_packet.max(len);
         if !self.too_long(now, waited, behind) {
@@ -73,7 +74,8 @@ impl CodelControl {
         Verdict::Drop
     }
 
-    /// Whether waits have been above the target for an interval. A queue of less than a packet is never too long.
+    /// Returns true if delays have exceeded the target for an interval. A queue shorter than a packet never
+    /// does.
     fn too_long(&mut self, now: Timestamp, waited: Duration, behind: ByteCount) -> bool {
         if waited < self.codel.target || behind.bytes() <= self.largest_packet {
             self.first_above = None;
@@ -86,7 +88,7 @@ impl CodelControl {
     fn enter_dropping(&mut self, now: Timestamp) {
         let recent = now - self.drop_next < self.codel.interval.saturating_mul(16);
         let drops = self.count.saturating_sub(self.last_count);
-        // Soon after the last time, go on at the drop rate that was needed then.
+        // Shortly after the last dropping state, continue at the drop rate that it reached.
         self.count = if recent && drops > 1 { drops } else { 1 };
         self.last_count = self.count;
         self.dropping = true;

@@ -1,28 +1,28 @@
-//! What a link is like.
+//! Configuration of a link.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount};
 
 use crate::{Arq, Codel, DeliveryTrace, Loss, OutageSchedule, Policer, Probability};
 
-/// How fast the link sends.
+/// Capacity of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// Always at this rate. A rate of zero never sends.
+    /// Constant rate. A rate of zero never sends.
     Rate(BitRate),
-    /// As recorded.
+    /// Recorded delivery opportunities.
     Trace(DeliveryTrace),
 }
 
-/// Packets that take a longer way and may be overtaken.
+/// Reordering: packets that take a longer path and may be overtaken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
-    /// The share of packets that take it.
+    /// Share of packets that take the longer path.
     pub share: Probability,
-    /// How much longer it takes.
+    /// Additional delay of the longer path.
     pub extra_delay: Duration,
-    /// Most packets that may overtake one: it arrives right behind this many, however long it would take. 0 means
-    /// that none is overtaken.
+    /// Maximum number of packets that may overtake one packet: it arrives directly after them, whatever its
+    /// delay. 0 disables overtaking.
     pub max_distance: u64,
 }
 
@@ -30,42 +30,42 @@ pub struct Reordering {
 ///
 /// # Queue bound
 /// `queue` counts every byte that the link has accepted and not finished sending: the waiting packets and the
-/// *whole* packet being serialised. A packet is accepted when it fits entirely. A full queue therefore takes exactly
-/// `queue * 8 / rate` to send, and a bound below a packet's length never lets that packet through.
-/// Packets under way after serialisation do not count.
+/// *whole* packet being serialised. A packet is accepted if it fits entirely. A full queue therefore takes
+/// exactly `queue * 8 / rate` to send, and a bound below a packet's length never admits that packet. Packets
+/// in flight after serialisation do not count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// How fast it sends.
+    /// Capacity.
     pub capacity: Capacity,
     /// One-way propagation delay, after serialisation.
     pub delay: Duration,
-    /// Added to the delay, uniform from zero to this, a draw for each packet. The order is kept: a packet that would
-    /// arrive before its predecessor arrives with it.
+    /// Jitter added to the delay: uniform from zero to this value, drawn for each packet. The order is kept:
+    /// a packet that would arrive before its predecessor arrives together with it.
     pub jitter: Duration,
     /// Bound of the drop-tail queue, see above.
     pub queue: ByteCount,
-    /// Drops packets that waited too long, in addition to the queue's bound.
+    /// Drops packets that waited too long, in addition to the bound of the queue.
     pub codel: Option<Codel>,
     /// Drops packets above a rate before they reach the queue.
     pub policer: Option<Policer>,
-    /// The largest packet; none is too large without it.
+    /// Maximum packet length; `None` for no maximum.
     pub mtu: Option<ByteCount>,
-    /// Loss in transit.
+    /// Packet loss after serialisation.
     pub loss: Loss,
-    /// Frame loss that the link layer repairs.
+    /// Frame loss that the link layer retransmits.
     pub arq: Option<Arq>,
-    /// Packets that may be overtaken.
+    /// Reordering of packets.
     pub reordering: Option<Reordering>,
-    /// The share of packets of which a second copy arrives. It occupies no capacity: the copy is made behind the link.
+    /// Share of packets that are duplicated. The copy occupies no capacity: it is made after serialisation.
     pub duplication: Probability,
-    /// The share of packets that arrive with one bit flipped. Both copies of a duplicated packet have it.
+    /// Share of packets that arrive with one inverted bit. Both copies of a duplicated packet have it.
     pub corruption: Probability,
-    /// When the link is out.
+    /// Schedule of outages.
     pub outages: OutageSchedule,
 }
 
 impl LinkConfig {
-    /// A link of this capacity, delay and queue bound, and without impairments.
+    /// Creates a link of this capacity, delay and queue bound, without impairments.
     pub fn new(capacity: Capacity, delay: Duration, queue: ByteCount) -> Self {
         Self {
             capacity,

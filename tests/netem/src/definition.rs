@@ -1,4 +1,4 @@
-//! Links by name: the built-in ones, users' own and recorded ones.
+//! Named links: built-in, defined by users, and recorded.
 mod direction;
 mod file;
 mod mistake;
@@ -15,29 +15,29 @@ pub use file::{MAX_LINKS, parse_links};
 pub use mistake::{LinkFileError, LinkMistake, Mistake};
 pub use text::NotExpressible;
 
-/// A link between client and gateway with its name.
+/// A named link between client and gateway.
 ///
-/// Beside the built-in ones (see [`Profile`]) links come from a text that users write ([`parse_links`]) and from
-/// recorded traces.
+/// In addition to the built-in links (see [`Profile`]), links come from files that users write
+/// ([`parse_links`]) and from recorded traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkDefinition {
     /// Its name.
     pub name: String,
-    /// What it is like.
+    /// Configuration of the link.
     pub hop: HopConfig,
 }
 
 impl LinkDefinition {
-    /// The links that need no definition, slow ones first.
+    /// Returns the built-in links, the slowest first.
     pub fn built_in() -> impl Iterator<Item = Self> {
         Profile::all().map(Self::from)
     }
 
-    /// A link whose capacity was recorded, in the format of mahimahi: one trace a direction. Delay and queue are the
-    /// same in both directions; other impairments can be added to [`hop`](Self::hop).
+    /// Returns a link whose capacity was recorded, in the format of mahimahi: one trace per direction. Delay
+    /// and queue are the same in both directions; other impairments can be added to [`hop`](Self::hop).
     ///
     /// # Errors
-    /// One of the texts is no trace.
+    /// One of the texts is not a valid trace.
     pub fn from_traces(
         name: impl Into<String>,
         down: &str,
@@ -55,18 +55,18 @@ impl LinkDefinition {
         })
     }
 
-    /// The rate towards the client that the ideal download is given: the raw rate, or the mean of a trace. Repeats of
-    /// ARQ, a policer and outages are not taken off.
+    /// Rate towards the client for the ideal download: the raw rate, or the mean of a trace. ARQ
+    /// retransmissions, a policer and outages are not deducted.
     pub fn rate_down(&self) -> BitRate {
         self.hop.down.capacity.nominal()
     }
 
-    /// The rate towards the gateway, likewise.
+    /// Rate towards the gateway, with the same definition.
     pub fn rate_up(&self) -> BitRate {
         self.hop.up.capacity.nominal()
     }
 
-    /// The round-trip time of the idle link with the mean jitter, serialisation not included.
+    /// Round-trip time of the idle link with the mean jitter, without serialisation.
     pub fn rtt(&self) -> Duration {
         let (down, up) = (&self.hop.down, &self.hop.up);
         let jitter = down.jitter.saturating_add(up.jitter) / 2;
@@ -84,7 +84,7 @@ impl From<Profile> for LinkDefinition {
 }
 
 impl Capacity {
-    /// The rate, or the mean over one period of a trace.
+    /// Returns the rate, or the mean over one period of a trace.
     pub fn nominal(&self) -> BitRate {
         match self {
             Self::Rate(rate) => *rate,

@@ -5,33 +5,33 @@ use longhaul_types::Timestamp;
 
 use crate::Reordering;
 
-/// A packet under way.
+/// A packet in flight.
 #[derive(Clone)]
 pub(crate) struct Airborne<P> {
     pub(crate) packet: P,
     pub(crate) len: u64,
     pub(crate) entered: Timestamp,
     pub(crate) arrives: Timestamp,
-    /// Breaks ties: packets that arrive together do so in the order of this.
+    /// Decides between packets that arrive at the same time.
     order: u64,
 }
 
 struct Stray<P> {
     airborne: Airborne<P>,
-    /// `Flight::passed` at which the distance is used up.
+    /// Value of `Flight::passed` at which the reordering distance is reached.
     release_at: u64,
 }
 
-/// Packets under way, in the order of their arrival.
+/// Packets in flight, in the order of their arrival.
 ///
-/// Both lanes are sorted by arrival: the lane in order because jitter keeps the order, the strays because each
-/// takes the same extra time on top of what it would have had in order.
+/// Both lists are sorted by arrival: the ordered list because jitter keeps the order, the list of detoured
+/// packets because each has the same additional delay.
 pub(crate) struct Flight<P> {
     in_order: VecDeque<Airborne<P>>,
     strays: VecDeque<Stray<P>>,
-    /// The latest arrival in order so far.
+    /// Latest arrival in order so far.
     latest: Timestamp,
-    /// Packets put in order so far.
+    /// Number of packets added in order so far.
     passed: u64,
     next_order: u64,
 }
@@ -51,7 +51,7 @@ impl<P> Flight<P> {
         self.in_order.len() + self.strays.len()
     }
 
-    /// Puts a packet under way that would arrive at `arrives` if none were ahead of it.
+    /// Adds a packet that would arrive at `arrives` if no other packet were ahead of it.
     pub(crate) fn launch(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) {
         let airborne = self.board(packet, len, entered, arrives);
         let arrives = airborne.arrives;
@@ -60,7 +60,7 @@ impl<P> Flight<P> {
         self.release_overtaken(arrives);
     }
 
-    /// Puts a packet under way on the longer way.
+    /// Adds a packet that takes the longer path.
     pub(crate) fn launch_detoured(
         &mut self,
         packet: P,
@@ -93,9 +93,10 @@ impl<P> Flight<P> {
         }
     }
 
-    /// Lets strays in behind the packet that arrives at `arrives` once it is the last that may overtake them.
+    /// Inserts detoured packets behind the packet that arrives at `arrives` if it is the last that may
+    /// overtake them.
     fn release_overtaken(&mut self, arrives: Timestamp) {
-        // Strays ahead of it have arrived already and only wait for the receiver.
+        // Detoured packets ahead of it have already arrived and only wait for the receiver.
         let late = self
             .strays
             .partition_point(|stray| stray.airborne.arrives <= arrives);
@@ -114,7 +115,7 @@ impl<P> Flight<P> {
         }
     }
 
-    /// The arrival of the next packet in order and of the next stray.
+    /// Returns the arrival of the next packet in order and of the next detoured packet.
     pub(crate) fn next_arrivals(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         (
             self.in_order.front().map(|first| first.arrives),
@@ -122,7 +123,7 @@ impl<P> Flight<P> {
         )
     }
 
-    /// The next packet that has arrived at `now`.
+    /// Returns the next packet that has arrived by `now`.
     pub(crate) fn land(&mut self, now: Timestamp) -> Option<Airborne<P>> {
         let in_order = self.in_order.front().map(|first| (first.arrives, first.order));
         let stray = self

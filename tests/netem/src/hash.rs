@@ -1,4 +1,4 @@
-//! A run condensed into a number.
+//! Hash of the events of a run.
 use longhaul_types::Timestamp;
 
 use crate::DropCause;
@@ -27,7 +27,7 @@ impl EventHash {
         self.event(16 + cause as u64, at, len);
     }
 
-    /// Takes in any word, such as another hash.
+    /// Adds a word, for example another hash.
     pub(crate) fn word(&mut self, word: u64) {
         /// The prime of FNV-1a with 64 bits.
         const PRIME: u64 = 0x0000_0100_0000_01b3;

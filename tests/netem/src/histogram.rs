@@ -1,15 +1,17 @@
-//! The distribution of times, in bounded memory.
+//! Histogram of times in bounded memory.
 use std::time::Duration;
 
-/// Buckets in each power of two of nanoseconds: a percentile is exact to one part in this.
+/// Buckets in each power of two of nanoseconds: the relative error of a percentile is at most one divided by
+/// this number.
 const SUB_BUCKETS: usize = 64;
 const SUB_BITS: u32 = SUB_BUCKETS.trailing_zeros();
-/// One row for times below `SUB_BUCKETS`, one for each further power of two of a u64.
+/// One row for times below `SUB_BUCKETS`, and one for each further power of two of a u64.
 const ROWS: usize = 64 - SUB_BITS as usize + 1;
 
-/// How long packets waited: count, mean and maximum exactly, percentiles to 1/64 of their value (never too low).
+/// Distribution of queueing delays: count, mean and maximum exact, percentiles to 1/64 of their value (never
+/// too low).
 ///
-/// The size is fixed, however many samples it takes in.
+/// The size is fixed, independent of the number of samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelayHistogram {
     buckets: Box<[u64]>,
@@ -30,7 +32,7 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// Takes in a sample.
+    /// Adds a sample.
     pub fn record(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get_mut(bucket_of(nanos)) {
@@ -41,24 +43,24 @@ impl DelayHistogram {
         self.max = self.max.max(nanos);
     }
 
-    /// The number of samples.
+    /// Number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest.
+    /// Maximum sample.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// The mean, zero without samples.
+    /// Mean; zero without samples.
     pub fn mean(&self) -> Duration {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The time that `percent` of the samples do not exceed (nearest rank), zero without samples. `percent` above
-    /// 100 is 100.
+    /// Returns the time that `percent` of the samples do not exceed (nearest rank); zero without samples. A
+    /// `percent` above 100 counts as 100.
     pub fn percentile(&self, percent: u8) -> Duration {
         let wanted = (u128::from(self.count) * u128::from(percent.min(100)))
             .div_ceil(100)
@@ -74,7 +76,7 @@ impl DelayHistogram {
     }
 }
 
-/// Times below `SUB_BUCKETS` have a bucket each; above, the leading `SUB_BITS + 1` bits choose it.
+/// Times below `SUB_BUCKETS` have a bucket each; above, the leading `SUB_BITS + 1` bits select it.
 fn bucket_of(nanos: u64) -> usize {
     let row = (64 - SUB_BITS).saturating_sub(nanos.leading_zeros());
     let shift = row.saturating_sub(1);
@@ -82,7 +84,7 @@ fn bucket_of(nanos: u64) -> usize {
     row as usize * SUB_BUCKETS + within
 }
 
-/// The largest time in a bucket.
+/// Returns the largest time in a bucket.
 fn upper_bound(index: usize) -> u64 {
     let (row, within) = (index / SUB_BUCKETS, (index % SUB_BUCKETS) as u64);
     if row == 0 {

@@ -1,4 +1,4 @@
-//! Both directions between a client and a gateway.
+//! Both directions of a link between a client and a gateway.
 use longhaul_types::{ByteCount, Timestamp};
 
 use crate::{Count, DelayHistogram, Delivery, Enqueued, Link, LinkConfig, Packet, Profile, hash::EventHash};
@@ -12,19 +12,19 @@ pub enum Side {
     Gateway,
 }
 
-/// An address of the client, opaque: equal or not. What it stands for (an IP address, a port of a NAT) is the
-/// caller's business.
+/// An opaque client address that can only be compared. Its meaning (an IP address, a NAT port) is defined by
+/// the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientAddress(pub u32);
 
-/// When the client's address changes: a new network, or a NAT that has forgotten.
+/// Times at which the client's address changes, because of a new network or an expired NAT binding.
 ///
-/// The client begins with `ClientAddress(0)`; each change gives it the next number. It never gets an old one back.
+/// The client begins with `ClientAddress(0)`; each change assigns the next number. Addresses are not reused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressChanges(Vec<Timestamp>);
 
 impl AddressChanges {
-    /// Changes at these times, in any order.
+    /// Creates changes at these times, in any order.
     pub fn at(times: impl IntoIterator<Item = Timestamp>) -> Self {
         let mut times: Vec<_> = times.into_iter().collect();
         times.sort_unstable();
@@ -36,26 +36,26 @@ impl AddressChanges {
         self.0.iter().copied()
     }
 
-    /// The client's address at `now`; a change takes effect at its very time.
+    /// Returns the client's address at `now`; a change takes effect exactly at its time.
     pub fn address(&self, now: Timestamp) -> ClientAddress {
         let changes = self.0.partition_point(|change| *change <= now);
         ClientAddress(u32::try_from(changes).unwrap_or(u32::MAX))
     }
 }
 
-/// What a hop is like.
+/// Configuration of a hop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HopConfig {
-    /// From gateway to client.
+    /// Direction from gateway to client.
     pub down: LinkConfig,
-    /// From client to gateway.
+    /// Direction from client to gateway.
     pub up: LinkConfig,
-    /// When the client's address changes.
+    /// Times of the client's address changes.
     pub address_changes: AddressChanges,
 }
 
 impl HopConfig {
-    /// A hop of these two directions whose client keeps its address.
+    /// Creates a hop of these two directions whose client keeps its address.
     pub fn new(down: LinkConfig, up: LinkConfig) -> Self {
         Self {
             down,
@@ -71,7 +71,7 @@ impl From<Profile> for HopConfig {
     }
 }
 
-/// A packet and the client address it carries: its source on the way up, its destination on the way down.
+/// A packet and its client address: the source of packets from the client, the destination of packets to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addressed<P> {
     /// The client address.
@@ -99,7 +99,7 @@ pub struct FromClient<P> {
     pub delivery: Delivery<P>,
 }
 
-/// Both directions between a client and a gateway. The calls follow [`Link`]'s contract.
+/// Both directions of a link between a client and a gateway. The calls follow the contract of [`Link`].
 pub struct Hop<P> {
     down: Link<Addressed<P>>,
     up: Link<Addressed<P>>,
@@ -108,7 +108,7 @@ pub struct Hop<P> {
 }
 
 impl<P: Packet> Hop<P> {
-    /// An idle hop. Equal seeds give equal draws; the directions have draws of their own.
+    /// Creates an idle hop. Equal seeds give equal draws; each direction has its own random streams.
     pub fn new(config: HopConfig, seed: u64) -> Self {
         Self {
             down: Link::numbered(config.down, seed, 0),
@@ -118,13 +118,13 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// The client's address at `now`.
+    /// Returns the client's address at `now`.
     pub fn client_address(&self, now: Timestamp) -> ClientAddress {
         self.address_changes.address(now)
     }
 
-    /// Sends a packet from `side` at `now`, to the client address that is current then. A gateway that knows only
-    /// what packets told it uses [`send_to_client`](Self::send_to_client).
+    /// Sends a packet from `side` at `now`, to the current client address. A gateway that learns the address
+    /// only from packets uses [`send_to_client`](Self::send_to_client).
     pub fn send(&mut self, now: Timestamp, side: Side, packet: P) -> Enqueued {
         match side {
             Side::Client => self.send_to_gateway(now, packet),
@@ -132,19 +132,19 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// The client sends a packet; its source is the client's address at `now`.
+    /// Sends a packet from the client; its source is the client's address at `now`.
     pub fn send_to_gateway(&mut self, now: Timestamp, packet: P) -> Enqueued {
         let client = self.client_address(now);
         self.up.enqueue(now, Addressed { client, packet })
     }
 
-    /// The gateway sends a packet to a client address. It is lost if the client has another when the packet arrives,
-    /// and crosses the link all the same.
+    /// Sends a packet from the gateway to a client address. If the client has another address when the packet
+    /// arrives, the packet crosses the link and is lost.
     pub fn send_to_client(&mut self, now: Timestamp, to: ClientAddress, packet: P) -> Enqueued {
         self.down.enqueue(now, Addressed { client: to, packet })
     }
 
-    /// The next packet that has arrived at the client at `now`.
+    /// Returns the next packet that has arrived at the client by `now`.
     pub fn poll_client(&mut self, now: Timestamp) -> Option<Delivery<P>> {
         while let Some(delivery) = self.down.poll_deliver(now) {
             let Addressed { client, packet } = delivery.packet;
@@ -160,7 +160,7 @@ impl<P: Packet> Hop<P> {
         None
     }
 
-    /// The next packet that has arrived at the gateway at `now`.
+    /// Returns the next packet that has arrived at the gateway by `now`.
     pub fn poll_gateway(&mut self, now: Timestamp) -> Option<FromClient<P>> {
         let delivery = self.up.poll_deliver(now)?;
         let Addressed { client, packet } = delivery.packet;
@@ -174,7 +174,7 @@ impl<P: Packet> Hop<P> {
         })
     }
 
-    /// When to poll next, both sides; see [`Link::next_event`].
+    /// Returns the time of the next poll of either side; see [`Link::next_event`].
     pub fn next_event(&self) -> Option<Timestamp> {
         match (self.down.next_event(), self.up.next_event()) {
             (Some(down), Some(up)) => Some(down.min(up)),
@@ -188,17 +188,17 @@ impl<P: Packet> Hop<P> {
         self.up.advance(now);
     }
 
-    /// The direction from gateway to client: its counters, busy time and queueing delays.
+    /// Returns the direction from gateway to client with its counters, busy time and queueing delays.
     pub fn down(&self) -> &Link<Addressed<P>> {
         &self.down
     }
 
-    /// The direction from client to gateway: its counters, busy time and queueing delays.
+    /// Returns the direction from client to gateway with its counters, busy time and queueing delays.
     pub fn up(&self) -> &Link<Addressed<P>> {
         &self.up
     }
 
-    /// Has one packet of the direction that leads to `receiver` be lost, see [`Link::lose_after`].
+    /// Loses one packet of the direction towards `receiver`, see [`Link::lose_after`].
     pub fn lose_after(&mut self, now: Timestamp, receiver: Side, bytes: ByteCount) {
         match receiver {
             Side::Client => self.down.lose_after(now, bytes),
@@ -206,7 +206,7 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// Takes the samples of queueing delay of the direction that leads to `receiver` and begins a new collection.
+    /// Returns the queueing delays of the direction towards `receiver` and starts a new histogram.
     pub fn take_queueing_delays(&mut self, receiver: Side) -> DelayHistogram {
         match receiver {
             Side::Client => self.down.take_queueing_delays(),
@@ -219,7 +219,7 @@ impl<P: Packet> Hop<P> {
         self.misaddressed
     }
 
-    /// A hash of everything that has happened on both links, see [`Link::event_hash`].
+    /// Returns a hash of all events on both links, see [`Link::event_hash`].
     pub fn event_hash(&self) -> u64 {
         let mut hash = EventHash::default();
         hash.word(self.down.event_hash());

@@ -1,29 +1,31 @@
 //! A sans-IO model of a network link: rate or recorded trace, delay, jitter, loss, queue, outages.
 //!
-//! The model is generic over its payload ([`Packet`]), reads no clock and draws no randomness of its own: time and
-//! the seed are arguments. The same code therefore runs a virtual-time simulation and carries real IP packets
-//! between two TUN devices.
+//! The model is generic over its payload ([`Packet`]), reads no clock and has no source of randomness: time
+//! and the seed are arguments. The same code therefore runs in a simulation with virtual time and carries
+//! real IP packets between two TUN devices.
 //!
-//! * [`Link`] is one direction. [`Link::enqueue`] hands it a packet, [`Link::poll_deliver`] takes out what has arrived,
-//!   [`Link::next_event`] says when to call again.
+//! * [`Link`] is one direction. [`Link::enqueue`] adds a packet, [`Link::poll_deliver`] returns packets that
+//!   have arrived, [`Link::next_event`] returns the time of the next call.
 //! * [`Hop`] is both directions between a client and a gateway, with the client's address changes.
-//! * [`Profile`] names the twelve links of the benchmark; [`LinkDefinition`] is any link with a name, and
-//!   [`parse_links`] reads users' own from TOML.
+//! * [`Profile`] names the twelve links of the benchmark; [`LinkDefinition`] is any named link, and
+//!   [`parse_links`] reads users' own links from TOML.
 //!
-//! # What happens to a packet, in this order
-//! 1. On arrival: a packet above the MTU, one that the policer refuses or one that the queue has no room for is
-//!    dropped (drop-tail).
-//! 2. It waits, first in, first out. A *hold* outage stops the queue's server. CoDel may drop it when its turn comes.
-//! 3. It is serialised: the link is occupied for its length over the rate, or for its share of the trace's delivery
-//!    opportunities. Frames that ARQ repeats occupy the link again.
-//! 4. At the end of serialisation its fate is drawn: lost in a *drop* outage, lost at random, corrupted, duplicated.
-//!    A lost packet has occupied the link all the same, as on a radio.
-//! 5. It travels for the one-way delay plus jitter plus ARQ repair, in order; a packet chosen for reordering
-//!    travels longer and may be overtaken.
+//! # Processing of a packet, in this order
+//! 1. On arrival: a packet above the MTU, above the policer's rate or without room in the queue is dropped
+//!    (drop-tail).
+//! 2. The packet waits, first in, first out. A *hold* outage stops the queue's server. CoDel may drop the
+//!    packet when it leaves the queue.
+//! 3. The packet is serialised: it occupies the link for its length divided by the rate, or for its share of
+//!    the trace's delivery opportunities. Frames that ARQ retransmits occupy the link again.
+//! 4. At the end of serialisation the impairments are drawn: lost in a *drop* outage, lost at random,
+//!    corrupted, duplicated. A lost packet has occupied the link, as on a radio link.
+//! 5. The packet arrives after the one-way delay plus jitter plus ARQ repair, in order. A packet selected for
+//!    reordering has a longer delay and may be overtaken.
 //!
 //! # Determinism
-//! The same configuration, seed and calls give the same deliveries; [`Link::event_hash`] condenses a run into a number
-//! that two runs can compare. Each impairment has its own random stream: adding jitter does not move the losses.
+//! The same configuration, seed and calls give the same deliveries; [`Link::event_hash`] condenses a run into
+//! a number by which two runs can be compared. Each impairment has its own random stream: enabling jitter
+//! does not change the losses.
 //!
 //! # Example
 //! ```

@@ -15,16 +15,16 @@ use crate::{
     random::Streams,
 };
 
-/// Most packets under way: a second of a link of 10 Gbit/s with packets of 300 bytes. It bounds the memory where the
-/// receiver does not poll.
+/// Maximum number of packets in flight: a second of a link of 10 Gbit/s with packets of 300 bytes. It bounds
+/// the memory if the receiver does not poll.
 pub const MAX_IN_FLIGHT: usize = 4 * 1024 * 1024;
 
 /// A packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// When it was handed to the link.
+    /// Time at which it was enqueued.
     pub sent: Timestamp,
-    /// When it arrived: at or before the time of the poll.
+    /// Time of arrival, at or before the time of the poll.
     pub arrived: Timestamp,
     /// The packet.
     pub packet: P,
@@ -32,11 +32,12 @@ pub struct Delivery<P> {
 
 /// One direction of a link, as [`LinkConfig`] describes it.
 ///
-/// # Calling it
-/// Hand in packets with [`enqueue`](Self::enqueue); call [`poll_deliver`](Self::poll_deliver) until it gives `None`;
-/// then wait until [`next_event`](Self::next_event) or the next packet, whichever is first. Times must not go back: an
-/// earlier time than one seen before counts as that one. A late caller loses nothing: everything between two calls
-/// happens at its own time, and [`Delivery::arrived`] says when.
+/// # Usage
+/// Add packets with [`enqueue`](Self::enqueue); call [`poll_deliver`](Self::poll_deliver) until it returns
+/// `None`; then wait until [`next_event`](Self::next_event) or the next packet, whichever is first. Times
+/// must not decrease: a time earlier than a previous one counts as the previous one. A late call loses
+/// nothing: all events between two calls happen at their own times, and [`Delivery::arrived`] contains the
+/// time.
 pub struct Link<P> {
     config: LinkConfig,
     random: Streams,
@@ -46,14 +47,14 @@ pub struct Link<P> {
     now: Timestamp,
     waiting: VecDeque<Waiting<P>>,
     serving: Option<Serving<P>>,
-    /// The next opportunity of a trace; valid while the link is backlogged.
+    /// Number of the next opportunity of a trace; valid while the link is backlogged.
     opportunity: u64,
     flight: Flight<P>,
     stats: LinkStats,
     queueing: DelayHistogram,
     busy: BusyLog,
     hash: EventHash,
-    /// The sum of bytes sent with which a packet is lost whatever is drawn, see [`Link::lose_after`].
+    /// Sum of sent bytes at which a packet is lost regardless of the random draw, see [`Link::lose_after`].
     doomed: Option<u64>,
 }
 
@@ -76,17 +77,17 @@ struct Serving<P> {
 enum Progress {
     /// At a constant rate the end is known from the beginning.
     Until(Timestamp),
-    /// In a trace the bytes left wait for opportunities.
+    /// With a trace, the remaining bytes wait for opportunities.
     BytesLeft(u64),
 }
 
 impl<P: Packet> Link<P> {
-    /// An idle link. Equal seeds give equal draws.
+    /// Creates an idle link. Equal seeds give equal draws.
     pub fn new(config: LinkConfig, seed: u64) -> Self {
         Self::numbered(config, seed, 0)
     }
 
-    /// The link numbered `number` of several under one seed; each has draws of its own.
+    /// Creates link number `number` of several links with the same seed; each has its own random streams.
     pub(crate) fn numbered(config: LinkConfig, seed: u64, number: u64) -> Self {
         Self {
             random: Streams::new(seed, number),
@@ -107,14 +108,15 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Has one packet be lost: the one with which the bytes that the link sends from `now` on reach `bytes`. Zero bytes are the next packet. A
-    /// packet half sent counts whole. Called again before that packet was sent, only the later call counts.
+    /// Loses one packet: the packet with which the bytes that the link sends from `now` on reach `bytes`.
+    /// Zero bytes select the next packet. A partly sent packet counts as whole. A further call before that
+    /// packet is sent replaces this one.
     pub fn lose_after(&mut self, now: Timestamp, bytes: ByteCount) {
         self.advance(now);
         self.doomed = Some(self.stats.sent.bytes.bytes().saturating_add(bytes.bytes()));
     }
 
-    /// Hands the link a packet at `now`.
+    /// Adds a packet to the link at `now`.
     pub fn enqueue(&mut self, now: Timestamp, packet: P) -> Enqueued {
         self.advance(now);
         let len = packet.len_on_link().bytes().max(1);
@@ -148,7 +150,7 @@ impl<P: Packet> Link<P> {
         Enqueued::Accepted
     }
 
-    /// The next packet that has arrived at `now`.
+    /// Returns the next packet that has arrived by `now`.
     pub fn poll_deliver(&mut self, now: Timestamp) -> Option<Delivery<P>> {
         self.advance(now);
         let airborne = self.flight.land(self.now)?;
@@ -162,11 +164,12 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// When to call [`poll_deliver`](Self::poll_deliver) next; `None` while nothing is to come without a new packet. No
-    /// packet arrives before it, but it may be too early: the poll then gives nothing and the next event is later.
+    /// Returns the time of the next call of [`poll_deliver`](Self::poll_deliver); `None` if nothing can
+    /// arrive without a new packet. No packet arrives earlier, but the time may be too early: then the poll
+    /// returns `None` and the next event is later.
     pub fn next_event(&self) -> Option<Timestamp> {
         let (in_order, stray) = self.flight.next_arrivals();
-        // What is still being serialised arrives behind everything that is under way in order.
+        // The packet being serialised arrives after all packets that are in flight in order.
         let arrival = in_order.or_else(|| self.next_departure().map(|at| at + self.config.delay));
         match (arrival, stray) {
             (Some(arrival), Some(stray)) => Some(arrival.min(stray)),
@@ -175,7 +178,7 @@ impl<P: Packet> Link<P> {
         .filter(|at| *at < Timestamp::MAX)
     }
 
-    /// Runs the link up to `now`, so that the counters stand as they are then. All other calls do so themselves.
+    /// Runs the link up to `now`, so that the counters are current. All other calls do this, too.
     pub fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         if let Capacity::Trace(trace) = &self.config.capacity {
@@ -192,37 +195,38 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// What the link is like.
+    /// Configuration of the link.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// The counters as they were at the last call.
+    /// Counters as of the last call.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
-    /// How long packets waited from their acceptance until their first bit was sent: a sample for each packet whose
-    /// sending has begun, since the beginning or the last [`take_queueing_delays`](Self::take_queueing_delays).
+    /// Time that packets waited from their acceptance until their first bit was sent: one sample for each
+    /// packet whose sending has begun, since the beginning or the last call of
+    /// [`take_queueing_delays`](Self::take_queueing_delays).
     pub fn queueing_delays(&self) -> &DelayHistogram {
         &self.queueing
     }
 
-    /// Takes the samples of queueing delay and begins a new collection.
+    /// Returns the queueing delays and starts a new histogram.
     pub fn take_queueing_delays(&mut self) -> DelayHistogram {
         std::mem::take(&mut self.queueing)
     }
 
-    /// How much of the time between `from` and `to` (both past) the link was backlogged and not held by an outage: at a
-    /// constant rate, the time in which it was sending. In a trace it includes the wait for the next opportunity;
-    /// compare with [`capacity_between`](Self::capacity_between) there.
+    /// Returns the time between `from` and `to` (both past) in which the link was backlogged and not held by
+    /// an outage: at a constant rate, the time in which it was sending. With a trace it includes the waiting
+    /// time for the next opportunity; compare with [`capacity_between`](Self::capacity_between) in this case.
     ///
-    /// `None` if `from` lies before what the link remembers, the last 65,536 busy periods.
+    /// `None` if `from` is before the recorded period (the last 65,536 busy periods).
     pub fn busy_between(&self, from: Timestamp, to: Timestamp) -> Option<Duration> {
         self.busy.between(from, to.min(self.now), &self.config.outages)
     }
 
-    /// The bytes that the link could have sent between `from` and `to`, outages not deducted.
+    /// Returns the bytes that the link could have sent between `from` and `to`, without deduction of outages.
     pub fn capacity_between(&self, from: Timestamp, to: Timestamp) -> ByteCount {
         match &self.config.capacity {
             Capacity::Rate(rate) => *rate * (to - from),
@@ -230,8 +234,9 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// A hash of everything that has happened on the link: acceptances, drops with their causes and deliveries, with
-    /// times and lengths. Two runs of one simulation are equal when it is. Not for use against an adversary.
+    /// Returns a hash of all events on the link: acceptances, drops with their causes, and deliveries, with
+    /// times and lengths. Equal hashes mean equal runs of a simulation. Not collision resistant against an
+    /// adversary.
     pub fn event_hash(&self) -> u64 {
         self.hash.value()
     }
@@ -246,7 +251,7 @@ impl<P: Packet> Link<P> {
         self.hash.dropped(at, cause, len);
     }
 
-    /// Begins to serve after idling.
+    /// Starts to serve after an idle period.
     fn wake(&mut self) {
         let now = self.now;
         match &self.config.capacity {
@@ -255,7 +260,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Begins to serialise the next packet at `at`, if there is one.
+    /// Starts to serialise the next packet at `at`, if there is one.
     fn serve_next(&mut self, at: Timestamp) {
         let began = self.config.outages.resumes(at);
         let Some(next) = self.take_waiting(began) else {
@@ -284,7 +289,7 @@ impl<P: Packet> Link<P> {
         });
     }
 
-    /// The next packet to send at `at`, past those that CoDel drops.
+    /// Returns the next packet to send at `at`, after those that CoDel drops.
     fn take_waiting(&mut self, at: Timestamp) -> Option<Waiting<P>> {
         loop {
             let next = self.waiting.pop_front()?;
@@ -303,7 +308,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Spends the trace's opportunities up to now on the backlog.
+    /// Uses the trace's opportunities up to now for the backlog.
     fn use_opportunities(&mut self, trace: &DeliveryTrace) {
         while self.stats.queued.packets > 0 {
             let at = trace.time_of(self.opportunity);
@@ -344,7 +349,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// The earliest time at which the packet now in service, or first in the queue of a trace, can have been sent.
+    /// Returns the earliest time at which the packet in service, or the first packet in the queue of a trace,
+    /// can be completely sent.
     fn next_departure(&self) -> Option<Timestamp> {
         match &self.config.capacity {
             Capacity::Rate(_) => match self.serving.as_ref()?.progress {
@@ -358,13 +364,13 @@ impl<P: Packet> Link<P> {
                 };
                 let more = left.div_ceil(OPPORTUNITY.bytes()).saturating_sub(1);
                 let at = trace.time_of(self.opportunity.saturating_add(more));
-                // An outage on the way makes it later still; this much is certain.
+                // An outage in between delays it further; this is the lower bound.
                 Some(self.config.outages.resumes(at))
             }
         }
     }
 
-    /// The packet in service has been sent at `at`: draws what becomes of it.
+    /// Completes the packet in service at `at`: draws loss, corruption and duplication.
     fn depart(&mut self, at: Timestamp) {
         let Some(sent) = self.serving.take() else { return };
         let Serving { mut packet, len, .. } = sent;
@@ -378,7 +384,8 @@ impl<P: Packet> Link<P> {
             return self.drop_packet(at, DropCause::Outage, len);
         }
         let doomed = self.doomed.take_if(|at| *at <= self.stats.sent.bytes.bytes());
-        // The draw comes first, so that it is made for each packet and later ones meet the fate that they would have met.
+        // The draw is made for every packet, so that a forced loss does not change the draws of later
+        // packets.
         if self.loss.loses(&mut self.random.loss) || doomed.is_some() {
             return self.drop_packet(at, DropCause::Loss, len);
         }

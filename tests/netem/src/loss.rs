@@ -1,34 +1,34 @@
-//! Packet loss on the way.
+//! Packet loss after serialisation.
 use crate::{Probability, random::Stream};
 
-/// How packets are lost after they have been sent.
+/// Models of packet loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// None is lost.
+    /// No packet is lost.
     #[default]
     Never,
-    /// Each packet is lost with this probability, whatever happened to the others.
+    /// Each packet is lost with this probability, independently of the others.
     Random(Probability),
     /// Losses come in bursts.
     Bursts(GilbertElliott),
 }
 
-/// The two-state loss model of Gilbert (1960) and Elliott (1963). The chain starts in the good state and makes one
-/// step before each packet.
+/// The two-state loss model of Gilbert (1960) and Elliott (1963). The chain starts in the good state and
+/// makes one step before each packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
     /// Probability of the step from good to bad.
     pub p_gb: Probability,
-    /// Probability of the step from bad to good; a stay in the bad state lasts `1 / p_bg` packets in the mean.
+    /// Probability of the step from bad to good; the mean stay in the bad state is `1 / p_bg` packets.
     pub p_bg: Probability,
-    /// Loss of a packet in the good state.
+    /// Loss probability of a packet in the good state.
     pub loss_good: Probability,
-    /// Loss of a packet in the bad state.
+    /// Loss probability of a packet in the bad state.
     pub loss_bad: Probability,
 }
 
 impl GilbertElliott {
-    /// The share of packets lost in the long run.
+    /// Long-term share of lost packets.
     pub fn mean_loss(&self) -> f64 {
         let steps = self.p_gb.value() + self.p_bg.value();
         let bad = if steps > 0.0 {
@@ -46,7 +46,7 @@ enum Channel {
     Bad,
 }
 
-/// The loss model at work.
+/// State of a loss model.
 pub(crate) struct LossProcess {
     model: Loss,
     channel: Channel,
@@ -60,7 +60,7 @@ impl LossProcess {
         }
     }
 
-    /// Whether the next packet is lost.
+    /// Returns true if the next packet is lost.
     pub(crate) fn loses(&mut self, random: &mut Stream) -> bool {
         match self.model {
             Loss::Never => false,

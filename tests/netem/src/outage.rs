@@ -1,48 +1,49 @@
-//! Times in which the link does not work.
+//! Outages of a link.
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
-/// What becomes of packets while the link is out.
+/// Treatment of packets during an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhileOut {
-    /// The link stops sending and its queue keeps what it has (and still drops what does not fit); a packet half sent
-    /// is continued afterwards. Packets that had left before arrive.
+    /// The link stops sending and keeps its queue (and drops packets that do not fit into it); a partly sent
+    /// packet is continued afterwards. Packets already in flight arrive.
     Hold,
-    /// The link goes on sending and nobody hears it: a packet whose transmission overlaps the outage is lost.
+    /// The link continues to send and nothing is received: a packet whose transmission overlaps the outage is
+    /// lost.
     Drop,
 }
 
 /// One outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// When it begins.
+    /// Start of the outage.
     pub start: Timestamp,
-    /// How long it lasts; the link works again at `start + length`.
+    /// Length of the outage; the link works again at `start + length`.
     pub length: Duration,
-    /// What becomes of packets meanwhile.
+    /// Treatment of packets during the outage.
     pub behaviour: WhileOut,
 }
 
-/// Outages that make no schedule.
+/// Errors of a schedule of outages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutageError {
-    /// An outage without length.
+    /// An outage has no length.
     #[error("the outage at {0:?} has no length; leave it out")]
     Empty(Timestamp),
-    /// Two outages at the same time.
+    /// Two outages overlap.
     #[error("the outage at {0:?} begins before the one ahead of it ends; merge or move them")]
     Overlap(Timestamp),
 }
 
-/// When the link is out.
+/// Schedule of outages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutageSchedule {
     holds: Vec<Window>,
     drops: Vec<Window>,
 }
 
-/// From `start`, until just before `end`.
+/// The period from `start` until just before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
     start: Timestamp,
@@ -50,10 +51,10 @@ struct Window {
 }
 
 impl OutageSchedule {
-    /// A schedule of outages, given in any order.
+    /// Creates a schedule of outages in any order.
     ///
     /// # Errors
-    /// An outage has no length, or two overlap.
+    /// An outage has no length, or two outages overlap.
     pub fn new(mut outages: Vec<Outage>) -> Result<Self, OutageError> {
         outages.sort_by_key(|outage| outage.start);
         let mut schedule = Self::default();
@@ -94,14 +95,14 @@ impl OutageSchedule {
         outages.into_iter()
     }
 
-    /// The first time from `at` on at which the link is not held.
+    /// Returns the first time at or after `at` at which the link is not held.
     pub(crate) fn resumes(&self, at: Timestamp) -> Timestamp {
         ending_after(&self.holds, at)
             .take_while(|window| window.start <= at)
             .fold(at, |at, window| at.max(window.end))
     }
 
-    /// When `work` that begins at `began` is done, with the held times left out.
+    /// Returns the end of `work` that begins at `began`, extended by the held times.
     pub(crate) fn finish(&self, began: Timestamp, work: Duration) -> Timestamp {
         let mut at = began;
         let mut left = work;
@@ -115,7 +116,7 @@ impl OutageSchedule {
         at + left
     }
 
-    /// How much of the time from `from` to `to` the link is held.
+    /// Returns the time between `from` and `to` in which the link is held.
     pub(crate) fn held_between(&self, from: Timestamp, to: Timestamp) -> Duration {
         ending_after(&self.holds, from)
             .take_while(|window| window.start < to)
@@ -123,9 +124,9 @@ impl OutageSchedule {
             .sum()
     }
 
-    /// Whether a transmission from `began` to `ended` is lost.
+    /// Returns true if a transmission from `began` to `ended` is lost.
     pub(crate) fn loses(&self, began: Timestamp, ended: Timestamp) -> bool {
-        // A transmission without length, as in a trace's single opportunity, still happens at an instant.
+        // A transmission without length, as in a single opportunity of a trace, counts as an instant.
         let ended = ended.max(began + Duration::from_nanos(1));
         ending_after(&self.drops, began)
             .next()

@@ -1,14 +1,14 @@
-//! What the model asks of the payload it carries.
+//! Payload of the model.
 use longhaul_types::ByteCount;
 
-/// A payload that a link can carry: an IP packet, or a simulation's stand-in for one.
+/// A payload that a link can carry: an IP packet, or its equivalent in a simulation.
 pub trait Packet: Clone {
-    /// The bytes it occupies on the link, headers included. The model counts an empty packet as one byte, so that a
-    /// queue bound in bytes bounds packets too.
+    /// Length on the link in bytes, including headers. The model counts an empty packet as one byte, so that
+    /// a queue bound in bytes also bounds the number of packets.
     fn len_on_link(&self) -> ByteCount;
 
-    /// Inverts one bit, numbered from 0 to `8 * len_on_link - 1`: corruption in transit. A payload that does not
-    /// carry all the bytes it occupies decides what a flipped bit in the rest means.
+    /// Inverts one bit, numbered from 0 to `8 * len_on_link - 1`: corruption in transit. A payload that does
+    /// not contain all of its bytes defines the effect of an inverted bit in the others.
     fn flip_bit(&mut self, bit: u64);
 }
 

@@ -1,21 +1,21 @@
-//! A limit on rate that drops instead of queueing.
+//! Rate limit that drops packets instead of queueing them.
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-/// A token bucket ahead of the queue, as operators set it to enforce a tariff: a packet that finds too few tokens
-/// is dropped at once.
+/// A token bucket before the queue, as operators use it to enforce a tariff: a packet without sufficient
+/// tokens is dropped at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
-    /// The rate at which tokens come. At a rate of zero nothing passes.
+    /// Rate at which tokens are added. At a rate of zero no packet passes.
     pub rate: BitRate,
-    /// The most tokens saved up; the bucket begins full. A larger packet never passes.
+    /// Maximum number of tokens; the bucket begins full. A larger packet never passes.
     pub burst: ByteCount,
 }
 
-/// A policer at work.
+/// State of a policer.
 pub(crate) struct TokenBucket {
     policer: Policer,
-    /// When the bucket will be full again: the theoretical arrival time of the algorithm's virtual scheduling form
-    /// (ITU-T I.371).
+    /// Time at which the bucket is full again: the theoretical arrival time of the algorithm's virtual
+    /// scheduling form (ITU-T I.371).
     full_at: Timestamp,
 }
 
@@ -27,7 +27,7 @@ impl TokenBucket {
         }
     }
 
-    /// Whether a packet of `len` bytes passes at `now`.
+    /// Returns true if a packet of `len` bytes passes at `now`.
     pub(crate) fn passes(&mut self, now: Timestamp, len: u64) -> bool {
         if self.policer.rate == BitRate::default() {
             return false;

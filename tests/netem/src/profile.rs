@@ -1,21 +1,22 @@
-//! The links of the benchmark, by name.
+//! Named links of the benchmark.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount};
 
 use crate::{Arq, Capacity, LinkConfig, Loss, Probability};
 
-/// Frame of a 256 kbit/s channel: one radio frame of 10 ms (3GPP TS 25.211) of it.
+/// Frame of a 256 kbit/s channel: its data of one radio frame of 10 ms (3GPP TS 25.211).
 const DCH256_FRAME: ByteCount = ByteCount::new(320);
-/// After 32 transmissions a frame is given up; at 0.2 loss that does not happen in practice.
+/// A frame is discarded after 32 transmissions; at 0.2 loss this does not happen in practice.
 const DCH256_TRANSMISSIONS: u32 = 32;
 
 /// A named link between client and gateway.
 ///
-/// The numbers are the benchmark's contract. Two profiles need a word:
-/// * `umts-dch256` loses 0.2 (down) and 0.1 (up) of its *frames*, which ARQ repairs in order (Necker, Scharf, Weber:
-///   TCP and HTTP proxies in UMTS). The source gives no frame size and no repair time; the model takes one radio frame
-///   of 10 ms and one round trip of the profile. Repeats use the channel, so packets get 205 kbit/s down and 230 up.
+/// The values are part of the benchmark's definition. Two profiles need an explanation:
+/// * `umts-dch256` loses 0.2 (down) and 0.1 (up) of its *frames*, which ARQ retransmits in order (Necker,
+///   Scharf, Weber: TCP and HTTP proxies in UMTS). The source specifies neither frame size nor repair time;
+///   the model uses one radio frame of 10 ms and one round-trip time of the profile. Retransmissions use the
+///   channel, so that packets get 205 kbit/s down and 230 kbit/s up.
 /// * `wlan-lossy` loses 3 % of the packets in each direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Profile {
@@ -27,7 +28,7 @@ pub struct Profile {
     loss: Loss,
 }
 
-/// What differs between the directions.
+/// Parameters that differ between the directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Lane {
     rate: BitRate,
@@ -35,7 +36,7 @@ struct Lane {
     frame_loss: Probability,
 }
 
-/// A name that is no profile.
+/// A name that is not a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a link profile; known are: {known}", known = Profile::names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownProfile(pub String);
@@ -94,22 +95,22 @@ const PROFILES: [Profile; 12] = [
 ];
 
 impl Profile {
-    /// The profile of this name.
+    /// Returns the profile with this name.
     ///
     /// # Errors
-    /// There is none; the error lists those there are.
+    /// There is no such profile; the error lists the existing profiles.
     pub fn named(name: &str) -> Result<Self, UnknownProfile> {
         Self::all()
             .find(|profile| profile.name == name)
             .ok_or_else(|| UnknownProfile(name.to_owned()))
     }
 
-    /// All profiles, slow ones first as in the benchmark's table.
+    /// Returns all profiles, the slowest first, as in the benchmark's table.
     pub fn all() -> impl Iterator<Item = Self> {
         PROFILES.into_iter()
     }
 
-    /// The names of all profiles.
+    /// Returns the names of all profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         PROFILES.iter().map(|profile| profile.name)
     }
@@ -119,27 +120,27 @@ impl Profile {
         self.name
     }
 
-    /// The raw rate towards the client.
+    /// Raw rate towards the client.
     pub fn rate_down(&self) -> BitRate {
         self.down.rate
     }
 
-    /// The raw rate towards the gateway.
+    /// Raw rate towards the gateway.
     pub fn rate_up(&self) -> BitRate {
         self.up.rate
     }
 
-    /// The round-trip time of the idle link with the mean jitter, serialisation not included.
+    /// Round-trip time of the idle link with the mean jitter, without serialisation.
     pub fn rtt(&self) -> Duration {
         self.delay * 2 + self.jitter
     }
 
-    /// The direction from gateway to client.
+    /// Direction from gateway to client.
     pub fn down(&self) -> LinkConfig {
         self.link(&self.down)
     }
 
-    /// The direction from client to gateway.
+    /// Direction from client to gateway.
     pub fn up(&self) -> LinkConfig {
         self.link(&self.up)
     }

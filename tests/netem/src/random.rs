@@ -11,24 +11,25 @@ use crate::Probability;
 pub(crate) struct Stream(ChaCha12Rng);
 
 impl Stream {
-    /// Whether an event of this probability happens. A probability of zero draws nothing.
+    /// Returns true with this probability. A probability of zero draws nothing.
     pub(crate) fn happens(&mut self, probability: Probability) -> bool {
         if probability == Probability::ZERO {
             return false;
         }
-        // 53 bits give every value that an f64 in [0, 1) can resolve evenly.
+        // 53 bits represent all evenly spaced values of an f64 in [0, 1).
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
         let draw = (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         draw < probability.value()
     }
 
-    /// A number from 0 to `bound - 1`, 0 where `bound` is 0 (Lemire's multiply-shift; its bias is below 2^-32 here).
+    /// Returns a number from 0 to `bound - 1`, 0 if `bound` is 0 (Lemire's multiply-shift; its bias is below
+    /// 2^-32 here).
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.0.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(u64::MAX)
     }
 
-    /// A time from 0 to `max`, uniform. A `max` of zero draws nothing.
+    /// Returns a uniform time from 0 to `max`. A `max` of zero draws nothing.
     pub(crate) fn up_to(&mut self, max: Duration) -> Duration {
         if max.is_zero() {
             return Duration::ZERO;
@@ -38,7 +39,7 @@ impl Stream {
     }
 }
 
-/// A stream for each impairment, so that switching one on does not shift the draws of the others.
+/// One stream for each impairment, so that enabling one does not shift the draws of the others.
 pub(crate) struct Streams {
     pub(crate) loss: Stream,
     pub(crate) jitter: Stream,
@@ -49,7 +50,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// The streams of the link numbered `link` under this seed.
+    /// Creates the streams of link number `link` with this seed.
     pub(crate) fn new(seed: u64, link: u64) -> Self {
         const PER_LINK: u64 = 16;
         let stream = |number: u64| {

@@ -1,7 +1,7 @@
-//! What a link has done.
+//! Counters of a link.
 use longhaul_types::ByteCount;
 
-/// Packets and their bytes.
+/// Number of packets and of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Number of packets.
@@ -22,24 +22,25 @@ impl Count {
     }
 }
 
-/// Why a packet did not arrive.
+/// Causes of packet drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
-    /// It is larger than the link's MTU.
+    /// The packet exceeds the link's MTU.
     TooLarge,
-    /// It exceeded the policer's rate.
+    /// The packet exceeds the policer's rate.
     Policed,
-    /// The queue had no room.
+    /// The queue has no room.
     QueueFull,
-    /// CoDel dropped it from the queue.
+    /// CoDel dropped the packet from the queue.
     Codel,
-    /// It was sent during an outage that drops.
+    /// The packet was sent during an outage that drops packets.
     Outage,
-    /// The loss model took it.
+    /// The loss model lost the packet.
     Loss,
-    /// ARQ gave up on one of its frames.
+    /// ARQ reached the maximum number of transmissions of a frame.
     Arq,
-    /// More packets are under way than the model keeps: the caller does not poll, or the delay is excessive.
+    /// The number of packets in flight exceeds the model's maximum: the caller does not poll, or the delay is
+    /// excessive.
     TooManyInFlight,
 }
 
@@ -57,49 +58,49 @@ impl DropCause {
     ];
 }
 
-/// What became of a packet handed to the link.
+/// Result of adding a packet to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It waits or is being sent. Whether it arrives is another matter.
+    /// The packet waits or is being sent. It may still be lost.
     Accepted,
-    /// It was dropped at once.
+    /// The packet was dropped at once.
     Dropped(DropCause),
 }
 
-/// Counters of a link since its beginning. At any time
-/// `offered + duplicated = delivered + dropped + queued + in_flight`, in packets and in bytes.
+/// Counters of a link since its beginning. At any time `offered + duplicated = delivered + dropped + queued +
+/// in_flight`, in packets and in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Handed to the link.
+    /// Packets added to the link.
     pub offered: Count,
-    /// Left the queue: has been serialised, whatever came afterwards.
+    /// Packets that left the queue and were serialised, including those that were lost afterwards.
     pub sent: Count,
-    /// Bytes that ARQ sent again.
+    /// Bytes that ARQ retransmitted.
     pub repeated: ByteCount,
-    /// Taken out by the receiver, duplicates included.
+    /// Packets taken by the receiver, including duplicates.
     pub delivered: Count,
-    /// Second copies made.
+    /// Copies made by duplication.
     pub duplicated: Count,
-    /// Packets of which a bit was flipped, each counted once.
+    /// Packets with an inverted bit, each counted once.
     pub corrupted: Count,
-    /// Copies that took the longer way, overtaken or not.
+    /// Packets that took the longer path, overtaken or not.
     pub detoured: Count,
-    /// In the queue now, the packet being serialised included.
+    /// Packets in the queue now, including the packet being serialised.
     pub queued: Count,
-    /// The most bytes that were in the queue.
+    /// Maximum number of bytes in the queue so far.
     pub queued_max: ByteCount,
-    /// Under way now: serialised and not yet taken out.
+    /// Packets in flight now: serialised and not yet taken by the receiver.
     pub in_flight: Count,
     dropped: [Count; DropCause::ALL.len()],
 }
 
 impl LinkStats {
-    /// Dropped for this cause.
+    /// Returns the packets dropped for this cause.
     pub fn dropped(&self, cause: DropCause) -> Count {
         self.dropped.get(cause as usize).copied().unwrap_or_default()
     }
 
-    /// Dropped for any cause.
+    /// Returns the packets dropped for any cause.
     pub fn dropped_total(&self) -> Count {
         self.dropped.iter().fold(Count::default(), |total, count| Count {
             packets: total.packets + count.packets,

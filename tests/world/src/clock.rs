@@ -1,9 +1,9 @@
-//! The world's time.
+//! Clock of a world.
 use std::time::Instant;
 
 use longhaul_types::Timestamp;
 
-/// Time since the world's start, on the monotonic clock.
+/// Clock that returns the time since the world's start, on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 

@@ -3,20 +3,20 @@ use std::{fs, io, path::Path};
 
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// Packets that a device keeps for its reader: 15 MB of them at 1500 bytes. The driver empties a device within a
-/// millisecond, or within some tens on a loaded machine; what 1 Gbit/s brings in 100 ms still fits, so that packets are
-/// dropped by the model and never by the kernel.
+/// Queue length of a device towards its reader: 15 MB with packets of 1500 bytes. The driver reads a device
+/// within a millisecond, or within some tens of milliseconds on a loaded machine; the packets of 100 ms at 1
+/// Gbit/s still fit, so that packets are dropped only by the model and never by the kernel.
 const READER_QUEUE: u32 = 10_000;
 
-/// The commands for `ip` that bring up a device. The library's own call for the queue's length needs root of the whole
-/// machine; netlink takes it from root of the namespace.
+/// Returns the commands for `ip` that activate a device. The library's call for the queue length needs root
+/// of the whole machine; netlink accepts root of the namespace.
 pub(crate) fn bring_up(name: &str, mtu: u16) -> String {
     format!("link set {name} mtu {mtu} txqueuelen {READER_QUEUE} up\n")
 }
 
 /// Creates the device `name` in the namespace of the calling thread, down and without an address.
 pub(crate) fn create(name: &str) -> io::Result<SyncDevice> {
-    // Asked first because the library would make the missing node, and leave it behind.
+    // Checked first because the library would create the missing node and leave it behind.
     if !Path::new("/dev/net/tun").exists() {
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
@@ -29,9 +29,10 @@ pub(crate) fn create(name: &str) -> io::Result<SyncDevice> {
     Ok(device)
 }
 
-/// Packets that the kernel dropped on their way into the devices of the calling thread's namespace, `lo` left out.
+/// Returns the number of packets that the kernel dropped on their way into the devices of the calling
+/// thread's namespace, except `lo`.
 pub(crate) fn kernel_drops() -> io::Result<u64> {
-    /// The place of the count in a line of the table: eight counts of reception stand before those of transmission.
+    /// Position of the count in a line of the table: eight counts of reception precede those of transmission.
     const SENDING_DROPPED: usize = 8 + 3;
     let table = fs::read_to_string("/proc/thread-self/net/dev")?;
     let devices = table.lines().filter_map(|line| line.split_once(':'));

@@ -22,50 +22,50 @@ use tun_rs::SyncDevice;
 
 use crate::{clock::Clock, translation};
 
-/// Packets read from one device before the other one and the due deliveries get their turn.
+/// Number of packets read from one device before the other device and the due deliveries are served.
 const READ_BATCH: usize = 64;
 
-/// Most samples kept, 48 MiB: half a day at 20 a second. Later ones are not recorded.
+/// Maximum number of stored samples, 48 MiB: half a day at 20 per second. Later samples are not recorded.
 const MAX_SAMPLES: usize = 1 << 20;
 
-/// The lowest nice value, for the calling thread alone (Linux has one for each thread).
+/// Lowest nice value, set for the calling thread only (Linux has one per thread).
 const HIGHEST_PRIORITY: i32 = -20;
 
-/// The largest IP packet.
+/// Maximum length of an IP packet.
 const MAX_PACKET: usize = 65_535;
 
-/// The link's course at one time: cumulative bytes sent, and the bytes in the queues.
+/// State of the link at one time: cumulative bytes sent, and bytes in the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSample {
-    /// When.
+    /// Time of the sample.
     pub at: Timestamp,
-    /// Bytes that have left the queue towards the client since the world's start, lost ones included.
+    /// Bytes that have left the queue towards the client since the world's start, including lost bytes.
     pub down_bytes_sent: ByteCount,
-    /// The same, away from the client.
+    /// The same in the direction from the client.
     pub up_bytes_sent: ByteCount,
     /// Bytes in the queue towards the client.
     pub down_queued: ByteCount,
-    /// The same, away from the client.
+    /// The same in the direction from the client.
     pub up_queued: ByteCount,
 }
 
-/// What the driver saw beside the model. In a sound run all counts but `multicast` are zero.
+/// Counters of the driver, outside of the model. In a valid run all counts except `multicast` are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounters {
     /// Packets that are not IPv4. They were not carried.
     pub foreign: Count,
-    /// Packets to multicast and broadcast addresses, carried like others.
+    /// Packets to multicast and broadcast addresses, which are carried like others.
     pub multicast: Count,
-    /// Packets that the model delivered and the kernel did not take. It refuses what a flipped bit has turned into no IP
-    /// packet; anything else is a fault of the test world.
+    /// Packets that the model delivered and the kernel rejected. It rejects packets that an inverted bit has
+    /// turned into invalid IP packets; other rejections are errors of the test world.
     pub write_failures: Count,
-    /// The last such refusal.
+    /// The last such rejection.
     pub write_error: Option<io::ErrorKind>,
-    /// Why the driver has stopped, if it has: the link is dead then.
+    /// Reason for which the driver has stopped; the link no longer works then.
     pub fault: Option<String>,
 }
 
-/// What the driver and the link's readers share.
+/// State shared by the driver and the link's readers.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     state: Mutex<State>,
@@ -77,7 +77,7 @@ pub(crate) struct State {
     pub(crate) counters: DriverCounters,
     pub(crate) sampling: Option<Sampling>,
     pub(crate) samples: Vec<LinkSample>,
-    /// When a packet was last offered or delivered.
+    /// Time at which a packet was last offered or delivered.
     pub(crate) last_activity: Timestamp,
     pub(crate) lateness: DelayHistogram,
 }
@@ -104,19 +104,19 @@ impl Shared {
         }
     }
 
-    /// The state. It holds no invariant that a panic elsewhere could have broken.
+    /// Locks the state. It has no invariant that a panic elsewhere could have violated.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the driver end at its next wake-up.
+    /// Stops the driver at its next wake-up.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 }
 
 impl State {
-    /// Records the samples that are due at `now`, each as the model stood at its own time.
+    /// Records the samples that are due at `now`, each with the state of the model at its own time.
     fn sample(&mut self, now: Timestamp) {
         while let Some(sampling) = &mut self.sampling
             && sampling.next <= now
@@ -161,11 +161,11 @@ fn count(count: &mut Count, len: usize) {
     count.bytes += ByteCount::new(len as u64);
 }
 
-/// Whether packets carry the client's own address on the link.
+/// Client address of packets on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addresses {
     Fixed,
-    /// The driver translates, see [`translation`].
+    /// The driver translates addresses, see [`translation`].
     Changing,
 }
 
@@ -174,17 +174,17 @@ pub(crate) struct Driver {
     pub(crate) shared: Arc<Shared>,
     /// The device on the client's side of the link.
     pub(crate) near: SyncDevice,
-    /// The device on the Internet's side.
+    /// The device on the Internet's side of the link.
     pub(crate) far: SyncDevice,
     pub(crate) addresses: Addresses,
-    /// Becomes readable when the state has changed under the driver, or it is to stop.
+    /// Becomes readable when another thread has changed the state, or when the driver must stop.
     pub(crate) wake: PipeReader,
-    /// Told when the driver begins to carry packets.
+    /// Receives a message when the driver starts to carry packets.
     pub(crate) ready: SyncSender<()>,
 }
 
 impl Driver {
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.carry() {
             tracing::error!(%error, "an emulated link has died");
@@ -193,10 +193,10 @@ impl Driver {
     }
 
     fn carry(&mut self) -> io::Result<()> {
-        // Without it the kernel may wake us 50 us late to save power.
+        // Without this the kernel may wake the thread 50 us late to save power.
         prctl::set_timerslack(1)?;
         take_precedence();
-        // Nobody listens any more only if the world could not be built.
+        // The receiver is gone only if the world could not be built.
         let _ = self.ready.send(());
         let mut buffer = vec![0; MAX_PACKET];
         while !self.shared.stop.load(Ordering::Acquire) {
@@ -210,7 +210,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes out everything that has arrived.
+    /// Writes all packets that have arrived.
     fn deliver_due(&self) {
         loop {
             let mut state = self.shared.lock();
@@ -236,7 +236,7 @@ impl Driver {
             };
             state.last_activity = now;
             state.lateness.record(now - delivery.arrived);
-            // The kernel handles the packet within the write: readers of the state need not wait for that.
+            // The kernel processes the packet within the write: readers of the state need not wait for it.
             drop(state);
             if let Err(error) = device.send(&delivery.packet) {
                 let counters = &mut self.shared.lock().counters;
@@ -246,7 +246,7 @@ impl Driver {
         }
     }
 
-    /// Hands the model what the kernel at `side` has sent, up to a batch.
+    /// Adds to the model the packets that the kernel at `side` has sent, up to a batch.
     fn take_in(&self, side: Side, buffer: &mut [u8]) -> io::Result<Backlog> {
         let device = match side {
             Side::Client => &self.near,
@@ -281,7 +281,7 @@ impl Driver {
         Ok(Backlog::MayHoldMore)
     }
 
-    /// Sleeps until a device has a packet, something is due or someone calls.
+    /// Sleeps until a device has a packet, an event is due or the wake pipe is readable.
     fn wait(&mut self) -> io::Result<()> {
         let next = self.shared.lock().next_wake();
         let timeout = next.map(|next| TimeSpec::from_duration(next - self.shared.clock.now()));
@@ -298,7 +298,7 @@ impl Driver {
         if fds[2].any().unwrap_or(true) {
             let mut calls = [0; 64];
             if self.wake.read(&mut calls)? == 0 {
-                // The other end is gone, and so is everyone who could want anything.
+                // The other end is closed, so no user of the link remains.
                 self.shared.stop();
             }
         }
@@ -306,13 +306,14 @@ impl Driver {
     }
 }
 
-/// Has the scheduler prefer the calling thread: a link does not slow down when its users compute.
+/// Raises the priority of the calling thread: a link must not slow down while its users compute.
 ///
-/// Only root of the machine may do this; without it the lateness tells how much the link suffers.
+/// Only root of the machine may do this; without it the lateness shows the effect on the link.
 fn take_precedence() {
     let thread = rustix::thread::gettid().to_string();
-    // There is no safe call for the real-time scheduler; the program belongs to util-linux, as `unshare` does. The lowest
-    // real-time priority is above everything else, and the kernel leaves the others 5 % of the time in any case.
+    // There is no safe call for the real-time scheduler; the program belongs to util-linux, as `unshare`
+    // does. The lowest real-time priority is above all ordinary threads, and the kernel reserves 5 % of the
+    // time for these in any case.
     let outcome = Command::new("chrt")
         .args(["--fifo", "--pid", "1", &thread])
         .output();

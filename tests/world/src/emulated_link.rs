@@ -1,4 +1,4 @@
-//! A link of the world as its readers see it.
+//! A link of the world, for its readers.
 use std::{
     fmt,
     io::{self, PipeWriter, Write as _},
@@ -16,10 +16,11 @@ use crate::{
     driver::{Addresses, Driver, DriverCounters, LinkSample, Sampling, Shared},
 };
 
-/// The shortest interval between samples: below it the driver would do little else.
+/// Shortest interval between samples: with shorter ones the driver would have little time for packets.
 const MIN_SAMPLING: Duration = Duration::from_millis(1);
 
-/// An emulated link, both directions. *Down* is towards the client, *up* away from it, on both links of the world.
+/// An emulated link with both directions. *Down* is towards the client, *up* away from it, on both links of
+/// the world.
 ///
 /// Times are [`Timestamp`]s since the world's start, the same on both links.
 #[derive(Clone)]
@@ -34,31 +35,31 @@ impl fmt::Debug for EmulatedLink {
     }
 }
 
-/// The counters of a link at one time.
+/// Counters of a link at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When it was taken.
+    /// Time of the snapshot.
     pub now: Timestamp,
-    /// Towards the client.
+    /// Direction towards the client.
     pub down: LinkStats,
-    /// Away from the client.
+    /// Direction away from the client.
     pub up: LinkStats,
     /// Packets that arrived for an address that the client no longer had. `down` counts them as delivered.
     pub misaddressed: Count,
-    /// What the driver saw beside the model.
+    /// Counters of the driver, outside of the model.
     pub driver: DriverCounters,
 }
 
-/// How waiting for quiet ended.
+/// Result of waiting for an idle link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
-    /// Nothing was offered, queued or under way for as long as was asked.
+    /// No packet was offered, queued or in flight for the requested time.
     Reached,
     /// The limit passed first.
     LimitPassed,
 }
 
-/// Ends a link's thread when dropped.
+/// Stops a link's thread when dropped.
 #[derive(Debug)]
 pub(crate) struct LinkThread {
     link: EmulatedLink,
@@ -66,7 +67,7 @@ pub(crate) struct LinkThread {
 }
 
 impl EmulatedLink {
-    /// Joins two devices by a link of this kind.
+    /// Joins two devices by a link with this configuration.
     pub(crate) fn start(
         name: &'static str,
         clock: Clock,
@@ -102,17 +103,18 @@ impl EmulatedLink {
             link: link.clone(),
             thread: Some(thread),
         };
-        // Packets that come before would wait longer than the link lets them. A driver that failed is found in the counters.
+        // Packets that come earlier would be delayed more than the link specifies. A failure of the driver is
+        // visible in its counters.
         let _ = started.recv();
         Ok((link, owner))
     }
 
-    /// The time now.
+    /// Current time.
     pub fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
 
-    /// The counters as they are now.
+    /// Returns the current counters.
     pub fn snapshot(&self) -> Snapshot {
         let mut state = self.shared.lock();
         let now = self.now();
@@ -126,15 +128,16 @@ impl EmulatedLink {
         }
     }
 
-    /// How much of the time between `from` and `to` (both past) the direction to the client was backlogged and not held by
-    /// an outage; `None` if the link has forgotten part of that time (it remembers 65,536 busy periods).
+    /// Returns the time between `from` and `to` (both past) in which the direction to the client was
+    /// backlogged and not held by an outage; `None` if the link has discarded part of that time (it stores
+    /// 65,536 busy periods).
     pub fn busy_down(&self, from: Timestamp, to: Timestamp) -> Option<Duration> {
         let mut state = self.shared.lock();
         state.hop.advance(self.now());
         state.hop.down().busy_between(from, to)
     }
 
-    /// The queueing delays since the start or the last call: down, up.
+    /// Returns the queueing delays since the start or the last call: down, up.
     pub fn take_queueing_delays(&self) -> (DelayHistogram, DelayHistogram) {
         let mut state = self.shared.lock();
         state.hop.advance(self.now());
@@ -142,15 +145,15 @@ impl EmulatedLink {
         (down, state.hop.take_queueing_delays(Side::Gateway))
     }
 
-    /// How much later than the model says packets were given to the kernel, since the start or the last call: the emulator's
-    /// error. It grows when the machine is overloaded; a run whose lateness is not small against the link's delay measures
-    /// the machine.
+    /// Returns the delay of packet deliveries to the kernel compared with the model, since the start or the
+    /// last call: the error of the emulator. It grows when the machine is overloaded; a run whose lateness is
+    /// not small compared with the link's delay measures the machine.
     pub fn take_lateness(&self) -> DelayHistogram {
         std::mem::take(&mut self.shared.lock().lateness)
     }
 
-    /// Samples the link's course from now on, at each multiple of `interval` (at least a millisecond), in place of an earlier
-    /// sampling. Samples not yet taken are kept.
+    /// Starts to sample the link's state at each multiple of `interval` (at least a millisecond), and ends an
+    /// earlier sampling. Samples that have not been taken are kept.
     pub fn start_sampling(&self, interval: Duration) {
         let interval = interval.max(MIN_SAMPLING);
         let mut state = self.shared.lock();
@@ -161,19 +164,21 @@ impl EmulatedLink {
         self.call();
     }
 
-    /// Has one packet of the direction that leads to `receiver` be lost: the one with which the bytes sent from now on reach `bytes`.
+    /// Loses one packet of the direction towards `receiver`: the packet with which the bytes sent from now on
+    /// reach `bytes`.
     pub fn lose_after(&self, receiver: Side, bytes: ByteCount) {
         let mut state = self.shared.lock();
         state.hop.lose_after(self.now(), receiver, bytes);
     }
 
-    /// Takes the samples recorded so far.
+    /// Returns the samples recorded so far and removes them.
     pub fn take_samples(&self) -> Vec<LinkSample> {
         std::mem::take(&mut self.shared.lock().samples)
     }
 
-    /// Waits until nothing has been offered, queued or under way for `quiet` from now on, or `limit` has passed. What was sent
-    /// just before the call may not have reached the link yet, so earlier quiet does not count.
+    /// Waits until no packet has been offered, queued or in flight for `quiet` from now on, or `limit` has
+    /// passed. Packets sent just before the call may not have reached the link yet, so earlier idle time does
+    /// not count.
     pub async fn idle(&self, quiet: Duration, limit: Duration) -> Quiet {
         let called = self.now();
         let give_up = called + limit;
@@ -198,10 +203,10 @@ impl EmulatedLink {
         }
     }
 
-    /// Wakes the driver, which looks at the state anew.
+    /// Wakes the driver, which then reads the state again.
     fn call(&self) {
         let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
-        // It fails only when the driver is gone, and then there is nobody to wake.
+        // It fails only if the driver has ended.
         let _ = wake.write_all(&[0]);
     }
 }

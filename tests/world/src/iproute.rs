@@ -1,24 +1,24 @@
-//! Addresses, routes and rules, set by iproute2.
+//! Configuration of addresses, routes and rules by iproute2.
 use std::{
     io::{self, Write as _},
     process::{Command, Stdio},
 };
 
-/// What went wrong with `ip`.
+/// Errors of `ip`.
 #[derive(Debug, thiserror::Error)]
 pub enum IpError {
-    /// It is not there.
+    /// The program cannot be started.
     #[error("cannot run `ip`: {0}; install the package iproute2")]
     Start(io::Error),
-    /// It did not take the commands.
+    /// The program rejected the commands.
     #[error("`ip` refused a command: {message}")]
     Refused {
-        /// What it printed.
+        /// Its error output.
         message: String,
     },
 }
 
-/// Runs a batch of `ip` commands, one a line without the word `ip`, in the namespace of the calling thread.
+/// Runs a batch of `ip` commands, one per line without the word `ip`, in the namespace of the calling thread.
 pub(crate) fn batch(commands: &str) -> Result<(), IpError> {
     let mut child = Command::new("ip")
         .args(["-batch", "-"])
@@ -27,7 +27,7 @@ pub(crate) fn batch(commands: &str) -> Result<(), IpError> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(IpError::Start)?;
-    // A batch is far below the size of a pipe, so writing it all before reading anything cannot block.
+    // A batch is much smaller than the buffer of a pipe, so writing all of it before reading cannot block.
     let written = child
         .stdin
         .take()

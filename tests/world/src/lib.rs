@@ -1,12 +1,15 @@
-//! Emulated networks of real kernels: three network namespaces (client, gateway, origins) joined by two emulated links.
+//! Emulated networks with real kernels: three network namespaces (client, gateway, origins) joined by two
+//! emulated links.
 //!
-//! Each namespace belongs to one OS thread; all of them are anonymous and vanish with the process. Each link is the model of
-//! `longhaul-netem` between two TUN devices, driven by one thread: every IP packet of the kernels at its ends is handed to
-//! the model and written to the other device when the model says that it has arrived. Bytes are counted by the model: whole
-//! IP packets, whatever sent them.
+//! Each namespace belongs to one OS thread; all of them are anonymous and end with the process. Each link is
+//! the model of `longhaul-netem` between two TUN devices, driven by one thread: every IP packet of the
+//! kernels at its ends is added to the model, and is written to the other device when it has arrived in the
+//! model. The model counts bytes of whole IP packets, independent of their sender.
 //!
-//! * [`World`] builds it all; [`Namespace`] runs sockets and programs inside; [`EmulatedLink`] reads the model's counters.
-//! * [`sandbox`] starts the worker process that a world lives in: own mounts, own processes, nothing left behind.
+//! * [`World`] builds the namespaces and links; [`Namespace`] runs sockets and programs in one of them;
+//!   [`EmulatedLink`] returns the model's counters.
+//! * [`sandbox`] starts the worker process of a world, with its own mounts and processes, so that nothing is
+//!   left behind.
 //!
 //! ```no_run
 //! use longhaul_netem::Profile;

@@ -1,4 +1,4 @@
-//! A network namespace and the thread that lives in it.
+//! A network namespace and its thread.
 use std::{
     any::Any,
     future::Future,
@@ -21,29 +21,31 @@ use tokio::{
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A namespace that could not be made.
+/// Errors of creating a namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// The kernel refused.
+    /// The kernel denied permission.
     #[error(
         "this process may not make network namespaces ({0}): run as root, or start it through the sandbox, which uses a user \
          namespace where the system allows them; in a container, CAP_SYS_ADMIN and CAP_NET_ADMIN are needed"
     )]
     Refused(Errno),
-    /// No thread or no event loop.
+    /// The thread or its event loop could not be started.
     #[error("cannot start a thread for a network namespace: {0}")]
     Thread(#[from] io::Error),
-    /// The thread ended before it could say why.
+    /// The thread ended before it could report the reason.
     #[error("the thread of a network namespace ended while it started")]
     Died,
 }
 
-/// A handle to a network namespace. Clones name the same one; it lives as long as its [`World`](crate::World).
+/// A handle to a network namespace. Clones refer to the same one; it exists as long as its
+/// [`World`](crate::World).
 #[derive(Clone, Debug)]
 pub struct Namespace {
     name: &'static str,
     thread: ThreadId,
-    // Unbounded, as a job is one call of `run` or `run_blocking` whose caller waits for it: the callers are the bound.
+    // Unbounded, because each job is one call of `run` or `run_blocking` whose caller waits for it: the
+    // number of callers is the bound.
     jobs: mpsc::UnboundedSender<Job>,
 }
 
@@ -55,7 +57,7 @@ pub(crate) struct NamespaceThread {
 }
 
 impl Namespace {
-    /// Makes an empty namespace: not even the loopback device is up.
+    /// Creates an empty namespace; even the loopback device is inactive.
     pub(crate) fn create(name: &'static str) -> Result<(Self, NamespaceThread), NamespaceError> {
         let (jobs, queue) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
@@ -70,7 +72,7 @@ impl Namespace {
             };
             let _ = ready.send(Ok(()));
             LocalSet::new().block_on(&runtime, serve(queue, stopped));
-            // A blocking call that hangs (a name look-up) must not keep the world from ending.
+            // A blocking call that does not return (a name lookup) must not prevent the end of the world.
             runtime.shutdown_background();
         })?;
         let id = thread.thread().id();
@@ -87,16 +89,17 @@ impl Namespace {
         Ok((namespace, owner))
     }
 
-    /// What it is: `client`, `gateway` or `origins`.
+    /// Its name: `client`, `gateway` or `origins`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs a future on this namespace's thread: every socket that it opens and every process that it starts is in the
-    /// namespace. The thread has a tokio runtime of its own with everything enabled, and a `LocalSet`: `tokio::spawn` and
-    /// `spawn_local` work, and tasks so spawned go on after the future has ended, until the world is dropped.
+    /// Runs a future on this namespace's thread: every socket that it opens and every process that it starts
+    /// is in the namespace. The thread has its own tokio runtime with all features enabled, and a `LocalSet`:
+    /// `tokio::spawn` and `spawn_local` work, and spawned tasks continue after the end of the future until
+    /// the world is dropped.
     ///
-    /// Dropping the returned future drops the one that runs.
+    /// Dropping the returned future drops the running future.
     ///
     /// # Panics
     /// With the future's own panic; and if the world has been dropped.
@@ -121,8 +124,8 @@ impl Namespace {
         unwrap_outcome(self.name, outcome.await.ok())
     }
 
-    /// Runs `f` on this namespace's thread and waits for it. Meanwhile everything else on that thread stands still, so it
-    /// is for what is short: opening a socket, reading a file of `/proc`.
+    /// Runs `f` on this namespace's thread and waits for it. Nothing else runs on that thread meanwhile, so
+    /// use it only for short operations: opening a socket, reading a file of `/proc`.
     ///
     /// # Panics
     /// With the panic of `f`; and if the world has been dropped.
@@ -138,7 +141,8 @@ impl Namespace {
     }
 
     fn submit(&self, job: Job) {
-        // With the thread gone the job is dropped, and with it the sender of its outcome: the caller learns it there.
+        // If the thread has ended, the job is dropped together with the sender of its result, and the caller
+        // detects this at the receiver.
         let _ = self.jobs.send(job);
     }
 }
@@ -173,7 +177,7 @@ impl Drop for NamespaceThread {
         drop(self.stop.take());
         let Some(thread) = self.thread.take() else { return };
         if thread::current().id() != thread.thread().id() {
-            // Its panics have been handed to their callers.
+            // Its panics have been passed to their callers.
             let _ = thread.join();
         }
     }

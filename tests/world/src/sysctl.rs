@@ -1,6 +1,7 @@
 //! Kernel settings of the calling thread's network namespace.
 //!
-//! The kernel resolves `/proc/sys/net` by the namespace of the thread that opens the file, not by that of the process.
+//! The kernel resolves `/proc/sys/net` by the namespace of the thread that opens the file, not by that of the
+//! process.
 use std::{fs, io, path::PathBuf};
 
 /// A setting that could not be read or written.
@@ -13,15 +14,15 @@ pub struct SysctlError {
     source: io::Error,
 }
 
-/// Whether a kernel may lack a setting.
+/// Requirement for a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Required,
-    /// It belongs to a part of the kernel that need not be there; then there is nothing to set.
+    /// The setting belongs to an optional part of the kernel; without that part it is not set.
     Optional,
 }
 
-/// Sets `name` (a path below `/proc/sys/net`, as `ipv4/ip_forward`) to `value`.
+/// Sets `name` (a path below `/proc/sys/net`, such as `ipv4/ip_forward`) to `value`.
 pub(crate) fn set(name: &str, value: &str, presence: Presence) -> Result<(), SysctlError> {
     match fs::write(path(name), value) {
         Err(error) if presence == Presence::Optional && error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -33,7 +34,7 @@ pub(crate) fn set(name: &str, value: &str, presence: Presence) -> Result<(), Sys
     }
 }
 
-/// The value of `name`, without the line's end.
+/// Returns the value of `name` without its line end.
 pub(crate) fn get(name: &str) -> io::Result<String> {
     fs::read_to_string(path(name)).map(|text| text.trim().to_owned())
 }

@@ -1,4 +1,4 @@
-//! The parts of the path: addresses, devices, routes and kernel settings of each namespace.
+//! Addresses, devices, routes and kernel settings of each namespace.
 use std::net::Ipv4Addr;
 
 use longhaul_netem::HopConfig;
@@ -13,17 +13,17 @@ use crate::{
 
 /// The client's address.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
-/// The gateway's address towards the client.
+/// Address of the gateway on the link to the client.
 pub const GATEWAY_ON_HOP: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
-/// The gateway's address towards the Internet.
+/// Address of the gateway on the link to the Internet.
 pub const GATEWAY_ON_INTERNET: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 1);
 /// The origins' own address.
 pub const ORIGINS: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 2);
-/// Where the DNS server listens, in `origins`.
+/// Address of the DNS server, in `origins`.
 pub const DNS_SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 53);
-/// The network of the hosts of pages: every address in it is local to `origins`.
+/// Network of the pages' hosts: every address in it is local to `origins`.
 pub const HOSTS_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 0);
-/// The length of that network's prefix.
+/// Prefix length of that network.
 pub const HOSTS_PREFIX: u8 = 16;
 
 /// The device of the hop, in `client` and in `gateway`.
@@ -32,9 +32,9 @@ pub(crate) const HOP: &str = "hop";
 pub(crate) const INTERNET: &str = "internet";
 const HOP_NETWORK: &str = "10.78.0.0/24";
 const INTERNET_NETWORK: &str = "10.78.1.0/24";
-/// What Ethernet, and with it most of the Internet, carries; a link of the model may carry less.
+/// MTU of Ethernet, and thereby of most of the Internet; a link of the model may have a smaller one.
 const MTU: u16 = 1500;
-/// The least MTU that an IPv4 link may have and a kernel takes (RFC 791).
+/// Minimum MTU of an IPv4 link that a kernel accepts (RFC 791).
 pub(crate) const MIN_MTU: u16 = 68;
 
 fn mtu(link: &'static str, config: &HopConfig) -> Result<u16, WorldError> {
@@ -50,11 +50,11 @@ fn mtu(link: &'static str, config: &HopConfig) -> Result<u16, WorldError> {
     }
 }
 
-/// A namespace's part of the path.
+/// The part of the path in one namespace.
 pub(crate) struct End {
-    /// Its devices in their order from the client, with their MTU.
+    /// Its devices in order from the client, with their MTU.
     devices: Vec<(&'static str, u16)>,
-    /// Commands for `ip`, once the devices are there.
+    /// Commands for `ip`, to be run after the devices have been created.
     routes: String,
     forwarding: Forwarding,
     congestion: Option<String>,
@@ -66,12 +66,12 @@ enum Forwarding {
     On,
 }
 
-/// Client, gateway, origins.
+/// Returns the parts of client, gateway and origins.
 pub(crate) fn ends(config: &WorldConfig) -> Result<[End; 3], WorldError> {
     let hop = (HOP, mtu(HOP, &config.hop)?);
     let internet = (INTERNET, mtu(INTERNET, &config.internet)?);
-    // By routes and not by the kernel's default: what a namespace may make its default is the host's affair
-    // (`tcp_allowed_congestion_control`), what it chooses for its routes is its own.
+    // Set by routes and not by the kernel's default: the defaults that a namespace may select depend on the
+    // host (`tcp_allowed_congestion_control`), the values for its routes do not.
     let options = match &config.congestion {
         Some(name) => format!("congctl {name}"),
         None => String::new(),
@@ -90,7 +90,8 @@ pub(crate) fn ends(config: &WorldConfig) -> Result<[End; 3], WorldError> {
 }
 
 impl End {
-    /// Makes the devices of the calling thread's namespace and gives it its settings, addresses and routes.
+    /// Creates the devices of the calling thread's namespace and sets its kernel settings, addresses and
+    /// routes.
     pub(crate) fn make(&self) -> Result<Vec<SyncDevice>, WorldError> {
         self.set_kernel()?;
         if let Some(wanted) = &self.congestion {
@@ -112,7 +113,8 @@ impl End {
 
     fn set_kernel(&self) -> Result<(), SysctlError> {
         use Presence::{Optional, Required};
-        // Before there are devices: router solicitations and neighbour discovery would cross the links, and count.
+        // Before devices exist: router solicitations and neighbour discovery would cross the links and be
+        // counted.
         for scope in ["all", "default"] {
             sysctl::set(&format!("ipv6/conf/{scope}/disable_ipv6"), "1", Optional)?;
             sysctl::set(&format!("ipv4/conf/{scope}/rp_filter"), "0", Required)?;
@@ -123,26 +125,27 @@ impl End {
             "0"
         };
         sysctl::set("ipv4/ip_forward", forwarding, Required)?;
-        // What one connection learns must not speed up the next: runs would depend on what came before.
+        // Metrics of one connection must not affect the next: otherwise the order of runs would matter.
         sysctl::set("ipv4/tcp_no_metrics_save", "1", Required)?;
-        // Pings without raw sockets; a user namespace has no group but 0.
+        // Allows pings without raw sockets; a user namespace has only group 0.
         sysctl::set("ipv4/ping_group_range", "0 0", Optional)
     }
 }
 
-/// Finds out whether the kernel takes `wanted` as the congestion control of a route; it loads the module if it can.
+/// Tests that the kernel accepts `wanted` as the congestion control of a route; it loads the module if
+/// possible.
 fn check_congestion(wanted: &str) -> Result<(), WorldError> {
     let unknown = |available| WorldError::Congestion {
         wanted: wanted.to_owned(),
         available,
     };
-    // The kernel's limit for such names, and what may stand in a batch of commands.
+    // The kernel's limit for such names, and the characters that are safe in a batch of commands.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     let available = || sysctl::get("ipv4/tcp_available_congestion_control").unwrap_or_default();
     if wanted.is_empty() || wanted.len() > 15 || !wanted.bytes().all(is_name) {
         return Err(unknown(available()));
     }
-    // An address for documentation (RFC 5737): nothing else uses the route meanwhile.
+    // An address for documentation (RFC 5737): no other traffic uses the route.
     let route = "192.0.2.0/24 dev lo";
     iproute::batch(&format!(
         "link set lo up\nroute add {route} congctl {wanted}\nroute del {route}\n"
@@ -153,7 +156,7 @@ fn check_congestion(wanted: &str) -> Result<(), WorldError> {
     })
 }
 
-/// The routes of the client; each ends in `options`.
+/// Returns the routes of the client; each ends in `options`.
 fn client_routes(options: &str) -> String {
     format!(
         "address add {CLIENT}/24 dev {HOP} noprefixroute\n\

@@ -1,15 +1,16 @@
-//! Address translation at the client's side of the hop, for clients whose address changes (a new network, or a NAT that has
-//! forgotten): one address inside, one after the other outside, ports untouched.
+//! Address translation at the client's side of the hop, for clients whose address changes (a new network, or
+//! an expired NAT binding): one internal address, successive external addresses, unchanged ports.
 //!
-//! The client's kernel keeps [`CLIENT`](crate::CLIENT) and notices nothing. Outside, the client's n-th address is the n-th
-//! after that. Addresses within the payload of ICMP errors are left as they are.
+//! The client's kernel keeps [`CLIENT`](crate::CLIENT) and does not detect the changes. The n-th external
+//! address is the n-th address after it. Addresses within the payload of ICMP errors are not translated.
 use std::net::Ipv4Addr;
 
 use longhaul_netem::ClientAddress;
 
 use crate::CLIENT;
 
-/// Addresses outside: the host numbers from the client's own to the end of the hop's network, broadcast left out.
+/// Number of external addresses: the host numbers from the client's own to the end of the hop's network,
+/// without the broadcast address.
 pub(crate) const MAX_CHANGES: u32 = 252;
 
 const SOURCE: usize = 12;
@@ -18,12 +19,13 @@ const HEADER_CHECKSUM: usize = 10;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The address that the world outside sees.
+/// Returns the external address.
 fn outside(client: ClientAddress) -> Ipv4Addr {
     Ipv4Addr::from_bits(CLIENT.to_bits().saturating_add(client.0))
 }
 
-/// The client address that a packet from the gateway goes to. One that no client has yet is lost on its arrival.
+/// Returns the client address to which a packet from the gateway is sent. A packet to an address that no
+/// client has had is lost on arrival.
 pub(crate) fn destination(packet: &[u8]) -> ClientAddress {
     let address = packet
         .get(DESTINATION..DESTINATION + 4)
@@ -32,17 +34,17 @@ pub(crate) fn destination(packet: &[u8]) -> ClientAddress {
     ClientAddress(address.to_bits().wrapping_sub(CLIENT.to_bits()))
 }
 
-/// Gives a packet that leaves the client the source that it has outside.
+/// Sets the external source address of a packet that leaves the client.
 pub(crate) fn to_outside(packet: &mut [u8], client: ClientAddress) {
     rewrite(packet, SOURCE, outside(client));
 }
 
-/// Gives a packet that has reached the client the destination that its kernel knows.
+/// Sets the internal destination address of a packet that has reached the client.
 pub(crate) fn to_inside(packet: &mut [u8]) {
     rewrite(packet, DESTINATION, CLIENT);
 }
 
-/// Replaces the address at `place`, and keeps the checksums as right or as wrong as they were.
+/// Replaces the address at `place`. Correct checksums stay correct, and wrong ones stay wrong.
 fn rewrite(packet: &mut [u8], place: usize, address: Ipv4Addr) {
     let new = address.octets();
     let Some(field) = packet.get_mut(place..place + 4) else {
@@ -65,7 +67,7 @@ fn rewrite(packet: &mut [u8], place: usize, address: Ipv4Addr) {
     }
     match packet.get(9) {
         Some(&TCP) => adjust(packet, header + 16, old, new),
-        // Zero says that there is none (RFC 768).
+        // Zero means that there is no checksum (RFC 768).
         Some(&UDP)
             if packet
                 .get(header + 6..header + 8)
@@ -83,7 +85,7 @@ fn rewrite(packet: &mut [u8], place: usize, address: Ipv4Addr) {
     }
 }
 
-/// Updates the checksum at `place` for an address that has changed (RFC 1624, equation 3).
+/// Updates the checksum at `place` for a changed address (RFC 1624, equation 3).
 fn adjust(packet: &mut [u8], place: usize, old: [u8; 4], new: [u8; 4]) {
     let Some(field) = packet.get_mut(place..place + 2) else {
         return;
@@ -105,7 +107,7 @@ fn adjust(packet: &mut [u8], place: usize, old: [u8; 4], new: [u8; 4]) {
 mod tests {
     use super::*;
 
-    /// The checksum of the Internet (RFC 1071) over these bytes, zero if they hold a right one.
+    /// Returns the Internet checksum (RFC 1071) of these bytes, zero if they contain a correct one.
     fn checksum(bytes: &[u8]) -> u16 {
         let mut sum: u32 = bytes
             .chunks(2)
@@ -117,7 +119,7 @@ mod tests {
         u16::try_from(!sum & 0xffff).unwrap()
     }
 
-    /// A UDP packet from the client with right checksums.
+    /// Returns a UDP packet from the client with correct checksums.
     fn datagram(payload: u8) -> Vec<u8> {
         let mut packet = vec![
             0x45, 0, 0, 30, 0, 0, 0x40, 0, 64, UDP, 0, 0, 10, 78, 0, 2, 10, 79, 1, 1,
@@ -130,7 +132,7 @@ mod tests {
         packet
     }
 
-    /// What the checksum of UDP covers: pseudo-header and datagram.
+    /// Returns the bytes that the UDP checksum covers: pseudo-header and datagram.
     fn covered(packet: &[u8]) -> Vec<u8> {
         let mut bytes = packet[12..20].to_vec();
         bytes.extend([0, UDP, 0, 10]);

@@ -1,4 +1,4 @@
-//! The three namespaces and what joins them.
+//! The three namespaces and the links between them.
 use std::io;
 
 use longhaul_netem::{AddressChanges, HopConfig};
@@ -16,32 +16,33 @@ use crate::{
     translation::MAX_CHANGES,
 };
 
-/// What a world is like.
+/// Configuration of a world.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorldConfig {
-    /// The link between client and gateway. Where the client's address changes, its kernel keeps [`CLIENT`](crate::CLIENT) and the gateway
-    /// sees 10.78.0.3, 10.78.0.4 and so on in its place, as behind a NAT.
+    /// The link between client and gateway. If the client's address changes, its kernel keeps
+    /// [`CLIENT`](crate::CLIENT), and the gateway sees 10.78.0.3, 10.78.0.4 and so on instead, as behind a
+    /// NAT.
     pub hop: HopConfig,
-    /// The link between gateway and origins; its *down* is towards the gateway.
+    /// The link between gateway and origins; its *down* direction is towards the gateway.
     pub internet: HopConfig,
-    /// Seeds the draws of both links; each link and direction has draws of its own.
+    /// Seed of both links; each link and direction has its own random streams.
     pub seed: u64,
-    /// The congestion control of kernel TCP in all three namespaces; `None` leaves the kernel's default.
+    /// Congestion control of kernel TCP in all three namespaces; `None` keeps the kernel's default.
     pub congestion: Option<String>,
 }
 
-/// A world that could not be built.
+/// Errors of building a world.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// No namespace.
+    /// A namespace could not be created.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// No TUN device.
+    /// A TUN device could not be created.
     #[error("cannot make the TUN device `{device}`: {source}")]
     Device {
-        /// Its name.
+        /// Name of the device.
         device: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A kernel setting could not be set.
@@ -50,46 +51,46 @@ pub enum WorldError {
     /// Addresses or routes could not be set.
     #[error(transparent)]
     Ip(#[from] IpError),
-    /// The kernel does not offer this congestion control here.
+    /// The kernel does not offer this congestion control.
     #[error(
         "the kernel has no congestion control `{wanted}` (it has: {available}): load its module on the host \
          (`modprobe tcp_{wanted}`)"
     )]
     Congestion {
-        /// What was asked for.
+        /// The requested congestion control.
         wanted: String,
-        /// What the kernel lists as available.
+        /// The congestion controls that the kernel lists as available.
         available: String,
     },
-    /// The Internet link has no client whose address could change.
+    /// The Internet link has address changes, but it has no client.
     #[error(
         "only the hop has a client whose address changes; leave the Internet link's `address_changes` empty"
     )]
     AddressChangeOnInternet,
-    /// More changes than the hop's network has addresses.
+    /// The number of changes exceeds the addresses of the hop's network.
     #[error("the client's address changes {0} times; a world has addresses for {MAX_CHANGES} changes")]
     TooManyAddressChanges(u32),
-    /// A model's MTU below what IPv4 needs.
+    /// The MTU of a model is below the minimum of IPv4.
     #[error("the link `{link}` has an MTU of {mtu} bytes; IPv4 needs {MIN_MTU} at least")]
     Mtu {
-        /// Which link.
+        /// Name of the link.
         link: &'static str,
         /// Its MTU.
         mtu: u64,
     },
-    /// No thread for a link.
+    /// The thread of a link could not be started.
     #[error("cannot start the thread of the link `{link}`: {source}")]
     Driver {
-        /// Which link.
+        /// Name of the link.
         link: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 /// Three network namespaces joined by two emulated links.
 ///
-/// Dropping it ends its threads, and with them everything that runs in the namespaces.
+/// Dropping it ends its threads, and thereby everything that runs in the namespaces.
 #[derive(Debug)]
 pub struct World {
     client: Namespace,
@@ -98,7 +99,8 @@ pub struct World {
     hop: EmulatedLink,
     internet: EmulatedLink,
     congestion: String,
-    // Links before namespaces: a driver ends before the kernels at its ends do. Fields drop in this order.
+    // Links before namespaces, because fields are dropped in this order: a driver must end before the kernels
+    // at its ends do.
     _links: [LinkThread; 2],
     _namespaces: [NamespaceThread; 3],
 }
@@ -106,12 +108,13 @@ pub struct World {
 impl World {
     /// Builds a world. It takes some tens of milliseconds.
     ///
-    /// Needs CAP_SYS_ADMIN and CAP_NET_ADMIN in the process, as root has or as [`sandbox`](crate::sandbox) gives, and
-    /// `/dev/net/tun`.
+    /// Needs CAP_SYS_ADMIN and CAP_NET_ADMIN in the process, as of root or in a [`sandbox`](crate::sandbox),
+    /// and `/dev/net/tun`.
     ///
     /// # Errors
-    /// The privileges or the device are missing, iproute2 is missing, the kernel does not offer the congestion control, or the
-    /// configuration asks for what a world cannot do. The message says what to do.
+    /// The privileges or the device are missing, iproute2 is missing, the kernel does not offer the
+    /// congestion control, or the configuration is outside of a world's limits. The message contains the
+    /// remedy.
     pub fn build(config: WorldConfig) -> Result<Self, WorldError> {
         check_address_changes(&config)?;
         let [client_end, gateway_end, origins_end] = ends(&config)?;
@@ -121,7 +124,7 @@ impl World {
         let near = set_up(&client, client_end)?;
         let middle = set_up(&gateway, gateway_end)?;
         let far = set_up(&origins, origins_end)?;
-        // In their order along the path: hop, hop, internet, internet.
+        // In order along the path: hop, hop, internet, internet.
         let mut devices = near.into_iter().chain(middle).chain(far);
         let clock = Clock::starting_now();
         let mut join = |link, config, seed| {
@@ -133,7 +136,7 @@ impl World {
                 .map_err(|source| WorldError::Driver { link, source })
         };
         let (hop, hop_thread) = join(HOP, config.hop, config.seed)?;
-        // Any other seed will do: the links must not draw alike.
+        // Any different seed is suitable: the links must not have equal draws.
         let (internet, internet_thread) = join(INTERNET, config.internet, !config.seed)?;
         let kernels_default = || sysctl::get("ipv4/tcp_congestion_control").unwrap_or_default();
         let congestion = match config.congestion {
@@ -152,18 +155,19 @@ impl World {
         })
     }
 
-    /// Where the browser and the agent run.
+    /// Namespace of the browser and the agent.
     pub fn client(&self) -> &Namespace {
         &self.client
     }
 
-    /// Where the gateway runs. It forwards between the links.
+    /// Namespace of the gateway. It forwards between the links.
     pub fn gateway(&self) -> &Namespace {
         &self.gateway
     }
 
-    /// Where the origins and the DNS server run. All of [`HOSTS_NETWORK`](crate::HOSTS_NETWORK) is local here: one listener on `0.0.0.0` serves
-    /// every host, and a connection's local address tells which was dialled.
+    /// Namespace of the origins and the DNS server. All of [`HOSTS_NETWORK`](crate::HOSTS_NETWORK) is local
+    /// here: one listener on `0.0.0.0` serves every host, and the local address of a connection identifies
+    /// the host.
     pub fn origins(&self) -> &Namespace {
         &self.origins
     }
@@ -178,13 +182,14 @@ impl World {
         &self.internet
     }
 
-    /// The congestion control that kernel TCP uses on both links unless a socket asks for another, as `cubic`. Empty if the
-    /// kernel does not tell.
+    /// The congestion control that kernel TCP uses on both links unless a socket selects another, for example
+    /// `cubic`. Empty if the kernel does not report it.
     pub fn congestion_control(&self) -> &str {
         &self.congestion
     }
 
-    /// Packets that the kernels dropped on their way into the links, where the models could not see them. Zero in a sound run.
+    /// Returns the number of packets that the kernels dropped on their way into the links, where the models
+    /// could not count them. Zero in a valid run.
     ///
     /// # Errors
     /// The kernel's table cannot be read.
@@ -195,16 +200,17 @@ impl World {
             .sum()
     }
 
-    /// Has TCP connections from the client to the hosts of pages end at the gateway, for a splitting proxy: a listener on
-    /// `0.0.0.0` in `gateway` gets them, and a connection's local address tells which host was dialled. The gateway's own
-    /// connections to the hosts go to the origins as before, and so does everything that is not TCP.
+    /// Redirects TCP connections from the client to the pages' hosts to the gateway, for a splitting proxy: a
+    /// listener on `0.0.0.0` in `gateway` accepts them, and the local address of a connection identifies the
+    /// host. The gateway's own connections to the hosts, and all traffic except TCP, go to the origins as
+    /// before.
     ///
     /// # Errors
-    /// iproute2 refuses.
+    /// iproute2 rejects the commands.
     pub fn divert_tcp_to_gateway(&self) -> Result<(), IpError> {
-        // Rules in their order: what comes off the hop is local by table 100; all else takes the ordinary route. The hosts
-        // are in the table `local` too, behind those rules, because the kernel answers only from addresses that it finds
-        // there (`__ip_dev_find`).
+        // Rules in their order: TCP from the hop is local by table 100; all other packets take the ordinary
+        // route. The hosts are also in the table `local`, after those rules, because the kernel answers only
+        // from addresses that it finds there (`__ip_dev_find`).
         const DIVERSION: u32 = 100;
         let hosts = format!("{HOSTS_NETWORK}/{HOSTS_PREFIX}");
         let commands = format!(

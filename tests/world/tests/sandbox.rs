@@ -1,6 +1,6 @@
-//! Workers in their sandbox, and that nothing of them is left behind.
+//! Workers in their sandbox, and the removal of everything that belongs to them.
 //!
-//! The worker is this test program again, told by an environment variable to run one of [`TASKS`].
+//! The worker is this test program again; an environment variable selects one of [`TASKS`].
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
@@ -25,7 +25,7 @@ use nix::{
 };
 
 const TASK: &str = "LONGHAUL_WORLD_TEST_TASK";
-/// Begins the lines that a task prints for the test, among those of the test harness.
+/// Prefix of the lines that a task prints for the test, among those of the test harness.
 const MARK: &str = "TASK: ";
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -39,7 +39,7 @@ fn sandboxed() -> Option<sandbox::Sandbox> {
     }
 }
 
-/// Arguments that have this program run the test `the_program_as_worker` alone.
+/// Arguments with which this program runs only the test `the_program_as_worker`.
 const AS_WORKER: [&str; 3] = ["the_program_as_worker", "--exact", "--nocapture"];
 
 fn start(sandbox: &sandbox::Sandbox, task: &str) -> Child {
@@ -48,19 +48,19 @@ fn start(sandbox: &sandbox::Sandbox, task: &str) -> Child {
     command.env(TASK, task).spawn().unwrap()
 }
 
-/// The text behind [`MARK`] of the next line that has one.
+/// Returns the text after [`MARK`] of the next line that contains it.
 fn next_line(output: &mut BufReader<ChildStdout>) -> String {
     loop {
         let mut line = String::new();
         assert!(output.read_line(&mut line).unwrap() > 0, "the worker has ended");
-        // The harness prints without a line's end before.
+        // The harness prints text without a line end before it.
         if let Some((_, text)) = line.split_once(MARK) {
             return text.trim().to_owned();
         }
     }
 }
 
-/// Ids of all processes whose namespace of this kind is `inode`.
+/// Returns the ids of all processes whose namespace of this kind is `inode`.
 fn processes_in(kind: &str, inode: &str) -> Vec<String> {
     let everyone = fs::read_dir("/proc").unwrap().flatten();
     everyone
@@ -72,7 +72,7 @@ fn processes_in(kind: &str, inode: &str) -> Vec<String> {
         .collect()
 }
 
-/// Network namespaces that any thread of the machine is in.
+/// Returns the network namespaces of all threads of the machine.
 fn network_namespaces() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for process in fs::read_dir("/proc").unwrap().flatten() {
@@ -100,7 +100,7 @@ fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// What a worker that stays tells about itself.
+/// Data that a worker that stays reports about itself.
 struct Staying {
     pid_namespace: String,
     net_namespaces: Vec<String>,
@@ -139,7 +139,7 @@ impl Staying {
     }
 
     fn is_gone(&self, output: &mut BufReader<ChildStdout>) {
-        // The end of the output: nobody holds it any more.
+        // End of the output: all processes have closed it.
         output.read_to_end(&mut Vec::new()).unwrap();
         until("the end of all processes", || {
             processes_in("pid", &self.pid_namespace).is_empty()
@@ -152,7 +152,7 @@ impl Staying {
     }
 }
 
-/// The id that a process has in its innermost namespace.
+/// Returns the id of a process in its innermost namespace.
 fn id_inside(pid: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let ids = status
@@ -247,7 +247,7 @@ fn a_process_that_was_not_sandboxed_is_told_so() {
     assert!(matches!(sandbox::enter(), Err(sandbox::EnterError::NotSandboxed)));
 }
 
-/// Not a test of its own: what this program does as a worker, or as a parent to be killed.
+/// Not a test: the entry point of this program as a worker, or as a parent that will be killed.
 #[test]
 fn the_program_as_worker() {
     let Ok(task) = env::var(TASK) else { return };
@@ -262,7 +262,7 @@ fn the_program_as_worker() {
                 .stdout(Stdio::inherit())
                 .spawn()
                 .unwrap();
-            // Waiting would close it if the handle still had it.
+            // Waiting would close it if the handle still contained it.
             let _stdin = child.stdin.take();
             child.wait().unwrap();
         }
@@ -308,7 +308,7 @@ fn stay() {
     until("an adopted orphan", || {
         has_child_of_init_besides(std::process::id())
     });
-    // Only then is the inner shell reaped, and no process ends any more by itself.
+    // Only now is the inner shell reaped, and no other process ends by itself.
     until("the shell's end", || {
         fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|name| name.trim_end() == "tail")
     });
@@ -337,7 +337,7 @@ fn look_around() {
     println!("{MARK}done");
 }
 
-/// `getent` in the client namespace asks 10.78.1.53, and for nothing but the name.
+/// Tests that `getent` in the client namespace queries 10.78.1.53, and only for the name itself.
 fn names_are_asked_of_the_worlds_server(world: &World) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = asked.clone();
@@ -352,7 +352,7 @@ fn names_are_asked_of_the_worlds_server(world: &World) {
             }
             let question = String::from_utf8_lossy(&query[12..len]).into_owned();
             log.lock().unwrap().push(question);
-            // A response: no such name.
+            // A response with the code NXDOMAIN.
             query[2..4].copy_from_slice(&[0x81, 0x83]);
             socket.send_to(&query[..len], client).unwrap();
         }

@@ -1,4 +1,4 @@
-//! The keys that each direction of a link has.
+//! Keys that each direction of a link has.
 use longhaul_types::Timestamp;
 use toml::{Table, Value};
 
@@ -12,7 +12,7 @@ use super::{
     value::{self, Fields, Report},
 };
 
-/// Outages of one direction.
+/// Maximum number of outages in one direction.
 const MAX_OUTAGES: usize = 10_000;
 
 const OFF: &str = "off";
@@ -28,7 +28,7 @@ const BEHAVIOUR: &str = "\"hold\" or \"drop\"";
 const OUTAGE_LENGTH: &str = "a time above 0";
 const APART: &str = "a time at which no other outage is";
 
-/// One value for both directions, or a table `{ down, up }` with one or both.
+/// Reads one value for both directions, or a table `{ down, up }` with one or both.
 fn each<T: Clone>(
     report: &mut Report<'_>,
     fields: &mut Fields<'_>,
@@ -68,23 +68,23 @@ fn each<T: Clone>(
     given
 }
 
-/// The directions for which a key was given, rightly or wrongly.
+/// The directions for which a key has a value, valid or invalid.
 #[derive(Clone, Copy, Default)]
 struct Given {
     down: bool,
     up: bool,
 }
 
-/// Whether what a definition leaves out is there already.
+/// Source of the values that a definition omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The link has a base.
+    /// The link has a base and inherits them.
     Inherited,
-    /// It has none: rate, delay and queue are needed.
+    /// The link has no base: rate, delay and queue are required.
     Blank,
 }
 
-/// Reads all keys of the directions into `hop`.
+/// Reads all keys of both directions into `hop`.
 pub(super) fn apply(
     report: &mut Report<'_>,
     fields: &mut Fields<'_>,
@@ -197,7 +197,7 @@ fn apply_capacity(
     );
     let has_trace = |link: &LinkConfig| matches!(link.capacity, Capacity::Trace(_));
     let used = offset.down && has_trace(&hop.down) || offset.up && has_trace(&hop.up);
-    // A trace that could not be read has been told of.
+    // The mistake of a trace that cannot be read has already been reported.
     if (offset.down || offset.up) && !used && !traced.down && !traced.up {
         let advice = "it needs a trace";
         report.add(
@@ -225,7 +225,7 @@ fn mtu(report: &mut Report<'_>, key: &str, value: &Value) -> Option<Option<longh
     value::mtu(report, key, value).map(Some)
 }
 
-/// Reads `off` as nothing and a table by `read`.
+/// Reads `off` as `None` and a table with `read`.
 fn table_or_off<T>(
     report: &mut Report<'_>,
     key: &str,

@@ -1,4 +1,4 @@
-//! A text that defines links.
+//! Parser of link definition files.
 use std::{collections::BTreeMap, io, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
@@ -13,13 +13,13 @@ use super::{
     value::{self, Fields, Report},
 };
 
-/// The most links in a text: a plan that names each of them once is already days long.
+/// Maximum number of links in a file: a plan that contains each of them once already takes days.
 pub const MAX_LINKS: usize = 256;
-/// The most bytes of a text, which is 4 kB a link; traces are files of their own.
+/// Maximum length of a file in bytes, 4 kB per link; traces are separate files.
 const MAX_TEXT: usize = 1024 * 1024;
-/// The most address changes of a link.
+/// Maximum number of address changes of a link.
 const MAX_ADDRESS_CHANGES: usize = 10_000;
-/// Characters of a name; it stands in tables.
+/// Maximum characters of a name, because names are printed in tables.
 const MAX_NAME: usize = 40;
 
 const LINK: &str = "a table of keys, [link.NAME]";
@@ -29,22 +29,23 @@ const FRESH: &str = "a new name: a built-in link has it";
 const BASE: &str = "the name of a link, in quotes";
 const CHANGES: &str = "a list of at most 10000 times, such as [\"30 s\", \"5 min\"]";
 
-/// Reads links from TOML. A trace is read by `read` from the path that the text gives, once each path.
+/// Reads links from TOML. `read` reads a trace from the path in the text, once per path.
 ///
-/// Every key of a direction takes one value for both directions, or a table `{ down = …, up = … }`. A link without
-/// `base` needs `rate` or `trace`, `delay` and `queue`; with a base it inherits all that it does not say.
+/// Every key of a direction takes one value for both directions, or a table `{ down = …, up = … }`. A link
+/// without `base` needs `rate` or `trace`, `delay` and `queue`; a link with a base inherits every key that it
+/// omits.
 ///
 /// ```toml
 /// [link.village]
-/// base = "umts-384"                    # a built-in link or one of this text
+/// base = "umts-384"                    # a built-in link, or a link of this file
 /// rate = { down = "250 kbit/s", up = "48 kbit/s" }
 /// loss = 0.01                          # or "1 %"
 ///
 /// [link.everything]
-/// trace = { down = "car.down", up = "car.up" }   # mahimahi's format, instead of a rate
+/// trace = { down = "car.down", up = "car.up" }   # in mahimahi's format, instead of a rate
 /// trace-offset = "30 s"
-/// delay = "100 ms"                     # one way
-/// jitter = "20 ms"                     # uniform from 0, order kept
+/// delay = "100 ms"                     # one-way
+/// jitter = "20 ms"                     # uniform from 0, keeps the order
 /// queue = "120 kB"
 /// mtu = "1400 B"
 /// loss = { p-good-bad = 0.01, p-bad-good = 0.2, loss-good = 0, loss-bad = 0.5 }
@@ -58,11 +59,11 @@ const CHANGES: &str = "a list of at most 10000 times, such as [\"30 s\", \"5 min
 /// address-changes = ["60 s"]           # of the client
 /// ```
 ///
-/// What a base has is taken away by `"off"` (`mtu`, `arq`, `codel`, `policer`, `reordering`), by 0 or by an empty
-/// list. Links come back sorted by name.
+/// An inherited key is disabled by `"off"` (`mtu`, `arq`, `codel`, `policer`, `reordering`), by 0 or by an
+/// empty list. The links are returned sorted by name.
 ///
 /// # Errors
-/// The text is no TOML, or has keys or values that mean nothing; all such mistakes are told at once.
+/// The text is not TOML, or contains invalid keys or values; the error contains all such mistakes.
 pub fn parse_links(
     text: &str,
     mut read: impl FnMut(&str) -> io::Result<String>,
@@ -102,7 +103,7 @@ pub fn parse_links(
         .collect())
 }
 
-/// The tables of the links, with what is wrong about the text as a whole.
+/// Returns the tables of the links, and reports the mistakes of the text as a whole.
 fn links<'a>(file: &'a Table, mistakes: &mut Vec<LinkMistake>) -> BTreeMap<&'a str, &'a Table> {
     let mut report = Report { link: "", mistakes };
     let mut fields = Fields::new("", file);
@@ -138,10 +139,10 @@ fn links<'a>(file: &'a Table, mistakes: &mut Vec<LinkMistake>) -> BTreeMap<&'a s
 
 struct Reader<'a, 'r> {
     links: &'a BTreeMap<&'a str, &'a Table>,
-    /// Links that are read. One with mistakes stands for what it was meant to be, so that those that build on it do
+    /// Links that have been read. A link with mistakes is included, so that links with it as their base do
     /// not repeat its mistakes.
     done: BTreeMap<&'a str, HopConfig>,
-    /// Links that wait for their bases.
+    /// Links whose bases have not been read.
     open: Vec<&'a str>,
     traces: BTreeMap<String, DeliveryTrace>,
     read: &'r mut dyn FnMut(&str) -> io::Result<String>,
@@ -182,7 +183,7 @@ impl<'a> Reader<'a, '_> {
         Some(hop)
     }
 
-    /// The link that `name` builds on, or a blank one after a mistake.
+    /// Returns the base of link `name`, or a blank link after a mistake.
     fn base(&mut self, name: &str, value: &'a Value) -> HopConfig {
         let mistake = match value.as_str() {
             Some(base) if self.open.contains(&base) => Mistake::Circle,
@@ -218,7 +219,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// What a link is before its keys are read.
+/// Returns a link before its keys are read.
 fn blank() -> HopConfig {
     let link = LinkConfig::new(Capacity::Rate(BitRate::bps(0)), Duration::ZERO, ByteCount::ZERO);
     HopConfig::new(link.clone(), link)

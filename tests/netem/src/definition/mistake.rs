@@ -1,24 +1,24 @@
-//! What can be wrong with a text of links.
+//! Mistakes in link definition files.
 use std::fmt;
 
 use crate::ParseTraceError;
 
-/// A text that defines no links.
+/// Errors of a file that defines no links.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkFileError {
-    /// It is not TOML; the message says where.
+    /// The file is not TOML; the message contains the position.
     #[error("the link file is not TOML: {0}")]
     Syntax(String),
-    /// It is beyond what a file of links may be.
+    /// The file exceeds the maximum length.
     #[error("the link file has {bytes} bytes; at most {limit} are read")]
     TooLong {
         /// Its length in bytes.
         bytes: usize,
-        /// The most that is read.
+        /// The maximum length in bytes.
         limit: usize,
     },
-    /// It is TOML, and these are its mistakes, at least one.
+    /// The file is TOML and contains these mistakes, at least one.
     #[error("{}", Lines(.0))]
     Mistakes(Vec<LinkMistake>),
 }
@@ -27,55 +27,55 @@ pub enum LinkFileError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {mistake}", Place(self))]
 pub struct LinkMistake {
-    /// The link, empty where the mistake is outside of all links.
+    /// The link; empty if the mistake is outside of all links.
     pub link: String,
-    /// The key, with the keys above it: `rate.down`.
+    /// The key with its parent keys: `rate.down`.
     pub key: String,
-    /// What is wrong.
+    /// Kind of the mistake.
     pub mistake: Mistake,
 }
 
-/// What is wrong with a key.
+/// Kinds of mistakes of a key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
-    /// There is no such key.
+    /// The key does not exist.
     #[error("there is no such key; known are: {known}")]
     UnknownKey {
-        /// The keys that can stand there, with commas.
+        /// The valid keys, separated by commas.
         known: String,
     },
-    /// A key is needed that is not there.
+    /// A required key is missing.
     #[error("is missing; expected {expected}")]
     Missing {
-        /// What should be there.
+        /// Description of a valid value.
         expected: &'static str,
     },
-    /// The value is of no use.
+    /// The value is invalid.
     #[error("`{found}` is not {expected}")]
     Value {
         /// The beginning of the value.
         found: String,
-        /// What should be there.
+        /// Description of a valid value.
         expected: &'static str,
     },
-    /// The key makes no sense beside another.
+    /// The key contradicts another key.
     #[error("cannot stand beside `{other}`; {advice}")]
     Conflict {
         /// The other key.
         other: &'static str,
-        /// What to do.
+        /// Advice for the user.
         advice: &'static str,
     },
-    /// The link that it builds on does not exist.
+    /// The base of the link does not exist.
     #[error("there is no link `{base}`; known are: {known}")]
     UnknownBase {
-        /// The name that is not known.
+        /// The unknown name.
         base: String,
-        /// The names that are, with commas.
+        /// The existing names, separated by commas.
         known: String,
     },
-    /// The link builds on itself.
+    /// The link is, directly or indirectly, its own base.
     #[error("the links build on each other in a circle")]
     Circle,
     /// The trace file cannot be read.
@@ -83,15 +83,15 @@ pub enum Mistake {
     Unreadable {
         /// Its path as given.
         path: String,
-        /// What the system says.
+        /// Message of the operating system.
         reason: String,
     },
-    /// The trace file is no trace.
+    /// The file is not a valid trace.
     #[error("`{path}` is not a trace: {error}")]
     Trace {
         /// Its path as given.
         path: String,
-        /// What is wrong with it.
+        /// The error of its text.
         error: ParseTraceError,
     },
 }

@@ -1,4 +1,4 @@
-//! A link as the text that defines it.
+//! Output of a link as TOML.
 use std::{fmt::Write as _, time::Duration};
 
 use longhaul_types::{BitRate, ByteCount, Timestamp};
@@ -7,17 +7,17 @@ use crate::{Capacity, LinkConfig, Loss, Probability, WhileOut};
 
 use super::LinkDefinition;
 
-/// A link that has no text.
+/// A link that cannot be written as TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a link from a trace has no text of its own: give the path of the trace in a definition")]
 pub struct NotExpressible;
 
 impl LinkDefinition {
-    /// The link as [`parse_links`](super::parse_links) reads it, with everything it has written out: a model for
-    /// links of one's own.
+    /// Returns the link as TOML that [`parse_links`](super::parse_links) reads, with every key written out: a
+    /// template for users' own links.
     ///
     /// # Errors
-    /// The link is from a trace, whose path it does not know.
+    /// The link is from a trace, and its path is not known.
     pub fn to_toml(&self) -> Result<String, NotExpressible> {
         let mut text = format!("[link.\"{}\"]\n", self.name);
         let (down, up) = (keys(&self.hop.down)?, keys(&self.hop.up)?);
@@ -39,7 +39,8 @@ impl LinkDefinition {
     }
 }
 
-/// The keys of a direction, in the order in which they are written, with the values of those that are not at rest.
+/// Returns the keys of a direction in the order of output, with the values of those that are not at their
+/// default.
 fn keys(link: &LinkConfig) -> Result<Vec<(&'static str, Option<String>)>, NotExpressible> {
     let Capacity::Rate(rate) = link.capacity else {
         return Err(NotExpressible);
@@ -117,7 +118,7 @@ fn outages(link: &LinkConfig) -> Option<String> {
     (!outages.is_empty()).then(|| format!("[{}]", outages.join(", ")))
 }
 
-/// The shortest digits that mean the same number.
+/// Returns the shortest decimal that parses to the same number.
 fn number(probability: Probability) -> String {
     format!("{:?}", probability.value())
 }

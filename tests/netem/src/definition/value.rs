@@ -1,4 +1,4 @@
-//! Values of a link's definition.
+//! Values in a link's definition.
 use std::time::Duration;
 
 use longhaul_types::{BitRate, ByteCount, parse_duration};
@@ -8,24 +8,24 @@ use crate::Probability;
 
 use super::mistake::{LinkMistake, Mistake};
 
-/// Mistakes that are told at a time; who has made more has made one of them often.
+/// Maximum number of mistakes in one report; more are usually repetitions of the same mistake.
 const MAX_MISTAKES: usize = 50;
-/// Characters of a wrong value that are repeated to the user.
+/// Maximum characters of an invalid value in an error message.
 const MAX_ECHO: usize = 60;
-/// The longest delay of a link. Beyond it the packets under way are the link's limit, not its rate.
+/// Maximum delay of a link. With a longer delay the packets in flight limit the link, not its rate.
 const MAX_DELAY: Duration = Duration::from_secs(60);
-/// The longest time in a schedule: no run lasts as long.
+/// Maximum time in a schedule: no run lasts as long.
 const MAX_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Packets of full size must fit into a queue, or none ever passes.
+/// Minimum queue: a packet of full size must fit, or none ever passes.
 const MIN_QUEUE: ByteCount = ByteCount::new(1500);
-/// The largest queue, which is held in memory when packets are real.
+/// Maximum queue, which is held in memory when packets are real.
 const MAX_QUEUE: ByteCount = ByteCount::mib(1024);
-/// The smallest packet that IPv4 requires to pass (RFC 791 section 3.2).
+/// Minimum MTU: the smallest packet that IPv4 requires a link to carry (RFC 791 section 3.2).
 const MIN_MTU: ByteCount = ByteCount::new(68);
-/// The largest packet of IPv4.
+/// Maximum length of an IPv4 packet.
 const MAX_PACKET: ByteCount = ByteCount::new(65_535);
 
-/// The mistakes of one link, as they are found.
+/// Collects the mistakes of one link.
 pub(super) struct Report<'a> {
     pub(super) link: &'a str,
     pub(super) mistakes: &'a mut Vec<LinkMistake>,
@@ -55,7 +55,7 @@ impl Report<'_> {
     }
 }
 
-/// The fields of a table, each asked for once.
+/// The fields of a table, each read once.
 pub(super) struct Fields<'a> {
     key: &'a str,
     table: &'a Table,
@@ -63,7 +63,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `key` is where the table stands, empty for a link itself.
+    /// `key` is the position of the table, empty for a link itself.
     pub(super) fn new(key: &'a str, table: &'a Table) -> Self {
         Self {
             key,
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         self.table.get(name)
     }
 
-    /// Reads a field that may be left out.
+    /// Reads an optional field.
     pub(super) fn optional<T>(
         &mut self,
         report: &mut Report<'_>,
@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
         read(report, &self.key_of(name), value)
     }
 
-    /// Reads a field that must be there.
+    /// Reads a required field.
     pub(super) fn required<T>(
         &mut self,
         report: &mut Report<'_>,
@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
         read(report, &self.key_of(name), value)
     }
 
-    /// Refuses the fields that nobody asked for.
+    /// Reports the fields that have not been read as unknown keys.
     pub(super) fn finish(self, report: &mut Report<'_>) {
         for name in self.table.keys() {
             if !self.known.contains(&name.as_str()) {

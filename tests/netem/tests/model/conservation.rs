@@ -1,4 +1,4 @@
-//! Random links and random traffic: nothing appears, nothing vanishes, the same seed gives the same run.
+//! Random links with random traffic: the counters balance, and the same seed gives the same run.
 use longhaul_netem::{
     Capacity, Codel, DeliveryTrace, GilbertElliott, Link, LinkConfig, LinkStats, Loss, Outage,
     OutageSchedule, Policer, Probability, Reordering, WhileOut,
@@ -97,7 +97,7 @@ fn assert_conserved(stats: &LinkStats) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs the traffic (gap in ms and length of each packet) and gives the arrivals and the hash of events.
+/// Runs the traffic (gap in ms and length of each packet) and returns the arrivals and the hash of events.
 fn run(
     config: &LinkConfig,
     seed: u64,
@@ -108,7 +108,7 @@ fn run(
     let mut arrived = Vec::new();
     for (number, (gap, len)) in (0..).zip(traffic) {
         now += ms(*gap);
-        // The contract: poll at each event before the next packet.
+        // The contract of the model: poll at each event before the next packet.
         while let Some(event) = link.next_event().filter(|event| *event <= now) {
             arrived.extend(std::iter::from_fn(|| link.poll_deliver(event)));
         }
@@ -117,7 +117,7 @@ fn run(
         assert_conserved(link.stats())?;
     }
     arrived.extend(drain(&mut link));
-    // What is lost at the very end announces no event.
+    // A loss at the end of serialisation announces no event.
     link.advance(now + ms(10_000_000));
     assert_conserved(link.stats())?;
     prop_assert_eq!(link.stats().queued.packets, 0);

@@ -18,7 +18,7 @@ fn parse(text: &str) -> Result<Vec<LinkDefinition>, LinkFileError> {
     parse_links(text, no_trace)
 }
 
-/// The only link of this text.
+/// Returns the only link of this text.
 fn only(text: &str) -> HopConfig {
     let links = parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
     let [link] = links.as_slice() else {
@@ -39,7 +39,7 @@ fn at(millis: u64) -> Timestamp {
 fn every_built_in_profile_can_be_written_and_read_back() {
     for link in LinkDefinition::built_in() {
         let text = link.to_toml().unwrap();
-        // A text may not take a built-in name.
+        // A definition may not use a built-in name.
         let text = text.replace(&link.name, "mine");
         assert_eq!(only(&text), link.hop, "{text}");
         let inherited = format!("[link.mine]\nbase = \"{}\"", link.name);

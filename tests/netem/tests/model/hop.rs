@@ -31,9 +31,9 @@ fn a_change_of_address_loses_what_goes_to_the_old_one() {
     assert_eq!(hop.client_address(at(50)), ClientAddress(1));
     assert_eq!(hop.client_address(at(100)), ClientAddress(2));
 
-    // Sent to the current address, which changes while the packet is under way.
+    // Sent to the current address, which changes while the packet is in flight.
     hop.send(at(45), Side::Gateway, Probe::new(1, 1000));
-    // Sent before the change, with the old source, and heard.
+    // Sent before the change with the old source, and received.
     hop.send(at(45), Side::Client, Probe::new(2, 1000));
     assert_eq!(hop.poll_client(at(60)), None);
     assert_eq!(hop.poll_gateway(at(60)).unwrap().from, ClientAddress(0));
@@ -42,12 +42,12 @@ fn a_change_of_address_loses_what_goes_to_the_old_one() {
     assert_eq!(hop.poll_gateway(at(80)).unwrap().from, ClientAddress(1));
     hop.send_to_client(at(80), ClientAddress(0), Probe::new(4, 1000));
     hop.send_to_client(at(80), ClientAddress(1), Probe::new(5, 1000));
-    // A poll after the next change still judges by the time of arrival.
+    // A poll after the next change still compares with the address at the time of arrival.
     assert_eq!(hop.poll_client(at(200)).unwrap().packet.number, 5);
     assert_eq!(hop.poll_client(at(200)), None);
     assert_eq!(hop.misaddressed().packets, 2);
 
-    // Both directions can be looked into; the lost ones crossed the link.
+    // Both directions can be inspected; the lost packets crossed the link.
     assert_eq!(hop.down().stats().delivered.packets, 3);
     assert_eq!(hop.up().stats().delivered.packets, 2);
     assert_eq!(hop.down().busy_between(at(0), at(200)), Some(ms(3)));

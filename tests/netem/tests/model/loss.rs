@@ -5,7 +5,7 @@ use crate::probe::{Probe, at, config, drain, ms, send_spaced};
 
 const SEEDS: std::ops::Range<u64> = 1..9;
 
-/// Which of `count` packets a link with this loss delivers.
+/// Returns for each of `count` packets whether a link with this loss delivers it.
 fn delivered(loss: Loss, seed: u64, count: u64) -> Vec<bool> {
     let mut lossy = config(1_000_000);
     lossy.loss = loss;
@@ -40,7 +40,7 @@ fn random_loss_lies_in_its_binomial_interval() {
 
 #[test]
 fn random_losses_are_independent() {
-    // The share of losses that follow a loss is the share of losses.
+    // The share of losses after a loss equals the share of losses.
     let arrived = delivered(Loss::Random(Probability::per_mille(200)), 5, 200_000);
     let (after_loss, pairs) = arrived.windows(2).fold((0_u32, 0_u32), |(after, pairs), pair| {
         (
@@ -149,12 +149,12 @@ fn a_packet_can_be_told_to_be_lost() {
         let arrived: Vec<_> = arrived.iter().map(|delivery| delivery.packet.number).collect();
         (0..6).find(|number| !arrived.contains(number)).unwrap()
     };
-    // Packets have 1000 bytes: the third one is that with which 2500 are reached.
+    // Packets have 1000 bytes: the third one is the one that reaches 2500 bytes.
     assert_eq!(lost_at(0), 0);
     assert_eq!(lost_at(1000), 0);
     assert_eq!(lost_at(1001), 1);
     assert_eq!(lost_at(2500), 2);
-    // Nobody sends so much, and later calls take the place of earlier ones.
+    // The second call replaces the first, and its number of bytes is never reached.
     let mut link = Link::new(config(1_000_000), 1);
     link.lose_after(at(0), ByteCount::ZERO);
     link.lose_after(at(0), ByteCount::new(u64::MAX));

@@ -1,4 +1,4 @@
-//! The link model held against what its documentation promises, in virtual time.
+//! Tests of the link model against its documentation, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 mod conservation;

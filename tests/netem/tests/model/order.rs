@@ -66,7 +66,8 @@ fn the_share_of_detours_and_the_distance_are_as_configured() {
         for (place, number) in order.iter().enumerate() {
             position[usize::try_from(*number).unwrap()] = place;
         }
-        // Only detoured packets are overtaken, by no more than the distance or what fits into the extra delay.
+        // Only detoured packets are overtaken, by at most the distance and by at most the number that fits
+        // into the additional delay.
         let window = usize::try_from(max_distance.min(extra)).unwrap();
         let mut overtaken = 0;
         for (number, place) in position.iter().enumerate() {
@@ -120,7 +121,7 @@ fn a_late_receiver_sees_the_same_order() {
         arrived.extend(std::iter::from_fn(|| link.poll_deliver(at(100_000))));
         arrived
     };
-    // Packets that come back by the distance, and packets that come back by the time.
+    // Packets that are released by the distance, and packets that are released by the time.
     for extra in [7, 3] {
         assert_eq!(run(extra, 1), run(extra, 701));
     }

@@ -3,7 +3,7 @@ use longhaul_types::ByteCount;
 
 use crate::probe::{Probe, at, config, drain, ms};
 
-/// A link that sends a packet of 1000 bytes in 100 ms, out from 250 ms to 1250 ms.
+/// A link that sends a packet of 1000 bytes in 100 ms, with an outage from 250 ms to 1250 ms.
 fn link(behaviour: WhileOut, queue: u64) -> Link<Probe> {
     let mut config = config(80);
     config.queue = ByteCount::new(queue);

@@ -1,10 +1,10 @@
-//! Numbered packets, and a caller that keeps the link's contract.
+//! Numbered packets, and a caller that observes the link's contract.
 use std::time::Duration;
 
 use longhaul_netem::{Capacity, Delivery, Enqueued, Link, LinkConfig, Packet};
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 
-/// A packet that knows its number, has a length without carrying the bytes, and remembers a flipped bit.
+/// A packet with a number, with a length but without contents, that records an inverted bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
     pub(crate) number: u64,
@@ -39,13 +39,13 @@ pub(crate) fn at(millis: u64) -> Timestamp {
     Timestamp::ZERO + ms(millis)
 }
 
-/// A link of this rate in kbit/s, 10 ms away, with room for 1 MB.
+/// A link of this rate in kbit/s with a delay of 10 ms and a queue of 1 MB.
 pub(crate) fn config(kbps: u64) -> LinkConfig {
     let rate = Capacity::Rate(BitRate::kbps(kbps));
     LinkConfig::new(rate, ms(10), ByteCount::kb(1000))
 }
 
-/// Polls the link at its events until nothing is to come.
+/// Polls the link at its events until nothing more can arrive.
 pub(crate) fn drain(link: &mut Link<Probe>) -> Vec<Delivery<Probe>> {
     let mut out = Vec::new();
     while let Some(next) = link.next_event() {
@@ -60,7 +60,7 @@ pub(crate) fn drain(link: &mut Link<Probe>) -> Vec<Delivery<Probe>> {
     out
 }
 
-/// Sends `count` packets of 1000 bytes, one whenever the link is idle, and gives what arrives.
+/// Sends `count` packets of 1000 bytes, each when the link is idle, and returns the deliveries.
 pub(crate) fn send_spaced(link: &mut Link<Probe>, count: u64, gap: Duration) -> Vec<Delivery<Probe>> {
     let mut out = Vec::new();
     let mut now = Timestamp::ZERO;

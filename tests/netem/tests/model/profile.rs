@@ -81,7 +81,7 @@ fn each_profile_delivers_its_rate_within_one_percent() {
             let Capacity::Rate(rate) = link.capacity else {
                 panic!("a profile has a rate")
             };
-            // ARQ pays for repeats out of the rate: what remains is calibrated in the tests of loss.
+            // ARQ retransmissions reduce the rate: the tests of loss calibrate the remainder.
             if link.arq.is_some() {
                 continue;
             }
@@ -116,7 +116,7 @@ fn each_profile_has_its_round_trip_time_within_two_milliseconds() {
     for profile in Profile::all() {
         let mut config = HopConfig::from(profile);
         for link in [&mut config.down, &mut config.up] {
-            // The propagation alone is measured: loss and repair are not.
+            // Only the propagation delay is measured, without loss and repair.
             link.loss = Loss::Never;
             link.arq = None;
         }

@@ -1,4 +1,4 @@
-//! What drops packets ahead of the link besides the bound of its queue.
+//! Packet drops before the link for other reasons than the bound of its queue.
 use longhaul_netem::{Codel, DropCause, Enqueued, Link, Policer};
 use longhaul_types::{BitRate, ByteCount};
 
@@ -15,11 +15,11 @@ fn a_policer_lets_its_burst_and_its_rate_through() {
     let mut offer = |time, number| link.enqueue(at(time), Probe::new(number, 1000)) == Enqueued::Accepted;
     // The bucket begins full and holds five packets.
     assert_eq!((0..8).filter(|number| offer(0, *number)).count(), 5);
-    // A packet's tokens take 10 ms.
+    // The tokens of a packet take 10 ms.
     assert!(!offer(9, 8) && offer(10, 9) && !offer(19, 10));
-    // After a long pause it holds five again, not more.
+    // After a long pause it holds five packets again, not more.
     assert_eq!((11..30).filter(|number| offer(1000, *number)).count(), 5);
-    // Offered ten times its rate, it lets its rate through.
+    // With an offered load of ten times its rate, it admits its rate.
     assert_eq!(
         (0..10_000)
             .filter(|number| offer(1000 + number, 100 + number))
@@ -35,7 +35,7 @@ fn a_policer_lets_its_burst_and_its_rate_through() {
     );
 }
 
-/// Offers a link of 8 Mbit/s (a packet a millisecond) a load in packets per 10 ms for 20 s.
+/// Offers a link of 8 Mbit/s (a packet per millisecond) a load in packets per 10 ms for 20 s.
 fn codel_drops(packets_per_10_ms: u64) -> (u64, Link<Probe>) {
     let mut managed = config(8_000);
     managed.codel = Some(Codel::RFC_8289);
@@ -59,7 +59,7 @@ fn codel_leaves_a_queue_alone_that_empties_again() {
 #[test]
 fn codel_drops_more_and_more_often_from_a_standing_queue() {
     let (drops, link) = codel_drops(11);
-    // A tenth too much is 2000 packets in 20 s; without CoDel they would fill the queue of 1 MB.
+    // An overload of a tenth is 2000 packets in 20 s; without CoDel they would fill the queue of 1 MB.
     assert!(drops > 900, "{drops}");
     assert_eq!(link.stats().dropped(DropCause::QueueFull).packets, 0);
     assert!(
@@ -71,8 +71,8 @@ fn codel_drops_more_and_more_often_from_a_standing_queue() {
 
 #[test]
 fn codel_drops_at_the_times_of_its_law() {
-    // The first drop comes an interval after the target was first exceeded, the next 100 ms later, then after
-    // 100 / sqrt(2) ms, 100 / sqrt(3) ms and so on.
+    // The first drop happens an interval after the target was first exceeded, the next 100 ms later, then
+    // after 100 / sqrt(2) ms, 100 / sqrt(3) ms and so on.
     let mut managed = config(800);
     managed.codel = Some(Codel::RFC_8289);
     let mut link = Link::new(managed, 1);
@@ -82,7 +82,8 @@ fn codel_drops_at_the_times_of_its_law() {
     let arrived = drain(&mut link);
     let numbers: Vec<_> = arrived.iter().map(|delivery| delivery.packet.number).collect();
     let gaps: Vec<_> = (0..45).filter(|number| !numbers.contains(number)).collect();
-    // A packet takes 10 ms, so packet n leaves the queue at 10 n ms, and 10 ms earlier for each drop ahead of it. Packet 1
-    // is the first above the target, at 10 ms. Drops fall due at 110, 210, 280.7, 338.4 and 388.4 ms.
+    // A packet takes 10 ms, so packet n leaves the queue at 10 n ms, and 10 ms earlier for each drop ahead of
+    // it. Packet 1 is the first above the target, at 10 ms. Drops are due at 110, 210, 280.7, 338.4 and 388.4
+    // ms.
     assert_eq!(gaps, [11, 22, 31, 37, 43]);
 }

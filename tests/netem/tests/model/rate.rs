@@ -21,7 +21,7 @@ fn a_saturated_link_delivers_its_rate_within_one_percent() {
                 error * 100 <= kbps * 1000,
                 "{rate} instead of {kbps} kbit/s at {len} B"
             );
-            // All was queued at zero, so the link was busy from there until the last packet had left.
+            // All packets were enqueued at zero, so the link was busy from then until the last packet left.
             assert_eq!(link.busy_between(at(0), last), Some(last - at(10)));
         }
     }

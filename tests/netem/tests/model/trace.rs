@@ -13,7 +13,7 @@ fn config(trace: &str) -> LinkConfig {
     LinkConfig::new(Capacity::Trace(trace), ms(0), ByteCount::kb(1000))
 }
 
-/// When `count` packets of `len` bytes arrive that are all there at `start`.
+/// Returns the arrival times of `count` packets of `len` bytes that are enqueued at `start`.
 fn arrivals(link: &mut Link<Probe>, start: Timestamp, count: u64, len: u64) -> Vec<u64> {
     for number in 0..count {
         link.enqueue(start, Probe::new(number, len));

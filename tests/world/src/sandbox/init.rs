@@ -1,4 +1,4 @@
-//! The process with id 1: starts the worker, reaps orphans, ends everything.
+//! The process with id 1: starts the worker, reaps orphans, and ends all processes.
 use std::{
     convert::Infallible,
     env, io,
@@ -17,26 +17,26 @@ use nix::{
 
 use super::{KEEP, ROLE, SCRATCH, WORKER, mounts};
 
-/// Exit code after the parent has gone: nobody reads it.
+/// Exit code after the end of the parent: no process reads it.
 const PARENT_GONE: i32 = 1;
 /// Added to a signal's number, as shells do.
 const SIGNALLED: i32 = 128;
 
-/// Why a sandbox did not come up.
+/// Errors of starting a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// A mount failed.
     #[error(transparent)]
     Mount(#[from] mounts::MountError),
-    /// The worker did not start.
+    /// The worker could not be started.
     #[error("cannot start the worker in its sandbox: {0}")]
     Start(io::Error),
-    /// The worker's end could not be waited for.
+    /// Waiting for the worker failed.
     #[error("cannot wait for the worker: {0}")]
     Wait(Errno),
 }
 
-/// Runs this program again as the worker and ends the process with its exit code.
+/// Starts this program again as the worker and ends the process with its exit code.
 pub(super) fn run() -> Result<Infallible, InitError> {
     let keep: Vec<PathBuf> = env::var_os(KEEP)
         .map(|paths| {
@@ -66,11 +66,11 @@ pub(super) fn run() -> Result<Infallible, InitError> {
     reap_until_end_of(worker.id())
 }
 
-/// Ends the process once the other end of standard input is closed: the parent is dead.
+/// Ends the process when the other end of standard input is closed, that is, when the parent has ended.
 fn end_with_parent() {
     let stdin = io::stdin();
     loop {
-        // No events asked for: only that the other end hangs up, which is reported even with input unread.
+        // No events are requested: a hang-up of the other end is reported anyway, even with unread input.
         let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -82,7 +82,7 @@ fn end_with_parent() {
     }
 }
 
-/// Takes the exit status of every child, adopted ones too, until the worker's comes.
+/// Reaps every child, including adopted ones, until the worker has ended.
 fn reap_until_end_of(worker: u32) -> Result<Infallible, InitError> {
     let is_worker = |pid: Pid| u32::try_from(pid.as_raw()).is_ok_and(|pid| pid == worker);
     loop {

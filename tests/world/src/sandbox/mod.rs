@@ -1,17 +1,19 @@
-//! The worker process that a world lives in, and that leaves nothing behind.
+//! The worker process of a world, which leaves no processes, mounts or files behind.
 //!
-//! A parent starts the worker through [`Sandbox::command`], which puts `unshare` (util-linux) in front of it: a process
-//! namespace of its own, a mount namespace of its own, and without root a user namespace. The worker calls [`enter`] before
-//! anything else. In the process with id 1 that call never returns: it sets up the mounts, runs the same program again as
-//! its child and is the `init` that adopts and reaps orphans (browsers make them). In that child it returns, and the worker
-//! is an ordinary process: nothing competes for its children's exit statuses.
+//! A parent starts the worker through [`Sandbox::command`], which runs it by `unshare` (util-linux): in its
+//! own process namespace, its own mount namespace and, without root, its own user namespace. The worker calls
+//! [`enter`] first. In the process with id 1 that call never returns: the process sets up the mounts, runs
+//! the same program again as its child and acts as the `init` that adopts and reaps orphans (browsers create
+//! them). In that child the call returns, and the worker is an ordinary process: no other code waits for its
+//! children.
 //!
-//! Everything dies together: when the worker ends, `init` ends, and the kernel kills whatever else is in the process
-//! namespace. When the parent dies, even by SIGKILL, the worker's standard input closes, and `init` ends. When `unshare` is
-//! killed, the kernel kills `init`. Mounts, temporary files and network namespaces go with the processes.
+//! All processes end together: when the worker ends, `init` ends, and the kernel kills all other processes of
+//! the process namespace. When the parent ends, even by SIGKILL, the worker's standard input closes, and
+//! `init` ends. When `unshare` is killed, the kernel kills `init`. Mounts, temporary files and network
+//! namespaces are removed with the processes.
 //!
-//! So the parent must hold the worker's standard input open for as long as the worker is wanted. `Child::wait` of std and
-//! of tokio close it: take it out of the handle first (`child.stdin.take()`).
+//! Therefore the parent must keep the worker's standard input open while it needs the worker. `Child::wait`
+//! of std and of tokio close it: take it out of the handle first (`child.stdin.take()`).
 use std::{
     env,
     ffi::OsStr,
@@ -26,18 +28,18 @@ mod mounts;
 pub use init::InitError;
 pub use mounts::MountError;
 
-/// Tells a process of the sandbox what it is: [`INIT`] or [`WORKER`].
+/// Role of a process of the sandbox: [`INIT`] or [`WORKER`].
 const ROLE: &str = "LONGHAUL_SANDBOX";
 const INIT: &str = "init";
 const WORKER: &str = "worker";
-/// The paths that must stay visible, as in `PATH`.
+/// Paths that must stay visible, in the format of `PATH`.
 const KEEP: &str = "LONGHAUL_SANDBOX_KEEP";
-/// Where the temporary files are.
+/// Folder of temporary files.
 const SCRATCH: &str = "LONGHAUL_SANDBOX_SCRATCH";
 
-/// Without a user namespace, for root.
+/// Options without a user namespace, for root.
 const AS_ROOT: &[&str] = &["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-/// With one.
+/// Options with a user namespace.
 const AS_USER: &[&str] = &[
     "--user",
     "--map-root-user",
@@ -48,38 +50,38 @@ const AS_USER: &[&str] = &[
     "--mount-proc",
 ];
 
-/// Why no sandbox can be made here.
+/// Errors of starting sandboxes on this system.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// `unshare` is not there.
+    /// `unshare` cannot be run.
     #[error("cannot run `unshare`: {0}; install the package util-linux")]
     Unshare(io::Error),
-    /// The system allows no namespaces.
+    /// The system does not allow namespaces.
     #[error(
         "this system does not let us make namespaces ({message}): run as root, or enable unprivileged user namespaces \
          (`sysctl kernel.unprivileged_userns_clone=1` on Debian, `sysctl kernel.apparmor_restrict_unprivileged_userns=0` on \
          Ubuntu, `user.max_user_namespaces` above 0 elsewhere); a container needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
     )]
     Refused {
-        /// What `unshare` printed.
+        /// Error output of `unshare`.
         message: String,
     },
 }
 
-/// Why a process is not in a sandbox.
+/// Errors of entering a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum EnterError {
-    /// Nobody made one for it.
+    /// The process was not started through a sandbox.
     #[error(
         "this process was not started through the sandbox; it is a part of the command, not a command of its own"
     )]
     NotSandboxed,
-    /// The process with id 1 could not do its work.
+    /// The process with id 1 failed.
     #[error(transparent)]
     Init(#[from] InitError),
 }
 
-/// How workers are started on this system.
+/// The way to start workers on this system.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     flags: &'static [&'static str],
@@ -87,7 +89,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Finds out how, by trying.
+    /// Determines by trial how workers can be started.
     ///
     /// # Errors
     /// `unshare` is missing, or the system allows no namespaces.
@@ -116,19 +118,19 @@ impl Sandbox {
         Err(SandboxError::Refused { message })
     }
 
-    /// Has the sandbox leave `path` visible: the worker reads it. The program, the working folder and the folders of `PATH`
-    /// stay visible in any case.
+    /// Keeps `path` visible in the sandbox, because the worker reads it. The program, the working folder and
+    /// the folders of `PATH` stay visible in any case.
     #[must_use]
     pub fn keep(mut self, path: impl Into<PathBuf>) -> Self {
         self.keep.push(path.into());
         self
     }
 
-    /// The command that starts `program` as a worker, with pipes for its standard input and output. The program must call
-    /// [`enter`] first. Killing the process that this starts kills all of the worker's.
+    /// Returns the command that starts `program` as a worker, with pipes for its standard input and output.
+    /// The program must call [`enter`] first. Killing the started process kills all processes of the worker.
     ///
     /// # Errors
-    /// A kept path contains a colon, and so cannot be handed on.
+    /// A kept path contains a colon and therefore cannot be passed on.
     pub fn command<A: AsRef<OsStr>>(
         &self,
         program: impl AsRef<OsStr>,
@@ -148,21 +150,21 @@ impl Sandbox {
     }
 }
 
-/// The sandbox from inside.
+/// The sandbox, as seen by its worker.
 #[derive(Clone, Debug)]
 pub struct Inside {
     scratch: PathBuf,
 }
 
 impl Inside {
-    /// The folder of temporary files, in memory and of limited size, private to this worker. `TMPDIR` and `HOME` lead into it,
-    /// so that the programs that the worker starts find it by themselves.
+    /// Folder of temporary files, in memory, of limited size and private to this worker. `TMPDIR` and `HOME`
+    /// point into it, so that programs started by the worker use it.
     pub fn scratch(&self) -> &Path {
         &self.scratch
     }
 }
 
-/// To be called first in a worker: see the [module](self).
+/// Enters the sandbox; a worker must call this first, see the [module](self).
 ///
 /// # Errors
 /// The process was not started through [`Sandbox::command`], or the mounts could not be made.

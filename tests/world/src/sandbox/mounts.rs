@@ -1,4 +1,4 @@
-//! What the worker sees of the file system in place of the real one.
+//! Mounts that replace parts of the file system for the worker.
 use std::{
     env, fs, io,
     os::unix::fs::PermissionsExt,
@@ -12,54 +12,54 @@ use nix::{
 
 use crate::DNS_SERVER;
 
-/// Size of the temporary files at most. A browser's profile and a corpus' objects stay far below it, and it keeps a
-/// runaway from taking the machine's memory.
+/// Maximum size of the temporary files. A browser's profile and a corpus' objects are much smaller, and the
+/// bound protects the machine's memory from a faulty program.
 const SCRATCH_OPTIONS: &str = "size=4g,mode=0755";
 
-/// Folders that the file system hierarchy standard has on every system and that programs do not need.
+/// Folders that the file system hierarchy standard requires on every system and that programs do not need.
 const CANDIDATES: &[&str] = &["/mnt", "/media", "/srv"];
 
-/// A mount that could not be made.
+/// Errors of the mounts.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The kernel refused.
+    /// The kernel rejected a mount.
     #[error("cannot mount over {}: {source}", path.display())]
     Refused {
-        /// Where.
+        /// Path of the mount.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: Errno,
     },
-    /// There is no place for the temporary files.
+    /// There is no folder for the temporary files.
     #[error(
         "none of {} is a folder that the sandbox may cover with its temporary files: make an empty folder `/mnt`",
         CANDIDATES.join(", ")
     )]
     NoPlace,
-    /// A file that must be covered is not there.
+    /// A file that must be covered does not exist.
     #[error("{} is missing or leads nowhere; make an empty file there", path.display())]
     Missing {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A file of the sandbox could not be written.
     #[error("cannot write {} in the sandbox: {source}", path.display())]
     Write {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
-/// Folders of the worker's own, in memory.
+/// Private folders of the worker, in memory.
 pub(super) struct Scratch {
     pub(super) root: PathBuf,
     pub(super) temporary: PathBuf,
     pub(super) home: PathBuf,
 }
 
-/// Makes the mounts. The mount namespace is the caller's own: `unshare` has made it private.
+/// Makes the mounts. `unshare` has already made the mount namespace private.
 pub(super) fn set_up(keep: &[PathBuf]) -> Result<Scratch, MountError> {
     let root = place(keep).ok_or(MountError::NoPlace)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -86,7 +86,7 @@ pub(super) fn set_up(keep: &[PathBuf]) -> Result<Scratch, MountError> {
     Ok(scratch)
 }
 
-/// Gives the worker a folder of named shared memory of its own: names there are the same for all instances of a program
+/// Mounts a private folder of named shared memory: names in it are the same for all instances of a program
 /// (Squid's are), and a killed program leaves its segments behind.
 fn shared_memory(root: &Path) -> Result<(), MountError> {
     let path = Path::new("/dev/shm");
@@ -95,7 +95,7 @@ fn shared_memory(root: &Path) -> Result<(), MountError> {
     }
     let ours = root.join("shm");
     let created = fs::create_dir(&ours).and_then(|()| {
-        // As the system's own: everybody may write.
+        // Writable for all users, as in the system's own folder.
         fs::set_permissions(&ours, fs::Permissions::from_mode(0o1777))
     });
     created.map_err(|source| MountError::Write {
@@ -105,9 +105,9 @@ fn shared_memory(root: &Path) -> Result<(), MountError> {
     bind(&ours, path)
 }
 
-/// Has names looked up at the world's DNS server and nowhere else.
+/// Directs name resolution to the world's DNS server only.
 fn name_service(settings: &Path) -> Result<(), MountError> {
-    // `search .` keeps glibc from deriving a search domain from the host's name.
+    // `search .` prevents glibc from deriving a search domain from the host's name.
     let resolver = format!("nameserver {DNS_SERVER}\nsearch .\n");
     if !Path::new("/etc/resolv.conf").exists() {
         return Err(MountError::Missing {
@@ -115,15 +115,16 @@ fn name_service(settings: &Path) -> Result<(), MountError> {
         });
     }
     cover("/etc/resolv.conf", settings, &resolver)?;
-    // The host's own name must not become a query, nor names that it pins become answers.
+    // The host's own name must not become a query, and names that its file of hosts contains must not be
+    // answered from it.
     let own_name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let hosts = format!("127.0.0.1 localhost {}\n", own_name.trim());
     cover("/etc/hosts", settings, &hosts)?;
-    // Modules as `resolve` and `mdns` ask daemons that live outside the world.
+    // Modules such as `resolve` and `mdns` query daemons outside of the world.
     if let Ok(switch) = fs::read_to_string("/etc/nsswitch.conf") {
         cover("/etc/nsswitch.conf", settings, &with_plain_hosts(&switch))?;
     }
-    // So does the C library itself, if a name service cache daemon has its socket here.
+    // The C library does the same if a name service cache daemon has its socket here.
     let cache_daemon = Path::new("/run/nscd");
     if cache_daemon.is_dir() {
         bind(settings, cache_daemon)?;
@@ -141,7 +142,7 @@ fn with_plain_hosts(switch: &str) -> String {
         .join("\n")
 }
 
-/// Puts a file with this text over `path`, if there is one.
+/// Mounts a file with this text over `path`, if that file exists.
 fn cover(path: &str, settings: &Path, text: &str) -> Result<(), MountError> {
     let path = Path::new(path);
     let (true, Some(name)) = (path.exists(), path.file_name()) else {
@@ -163,7 +164,7 @@ fn bind(ours: &Path, path: &Path) -> Result<(), MountError> {
     })
 }
 
-/// The folder to cover: an empty one hides nothing; else one that holds nothing that the worker needs.
+/// Selects the folder to cover: an empty one, or else one that contains nothing that the worker needs.
 fn place(keep: &[PathBuf]) -> Option<PathBuf> {
     let search_path = env::var_os("PATH").unwrap_or_default();
     let needed: Vec<PathBuf> = keep
@@ -172,7 +173,7 @@ fn place(keep: &[PathBuf]) -> Option<PathBuf> {
         .chain(env::current_exe())
         .chain(env::current_dir())
         .chain(env::split_paths(&search_path))
-        // A path through a link needs what the link leads to; relative ones count from the working folder.
+        // A path with a symbolic link needs the link's target; relative paths start at the working folder.
         .filter_map(|path| path.canonicalize().ok())
         .collect();
     let free = |folder: &&PathBuf| needed.iter().all(|path| !path.starts_with(folder));

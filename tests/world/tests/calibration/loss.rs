@@ -1,14 +1,15 @@
-//! Loss, as UDP meets it.
+//! Packet loss, measured with UDP.
 use longhaul_netem::{DropCause, Loss, Probability};
 use longhaul_types::{BitRate, ByteCount};
 
 use crate::traffic::{Way, blast, both, link, machine, ms, wait, world};
 
 const COUNT: u32 = 3000;
-/// Of both tails together.
+/// Probability of both tails together.
 const OUTSIDE: f64 = 0.001;
 
-/// The least and the largest number of losses out of `count` that have a tail of half of [`OUTSIDE`] at most.
+/// Returns the smallest and largest number of losses out of `count` whose tail has at most half of the
+/// probability [`OUTSIDE`].
 fn binomial_interval(count: u32, probability: f64) -> (u64, u64) {
     let (mut tail, mut low, mut high) = (0.0, 0, 0);
     let mut log_term = f64::from(count) * (1.0 - probability).ln();
@@ -28,7 +29,8 @@ fn binomial_interval(count: u32, probability: f64) -> (u64, u64) {
 
 #[test]
 fn the_interval_is_that_of_the_tables() {
-    // The normal approximation, 3.29 standard deviations about the mean, is good to one part in this range.
+    // The normal approximation, 3.29 standard deviations around the mean, is accurate to one unit in this
+    // range.
     let (low, high) = binomial_interval(3000, 0.2);
     let (mean, deviation) = (600.0, (3000.0_f64 * 0.2 * 0.8).sqrt());
     assert!((low as f64 - (mean - 3.29 * deviation)).abs() < 2.0, "{low}");

@@ -1,7 +1,7 @@
 //! Calibration of the emulated links, with the TCP, UDP and ICMP of real kernels.
 //!
-//! All tests hold [`traffic::machine`] and so run one after the other: the load of one must not be in the figures of
-//! another. Tests that may not build a world print `SKIPPED` and why.
+//! All tests hold [`traffic::machine`] and therefore run one after the other: the load of one must not affect
+//! the figures of another. Tests that may not build a world print `SKIPPED` and the reason.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]

@@ -1,4 +1,4 @@
-//! Work inside namespaces.
+//! Execution of work inside namespaces.
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
@@ -30,7 +30,7 @@ fn programs_that_are_started_inside_are_inside() {
         "{gateway}"
     );
     assert!(!client.contains("fe80"), "no IPv6: {client}");
-    // Threads of the blocking pool, which look up names, too.
+    // Includes threads of the blocking pool, which look up names.
     let of_pool = wait(world.client().run(|| async {
         let link = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();
         (link(), tokio::task::spawn_blocking(link).await.unwrap())
@@ -93,6 +93,6 @@ fn everything_ends_with_the_world() {
     drop(world);
     assert!(wait(ended).is_err());
     assert!(catch_unwind(AssertUnwindSafe(|| client.run_blocking(|| ()))).is_err());
-    // The counters stay readable.
+    // The counters are still readable.
     assert_eq!(hop.snapshot().down.offered.packets, 0);
 }

@@ -6,7 +6,7 @@ use crate::traffic::{Arrival, Way, blast, link, machine, ms, wait, world};
 
 const LEN: usize = 1000;
 const COUNT: u32 = 60;
-/// A packet takes 8 ms.
+/// A rate at which a packet takes 8 ms.
 const RATE: BitRate = BitRate::kbps(1_000);
 const START: u64 = 200;
 const LENGTH: u64 = 150;
@@ -26,8 +26,8 @@ fn hop(behaviour: WhileOut) -> HopConfig {
     HopConfig::new(down, plain)
 }
 
-/// The arrivals, with the longest gap between two.
-fn with_gap(arrivals: &[Arrival]) -> std::time::Duration {
+/// Returns the longest gap between two arrivals.
+fn longest_gap(arrivals: &[Arrival]) -> std::time::Duration {
     arrivals
         .windows(2)
         .map(|pair| pair[1].at - pair[0].at)
@@ -43,8 +43,8 @@ fn a_holding_outage_delays_and_loses_nothing() {
     };
     let arrivals = wait(blast(&world, Way::Down, COUNT, LEN));
     assert_eq!(arrivals.len(), COUNT as usize);
-    // The packet being sent when the link stops is finished afterwards.
-    let gap = with_gap(&arrivals);
+    // The packet being sent at the start of the outage is finished afterwards.
+    let gap = longest_gap(&arrivals);
     assert!(gap >= ms(LENGTH + 7) && gap < ms(LENGTH + 10), "{gap:?}");
     let took = arrivals[arrivals.len() - 1].at - arrivals[0].at;
     let expected = ByteCount::new(u64::from(COUNT - 1) * LEN as u64) / RATE + ms(LENGTH);
@@ -64,13 +64,14 @@ fn a_dropping_outage_loses_what_is_sent_meanwhile() {
     };
     let arrivals = wait(blast(&world, Way::Down, COUNT, LEN));
     let lost = u64::from(COUNT) - arrivals.len() as u64;
-    // 150 ms are 18.75 packets: those whose sending overlaps them, one partly at either end.
+    // 150 ms are 18.75 packets: those whose transmission overlaps the outage, including one in part at either
+    // end.
     assert!((19..=20).contains(&lost), "{lost}");
     assert_eq!(
         world.hop().snapshot().down.dropped(DropCause::Outage).packets,
         lost
     );
-    let gap = with_gap(&arrivals);
+    let gap = longest_gap(&arrivals);
     let expected = ms(8 * (lost + 1));
     assert!(gap.abs_diff(expected) < ms(2), "{gap:?} of {expected:?}");
     let took = arrivals[arrivals.len() - 1].at - arrivals[0].at;

@@ -1,9 +1,9 @@
-//! Worlds side by side.
+//! Worlds that run at the same time.
 use std::{thread, time::Duration};
 
 use crate::traffic::{Way, machine, profile, transfer, wait, world};
 
-/// How long 8 KB take to a client behind the slowest profile, the connection's set-up included.
+/// Time of a transfer of 8 KB to a client behind the slowest profile, including the connection's setup.
 fn page_sized_transfer() -> Option<Duration> {
     let world = world(profile("gprs-3+1"))?;
     let begin = world.hop().now();

@@ -1,5 +1,5 @@
-//! The benchmark's profiles, as ICMP and UDP find them. The model's own tests hold their rates and delays more closely, in
-//! virtual time; here jitter and a short measurement leave their mark.
+//! The benchmark's profiles, measured with ICMP and UDP. The model's own tests check their rates and delays
+//! more precisely, in virtual time; here jitter and the short measurement affect the results.
 use std::{thread, time::Duration};
 
 use longhaul_netem::{Capacity, LinkConfig, Profile};
@@ -17,14 +17,14 @@ fn rate(link: &LinkConfig) -> BitRate {
     }
 }
 
-/// Time that the link layer's repairs may add to one packet.
+/// Maximum time that the link layer's retransmissions add to one packet.
 fn repairs(link: &LinkConfig) -> Duration {
     link.arq.map_or(Duration::ZERO, |arq| {
         arq.repair_delay * (arq.max_transmissions - 1)
     })
 }
 
-/// One profile's RTT and rates. Gives what to print, or `None` without a world.
+/// Checks one profile's RTT and rates. Returns the text to print, or `None` without a world.
 fn check(profile: Profile) -> Option<String> {
     let world = world(held(profile.into()))?;
     let (down, up) = (profile.down(), profile.up());
@@ -51,7 +51,7 @@ fn check(profile: Profile) -> Option<String> {
 
 async fn check_rate(world: &longhaul_world::World, profile: Profile, way: Way, link: &LinkConfig) -> String {
     let rate = rate(link);
-    // About a second's worth, as far as the queue takes it.
+    // About the packets of a second, as far as the queue accepts them.
     let count = (rate.as_bps() / 8 / LEN)
         .clamp(3, 1000)
         .min(link.queue.bytes() / LEN);
@@ -59,7 +59,8 @@ async fn check_rate(world: &longhaul_world::World, profile: Profile, way: Way, l
     let (first, last) = (arrivals[0], arrivals[arrivals.len() - 1]);
     let crossed = ByteCount::new(u64::from(last.number - first.number) * LEN);
     let (took, expected) = (last.at - first.at, crossed / rate);
-    // ARQ's repeats take room on the link: the rate that is left lies below, by a share that a short blast only estimates.
+    // ARQ's retransmissions occupy the link: the remaining rate is lower, by a share that a short blast only
+    // estimates.
     let repeated = link.arq.map_or(0.0, |arq| 2.0 * arq.frame_loss.value());
     let slack = expected.mul_f64(0.01 + repeated) + link.jitter + repairs(link) + ms(1);
     assert!(
@@ -76,7 +77,7 @@ async fn check_rate(world: &longhaul_world::World, profile: Profile, way: Way, l
 #[test]
 fn each_profile_is_what_its_name_says() {
     let _machine = machine();
-    // Side by side, as most of it is waiting; the fast ones alone.
+    // The slow ones in parallel, because they mostly wait; the fast ones one after the other.
     let (slow, fast): (Vec<_>, Vec<_>) =
         Profile::all().partition(|profile| profile.rate_down() < BitRate::kbps(50_000));
     let mut lines: Vec<_> = thread::scope(|scope| {

@@ -7,8 +7,8 @@ use crate::traffic::{Way, blast, both, held, link, machine, ms, wait, world};
 #[test]
 fn a_blast_fills_the_queue_to_its_bound_exactly() {
     let _machine = machine();
-    // The link sends nothing while the blast lasts, so what it accepts is what its queue holds: as many whole packets as fit
-    // the bound, the one in service included.
+    // The link sends nothing during the blast, so the accepted packets are those that the queue holds: as
+    // many whole packets as fit the bound, including the packet in service.
     for (way, bound, len) in [
         (Way::Down, 120_000, 1500),
         (Way::Down, 16_000, 1500),
@@ -18,7 +18,7 @@ fn a_blast_fills_the_queue_to_its_bound_exactly() {
     ] {
         let slow = link(BitRate::bps(100), ms(0), ByteCount::new(bound));
         let mut hop = both(slow);
-        // The other direction plays no part.
+        // The other direction is not involved.
         let unused = if way == Way::Down {
             &mut hop.up
         } else {
@@ -51,7 +51,7 @@ fn a_blast_fills_the_queue_to_its_bound_exactly() {
     }
 }
 
-/// Sends, and waits until the link has been offered everything.
+/// Sends, and waits until all packets have been offered to the link.
 async fn blast_without_waiting(world: &longhaul_world::World, way: Way, count: u32, len: usize) {
     let sending = blast(world, way, count, len);
     tokio::pin!(sending);

@@ -8,7 +8,7 @@ use crate::traffic::{
     Way, blast, both, build, config, held, link, machine, ms, profile, transfer, wait, world,
 };
 
-/// Time that the process' thread of this name has computed.
+/// Returns the processor time of the process' thread with this name.
 fn computed(name: &str) -> Duration {
     let tick = ms(10);
     let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
@@ -27,20 +27,21 @@ fn percent_off(measured: BitRate, rate: BitRate) -> f64 {
     (measured.as_bps() as f64 / rate.as_bps() as f64 - 1.0) * 100.0
 }
 
-/// A TCP transfer of `bytes` fills this link: by its counters and, apart from them, by what the receiver's socket gave.
+/// Tests that a TCP transfer of `bytes` fills this link: by the link's counters and, independently of them,
+/// by the bytes that the receiver's socket returned.
 fn tcp_fills(rate: BitRate, delay: Duration, bytes: u64, way: Way) {
-    // Room for everything that the windows of the sockets may let out.
+    // Room for all packets that the windows of the sockets may allow.
     let queue = ByteCount::new(2 * bytes);
     let mut config = config(both(link(rate, delay, queue)));
-    // The one that every kernel has. It does not pace, and so keeps the queue full.
+    // Every kernel has Reno. It does not pace and therefore keeps the queue full.
     config.congestion = Some("reno".to_owned());
     let Some(world) = build(config) else { return };
     world.hop().start_sampling(ms(10));
     let course = wait(transfer(&world, way, bytes));
     let cpu = computed("link hop");
-    // From a third on: slow start is over.
+    // From a third on, when slow start is over.
     let begin = course[course.iter().position(|(_, total)| *total > bytes / 3).unwrap()];
-    // Short of the end: a reader that is late reads more, but no more than there is.
+    // Before the end: a late reader reads more at once, but never more than exists.
     let end = course[course
         .iter()
         .rposition(|(_, total)| *total < bytes / 20 * 19)
@@ -53,7 +54,7 @@ fn tcp_fills(rate: BitRate, delay: Duration, bytes: u64, way: Way) {
     };
     assert_eq!(direction.dropped_total().packets, 0);
     assert_eq!(world.kernel_drops().unwrap(), 0);
-    // Payload at the socket, scaled by the headers that the link counted.
+    // Payload at the socket, scaled by the header bytes that the link counted.
     let received = ByteCount::new((end.1 - begin.1) * direction.delivered.bytes.bytes() / bytes);
     let goodput = BitRate::of(received, end.0 - begin.0);
     let samples = world.hop().take_samples();
@@ -68,7 +69,7 @@ fn tcp_fills(rate: BitRate, delay: Duration, bytes: u64, way: Way) {
     };
     let counted = BitRate::of(sent, last.at - first.at);
     let expected = rate * (last.at - first.at);
-    // The counters grow by whole packets.
+    // The counters increase by whole packets.
     let off = sent.bytes().abs_diff(expected.bytes());
     eprintln!(
         "TCP {way:?} ({}) at {rate}: socket {:+.3} %, link {:+.3} %, link thread {:.1} % of a core",
@@ -143,7 +144,7 @@ fn each_congestion_control_fills_the_link() {
             stats.dropped(DropCause::QueueFull).packets,
             stats.queued_max.bytes()
         );
-        // BBR stays away from the queue's end, CUBIC and Reno run into it.
+        // BBR avoids the end of the queue, CUBIC and Reno fill it.
         assert!(percent_off(goodput, rate) > -25.0, "{name}: {goodput}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a link tells about itself.
+//! Readings of a link: counters, samples and lateness.
 use longhaul_types::{BitRate, ByteCount, Timestamp};
 use longhaul_world::{DriverCounters, GATEWAY_ON_HOP, Quiet};
 
@@ -24,9 +24,9 @@ fn a_link_is_idle_once_its_last_packet_has_arrived() {
     let Some(world) = world(both(link(BitRate::kbps(80), ms(100), ByteCount::kb(20)))) else {
         return;
     };
-    // Ten packets of 100 ms.
+    // Ten packets of 100 ms each.
     let arrivals = wait(blast(&world, Way::Down, 10, 1000));
-    // The blast has waited for 20 ms of quiet.
+    // The blast has waited for 20 ms without traffic.
     let (last, now) = (arrivals[9].at, world.hop().now());
     assert!(now - last >= ms(20) && now - last < ms(30), "{:?}", now - last);
     let sending = blast(&world, Way::Down, 10, 1000);
@@ -41,7 +41,7 @@ fn samples_show_the_queue_drain() {
         return;
     };
     world.hop().start_sampling(ms(10));
-    // A packet of 10 ms, thirty of them.
+    // Thirty packets of 10 ms each.
     let arrivals = wait(blast(&world, Way::Down, 30, 1000));
     let samples = world.hop().take_samples();
     let end = arrivals[29].at;
@@ -84,9 +84,11 @@ fn a_flipped_bit_is_carried_and_found_by_the_checksum() {
     let snapshot = world.hop().snapshot();
     assert_eq!(snapshot.down.corrupted.packets, 300);
     assert_eq!(snapshot.down.delivered.packets, 300);
-    // A flipped checksum of zero would mean none was sent (RFC 768), which no flip of one bit makes of a real one here.
+    // An inverted bit could only hide if it made the checksum zero, which means that there is none (RFC 768);
+    // no single bit does so here.
     assert_eq!(arrivals.len(), 0);
-    // Four bits of each packet's 1600 make it no IPv4 packet. The kernel refuses those, and that is no fault of the world.
+    // Four of each packet's 1600 bits, if inverted, make it invalid as an IPv4 packet. The kernel rejects
+    // those, which is no error of the world.
     assert_eq!(snapshot.driver.fault, None);
 }
 

@@ -1,4 +1,4 @@
-//! Who reaches whom.
+//! Reachability between the namespaces.
 use std::net::{Ipv4Addr, SocketAddr};
 
 use longhaul_netem::AddressChanges;
@@ -13,7 +13,7 @@ use crate::traffic::{PATIENCE, Way, both, config, link, machine, ms, profile, tr
 
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 79, 3, 4);
 
-/// Answers each connection to port 80 with `name` and the address that was dialled.
+/// Answers each connection to port 80 with `name` and the address to which it was opened.
 async fn serve(namespace: &Namespace, name: &'static str) {
     namespace
         .run(move || async move {
@@ -38,7 +38,7 @@ async fn dial(from: &Namespace, to: Ipv4Addr) -> String {
     .await
 }
 
-/// Sends a datagram to the host from `from`; who sent it, as the origins see.
+/// Sends a datagram to the host from `from` and returns the sender's address as seen by the origins.
 async fn datagram(world: &World, from: &Namespace, to: SocketAddr) -> SocketAddr {
     let socket = world
         .origins()
@@ -147,7 +147,7 @@ fn what_a_world_cannot_do_is_refused() {
 #[test]
 fn the_clients_address_changes_as_behind_a_nat() {
     let _machine = machine();
-    // Late enough for what a loaded machine does before it.
+    // Late enough for the preceding steps on a loaded machine.
     let change = ms(2_000);
     let mut moving = both(link(BitRate::kbps(10_000), ms(20), ByteCount::kb(100)));
     moving.address_changes = AddressChanges::at([Timestamp::ZERO + change]);
@@ -160,13 +160,13 @@ fn the_clients_address_changes_as_behind_a_nat() {
         assert_eq!(world.hop().snapshot().misaddressed.packets, 0);
         let until_change = (Timestamp::ZERO + change) - world.hop().now();
         assert!(!until_change.is_zero(), "the machine is too slow for this test");
-        // Quiet until the change, and a little longer.
+        // Idle until the change, and a little longer.
         world.hop().idle(until_change + ms(10), PATIENCE).await;
         assert_eq!(seen().await.ip(), Ipv4Addr::new(10, 78, 0, 3));
         assert_eq!(dial(world.client(), HOST).await, format!("origins {HOST}:80"));
-        // The connection is closed: its last acknowledgements are not answers to what follows.
+        // The connection is closed: its last acknowledgements do not count as answers to the next packets.
         world.hop().idle(ms(300), PATIENCE).await;
-        // What is sent to the earlier address crosses the link for nothing.
+        // Packets to the earlier address cross the link and are lost.
         let before = world.hop().snapshot();
         world.gateway().run_blocking(|| {
             let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();

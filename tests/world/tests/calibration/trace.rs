@@ -13,7 +13,7 @@ fn config(trace: &DeliveryTrace, delay: Duration) -> LinkConfig {
 #[test]
 fn packets_leave_at_the_traces_opportunities() {
     let _machine = machine();
-    // Bursts, steady stretches and gaps; a second long.
+    // Bursts, steady periods and gaps; one second long.
     let millis: Vec<u64> = (1..=1000_u64)
         .flat_map(|milli| {
             let opportunities = match milli % 100 {
@@ -33,7 +33,7 @@ fn packets_leave_at_the_traces_opportunities() {
         return;
     };
     world.hop().start_sampling(ms(20));
-    // A packet of 1500 bytes takes an opportunity each; two periods of the trace.
+    // Each packet of 1500 bytes uses one opportunity; two periods of the trace.
     let count = u32::try_from(2 * millis.len()).unwrap();
     let arrivals = wait(blast(&world, Way::Down, count, 1500));
     assert_eq!(arrivals.len(), count as usize);
@@ -41,8 +41,8 @@ fn packets_leave_at_the_traces_opportunities() {
         let milli = millis[index % millis.len()] + 1000 * (index / millis.len()) as u64;
         Timestamp::ZERO + ms(milli) + delay
     };
-    // Which opportunity the first packet took depends on when the blast came; from there on none is left out, and no packet
-    // comes before its own.
+    // The opportunity of the first packet depends on the time of the blast; from there on each opportunity is
+    // used, and no packet arrives before its own.
     let fits = |first: &usize| {
         let mut numbered = arrivals.iter().enumerate();
         numbered.all(|(index, arrival)| arrival.at >= times(first + index))
@@ -59,7 +59,7 @@ fn packets_leave_at_the_traces_opportunities() {
         percentile(&late, 100)
     );
     assert!(percentile(&late, 95) < ms(2));
-    // Window by window, bytes sent are what the trace allows.
+    // In each window, the bytes sent equal the bytes that the trace admits.
     let samples = world.hop().take_samples();
     let (begin, end) = (arrivals[0].at, arrivals[arrivals.len() - 1].at);
     let mut windows = 0;
@@ -107,7 +107,7 @@ fn recorded_traces_are_replayed_exactly() {
     assert!(count > 0, "{} holds no traces", folder.display());
 }
 
-/// Keeps the link backlogged over the whole trace and compares each tenth of a second.
+/// Keeps the link backlogged during the whole trace and compares each tenth of a second.
 fn replay(trace: &DeliveryTrace, path: &Path) {
     let mut link = Link::new(config(trace, Duration::ZERO), 1);
     let window = ms(100);

@@ -1,4 +1,4 @@
-//! Worlds to measure in, and traffic of real kernels.
+//! Worlds for measurements, and traffic of real kernels.
 use std::{
     io::{self, IoSliceMut},
     net::{Ipv4Addr, SocketAddr},
@@ -22,21 +22,21 @@ use tokio::{
     time::timeout,
 };
 
-/// What no test waits longer for.
+/// Maximum waiting time of the tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// Of all worlds here.
+/// Seed of all worlds in these tests.
 pub(crate) const SEED: u64 = 7;
-/// Longer than a blast takes to send on a loaded machine.
+/// Longer than the sending of a blast takes on a loaded machine.
 const HELD: Duration = Duration::from_millis(400);
-/// Headers of an IPv4 packet with UDP.
+/// Length of the headers of an IPv4 packet with UDP.
 pub(crate) const UDP_HEADERS: usize = 28;
-/// Echo requests and replies of [`ping`]'s default size on the link.
+/// Length of [`ping`]'s echo requests and replies on the link.
 pub(crate) const PING_BYTES: u64 = 84;
 
-/// The machine, to be held while time is measured.
+/// Lock of the machine, held while time is measured.
 pub(crate) fn machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
-    // A test that failed has not broken it.
+    // A failed test does not invalidate it.
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -44,18 +44,18 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A link of this rate, delay and queue bound, and nothing else.
+/// Returns a link of this rate, delay and queue bound, without impairments.
 pub(crate) fn link(rate: BitRate, delay: Duration, queue: ByteCount) -> LinkConfig {
     LinkConfig::new(Capacity::Rate(rate), delay, queue)
 }
 
-/// A hop that is alike in both directions.
+/// Returns a hop with equal directions.
 pub(crate) fn both(link: LinkConfig) -> HopConfig {
     HopConfig::new(link.clone(), link)
 }
 
-/// The same hop, held for its first [`HELD`]: what is sent meanwhile waits in its queues. A sender that the machine keeps from
-/// computing then leaves no gap on the link.
+/// Returns the same hop, held for its first [`HELD`]: packets sent meanwhile wait in its queues. A delay of
+/// the sender on a loaded machine then leaves no gap on the link.
 pub(crate) fn held(mut hop: HopConfig) -> HopConfig {
     for link in [&mut hop.down, &mut hop.up] {
         link.outages = OutageSchedule::new(vec![Outage {
@@ -81,7 +81,8 @@ pub(crate) fn config(hop: HopConfig) -> WorldConfig {
     }
 }
 
-/// A world with this hop and a fast Internet, or `None`, said loudly, where the test may not build one.
+/// Builds a world with this hop and a fast Internet link. Returns `None`, with a message, if the test may not
+/// build one.
 pub(crate) fn world(hop: HopConfig) -> Option<World> {
     build(config(hop))
 }
@@ -102,7 +103,7 @@ pub(crate) fn build(config: WorldConfig) -> Option<World> {
     }
 }
 
-/// Runs a test's future on a thread that is in no namespace of the world.
+/// Runs a test's future on a thread outside of the world's namespaces.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -111,7 +112,8 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(async { timeout(PATIENCE, work).await.expect("the test takes too long") })
 }
 
-/// Round-trip times of `count` echo requests of [`PING_BYTES`], one after the other. One that is lost is asked again.
+/// Returns the round-trip times of `count` echo requests of [`PING_BYTES`], sent one after the other. A lost
+/// request is repeated.
 pub(crate) async fn ping(from: &Namespace, to: Ipv4Addr, count: u16) -> Vec<Duration> {
     from.run(move || async move {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4)).unwrap();
@@ -133,7 +135,7 @@ pub(crate) async fn ping(from: &Namespace, to: Ipv4Addr, count: u16) -> Vec<Dura
     .await
 }
 
-/// The round-trip time of one request, until the kernel has the reply.
+/// Returns the round-trip time of one request, until the kernel has the reply.
 async fn echo(socket: &UdpSocket, to: Ipv4Addr, number: u16) -> Duration {
     let mut request = [0; 64];
     request[0] = 8;
@@ -149,12 +151,12 @@ async fn echo(socket: &UdpSocket, to: Ipv4Addr, number: u16) -> Duration {
     }
 }
 
-/// Has the kernel stamp what the socket receives: when the link delivered it, and not when a thread came to read it.
+/// Enables the kernel's receive timestamps: the time of the link's delivery, not of a thread's read.
 fn with_stamps(socket: &impl AsFd) {
     setsockopt(socket, ReceiveTimestampns, &true).unwrap();
 }
 
-/// Reads a datagram: its length and the kernel's stamp.
+/// Reads a datagram and returns its length and the kernel's timestamp.
 async fn receive(socket: &UdpSocket, datagram: &mut [u8]) -> (usize, SystemTime) {
     socket
         .async_io(Interest::READABLE, || stamped(socket.as_raw_fd(), datagram))
@@ -162,8 +164,8 @@ async fn receive(socket: &UdpSocket, datagram: &mut [u8]) -> (usize, SystemTime)
         .unwrap()
 }
 
-/// Reads from a socket: the length and the kernel's stamp, the last one where TCP has several. Without data, as at the end of a
-/// connection, the time is zero.
+/// Reads from a socket and returns the length and the kernel's timestamp, the last one if TCP has several.
+/// Without data, as at the end of a connection, the time is zero.
 fn stamped(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, SystemTime)> {
     let mut space = nix::cmsg_space!(TimeSpec);
     let mut parts = [IoSliceMut::new(buffer)];
@@ -182,14 +184,14 @@ fn stamped(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, SystemTime)> 
     Ok((message.bytes, SystemTime::UNIX_EPOCH + stamp))
 }
 
-/// The time that `percent` of the times do not exceed.
+/// Returns the time that `percent` of the times do not exceed.
 pub(crate) fn percentile(times: &[Duration], percent: usize) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
 }
 
-/// A way over the hop.
+/// Direction of a transfer over the hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Down,
@@ -197,7 +199,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Sender, receiver and the receiver's address.
+    /// Returns sender, receiver and the receiver's address.
     fn ends(self, world: &World) -> (Namespace, Namespace, Ipv4Addr) {
         let (client, gateway) = (world.client().clone(), world.gateway().clone());
         match self {
@@ -214,8 +216,8 @@ pub(crate) struct Arrival {
     pub(crate) at: Timestamp,
 }
 
-/// Sends `count` datagrams of `len` bytes on the link as fast as it goes, and gives what the other side's socket receives until
-/// the hop is quiet.
+/// Sends `count` datagrams of `len` bytes on the link at full speed, and returns the datagrams that the other
+/// side's socket receives until the hop is idle.
 pub(crate) async fn blast(world: &World, way: Way, count: u32, len: usize) -> Vec<Arrival> {
     let (sender, receiver, address) = way.ends(world);
     let socket = receiver.run_blocking(move || receiving_socket(address));
@@ -240,7 +242,7 @@ pub(crate) async fn blast(world: &World, way: Way, count: u32, len: usize) -> Ve
 
 fn receiving_socket(address: Ipv4Addr) -> UdpSocketOfStd {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
-    // What the system allows: a reader that is late must not lose what the link has delivered.
+    // The largest buffer that the system allows: a late reader must not lose delivered packets.
     let _ = socket.set_recv_buffer_size(8 << 20);
     socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
     socket.set_nonblocking(true).unwrap();
@@ -270,27 +272,27 @@ async fn receive_until(
             _ = &mut stopped => break,
         }
     }
-    // What the link delivered is in the socket by now.
+    // All delivered packets are in the socket now.
     while let Ok((len, at)) = stamped(socket.as_raw_fd(), &mut datagram) {
         note(&datagram[..len], at);
     }
     arrivals
 }
 
-/// The wall clock's time at the world's start: the kernel's stamps are of the wall clock.
+/// Wall-clock time of the world's start, because the kernel's timestamps use the wall clock.
 fn origin(world: &World) -> SystemTime {
     SystemTime::now() - (world.hop().now() - Timestamp::ZERO)
 }
 
-/// Payload received over one TCP connection: when the kernel had it, and how much by then.
+/// Payload received over one TCP connection: times of reception by the kernel, with the cumulative bytes.
 pub(crate) type Course = Vec<(Timestamp, u64)>;
 
-/// Transfers `bytes` over TCP; when and how much the receiver's socket got.
+/// Transfers `bytes` over TCP and returns the progress at the receiver's socket.
 pub(crate) async fn transfer(world: &World, way: Way, bytes: u64) -> Course {
     let (sender, receiver, address) = way.ends(world);
     let listener = receiver.run_blocking(move || std::net::TcpListener::bind((address, 0)).unwrap());
     listener.set_nonblocking(true).unwrap();
-    // Connections inherit it.
+    // Connections inherit the option.
     with_stamps(&listener);
     let to = listener.local_addr().unwrap();
     let origin = origin(world);
@@ -306,7 +308,7 @@ pub(crate) async fn transfer(world: &World, way: Way, bytes: u64) -> Course {
                 return course;
             }
             total += len as u64;
-            // A full buffer may end within what the stamp is for.
+            // A full buffer may end in the middle of the data to which the timestamp belongs.
             if len < buffer.len() {
                 course.push((Timestamp::ZERO + at.duration_since(origin).unwrap(), total));
             }

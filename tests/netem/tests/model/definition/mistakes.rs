@@ -4,7 +4,7 @@ use super::parse;
 
 const VALID: &str = "rate = \"1 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"64 kB\"\n";
 
-/// The mistakes of a text as a user reads them.
+/// Returns the mistakes of a text as a user reads them.
 fn mistakes(text: &str) -> Vec<String> {
     match parse(text) {
         Err(LinkFileError::Mistakes(mistakes)) => mistakes.iter().map(ToString::to_string).collect(),
@@ -110,7 +110,7 @@ fn a_mistake_says_link_key_and_what_is_expected() {
     }
 }
 
-/// A valid link with one line in the place of its own.
+/// Returns a valid link in which this line replaces the line with the same key.
 fn with(line: &str) -> String {
     let key = line.split(' ').next().unwrap_or_default();
     let mut lines: Vec<_> = VALID.lines().filter(|valid| !valid.starts_with(key)).collect();

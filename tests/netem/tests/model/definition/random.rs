@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{ms, only};
 
-/// Values that may or may not suit a key.
+/// Returns values that may or may not be valid for a key.
 fn value() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("\"off\"".to_owned()),
@@ -173,7 +173,7 @@ proptest! {
         }
         match parse_links(&text, |_| Ok("1\n".to_owned())) {
             Ok(links) => {
-                // What is accepted is usable, and can be written again.
+                // Every accepted link is usable, and can be written again.
                 for link in links {
                     prop_assert!(link.rate_down() > BitRate::bps(0));
                     if let Ok(text) = link.to_toml() {
