@@ -1,18 +1,18 @@
-//! An address for every host.
+//! Assignment of an address to every host.
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
 };
 
-/// The network that the hosts' addresses are from, a /16.
+/// Network of the hosts' addresses, a /16.
 const NETWORK: u32 = 0x0A4F_0000;
-/// Addresses in it without the network's own and its broadcast address.
+/// Number of addresses in the network without its own and its broadcast address.
 const MAX_HOSTS: usize = 65_534;
 
-/// An address of its own for each host, in 10.79.0.0/16.
+/// A separate address for each host, in 10.79.0.0/16.
 ///
-/// The addresses are given by sorted order of the names from 10.79.0.1 on: equal sets of hosts have equal addresses,
-/// whatever their order. A host that is an address itself has no name to resolve and gets none.
+/// The addresses are assigned in the sorted order of the names, from 10.79.0.1 on: equal sets of hosts have
+/// equal addresses, whatever their order. A host that is an IP address has no name to resolve and gets none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostAddresses(BTreeMap<String, Ipv4Addr>);
 
@@ -22,7 +22,7 @@ pub struct HostAddresses(BTreeMap<String, Ipv4Addr>);
 pub struct TooManyHosts(pub usize);
 
 impl HostAddresses {
-    /// Gives each host an address. Names are compared in lower case, a final dot left out.
+    /// Assigns each host an address. Names are compared in lower case, without a final dot.
     ///
     /// # Errors
     /// There are more hosts than addresses.
@@ -42,12 +42,12 @@ impl HostAddresses {
         Ok(Self(addresses))
     }
 
-    /// The address of this host.
+    /// Returns the address of this host.
     pub fn address(&self, host: &str) -> Option<Ipv4Addr> {
         self.0.get(&normalised(host)).copied()
     }
 
-    /// The host at this address.
+    /// Returns the host at this address.
     pub fn host(&self, address: Ipv4Addr) -> Option<&str> {
         // Addresses ascend with the names.
         let number = address.to_bits().checked_sub(NETWORK + 1)?;
@@ -55,23 +55,23 @@ impl HostAddresses {
         Some(host)
     }
 
-    /// All hosts and their addresses, by name.
+    /// Returns all hosts with their addresses, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Ipv4Addr)> {
         self.0.iter().map(|(host, address)| (host.as_str(), *address))
     }
 
-    /// How many hosts have an address.
+    /// Number of hosts with an address.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no host has one.
+    /// Returns true if no host has an address.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// A host as names are compared: lower case, without the root's dot.
+/// Returns a host in the form used for comparisons: lower case, without the final dot.
 pub(crate) fn normalised(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! A certificate authority of one run.
+//! Certificate authority of one run.
 use std::{
     collections::BTreeMap,
     fmt,
@@ -21,41 +21,43 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::Http2;
 
-/// Leaf certificates kept; recorded pages have below 100 hosts. Beyond it certificates are made anew.
+/// Maximum number of stored leaf certificates; recorded pages have fewer than 100 hosts. Beyond it
+/// certificates are created again.
 const MAX_LEAVES: usize = 1024;
-/// Characters of a common name (RFC 5280 appendix A.1); longer hosts stand in the alternative name alone.
+/// Maximum characters of a common name (RFC 5280 appendix A.1); longer hosts are only in the alternative
+/// name.
 const MAX_COMMON_NAME: usize = 64;
-/// The name on the certificate of clients that name no server (those that dial an address).
+/// Name on the certificate for clients that send no server name because they connect to an address.
 const NAMELESS: &str = "origin.invalid";
 
-/// A certificate authority in memory that nobody but the run trusts. It issues a certificate for whatever server name
-/// is asked for, once; all keys are ECDSA on P-256.
+/// A certificate authority in memory that only programs of the run trust. It issues a certificate once for
+/// each requested server name; all keys are ECDSA on P-256.
 ///
-/// Servers show the authority's certificate behind the leaf, so that a client that was told [`pin`](Self::pin) finds
-/// it in the chain, and so that the handshake has the two certificates that public servers mostly have.
+/// Servers send the authority's certificate after the leaf, so that a client with the [`pin`](Self::pin)
+/// finds it in the chain, and so that the handshake has two certificates like those of most public servers.
 pub struct TestAuthority {
     pem: String,
     pin: String,
     leaves: Arc<Leaves>,
 }
 
-/// Certificates that could not be made.
+/// Errors of creating certificates.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorityError {
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("cannot make a test certificate: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// TLS could not be set up.
+    /// TLS could not be configured.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// SHA-256 of the public half of a private key in PEM, in base64, as Chromium's
-/// `--ignore-certificate-errors-spki-list` takes it: for authorities that other programs made.
+/// Returns the SHA-256 of the public half of a private key in PEM, in base64, as Chromium's
+/// `--ignore-certificate-errors-spki-list` takes it: for authorities of other programs.
 ///
 /// # Errors
-/// It is no key.
+/// The text is not a private key.
 pub fn key_pin(private_key: &str) -> Result<String, AuthorityError> {
     Ok(pin_of(&KeyPair::from_pem(private_key)?))
 }
@@ -65,7 +67,7 @@ fn pin_of(key: &KeyPair) -> String {
 }
 
 impl TestAuthority {
-    /// A new authority with a key of its own.
+    /// Creates an authority with a new key.
     ///
     /// # Errors
     /// The key cannot be generated.
@@ -94,7 +96,7 @@ impl TestAuthority {
         &self.leaves.certificate
     }
 
-    /// Its certificate as PEM, for programs that take a file.
+    /// Its certificate as PEM, for programs that read a file.
     pub fn pem(&self) -> &str {
         &self.pem
     }
@@ -105,20 +107,20 @@ impl TestAuthority {
         &self.pin
     }
 
-    /// A store that trusts this authority alone, for clients.
+    /// Returns a store that trusts only this authority, for clients.
     ///
     /// # Errors
-    /// The store refuses the certificate.
+    /// The store rejects the certificate.
     pub fn roots(&self) -> Result<RootCertStore, AuthorityError> {
         let mut roots = RootCertStore::empty();
         roots.add(self.leaves.certificate.clone())?;
         Ok(roots)
     }
 
-    /// Settings of a server that shows a certificate of this authority for any name.
+    /// Returns the configuration of a server that presents a certificate of this authority for any name.
     ///
     /// # Errors
-    /// TLS cannot be set up.
+    /// TLS cannot be configured.
     pub fn server(&self, http2: Http2) -> Result<Arc<ServerConfig>, AuthorityError> {
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<Leaves>::clone(&self.leaves);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

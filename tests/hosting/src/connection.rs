@@ -26,27 +26,29 @@ use crate::{
     statistics::Turn,
 };
 
-/// How long a new connection may take to its first request: Apache's `Timeout`.
+/// Maximum time from the start of a connection to its first request: Apache's `Timeout`.
 pub(crate) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a closed connection is read until the client closes too: nginx's `lingering_time`.
+/// Maximum time for which a closed connection is read until the client closes it, too: nginx's
+/// `lingering_time`.
 const LINGERING: Duration = Duration::from_secs(30);
-/// Header lines of a request.
+/// Maximum number of header lines of a request.
 const MAX_HEADERS: usize = 256;
-/// Bytes of a request's header section, on HTTP/2 where each field counts 32 bytes more (RFC 9113 section 6.5.2).
+/// Maximum bytes of a request's header section; on HTTP/2 each field counts 32 bytes more (RFC 9113 section
+/// 6.5.2).
 const MAX_HEADER_LIST: u32 = 64 * 1024;
-/// Streams of a connection at a time, that of nginx.
+/// Maximum number of concurrent streams of a connection, the default of nginx.
 const MAX_STREAMS: u32 = 128;
-/// Bytes of a request's body; it is read and forgotten. Pages upload a few kilobytes.
+/// Maximum bytes of a request's body, which is read and discarded. Pages upload a few kilobytes.
 const MAX_REQUEST_BODY: u64 = 64 * 1024 * 1024;
 
-/// The version that a connection speaks.
+/// HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
     Http2,
 }
 
-/// What has happened on a connection.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Progress {
     begun: u64,
@@ -55,7 +57,7 @@ struct Progress {
     received: u64,
 }
 
-/// A connection as its requests see it.
+/// State of a connection that its requests use.
 struct Exchange {
     site: Arc<Site>,
     protocol: Protocol,
@@ -63,7 +65,7 @@ struct Exchange {
     progress: Mutex<Progress>,
 }
 
-/// The silent end of a connection: the request behind the last response is not answered.
+/// The unannounced end of a connection: the request after the last response is not answered.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection has ended after its last response")]
 struct NotAnswered;
@@ -93,7 +95,7 @@ where
     let mut builder = http1::Builder::new();
     builder
         .max_headers(MAX_HEADERS)
-        // The end that `stop_reading` shows must not cut off a response.
+        // The end of the stream that `stop_reading` simulates must not interrupt a response.
         .half_close(true)
         .timer(TokioTimer::new());
     let connection = builder.serve_connection(TokioIo::new(cork.clone()), answering(Arc::clone(&exchange)));
@@ -241,14 +243,15 @@ impl Exchange {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request and says its number, from 1.
+    /// Counts a request and returns its number, from 1.
     fn begin(&self) -> u64 {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.begun += 1;
         progress.begun
     }
 
-    /// Whether the connection has given all the responses after which it is closed in this way.
+    /// Returns true if the connection has sent all the responses after which it is closed with this
+    /// announcement.
     fn is_spent(&self, announcement: Announcement, progress: Progress) -> bool {
         self.site.options.close_after.is_some_and(|close| {
             close.announcement == announcement && progress.answered >= u64::from(close.responses.max(1))
@@ -256,7 +259,7 @@ impl Exchange {
     }
 }
 
-/// Counts a request as answered when its answer is made, and when a client has taken it back.
+/// Counts a request as answered when its response has been created, or when the client has cancelled it.
 struct Answered<'a>(&'a Exchange);
 
 impl Drop for Answered<'_> {
@@ -272,7 +275,7 @@ enum RequestBody {
     TooLarge,
 }
 
-/// Reads a request's body, as a server does that runs a program with it.
+/// Reads a request's body completely, as a server does for an application.
 async fn discard(mut body: Incoming) -> RequestBody {
     let mut length = 0_u64;
     while let Some(Ok(frame)) = body.frame().await {
@@ -284,7 +287,7 @@ async fn discard(mut body: Incoming) -> RequestBody {
     RequestBody::Read
 }
 
-/// The target of a request in absolute form (RFC 9110 section 7.1).
+/// Returns the target of a request in absolute form (RFC 9110 section 7.1).
 fn absolute(parts: &Parts, scheme: Scheme) -> Option<Uri> {
     let authority = match parts.uri.authority() {
         Some(authority) => authority.clone(),
@@ -306,7 +309,7 @@ fn absolute(parts: &Parts, scheme: Scheme) -> Option<Uri> {
         .ok()
 }
 
-/// The time that a connection may be idle.
+/// Maximum idle time of a connection.
 struct Idle {
     limit: Duration,
     seen: Progress,
@@ -322,7 +325,8 @@ impl Idle {
         }
     }
 
-    /// Whether nothing has happened for too long; `sending` says that a response is still on its way.
+    /// Returns true if the connection has been idle for too long; `sending` means that a response is not
+    /// completely sent.
     fn poll_expired(mut self: Pin<&mut Self>, cx: &mut Context<'_>, now: Progress, sending: bool) -> bool {
         let limit = if now.answered == 0 {
             FIRST_REQUEST_TIMEOUT
@@ -334,7 +338,7 @@ impl Idle {
             self.seen = now;
             self.timer.as_mut().reset(Instant::now() + limit);
         }
-        // The timer is asked also while the connection is busy: it must wake the task when it was reset.
+        // The timer is polled also while the connection is busy: it must wake the task after a reset.
         self.timer.as_mut().poll(cx).is_ready() && !busy
     }
 }

@@ -1,8 +1,8 @@
-//! What a server answers from.
+//! Content of a server.
 use bytes::Bytes;
 use http::{Response, request};
 
-/// The scheme under which a request came.
+/// URL scheme of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// Without TLS.
@@ -12,7 +12,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The scheme as it stands in a URL.
+    /// Returns the scheme as it is written in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -23,14 +23,16 @@ impl Scheme {
 
 /// The pages of a set of hosts.
 pub trait Content: Send + Sync {
-    /// The answer to a request. `request.uri` is absolute, whatever form it had on the wire; the method is as sent.
+    /// Returns the response to a request. `request.uri` is absolute, whatever its form on the wire; the
+    /// method is as sent.
     ///
-    /// The body is that of a GET with its content codings applied, also for HEAD: the server leaves it out and keeps
-    /// its length. A recorded HEAD without a body keeps its recorded `Content-Length`. The server evaluates
-    /// conditions, frames the body and replaces `Date`; it removes what concerns one connection only.
+    /// The body is that of a GET with its content codings applied, also for HEAD: the server omits it and
+    /// keeps its length. A recorded HEAD without a body keeps its recorded `Content-Length`. The server
+    /// evaluates conditions, frames the body and replaces `Date`; it removes the fields of a single
+    /// connection.
     fn answer(&self, request: &request::Parts, scheme: Scheme) -> Response<Bytes>;
 
-    /// The hosts that it answers for, without ports. Requests for others are misdirected and never reach
+    /// Hosts of the content, without ports. Requests for other hosts are misdirected and never reach
     /// [`answer`](Self::answer).
     fn hosts(&self) -> Vec<String>;
 }

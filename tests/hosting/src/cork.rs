@@ -1,4 +1,4 @@
-//! Writes gathered until a connection has nothing more to say for now.
+//! Combination of writes until a connection has no more data ready.
 use std::{
     io,
     pin::Pin,
@@ -9,24 +9,24 @@ use std::{
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes gathered before they are handed to the kernel anyway.
+/// Maximum number of bytes that are combined before they are written.
 const CAPACITY: usize = 64 * 1024;
 
-/// One end of a stream that keeps what is written until [`Cork::poll_drain`].
+/// One end of a stream that buffers written data until [`Cork::poll_drain`].
 ///
-/// The HTTP/1 connection flushes after every response. Its own way to gather pipelined responses holds finished ones
-/// back for as long as *part* of another request has arrived, which over a slow uplink is until the last request is
-/// there; a server of the field does not do that. Here responses that are ready at the same time share segments, and
-/// none waits for a request.
+/// The HTTP/1 connection flushes after every response. Its own combination of pipelined responses delays
+/// finished responses as long as *part* of another request has arrived, which over a slow uplink means until
+/// the last request has arrived; common servers do not do that. Here responses that are ready at the same
+/// time share segments, and none waits for a request.
 pub(crate) struct Cork<S>(Arc<Mutex<Corked<S>>>);
 
-/// What the stream's reader is shown.
+/// State of the stream for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     Open,
-    /// The server has stopped reading: the reader is shown an end that the peer has not sent.
+    /// The server has stopped reading: the reader gets an end of the stream that the peer has not sent.
     Stopped,
-    /// The peer has sent its end.
+    /// The peer has sent the end of its stream.
     Ended,
 }
 
@@ -53,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
         })))
     }
 
-    /// Shows the reader the end of the stream, so that the connection closes when its responses are sent.
+    /// Gives the reader the end of the stream, so that the connection closes after its responses are sent.
     pub(crate) fn stop_reading(&self) {
         let mut corked = self.lock();
         if corked.reading == Reading::Open {
@@ -61,28 +61,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Cork<S> {
         }
     }
 
-    /// Whether the reader has been shown, or has seen, the end.
+    /// Returns true if the reader has received an end of the stream, simulated or real.
     pub(crate) fn is_stopped(&self) -> bool {
         self.lock().reading != Reading::Open
     }
 
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub(crate) fn received(&self) -> u64 {
         self.lock().received
     }
 
-    /// Hands what was gathered to the stream.
+    /// Writes the buffered data to the stream.
     pub(crate) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.lock().poll_drain(cx)
     }
 
-    /// Sends what was gathered and the end of the stream.
+    /// Writes the buffered data and the end of the stream.
     pub(crate) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.lock().poll_shutdown(cx)
     }
 
-    /// Reads and forgets until the peer has sent its end: closing a socket with unread bytes resets the connection,
-    /// and the reset overtakes responses that the peer has not read (RFC 9112 section 9.6).
+    /// Reads and discards data until the peer has sent the end of its stream: closing a socket with unread
+    /// bytes resets the connection, and the reset overtakes responses that the peer has not read (RFC 9112
+    /// section 9.6).
     pub(crate) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut corked = self.lock();
         if corked.reading == Reading::Ended {
@@ -158,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Cork<S> {
         self.lock().poll_write(cx, bytes)
     }
 
-    /// Nothing to do: the owner drains when the connection has had its turn.
+    /// Empty: the owner drains the buffer after it has polled the connection.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

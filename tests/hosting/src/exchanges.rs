@@ -1,4 +1,5 @@
-//! Which requests were answered when: what a test sets beside the times at which their bodies went on elsewhere.
+//! Log of answered requests, which tests compare with the times at which the bodies were transferred
+//! elsewhere.
 use std::{
     sync::{
         Mutex, PoisonError,
@@ -7,24 +8,24 @@ use std::{
     time::Instant,
 };
 
-/// Exchanges kept until they are taken: the largest pages make some hundreds, and a page that polls must not fill the
-/// memory.
+/// Maximum number of stored exchanges: the largest pages make some hundreds, and a page that polls must not
+/// fill the memory.
 const MAX_EXCHANGES: usize = 20_000;
 
-/// A request and its answer.
+/// A request and its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The address asked for, in absolute form.
+    /// Requested URL in absolute form.
     pub url: String,
-    /// When the request's head was there.
+    /// Time at which the request's header section was received.
     pub asked: Instant,
-    /// When the answer was handed to the connection.
+    /// Time at which the response was passed to the connection.
     pub answered: Instant,
-    /// Bytes of the answer's body, as coded.
+    /// Bytes of the response body, as coded.
     pub body_bytes: u64,
 }
 
-/// The exchanges of a server.
+/// Log of the exchanges of a server.
 #[derive(Debug, Default)]
 pub(crate) struct ExchangeLog {
     open: AtomicU64,
@@ -32,7 +33,7 @@ pub(crate) struct ExchangeLog {
 }
 
 impl ExchangeLog {
-    /// A request is there; it is open until the value is dropped.
+    /// Starts an exchange; it is open until the value is dropped.
     pub(crate) fn begin(&self) -> OpenExchange<'_> {
         self.open.fetch_add(1, Relaxed);
         OpenExchange {
@@ -50,7 +51,7 @@ impl ExchangeLog {
     }
 }
 
-/// A request that is being answered.
+/// A request without a complete response.
 pub(crate) struct OpenExchange<'a> {
     log: &'a ExchangeLog,
     asked: Instant,

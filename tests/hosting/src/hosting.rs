@@ -1,4 +1,4 @@
-//! The server of all hosts.
+//! Server of all hosts of a content.
 use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
 use tokio::{net::TcpStream, sync::Semaphore, task::JoinSet};
@@ -13,41 +13,44 @@ use crate::{
     statistics::Counters,
 };
 
-/// Where to listen. Port 0 takes a free one.
+/// Addresses to listen on. Port 0 selects a free port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
-    /// For HTTP.
+    /// Addresses for HTTP.
     pub plain: Vec<SocketAddr>,
-    /// For HTTP over TLS.
+    /// Addresses for HTTP over TLS.
     pub tls: Vec<SocketAddr>,
 }
 
-/// A server that cannot be started.
+/// Errors of starting a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostingError {
-    /// An address cannot be listened on.
+    /// Listening on an address failed.
     #[error("the pages cannot be served: cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Its certificates cannot be made.
+    /// Its certificates cannot be created.
     #[error(transparent)]
     Tls(#[from] AuthorityError),
 }
 
-/// A running server of all hosts of a [`Content`]. It ends, and its connections with it, when dropped.
+/// A running server of all hosts of a [`Content`]. It ends, with its connections, when dropped.
 ///
-/// * Hosts are told apart by `Host` or `:authority`; a host that the content does not have is answered 421
-///   (RFC 9110 section 15.5.20). One listener on the unspecified address serves hosts at as many addresses as they have.
-/// * `Date` is that of now, and a recorded `Expires` keeps its distance from it: caches see the lifetime that the
-///   origin meant, not that of a recording of years ago. `Age`, `Last-Modified` and `ETag` stay as recorded.
-/// * GET and HEAD with a condition that a recorded validator fulfils are answered 304.
-/// * `Alt-Svc` goes with the hop-by-hop fields: the alternatives of recorded hosts do not exist here.
-/// * After the last response of a connection the server sends FIN, and reads on for a while as servers do.
+/// * The host is identified by `Host` or `:authority`; requests for a host that the content does not have are
+///   answered with 421 (RFC 9110 section 15.5.20). One listener on the unspecified address serves hosts at
+///   any number of addresses.
+/// * `Date` is the current time, and a recorded `Expires` keeps its distance from `Date`: caches use the
+///   lifetime that the origin intended, although the recording is years old. `Age`, `Last-Modified` and
+///   `ETag` stay as recorded.
+/// * GET and HEAD with a condition that a recorded validator fulfils are answered with 304.
+/// * `Alt-Svc` is removed with the hop-by-hop fields: the alternatives of recorded hosts do not exist here.
+/// * After the last response of a connection the server sends FIN, and continues to read for a while, as
+///   common servers do.
 #[derive(Debug)]
 pub struct Hosting {
     plain: Vec<SocketAddr>,
@@ -57,32 +60,33 @@ pub struct Hosting {
     _tasks: JoinSet<()>,
 }
 
-/// What every connection needs.
+/// State shared by all connections.
 pub(crate) struct Site {
     pub(crate) content: Arc<dyn Content>,
-    /// In lower case, without ports.
+    /// Hosts in lower case, without ports.
     pub(crate) hosts: BTreeSet<String>,
     pub(crate) options: HostingOptions,
     pub(crate) counters: Arc<Counters>,
     pub(crate) exchanges: Arc<ExchangeLog>,
 }
 
-/// How many requests a server is answering, for those that watch it from another thread.
+/// Number of requests that a server is answering, readable from other threads.
 #[derive(Clone, Debug)]
 pub struct OpenRequests(Arc<ExchangeLog>);
 
 impl OpenRequests {
-    /// As many as there are now.
+    /// Returns the current number.
     pub fn count(&self) -> u64 {
         self.0.open()
     }
 }
 
 impl Hosting {
-    /// Serves `content` at the given addresses with the authority's certificates, from tasks of the current runtime.
+    /// Serves `content` at the given addresses with the authority's certificates, from tasks of the current
+    /// runtime.
     ///
     /// # Errors
-    /// An address cannot be listened on, or TLS cannot be set up.
+    /// Listening on an address fails, or TLS cannot be configured.
     pub async fn start(
         content: Arc<dyn Content>,
         listen: &Listen,
@@ -128,27 +132,28 @@ impl Hosting {
         Ok(hosting)
     }
 
-    /// Where it serves HTTP, in the order of [`Listen::plain`].
+    /// Addresses for HTTP, in the order of [`Listen::plain`].
     pub fn plain(&self) -> &[SocketAddr] {
         &self.plain
     }
 
-    /// Where it serves HTTP over TLS, in the order of [`Listen::tls`].
+    /// Addresses for HTTP over TLS, in the order of [`Listen::tls`].
     pub fn tls(&self) -> &[SocketAddr] {
         &self.tls
     }
 
-    /// What it has done so far.
+    /// Returns the counters.
     pub fn statistics(&self) -> HostingStatistics {
         self.counters.snapshot()
     }
 
-    /// The requests that it is answering.
+    /// Returns a handle to the number of open requests.
     pub fn open_requests(&self) -> OpenRequests {
         OpenRequests(Arc::clone(&self.exchanges))
     }
 
-    /// What it has answered since the start or the last call, in the order of answering; at most 20,000 exchanges.
+    /// Returns the exchanges since the start or the last call, in the order of their responses; at most
+    /// 20,000.
     pub fn take_exchanges(&self) -> Vec<Exchange> {
         self.exchanges.take()
     }

@@ -1,14 +1,16 @@
-//! The Internet of a testbed: pages' hosts, the name server that knows them, and a proxy that splits connections.
+//! The Internet of a test network: servers of the pages' hosts, their name server, and a proxy that splits
+//! connections.
 //!
-//! * [`Hosting`] answers for every host of a page from a [`Content`], as a web server of today would: HTTP/1.1 with
-//!   pipelining, HTTP/2 where TLS negotiates it, certificates of a [`TestAuthority`] by server name.
-//! * [`HostAddresses`] gives every host an address of its own, and [`NameServer`] tells it over DNS.
-//! * [`SplittingProxy`] terminates TCP connections that are diverted to it and goes on with a connection of its own:
-//!   the performance-enhancing proxy of RFC 3135 section 3.1.
+//! * [`Hosting`] answers for every host of a page from a [`Content`], as a current web server does: HTTP/1.1
+//!   with pipelining, HTTP/2 where TLS negotiates it, certificates of a [`TestAuthority`] by server name.
+//! * [`HostAddresses`] assigns every host an address, and [`NameServer`] answers DNS queries with it.
+//! * [`SplittingProxy`] terminates TCP connections that are redirected to it and opens a connection of its
+//!   own to the origin: the performance-enhancing proxy of RFC 3135 section 3.1.
 //!
 //! # Runtime
-//! All sockets are opened, and all tasks spawned, by the runtime that runs the caller. Where that is a current-thread
-//! runtime on a thread inside a network namespace, everything is in that namespace. Servers end when they are dropped.
+//! All sockets are opened, and all tasks spawned, by the runtime that runs the caller. If that is a
+//! current-thread runtime on a thread inside a network namespace, everything is in that namespace. Servers
+//! end when they are dropped.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

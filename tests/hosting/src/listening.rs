@@ -1,4 +1,4 @@
-//! Listeners and the connections they accept.
+//! Listeners and the connections that they accept.
 use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::{
@@ -7,7 +7,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// A listener that could not be opened.
+/// Error of opening a listener.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}")]
 pub(crate) struct ListenError {
@@ -15,7 +15,7 @@ pub(crate) struct ListenError {
     pub(crate) source: io::Error,
 }
 
-/// Opens a listener and says where it is, which matters for port 0.
+/// Opens a listener and returns it with its address, which contains the port selected for port 0.
 pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenError> {
     let failed = |source| ListenError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -23,8 +23,8 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
     Ok((listener, local))
 }
 
-/// Serves what the listener accepts, as many connections at a time as `turns` has permits. Never ends; what it
-/// serves ends with it.
+/// Serves the connections of a listener, at most as many at a time as `turns` has permits. Never ends; its
+/// connections end when it is dropped.
 pub(crate) async fn accept<S, F>(listener: TcpListener, turns: Arc<Semaphore>, serve: S)
 where
     S: Fn(TcpStream) -> F,
@@ -36,17 +36,18 @@ where
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // It is that of one connection, or passes when descriptors are free again.
+                // The error concerns one connection, or it passes when file descriptors are free again.
                 tracing::debug!(%error, "a connection was not accepted");
                 tokio::task::yield_now().await;
                 continue;
             }
         };
-        // After the accept: listeners share turns, and one that waits for a client must not hold one.
+        // After the accept: listeners share the permits, and a listener that waits for a client must not hold
+        // one.
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else {
             return;
         };
-        // A server answers in whole responses: nothing is gained by waiting for more (and Nagle's algorithm waits
+        // A server writes whole responses, so delaying segments gains nothing (and Nagle's algorithm waits
         // for an acknowledgement, which costs a round trip of the slow link).
         let _ = stream.set_nodelay(true);
         let served = serve(stream);

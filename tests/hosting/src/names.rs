@@ -1,4 +1,4 @@
-//! A name server that knows the hosts of a page.
+//! Name server for the hosts of a page.
 use std::{
     collections::BTreeMap,
     io,
@@ -24,58 +24,59 @@ use tokio::{
 
 use crate::{HostAddresses, listening};
 
-/// The largest question that is read; questions have one name of at most 255 bytes and some EDNS options.
+/// Maximum length of a query; queries have one name of at most 255 bytes and some EDNS options.
 const MAX_QUESTION: usize = 4096;
-/// What this server takes over UDP, and says in EDNS: the size that avoids fragments (DNS flag day 2020).
+/// Maximum UDP payload that this server accepts and announces in EDNS: the size that avoids fragments (DNS
+/// flag day 2020).
 const UDP_PAYLOAD: u16 = 1232;
-/// TCP connections at a time; resolvers keep one or two.
+/// Maximum number of TCP connections at a time; resolvers keep one or two.
 const MAX_TCP: usize = 64;
-/// How long a TCP connection may be idle (RFC 7766 section 6.2.3 asks for seconds).
+/// Maximum idle time of a TCP connection (RFC 7766 section 6.2.3 recommends some seconds).
 const TCP_IDLE: Duration = Duration::from_secs(10);
-/// Attempts at a free port that is free for UDP and TCP, where any will do.
+/// Attempts to find a port that is free for UDP and TCP, if any port is suitable.
 const PORT_ATTEMPTS: usize = 16;
 
-/// Questions that a name server was asked.
+/// Numbers of queries that a name server received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuestionCounts {
-    /// For IPv4 addresses.
+    /// Queries for IPv4 addresses.
     pub a: u64,
-    /// For IPv6 addresses.
+    /// Queries for IPv6 addresses.
     pub aaaa: u64,
-    /// For service bindings: HTTPS and SVCB (RFC 9460).
+    /// Queries for service bindings: HTTPS and SVCB (RFC 9460).
     pub service: u64,
-    /// For anything else.
+    /// Queries for other types.
     pub other: u64,
-    /// Of all these, questions for names that do not exist.
+    /// Queries of any type for names that do not exist.
     pub unknown_names: u64,
-    /// Of all these, questions over TCP.
+    /// Queries of any type over TCP.
     pub tcp: u64,
-    /// Messages that were no question and were refused or ignored.
+    /// Messages that were not queries and were rejected or ignored.
     pub malformed: u64,
 }
 
 impl QuestionCounts {
-    /// All questions.
+    /// Number of all queries.
     pub const fn total(&self) -> u64 {
         self.a + self.aaaa + self.service + self.other
     }
 }
 
-/// A name server that cannot be started.
+/// Error of starting a name server.
 #[derive(Debug, thiserror::Error)]
 #[error("the name server cannot listen on {address}: {source}")]
 pub struct NameServerError {
-    /// Where it was to listen.
+    /// Address to listen on.
     pub address: SocketAddr,
-    /// Why it cannot.
+    /// Error of the operating system.
     pub source: io::Error,
 }
 
 /// A DNS server over UDP and TCP (RFC 1035, RFC 7766). It ends when dropped.
 ///
-/// It stands for the resolver of a provider: it answers with recursion available and at once. Names of its hosts have
-/// one A record and nothing else; every other name does not exist. Negative answers carry an SOA record, so that
-/// resolvers keep them for the same time (RFC 2308).
+/// It represents the resolver of an Internet provider: it answers with recursion available and without delay.
+/// Names of its hosts have one A record and no other record; all other names do not exist. Negative answers
+/// carry an SOA record, so that resolvers cache them for the same time (RFC 2308).
 #[derive(Debug)]
 pub struct NameServer {
     address: SocketAddr,
@@ -83,10 +84,10 @@ pub struct NameServer {
     _tasks: JoinSet<()>,
 }
 
-/// What it answers from.
+/// Data for the answers.
 struct Zone {
     addresses: BTreeMap<Name, Ipv4Addr>,
-    /// In seconds.
+    /// Time to live in seconds.
     ttl: u32,
     counts: Arc<Mutex<QuestionCounts>>,
 }
@@ -98,11 +99,12 @@ enum Transport {
 }
 
 impl NameServer {
-    /// Serves the addresses of these hosts from tasks of the current runtime. `ttl` is how long resolvers may keep an
-    /// answer, in whole seconds. With port 0 it takes one that is free for both transports.
+    /// Serves the addresses of these hosts from tasks of the current runtime. `ttl` is the time for which
+    /// resolvers may cache an answer, in whole seconds. Port 0 selects a port that is free for both
+    /// transports.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// Listening on the address fails.
     pub async fn start(
         address: SocketAddr,
         hosts: &HostAddresses,
@@ -116,7 +118,7 @@ impl NameServer {
             .map_err(|source| NameServerError { address, source })?;
         let counts = Arc::new(Mutex::default());
         let zone = Arc::new(Zone {
-            // A host that is no name cannot be asked for.
+            // A host that is not a name cannot be queried.
             addresses: hosts
                 .iter()
                 .filter_map(|(host, address)| Some((Name::from_ascii(format!("{host}.")).ok()?, address)))
@@ -135,12 +137,12 @@ impl NameServer {
         })
     }
 
-    /// Where it listens.
+    /// Address of the server.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The questions so far.
+    /// Numbers of queries so far.
     pub fn questions(&self) -> QuestionCounts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,7 +164,7 @@ async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
 async fn serve_udp(socket: UdpSocket, zone: Arc<Zone>) {
     let mut question = vec![0; MAX_QUESTION];
     loop {
-        // An error here is that of an earlier answer: its receiver is gone.
+        // An error here belongs to an earlier answer: its receiver is gone.
         let Ok((length, from)) = socket.recv_from(&mut question).await else {
             tokio::task::yield_now().await;
             continue;
@@ -199,12 +201,13 @@ async fn serve_tcp(stream: TcpStream, zone: Arc<Zone>) {
 }
 
 impl Zone {
-    /// The reply to a message, `None` where it deserves none.
+    /// Returns the reply to a message; `None` if it must not be answered.
     fn reply(&self, message: &[u8], transport: Transport) -> Option<Vec<u8>> {
         let malformed = || self.count(|counts| counts.malformed += 1);
         let Ok(question) = Message::from_vec(message) else {
             malformed();
-            // What has no header cannot be told that it is malformed, and replies get no reply.
+            // A message without a header cannot be answered with a format error, and responses are never
+            // answered.
             let (id, flags) = (message.get(..2)?, message.get(2)?);
             let id = u16::from_be_bytes(id.try_into().ok()?);
             let is_query = flags & 0x80 == 0;
@@ -267,8 +270,8 @@ impl Zone {
         reply
     }
 
-    /// The record by which resolvers know how long a negative answer holds: the root's, since this server knows all
-    /// names there are.
+    /// Returns the record that defines how long a negative answer may be cached: that of the root, because
+    /// this server knows all names.
     fn start_of_authority(&self) -> Record {
         let soa = SOA::new(Name::root(), Name::root(), 1, 3600, 600, 86_400, self.ttl);
         Record::from_rdata(Name::root(), self.ttl, RData::SOA(soa))

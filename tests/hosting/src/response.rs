@@ -1,4 +1,4 @@
-//! A stored response made that of a live server.
+//! Conversion of a stored response into that of a live server.
 use std::{io::Write as _, time::SystemTime};
 
 use bytes::Bytes;
@@ -8,12 +8,13 @@ use http_body_util::Full;
 
 use crate::Compression;
 
-/// Bodies below this are not compressed: gzip's frame alone has 18 bytes, and such a body fits one segment anyway.
+/// Smaller bodies are not compressed: gzip's framing alone has 18 bytes, and such a body fits into one
+/// segment anyway.
 const MIN_COMPRESSED: usize = 256;
-/// zlib's level, the default of Apache and of zlib.
+/// Compression level, the default of Apache and of zlib.
 const LEVEL: u32 = 6;
 
-/// What concerns one connection (RFC 9110 section 7.6.1), and alternatives that do not exist here.
+/// Fields of a single connection (RFC 9110 section 7.6.1), and alternatives that do not exist here.
 const DROPPED: [HeaderName; 7] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -24,7 +25,7 @@ const DROPPED: [HeaderName; 7] = [
     header::ALT_SVC,
 ];
 
-/// Fields that `Connection` cannot take away: the message would mean something else.
+/// Fields that `Connection` cannot remove: the message would have a different meaning.
 const KEPT: [HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
@@ -32,7 +33,7 @@ const KEPT: [HeaderName; 4] = [
     header::SET_COOKIE,
 ];
 
-/// An answer that the server makes itself.
+/// Returns a response that the server generates itself.
 pub(crate) fn refusal(status: StatusCode) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from_static(
         status.canonical_reason().unwrap_or("").as_bytes(),
@@ -43,7 +44,7 @@ pub(crate) fn refusal(status: StatusCode) -> Response<Bytes> {
     response
 }
 
-/// The response to send for a stored one.
+/// Returns the response to send for a stored one.
 pub(crate) fn live(
     request: &Parts,
     stored: Response<Bytes>,
@@ -51,7 +52,7 @@ pub(crate) fn live(
 ) -> Response<Full<Bytes>> {
     let mut stored = stored;
     if stored.status().is_informational() {
-        // A recorded 101 or 103 is no answer to a request that this server could repeat.
+        // A recorded 101 or 103 is not a final response that this server could send.
         stored = refusal(StatusCode::NOT_FOUND);
     }
     let (mut head, mut body) = stored.into_parts();
@@ -90,7 +91,7 @@ fn strip(headers: &mut HeaderMap) {
     headers.remove(header::CONNECTION);
 }
 
-/// Sets `Date` to now, and moves a recorded `Expires` along with it.
+/// Sets `Date` to now, and moves a recorded `Expires` by the same time.
 fn renew_dates(headers: &mut HeaderMap, now: SystemTime) {
     let recorded = date(headers, header::DATE);
     let expires = date(headers, header::EXPIRES);
@@ -99,7 +100,7 @@ fn renew_dates(headers: &mut HeaderMap, now: SystemTime) {
             Ok(lifetime) => now.checked_add(lifetime),
             Err(earlier) => now.checked_sub(earlier.duration()),
         };
-        // Where the sum is beyond the calendar the recorded text stays.
+        // A sum beyond the calendar leaves the recorded text in place.
         if let Some(value) = moved.and_then(format_date) {
             headers.insert(header::EXPIRES, value);
         }
@@ -109,7 +110,8 @@ fn renew_dates(headers: &mut HeaderMap, now: SystemTime) {
     }
 }
 
-/// Whether a condition of the request says that the client has this response (RFC 9110 section 13.2.2).
+/// Returns true if a condition of the request means that the client has this response (RFC 9110 section
+/// 13.2.2).
 fn is_unchanged(request: &Parts, status: StatusCode, headers: &HeaderMap) -> bool {
     let conditional = matches!(request.method, Method::GET | Method::HEAD) && status == StatusCode::OK;
     if !conditional {
@@ -127,7 +129,7 @@ fn is_unchanged(request: &Parts, status: StatusCode, headers: &HeaderMap) -> boo
         .is_some_and(|(since, modified)| modified <= since)
 }
 
-/// Leaves out what describes a body that is not sent (RFC 9110 section 15.4.5).
+/// Removes the fields that describe a body that is not sent (RFC 9110 section 15.4.5).
 fn keep_for_not_modified(headers: &mut HeaderMap) {
     for name in [
         header::CONTENT_LENGTH,
@@ -150,7 +152,7 @@ fn compress(request: &Parts, headers: &mut HeaderMap, body: Bytes) -> Bytes {
     if !identity || !is_text(headers) || body.len() < MIN_COMPRESSED {
         return body;
     }
-    // Caches must not give this to clients that cannot decode it, whichever of the two it is.
+    // In both cases caches must not serve this response to clients that cannot decode it.
     headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     if !accepts_gzip(&request.headers) {
         return body;
@@ -160,7 +162,7 @@ fn compress(request: &Parts, headers: &mut HeaderMap, body: Bytes) -> Bytes {
         return body;
     };
     headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    // A strong tag promises the same bytes.
+    // A strong tag guarantees identical bytes.
     let strong = headers.get(header::ETAG).and_then(|tag| tag.to_str().ok());
     let weak = strong
         .filter(|tag| !tag.starts_with("W/"))
@@ -171,7 +173,7 @@ fn compress(request: &Parts, headers: &mut HeaderMap, body: Bytes) -> Bytes {
     coded.into()
 }
 
-/// The types that servers are configured to compress.
+/// Returns true for the types that servers are usually configured to compress.
 fn is_text(headers: &HeaderMap) -> bool {
     let value = headers
         .get(header::CONTENT_TYPE)
@@ -187,7 +189,7 @@ fn is_text(headers: &HeaderMap) -> bool {
         || matches!(subtype, "javascript" | "x-javascript" | "json" | "xml")
 }
 
-/// Whether `Accept-Encoding` admits gzip (RFC 9110 section 12.5.3).
+/// Returns true if `Accept-Encoding` admits gzip (RFC 9110 section 12.5.3).
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut any = false;
     for member in members(headers, header::ACCEPT_ENCODING) {
@@ -212,7 +214,7 @@ fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> 
         .map(str::trim)
 }
 
-/// An entity tag without the mark of weakness.
+/// Returns an entity tag without the weakness prefix.
 fn opaque(tag: &str) -> &str {
     tag.trim().trim_start_matches("W/")
 }
@@ -222,7 +224,7 @@ fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(value).ok()
 }
 
-/// A date as HTTP writes it, which is up to the year 9999.
+/// Returns a date in the format of HTTP, which ends with the year 9999.
 fn format_date(at: SystemTime) -> Option<HeaderValue> {
     const YEAR_10000: u64 = 253_402_300_800;
     let seconds = at.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();

@@ -17,20 +17,20 @@ use tokio::{
 
 use crate::listening::{self, ListenError};
 
-/// Bytes taken from one side and not yet given to the other, each way, beside the kernel's socket buffers.
+/// Maximum number of bytes buffered in each direction, in addition to the kernel's socket buffers.
 const BUFFER: usize = 64 * 1024;
-/// Connections at a time; further ones wait in the kernel's backlog.
+/// Maximum number of connections at a time; further ones wait in the kernel's backlog.
 const MAX_CONNECTIONS: usize = 4096;
-/// How long an origin may take to accept: Linux gives up after 127 s, browsers long before.
+/// Maximum time until an origin accepts: Linux gives up after 127 s, browsers much earlier.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a diverted connection goes on.
+/// Destination of the proxy's connection for a redirected connection.
 #[derive(Clone, Default)]
 pub enum Destination {
-    /// To the address and port that the client dialled, which are the accepted socket's own.
+    /// The address and port to which the client connected, which are those of the accepted socket.
     #[default]
     AsDialled,
-    /// To where this function says for the address that was dialled.
+    /// The result of this function for the address to which the client connected.
     Mapped(Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>),
 }
 
@@ -39,34 +39,35 @@ pub enum Destination {
 pub struct SplitStatistics {
     /// Connections accepted from clients.
     pub connections: u64,
-    /// Of these, connections that had no origin to go to and were reset.
+    /// Connections without a reachable origin, which were reset.
     pub refused: u64,
-    /// Of these, connections that came from the proxy itself and were reset: where it is, the way to the origins leads
-    /// back to it.
+    /// Connections that came from the proxy itself and were reset: the route from the proxy to the origins
+    /// leads back to it.
     pub looped: u64,
-    /// Of these, connections that are open now.
+    /// Connections that are open now.
     pub open: u64,
-    /// Bytes given to clients.
+    /// Bytes relayed to clients.
     pub bytes_down: u64,
-    /// Bytes given to origins.
+    /// Bytes relayed to origins.
     pub bytes_up: u64,
 }
 
-/// A proxy that cannot be started.
+/// Error of starting a proxy.
 #[derive(Debug, thiserror::Error)]
 #[error("the TCP-splitting proxy cannot listen on {address}: {source}")]
 pub struct SplittingProxyError {
-    /// Where it was to listen.
+    /// Address to listen on.
     pub address: SocketAddr,
-    /// Why it cannot.
+    /// Error of the operating system.
     pub source: io::Error,
 }
 
-/// A transparent TCP-splitting proxy (RFC 3135 section 3.1; the TCP proxy of UMTS-PROXY). It ends when dropped.
+/// A transparent TCP-splitting proxy (RFC 3135 section 3.1; the TCP proxy of UMTS-PROXY). It ends when
+/// dropped.
 ///
-/// Clients that dial an origin are diverted to it by the routing of its namespace. It accepts at once, connects to the
-/// origin from its own address, and relays with bounded buffers: a slow side slows the other. A half-close is
-/// carried over, and so is a reset.
+/// The routing of its namespace redirects connections to an origin to this proxy. It accepts at once,
+/// connects to the origin from its own address, and relays with bounded buffers: a slow side slows the other.
+/// It relays a half-close and a reset.
 #[derive(Debug)]
 pub struct SplittingProxy {
     addresses: Vec<SocketAddr>,
@@ -77,7 +78,7 @@ pub struct SplittingProxy {
 #[derive(Debug, Default)]
 struct Counters {
     statistics: Mutex<SplitStatistics>,
-    /// The proxy's own ends of its connections to origins; as many as there are open connections.
+    /// Local addresses of its connections to origins, one for each open connection.
     outgoing: Mutex<BTreeSet<SocketAddr>>,
 }
 
@@ -88,10 +89,11 @@ enum Way {
 }
 
 impl SplittingProxy {
-    /// Takes connections at these addresses (one for each port that is diverted) from tasks of the current runtime.
+    /// Accepts connections at these addresses (one for each redirected port) from tasks of the current
+    /// runtime.
     ///
     /// # Errors
-    /// An address cannot be listened on.
+    /// Listening on an address fails.
     pub async fn start(listen: &[SocketAddr], destination: Destination) -> Result<Self, SplittingProxyError> {
         let counters = Arc::new(Counters::default());
         let turns = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -112,12 +114,12 @@ impl SplittingProxy {
         Ok(proxy)
     }
 
-    /// Where it listens, in the order given.
+    /// Addresses of the proxy, in the given order.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// What it has done so far.
+    /// Returns the counters.
     pub fn statistics(&self) -> SplitStatistics {
         self.counters.change(|statistics| *statistics)
     }
@@ -148,7 +150,7 @@ impl Counters {
     }
 }
 
-/// Counts a connection as open while it lives, however it ends.
+/// Counts a connection as open until it is dropped.
 struct Open(Arc<Counters>);
 
 impl Open {
@@ -167,7 +169,7 @@ impl Drop for Open {
     }
 }
 
-/// The proxy's own end of a connection to an origin while it is open.
+/// The local address of an open connection to an origin.
 struct Outgoing<'a> {
     counters: &'a Counters,
     address: SocketAddr,
@@ -195,8 +197,8 @@ async fn split(client: TcpStream, destination: Destination, counters: Arc<Counte
     }
 }
 
-/// Relays until both sides have ended, or one has reset its connection: the other must not take that for an ordinary
-/// end.
+/// Relays until both sides have ended, or one has reset its connection: the other must not mistake a reset
+/// for an ordinary end.
 async fn relay_both(
     client: &mut TcpStream,
     destination: &Destination,
@@ -211,7 +213,8 @@ async fn relay_both(
         }
     };
     let _outgoing = Outgoing::new(counters, origin.local_addr()?);
-    // Asked only now: the proxy's end is known when its connection stands, which may be after it was accepted.
+    // Tested only now: the proxy's local address is known when its connection is established, which may be
+    // later than the accept.
     if counters.outgoing(|open| open.contains(&from)) {
         counters.change(|statistics| statistics.looped += 1);
         reset(&origin);
@@ -274,7 +277,7 @@ async fn relay(
     }
 }
 
-/// Makes the coming close a reset.
+/// Makes the next close a reset.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }

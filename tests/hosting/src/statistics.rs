@@ -1,4 +1,4 @@
-//! What a server has done.
+//! Counters of a server.
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
@@ -9,15 +9,16 @@ use std::{
 pub struct HostingStatistics {
     /// TCP connections accepted.
     pub connections: u64,
-    /// Of these, connections whose TLS handshake failed.
+    /// Connections whose TLS handshake failed.
     pub failed_handshakes: u64,
-    /// Requests answered, misdirected ones included.
+    /// Answered requests, including misdirected ones.
     pub requests: u64,
     /// Requests for hosts that the content does not have.
     pub misdirected: u64,
-    /// Bytes of response bodies, as coded, without framing. Counted when the response is handed to the connection.
+    /// Bytes of response bodies, as coded, without framing. Counted when the response is passed to the
+    /// connection.
     pub body_bytes: u64,
-    /// By host, for the hosts of the content that were asked.
+    /// Counters by host, for the requested hosts of the content.
     pub hosts: BTreeMap<String, HostStatistics>,
 }
 
@@ -26,22 +27,22 @@ pub struct HostingStatistics {
 pub struct HostStatistics {
     /// Connections whose first request was for this host.
     pub connections: u64,
-    /// Requests answered.
+    /// Answered requests.
     pub requests: u64,
-    /// Of these, answers 304.
+    /// Responses with status 304.
     pub not_modified: u64,
     /// Bytes of response bodies, as coded.
     pub body_bytes: u64,
 }
 
-/// Whether a request is the first on its connection.
+/// Position of a request on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     First,
     Later,
 }
 
-/// The counters while the server runs.
+/// Counters of a running server.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(Mutex<HostingStatistics>);
 
@@ -58,7 +59,7 @@ impl Counters {
         self.change(|statistics| statistics.failed_handshakes += 1);
     }
 
-    /// `host` is one of the content's, `None` where the request was misdirected.
+    /// `host` is a host of the content, `None` if the request was misdirected.
     pub(crate) fn answered(&self, host: Option<&str>, turn: Turn, status: http::StatusCode, body: u64) {
         self.change(|statistics| {
             statistics.requests += 1;

@@ -1,4 +1,4 @@
-//! What a page's host answers to one request.
+//! Responses of a page's hosts.
 use std::{io::Write as _, time::SystemTime};
 
 use bytes::Bytes;
@@ -8,32 +8,32 @@ use longhaul_replay::page::DecodeError;
 
 use crate::media;
 
-/// A whole response, as the origin stores it. `Date`, `Content-Length` and framing are the server's to add.
+/// A complete response, as the origin stores it. The server adds `Date`, `Content-Length` and framing.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Status.
     pub status: StatusCode,
     /// Header fields, with `Content-Type` and validators.
     pub headers: HeaderMap,
-    /// The body, in the content coding that the headers name.
+    /// The body, in the content coding that the header fields state.
     pub body: Bytes,
 }
 
 impl Answer {
-    /// The media type in lower case, without parameters; empty if there is none.
+    /// Returns the media type in lower case, without parameters; empty if there is none.
     pub fn media_type(&self) -> String {
         media::media_type(&self.headers)
     }
 
-    /// Whether the body is text that the ideal download compresses.
+    /// Returns true if the body is text that the ideal download compresses.
     pub fn is_text(&self) -> bool {
         media::is_text(&self.media_type())
     }
 
-    /// The body with its content codings undone.
+    /// Returns the body without its content codings.
     ///
     /// # Errors
-    /// The body is not what its `Content-Encoding` says.
+    /// The body does not match its `Content-Encoding`.
     pub fn decoded(&self) -> Result<Bytes, DecodeError> {
         let codings = self.headers.get_all(header::CONTENT_ENCODING).iter();
         let codings: Vec<&str> = codings.filter_map(|value| value.to_str().ok()).collect();
@@ -43,7 +43,7 @@ impl Answer {
         longhaul_replay::page::decode(&codings.join(","), &self.body).map(Bytes::from)
     }
 
-    /// Leaves away what has browsers load the site's other objects over https.
+    /// Removes the fields that make browsers load the site's other objects over https.
     pub(crate) fn stay_on_http(&mut self) {
         self.headers.remove(header::STRICT_TRANSPORT_SECURITY);
         let Some(policy) = self.headers.get(header::CONTENT_SECURITY_POLICY) else {
@@ -67,8 +67,9 @@ impl Answer {
         }
     }
 
-    /// Whether the asker, who sent these request headers, has this very answer already, so that 304 without a body
-    /// is the answer (RFC 9110 section 13.2.2: `If-None-Match` goes before `If-Modified-Since`).
+    /// Returns true if the client that sent these request fields already has this response, so that it gets
+    /// 304 without a body (RFC 9110 section 13.2.2: `If-None-Match` takes precedence over
+    /// `If-Modified-Since`).
     pub fn is_held_by(&self, request: &HeaderMap) -> bool {
         if !self.status.is_success() {
             return false;
@@ -90,8 +91,8 @@ impl Answer {
         matches!((held, own), (Some(held), Some(own)) if own <= held)
     }
 
-    /// This answer as an origin with `gzip -9` sends it to a client that accepts gzip: the same answer if it is no
-    /// text, is coded already, has no body, or would grow.
+    /// Returns this response as an origin with `gzip -9` sends it to a client that accepts gzip: unchanged if
+    /// it is not text, is already coded, has no body, or would grow.
     #[must_use]
     pub fn gzipped(&self) -> Self {
         let fixed = !self.is_text() || self.headers.contains_key(header::CONTENT_ENCODING);
@@ -105,7 +106,7 @@ impl Answer {
         let mut headers = self.headers.clone();
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        // Two codings of one resource are two representations, which need validators of their own.
+        // Two codings of one resource are two representations, which need separate validators.
         if let Some(tag) = self.headers.get(header::ETAG).and_then(opaque_tag) {
             let tag = format!("{}-gz\"", tag.trim_end_matches('"'));
             if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -120,10 +121,10 @@ impl Answer {
     }
 }
 
-/// `gzip -9` of `body`.
+/// Returns `gzip -9` of `body`.
 pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
     let mut coder = GzEncoder::new(Vec::new(), Compression::best());
-    // Writing to memory does not fail; a coder that did would yield nothing, which is seen as no gain.
+    // Writing to memory does not fail; if the coder did, the empty result would count as no gain.
     let coded = coder.write_all(body).and_then(|()| coder.finish());
     coded.unwrap_or_else(|_| body.to_vec())
 }

@@ -1,4 +1,4 @@
-//! Sizes of the ideal one-shot page download: what it would transfer.
+//! Sizes of the ideal one-shot download of a page.
 use std::collections::BTreeSet;
 
 use http::Method;
@@ -6,32 +6,32 @@ use url::Url;
 
 use crate::{Page, answer::gzip};
 
-/// Bytes of a set of objects, each counted once.
+/// Sizes of a set of objects, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdealSizes {
     /// All bodies in identity coding: S of the `raw` ideal.
     pub raw: u64,
-    /// The text among them, in identity coding.
+    /// Text bodies in identity coding.
     pub text_raw: u64,
-    /// The text among them, each body as by `gzip -9`.
+    /// Text bodies, each compressed by `gzip -9`.
     pub text_gzip: u64,
-    /// The images among them (SVG is text), in identity coding.
+    /// Images (SVG is text) in identity coding.
     pub images_stored: u64,
-    /// What is neither text nor image, such as fonts, in identity coding.
+    /// Other bodies, such as fonts, in identity coding.
     pub other_stored: u64,
-    /// Objects that were counted.
+    /// Number of counted objects.
     pub objects: u64,
-    /// URLs that the page has no answer for, or whose recorded body cannot be decoded.
+    /// URLs to which the page has no response, or whose recorded body cannot be decoded.
     pub unknown: u64,
 }
 
 impl IdealSizes {
-    /// S of the `gzip` ideal: text as by `gzip -9`, everything else as stored.
+    /// S of the `gzip` ideal: text by `gzip -9`, all other bodies as stored.
     pub fn gzip(&self) -> u64 {
         self.text_gzip + self.images_stored + self.other_stored
     }
 
-    /// S of the `lossy` ideal: text as by `gzip -9`, images as `image_bytes_delivered` says.
+    /// S of the `lossy` ideal: text by `gzip -9`, images with the given number of delivered bytes.
     pub fn lossy(&self, image_bytes_delivered: u64) -> u64 {
         self.text_gzip + image_bytes_delivered + self.other_stored
     }
@@ -50,7 +50,7 @@ impl IdealSizes {
     }
 }
 
-/// What the ideal download of one object costs.
+/// Size of one object in the ideal download.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectSize {
     stored: u64,
@@ -64,9 +64,9 @@ enum SizeKind {
     Other,
 }
 
-/// What the ideal download of these objects of `page` costs; a URL that stands twice counts once.
+/// Returns the sizes of the ideal download of these objects of `page`; a repeated URL counts once.
 ///
-/// The result for each object is remembered in the page, since `gzip -9` of large pages takes a while.
+/// The result for each object is cached in the page, because `gzip -9` of large pages takes a while.
 pub fn ideal_sizes<'a>(page: &Page, delivered: impl IntoIterator<Item = &'a Url>) -> IdealSizes {
     let mut sizes = IdealSizes::default();
     let distinct: BTreeSet<&Url> = delivered.into_iter().collect();

@@ -1,8 +1,8 @@
-//! The pages of the benchmark: generated reference pages and recorded ones.
+//! Pages of the benchmark: generated reference pages and recorded pages.
 //!
-//! A [`Page`] answers requests for all objects of one page, whatever host they are on, and knows what the ideal
-//! download of it costs ([`ideal_sizes`]). Module [`mod@reference`] generates the pages that the papers measured, [`recorded`]
-//! reads WARC files. Nothing here opens a socket.
+//! A [`Page`] answers requests for all objects of one page, on any host, and returns the sizes of its ideal
+//! download ([`ideal_sizes`]). Module [`mod@reference`] generates the pages that the papers measured,
+//! [`recorded`] reads WARC files. This crate opens no sockets.
 //!
 //! ```
 //! use http::Method;

@@ -1,8 +1,8 @@
 //! Media types.
 use http::{HeaderMap, HeaderValue, header};
 
-/// Whether a body of this media type (with or without parameters) is text, which the ideal download compresses: all of
-/// `text/*`, scripts, JSON, XML and SVG.
+/// Returns true if a body of this media type (with or without parameters) is text, which the ideal download
+/// compresses: all of `text/*`, scripts, JSON, XML and SVG.
 pub fn is_text(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     let essence = essence.to_ascii_lowercase();
@@ -13,7 +13,7 @@ pub fn is_text(media_type: &str) -> bool {
             .any(|kind| essence.ends_with(kind))
 }
 
-/// The `Content-Type` of an answer in lower case, without parameters; empty if there is none.
+/// Returns the `Content-Type` of a response in lower case, without parameters; empty if there is none.
 pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let value = headers
         .get(header::CONTENT_TYPE)

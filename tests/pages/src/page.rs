@@ -1,4 +1,4 @@
-//! One page of the benchmark.
+//! A page of the benchmark.
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -10,9 +10,10 @@ use url::Url;
 
 use crate::{Answer, ideal::ObjectSize, recorded, reference, rename::Renames};
 
-/// A page with everything that it loads, of one edition. Cheap to clone.
+/// One edition of a page with all of its objects. Cheap to clone.
 ///
-/// Content of a generated page is made when it is first asked for; [`Page::prepare`] does so beforehand.
+/// The content of a generated page is created when it is first needed; [`Page::prepare`] creates it in
+/// advance.
 #[derive(Clone)]
 pub struct Page {
     name: Arc<str>,
@@ -30,7 +31,7 @@ pub(crate) enum Source {
     Recorded(recorded::Edition),
 }
 
-/// The scheme under which a generated page is served.
+/// Scheme under which a generated page is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `http`
@@ -39,44 +40,47 @@ pub enum Scheme {
     Https,
 }
 
-/// Under which scheme the load of a recorded page begins.
+/// Scheme under which the load of a recorded page begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
-    /// The one that it was recorded under.
+    /// The recorded scheme.
     #[default]
     AsRecorded,
-    /// `http`, so that a proxy sees the page's requests. What the page itself names by `https` stays as it is; fields that
-    /// have browsers change to https are left away (`Strict-Transport-Security`, `upgrade-insecure-requests`).
+    /// `http`, so that a proxy sees the page's requests. Links to `https` in the page are unchanged; fields
+    /// that make browsers change to https are removed (`Strict-Transport-Security`,
+    /// `upgrade-insecure-requests`).
     Http,
 }
 
-/// Where a page comes from.
+/// Source of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
-    /// Generated from what a paper says about a page.
+    /// Generated from a paper's description of a page.
     Reference,
     /// Recorded from the web.
     Recorded,
 }
 
-/// What there is of a page, all bodies in identity coding.
+/// Statistics of a page, with all bodies in identity coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Where the page comes from.
+    /// Source of the page.
     pub provenance: Provenance,
-    /// Objects: those that the page loads if it is generated, all successful `GET`s of the file if it is recorded.
+    /// Objects: those that the page loads if it is generated, all successful `GET`s of the file if it is
+    /// recorded.
     pub objects: usize,
-    /// Hosts that the objects are on.
+    /// Number of hosts of the objects.
     pub hosts: usize,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// Bytes of the HTML, style sheets, scripts and other text.
+    /// Bytes of HTML, style sheets, scripts and other text.
     pub text_bytes: u64,
     /// Bytes of the images.
     pub image_bytes: u64,
     /// Bytes of the largest object.
     pub largest: u64,
-    /// Only the HTML was recorded: good for compression and delta encoding, not for page load times.
+    /// True if only the HTML was recorded: suitable for measurements of compression and delta encoding, not
+    /// of page load times.
     pub html_only: bool,
 }
 
@@ -93,19 +97,20 @@ impl Page {
         }
     }
 
-    /// Its name, as in the results: all editions have the same.
+    /// Name in the results, equal for all editions.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its load begins.
+    /// URL at which its load begins.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// What its hosts answer; `None` for what is not there (404).
+    /// Returns the response of its hosts; `None` if there is none (404).
     ///
-    /// `HEAD` is answered as `GET`, body included, which the server leaves away. Generated pages answer either scheme.
+    /// `HEAD` is answered as `GET`, with the body, which the server omits. Generated pages answer under
+    /// either scheme.
     pub fn answer(&self, method: &Method, url: &Url) -> Option<Answer> {
         match &self.source {
             Source::Reference(edition) => edition.answer(method, url),
@@ -127,7 +132,8 @@ impl Page {
         }
     }
 
-    /// The hosts that it answers for, sorted: names, a port only where it is not the scheme's own.
+    /// Returns the hosts that it answers for, sorted: names, with a port only if it is not the scheme's
+    /// default.
     pub fn hosts(&self) -> Vec<String> {
         match &self.source {
             Source::Reference(edition) => edition.hosts(),
@@ -143,13 +149,14 @@ impl Page {
         hosts.filter_map(|host| self.renames.host(host)).collect()
     }
 
-    /// Hosts that must not resolve: advertising and logs whose requests nobody can have recorded.
+    /// Hosts that must not resolve: advertising and logs, whose requests cannot be recorded.
     pub fn blocked_hosts(&self) -> &[String] {
         &self.blocked
     }
 
-    /// URLs of all objects of the page (generated) or of the file (recorded: every successful `GET`), each once.
-    /// A generated page's [`Page::sibling`] and what only that loads are not among them.
+    /// Returns the URLs of all objects of the page (generated) or of the file (recorded: every successful
+    /// `GET`), each once. A generated page's [`Page::sibling`] and the objects that only the sibling loads
+    /// are excluded.
     pub fn objects(&self) -> Vec<Url> {
         match &self.source {
             Source::Reference(edition) => edition.urls(self.scheme()),
@@ -157,7 +164,7 @@ impl Page {
         }
     }
 
-    /// Measures what there is of the page.
+    /// Computes the statistics of the page.
     pub fn facts(&self) -> Facts {
         let mut facts = Facts {
             provenance: match self.source {
@@ -196,7 +203,7 @@ impl Page {
         facts
     }
 
-    /// What the paper says about the page, if it is generated from a paper.
+    /// Returns the paper's data about the page, if it is generated from a paper.
     pub fn published(&self) -> Option<&'static reference::Published> {
         match &self.source {
             Source::Reference(edition) => Some(edition.published()),
@@ -204,7 +211,7 @@ impl Page {
         }
     }
 
-    /// Whether only HTML was recorded, so that the page is of no use for load times.
+    /// Returns true if only HTML was recorded, so that the page cannot be used for load times.
     pub fn html_only(&self) -> bool {
         match &self.source {
             Source::Reference(_) => false,
@@ -212,7 +219,7 @@ impl Page {
         }
     }
 
-    /// Which edition this is, from 1.
+    /// Number of this edition, from 1.
     pub fn edition(&self) -> usize {
         match &self.source {
             Source::Reference(edition) => edition.number(),
@@ -220,7 +227,8 @@ impl Page {
         }
     }
 
-    /// The page as it was some time later: the same URLs, of which some answer differently, and some new ones.
+    /// Returns the page as of some time later: with the same URLs, some of them with other responses, and
+    /// some new ones.
     pub fn next_edition(&self) -> Option<Self> {
         match &self.source {
             Source::Reference(edition) => Some(edition.next()?.page().with_scheme(self.scheme())),
@@ -231,8 +239,8 @@ impl Page {
         }
     }
 
-    /// Another page of the same site, which this page answers too: same templates, style sheets and logo, another text
-    /// and some other images.
+    /// Returns another page of the same site, which this page also answers: with the same templates, style
+    /// sheets and logo, other text and some other images.
     ///
     /// Recordings have one only if just HTML was recorded: in others, further documents are frames.
     pub fn sibling(&self) -> Option<Url> {
@@ -242,9 +250,9 @@ impl Page {
         }
     }
 
-    /// A recorded page whose load begins under another scheme. The answers are the same: a recording serves either scheme,
-    /// but for redirects to the scheme that was asked for. A page that is not to be had so, and a generated one, stays as
-    /// it is.
+    /// Returns a recorded page whose load begins under another scheme. The responses are the same: a
+    /// recording serves either scheme, except for redirects to the requested scheme. A page that is not
+    /// available under that scheme, and a generated page, are returned unchanged.
     #[must_use]
     pub fn replayed(&self, replay: Replay) -> Self {
         let mut page = self.clone();
@@ -252,8 +260,9 @@ impl Page {
         page.adopting(&page)
     }
 
-    /// A recorded page of which these domains have other names, equally long: its hosts answer under both, and its answers
-    /// name the others. For browsers that know a site and insist on https. A generated page stays as it is.
+    /// Returns a recorded page in which these domains have other names of equal length: its hosts answer
+    /// under both names, and its responses contain the other ones. For browsers that load a known site only
+    /// over https. A generated page is returned unchanged.
     #[must_use]
     pub fn renamed(&self, domains: &BTreeSet<String>) -> Self {
         let mut page = self.clone();
@@ -261,7 +270,7 @@ impl Page {
         page.adopting(&page)
     }
 
-    /// The same page replayed as `other` is.
+    /// Returns the same page with the replay options of `other`.
     fn adopting(&self, other: &Self) -> Self {
         let mut page = self.clone();
         if let Source::Recorded(edition) = &self.source {
@@ -290,8 +299,8 @@ impl Page {
         }
     }
 
-    /// The page served under `scheme`. Links of generated pages name no scheme, so their content is the same. A
-    /// recorded page stays as it is.
+    /// Returns the page served under `scheme`. Links of generated pages contain no scheme, so their content
+    /// is the same. A recorded page is returned unchanged.
     #[must_use]
     pub fn with_scheme(&self, scheme: Scheme) -> Self {
         let mut page = self.clone();
@@ -302,7 +311,7 @@ impl Page {
         page
     }
 
-    /// Makes the content of a generated page, its sibling included, so that no later call takes long.
+    /// Creates the content of a generated page, including its sibling, so that later calls are fast.
     pub fn prepare(&self) {
         if let Source::Reference(edition) = &self.source {
             edition.prepare();
@@ -319,7 +328,7 @@ impl Page {
             return *known;
         }
         let measured = measure();
-        // What is unknown is not remembered: the URLs of misses have no bound.
+        // Unknown URLs are not cached: their number has no bound.
         if measured.is_some() {
             sizes().insert(url.clone(), measured);
         }

@@ -1,7 +1,7 @@
-//! Sites under other names, for browsers that know some names beforehand.
+//! Sites under other names, for browsers with a built-in list of names.
 //!
-//! Browsers carry a list of sites that they load over https whatever a link says (HSTS preloading). Such a site can be
-//! replayed over http only under another name.
+//! Browsers contain a list of sites that they load only over https, whatever the scheme of a link (HSTS
+//! preloading). Such a site can be replayed over http only under another name.
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -15,13 +15,14 @@ use url::Url;
 
 use crate::{Answer, answer::gzip};
 
-/// Answers kept as they were made: making one anew costs an origin milliseconds. Any query may be asked for.
+/// Maximum number of cached responses: creating one again takes an origin milliseconds, and queries can vary
+/// without bound.
 const MAX_KEPT: usize = 4096;
-/// As servers code on the fly.
+/// Quality with which servers compress on the fly.
 const BROTLI_QUALITY: Quality = Quality::Q5;
 
-/// The domain under which a host's names are given out, as far as that can be told without a list: the last two labels,
-/// or three below such as `com.cn` and `co.uk`.
+/// Returns the registrable domain of a host, approximated without the public suffix list: the last two
+/// labels, or three below suffixes such as `com.cn` and `co.uk`.
 pub fn site(host: &str) -> &str {
     let dots: Vec<usize> = host.rmatch_indices('.').map(|(at, _)| at).take(3).collect();
     let (Some(top), Some(second)) = (dots.first(), dots.get(1)) else {
@@ -35,7 +36,7 @@ pub fn site(host: &str) -> &str {
     }
 }
 
-/// The other name: as long as its own, and of no real site. The last label is read backwards.
+/// Returns the other name: of equal length, and not of a real site. The last label is reversed.
 fn alias(name: &str) -> String {
     let (rest, label) = name.rsplit_once('.').unwrap_or(("", name));
     let mut backwards: String = label.chars().rev().collect();
@@ -48,7 +49,7 @@ fn alias(name: &str) -> String {
 /// Domains that have another name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Renames {
-    /// Their own names, and the others.
+    /// Original names, with the other names.
     domains: Arc<BTreeMap<String, String>>,
     kept: Arc<Mutex<BTreeMap<Url, Answer>>>,
 }
@@ -62,7 +63,7 @@ impl Renames {
         }
     }
 
-    /// The same names for the answers of another edition.
+    /// Returns the same names without cached responses, for another edition.
     pub(crate) fn emptied(self) -> Self {
         Self {
             domains: self.domains,
@@ -74,7 +75,7 @@ impl Renames {
         self.domains.is_empty()
     }
 
-    /// The other name of a host, with its port, if it has one.
+    /// Returns the other name of a host, with its port, if it has one.
     pub(crate) fn host(&self, host: &str) -> Option<String> {
         let (name, port) = match host.rsplit_once(':') {
             Some((name, _)) => (name, host.get(name.len()..).unwrap_or_default()),
@@ -87,13 +88,14 @@ impl Renames {
         renamed.map(|name| name + port)
     }
 
-    /// A URL with the other name of its host.
+    /// Returns a URL with the other name of its host.
     pub(crate) fn url(&self, url: &Url) -> Url {
         let host = url.host_str().and_then(|host| self.host(host));
         with_host(url, host)
     }
 
-    /// The URL that was recorded. Its path and query may name sites, too: they come from the renamed text.
+    /// Returns the recorded URL. Its path and query may contain names, too, because they come from the
+    /// renamed text.
     pub(crate) fn original<'u>(&self, url: &'u Url) -> Cow<'u, Url> {
         let own = replaced(
             url.as_str().as_bytes(),
@@ -103,7 +105,7 @@ impl Renames {
         own.map_or(Cow::Borrowed(url), Cow::Owned)
     }
 
-    /// An answer with the other names in its fields and its text, in the coding that it had.
+    /// Returns a response with the other names in its fields and its text, in its original coding.
     pub(crate) fn answer(&self, url: &Url, answer: Answer) -> Answer {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = kept().get(url) {
@@ -151,7 +153,8 @@ impl Renames {
     }
 }
 
-/// Text with the second name of each pair in place of the first, which is as long; none if it names none of them.
+/// Replaces the first name of each pair by the second, which has the same length; `None` if the text contains
+/// none of them.
 fn replaced<'a>(text: &[u8], names: impl Iterator<Item = (&'a String, &'a String)>) -> Option<Vec<u8>> {
     let mut changed = None;
     for (from, to) in names {
@@ -170,7 +173,7 @@ fn replaced<'a>(text: &[u8], names: impl Iterator<Item = (&'a String, &'a String
     changed
 }
 
-/// `name` with `to` in place of the domain `from`, if it is of that domain.
+/// Replaces the domain `from` of `name` by `to`; `None` if `name` does not belong to that domain.
 fn swapped(name: &str, from: &str, to: &str) -> Option<String> {
     let rest = name.strip_suffix(from)?;
     (rest.is_empty() || rest.ends_with('.')).then(|| format!("{rest}{to}"))
@@ -197,7 +200,7 @@ fn find(text: &[u8], wanted: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Whether the domain at `from..to` is no part of a longer word: `notexample.org`, `example.org.uk`.
+/// Returns true if the domain at `from..to` is not part of a longer name: `notexample.org`, `example.org.uk`.
 fn stands_alone(text: &[u8], from: usize, to: usize) -> bool {
     let word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
     let before = from.checked_sub(1).and_then(|at| text.get(at));
@@ -212,7 +215,7 @@ fn stands_alone(text: &[u8], from: usize, to: usize) -> bool {
     (escaped || !word(before)) && !word(after) && !longer
 }
 
-/// `None` if there is no memory for it.
+/// Returns `None` if the memory is insufficient.
 fn brotli(text: &[u8]) -> Option<Bytes> {
     let mut coder = Compressor::new(EncoderConfig::default().with_quality(BROTLI_QUALITY)).ok()?;
     coder.compress(text).ok().map(Bytes::from)

@@ -1,4 +1,4 @@
-//! Recorded pages, from the shared recordings and from folders with faults.
+//! Recorded pages, from the shared recordings and from folders with errors.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -16,7 +16,7 @@ use longhaul_pages::{
     recorded::{self, FolderError},
 };
 
-/// The folder of shared recordings, if it is there.
+/// Returns the folder of shared recordings, if it exists.
 fn corpus() -> Option<PathBuf> {
     let named = std::env::var_os("LONGHAUL_CORPUS").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
@@ -31,7 +31,7 @@ fn corpus() -> Option<PathBuf> {
     None
 }
 
-/// A WARC with one response for each (URL, media type, body).
+/// Returns a WARC with one response for each (URL, media type, body).
 fn warc(exchanges: &[(&str, &str, &str)]) -> Vec<u8> {
     let mut file = Vec::new();
     for (url, media_type, body) in exchanges {

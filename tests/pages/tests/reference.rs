@@ -1,4 +1,4 @@
-//! What the generator promises, for every reference page.
+//! Documented properties of the generator, tested for every reference page.
 #![expect(
     clippy::unwrap_used,
     reason = "the lints take functions that tests share for product code"
@@ -18,7 +18,7 @@ fn body(page: &Page, url: &Url) -> bytes::Bytes {
     answer.body
 }
 
-/// Everything that a load of `start` asks for.
+/// Returns all objects that a load of `start` requests.
 fn discovered(page: &Page, start: &Url) -> BTreeSet<Url> {
     let mut found = BTreeSet::new();
     let mut open = vec![(start.clone(), Destination::Document)];
@@ -58,7 +58,7 @@ fn brotli(body: &[u8]) -> u64 {
     u64::try_from(coder.compress(body).unwrap().len()).unwrap()
 }
 
-/// Size of all text by brotli at its best, and by `gzip -9`.
+/// Returns the sizes of all text by brotli at its highest quality, and by `gzip -9`.
 fn text_sizes(page: &Page) -> (u64, u64) {
     let objects = page.objects();
     let texts = objects.iter().filter_map(|url| page.answer(&Method::GET, url));
@@ -69,7 +69,8 @@ fn text_sizes(page: &Page) -> (u64, u64) {
     (brotli, ideal_sizes(page, &objects).text_gzip)
 }
 
-/// Shares of the objects that are new in the next edition, and of the bytes: lines of text, and images as a whole.
+/// Returns the share of the objects that are new in the next edition, and of the bytes: lines of text, and
+/// whole images.
 fn changed(page: &Page, next: &Page) -> (f64, f64) {
     let (mut objects, mut all, mut bytes, mut total) = (0, 0, 0, 0);
     let mut lines = BTreeSet::new();
@@ -99,7 +100,7 @@ fn changed(page: &Page, next: &Page) -> (f64, f64) {
     (ratio(objects, all), ratio(bytes, total))
 }
 
-/// How far `value` may be from `wanted`, as a share of it.
+/// Asserts that `value` deviates from `wanted` by at most `tolerance`, as a share of `wanted`.
 fn assert_near(value: u64, wanted: u64, tolerance: f64, what: &str) {
     let error = ratio(value, wanted) - 1.0;
     assert!(
@@ -188,7 +189,8 @@ fn the_next_edition_changes_a_part() {
             if let Some(before) = page.answer(&Method::GET, &url) {
                 let same = before.body == after.body;
                 assert_eq!(before.headers["etag"] == after.headers["etag"], same, "{url}");
-                // A cache that keeps what is replaced under its address would show the old page rightly.
+                // Objects replaced under their URL must not be cached without validation, or caches would
+                // show the old page.
                 assert!(same || before.headers["cache-control"] == "no-cache", "{url}");
             }
         }

@@ -1,4 +1,4 @@
-//! Content to serve, and a plain client that sees every byte.
+//! Test content, and a simple client that exposes every byte.
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
@@ -15,10 +15,11 @@ use tokio::{
     time::timeout,
 };
 
-/// Far longer than anything takes here; a hang fails instead of lasting.
+/// Much longer than any operation takes here, so that a hang becomes a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A small site on two hosts. `/N` is N bytes; `/text` is text with validators; others are special cases.
+/// A small site on two hosts. `/N` is N bytes; `/text` is text with validators; other paths are special
+/// cases.
 pub(crate) struct Pages;
 
 pub(crate) const TEXT: &str = "All work and no play makes Jack a dull boy. ";
@@ -97,7 +98,7 @@ pub(crate) async fn server(options: HostingOptions) -> Result<Server> {
     Ok(Server { hosting, authority })
 }
 
-/// A response as it came over the wire.
+/// A response as received.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -119,7 +120,7 @@ impl Answer {
     }
 }
 
-/// A client connection that takes responses apart by hand.
+/// A client connection that parses responses itself.
 pub(crate) struct Client<S = TcpStream> {
     stream: S,
     unread: Vec<u8>,
@@ -144,7 +145,7 @@ impl<S: AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
         self.answer(Body::Framed).await
     }
 
-    /// The next response.
+    /// Returns the next response.
     pub(crate) async fn answer(&mut self, body: Body) -> Result<Answer> {
         let end = loop {
             match self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -170,7 +171,7 @@ impl<S: AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
         Ok(answer)
     }
 
-    /// Waits for the server's FIN, before which nothing more may come.
+    /// Waits for the server's FIN; no bytes may come before it.
     pub(crate) async fn ended(&mut self) -> Result<()> {
         let mut rest = Vec::new();
         timeout(PATIENCE, self.stream.read_to_end(&mut rest))
@@ -194,7 +195,7 @@ impl<S: AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
     }
 }
 
-/// Whether a response has the body that its length promises.
+/// Expectation whether a response has the body of its declared length.
 #[derive(Clone, Copy)]
 pub(crate) enum Body {
     Framed,

@@ -45,7 +45,7 @@ async fn requests_pipelined_behind_the_end_are_lost_and_the_responses_before_it_
     for announcement in [Announcement::Announced, Announcement::Silent] {
         let server = server(closing(3, announcement)).await?;
         let mut client = Client::connect(server.hosting.plain()[0]).await?;
-        // Enough that the server leaves bytes unread, which must not make its close a reset.
+        // So long that the server leaves bytes unread, which must not make its close a reset.
         let request = get("/300000");
         client.send(&request.repeat(200)).await?;
         for _ in 0..3 {
@@ -95,7 +95,7 @@ async fn an_idle_connection_is_closed_and_a_used_one_is_not() -> Result<()> {
     };
     let server = server(options).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
-    // Thinking is longer than the idle time, and is not idle.
+    // The think time exceeds the idle time, but does not count as idle.
     for _ in 0..2 {
         assert_eq!(client.get("/100").await?.body.len(), 100);
     }

@@ -23,7 +23,7 @@ async fn hosts_are_told_apart_and_unknown_ones_are_misdirected() -> Result<()> {
         let answer = client.answer(Body::Framed).await?;
         assert_eq!((answer.status, answer.field("x-host")), (status, seen));
     }
-    // The absolute form wins over Host (RFC 9112 section 3.2.2).
+    // The absolute form takes precedence over Host (RFC 9112 section 3.2.2).
     client
         .send("GET http://a.example/ HTTP/1.1\r\nHost: other.example\r\n\r\n")
         .await?;
@@ -35,7 +35,7 @@ async fn hosts_are_told_apart_and_unknown_ones_are_misdirected() -> Result<()> {
 
     let statistics = server.hosting.statistics();
     assert_eq!((statistics.connections, statistics.requests), (1, 5));
-    // The ambiguous one is for no host either.
+    // The ambiguous request is also misdirected.
     assert_eq!(statistics.misdirected, 2);
     let a = statistics.hosts["a.example"];
     assert_eq!((a.connections, a.requests, a.body_bytes), (1, 2, 8));
@@ -180,7 +180,7 @@ async fn pipelined_requests_are_answered_in_order_and_none_waits_for_another() -
     for length in &lengths {
         assert_eq!(client.answer(Body::Framed).await?.body.len(), *length);
     }
-    // The first half of the next request is there, and holds nothing back.
+    // The first half of the next request has arrived, and delays no response.
     let (half, rest) = requests[2].split_at(20);
     client.send(&[&requests[1], half].concat()).await?;
     assert_eq!(client.answer(Body::Framed).await?.body.len(), 997);
@@ -195,7 +195,7 @@ async fn a_large_body_goes_out_whole_to_a_client_that_reads_late() -> Result<()>
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     client.send(&get("/20000000")).await?;
     client.send(&get("/1")).await?;
-    // The server has answered when it has counted; the bytes are beyond any socket buffer.
+    // The server has answered when it has counted the request; the body exceeds any socket buffer.
     while server.hosting.statistics().requests == 0 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! The servers of the testbed on real sockets of the loopback interface.
+//! Tests of the servers on real sockets of the loopback interface.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 mod client;

@@ -50,7 +50,7 @@ impl Resolver {
 async fn a_known_name_has_its_address_and_nothing_else() -> Result<()> {
     let server = name_server().await?;
     let resolver = Resolver::of(&server).await?;
-    // Resolvers vary the case and want to see it again.
+    // Resolvers vary the case and require the same case in the answer.
     let asked = question("B.exaMPle.", RecordType::A)?;
     let reply = resolver.ask(&asked.to_vec()?).await?;
     assert_eq!(reply.metadata.id, 4711);
@@ -127,7 +127,7 @@ async fn what_is_no_question_is_told_so() -> Result<()> {
     two.add_query(two.queries[0].clone());
     let reply = resolver.ask(&two.to_vec()?).await?;
     assert_eq!(reply.metadata.response_code, ResponseCode::FormErr);
-    // A reply gets no reply: the next answer is to the question behind it.
+    // A response is not answered: the next answer is to the query after it.
     let mut response = question("a.example.", RecordType::A)?;
     response.metadata.message_type = MessageType::Response;
     resolver.0.send(&response.to_vec()?).await?;
@@ -153,7 +153,7 @@ async fn tcp_carries_several_questions() -> Result<()> {
         assert_eq!(Message::from_vec(&reply)?.answers.len(), 1);
     }
     assert_eq!(server.questions().tcp, 2);
-    // What is too long to be a question ends the connection.
+    // A message that is too long for a query ends the connection.
     stream.write_all(&[0xFF; 2]).await?;
     let mut rest = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut rest)).await??;
@@ -175,7 +175,7 @@ proptest! {
             }
             let asked = question("a.example.", RecordType::A).unwrap().to_vec().unwrap();
             let mut reply = resolver.ask(&asked).await;
-            // Replies to the junk come first.
+            // Replies to the random messages come first.
             for _ in &junk {
                 if reply.as_ref().is_ok_and(|reply| !reply.answers.is_empty()) {
                     break;

@@ -51,7 +51,7 @@ async fn every_name_has_a_certificate_and_http_2_is_chosen_by_alpn() -> Result<(
             let request = get(host, &format!("/{}", number * 1000), Version::HTTP_2).unwrap();
             sender.send_request(request)
         });
-        // All are under way before the first is awaited.
+        // All requests are sent before the first response is awaited.
         for (number, response) in requests.collect::<Vec<_>>().into_iter().enumerate() {
             let response = response.await?;
             assert_eq!(response.version(), Version::HTTP_2);
@@ -111,7 +111,7 @@ async fn http_2_goes_away_after_its_last_response() -> Result<()> {
                 .await?;
             assert_eq!(response.into_body().collect().await?.to_bytes().len(), 5000);
         }
-        // The server ends it; the client still has its end open.
+        // The server ends it; the client's side is still open.
         connection.await?.context("a clean end")?;
         assert_eq!(server.hosting.statistics().requests, 3);
         drop(sender);
@@ -163,7 +163,7 @@ async fn the_pin_is_the_hash_of_the_key_in_the_chain() -> Result<()> {
     let chain = stream.get_ref().1.peer_certificates().context("a chain")?;
     assert_eq!(chain.len(), 2);
     assert_eq!(&chain[1], server.authority.certificate());
-    // A P-256 SubjectPublicKeyInfo has 91 bytes and begins like this; it stands once in the certificate.
+    // A P-256 SubjectPublicKeyInfo has 91 bytes and begins with these; it occurs once in the certificate.
     let beginning = [0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48];
     let at = chain[1]
         .windows(beginning.len())

@@ -10,7 +10,8 @@ use tokio::{
 
 use crate::client::{Client, PATIENCE, loopback, server};
 
-/// Without namespaces nothing is diverted: the proxy leads every address that it was dialled at to `origin`.
+/// Without namespaces no connection is redirected: the proxy maps every address to which it is connected to
+/// `origin`.
 async fn proxy_to(origin: SocketAddr) -> Result<SplittingProxy> {
     let map = Arc::new(move |_| origin);
     Ok(SplittingProxy::start(&["0.0.0.0:0".parse()?], Destination::Mapped(map)).await?)
@@ -74,7 +75,7 @@ async fn a_half_close_is_carried_over_in_both_directions() -> Result<()> {
 
 #[tokio::test]
 async fn a_proxy_that_is_diverted_to_itself_does_not_go_round_for_ever() -> Result<()> {
-    // As dialled: on this machine that is the proxy again.
+    // The dialled address on this machine is the proxy itself.
     let proxy = SplittingProxy::start(&["0.0.0.0:0".parse()?], Destination::AsDialled).await?;
     let mut client = TcpStream::connect(("127.0.0.9", proxy.addresses()[0].port())).await?;
     let read = timeout(PATIENCE, client.read(&mut [0])).await?;
@@ -131,7 +132,8 @@ async fn a_client_that_does_not_read_stops_the_origin() -> Result<()> {
     let proxy = proxy_to(listener.local_addr()?).await?;
     let client = TcpStream::connect((loopback().ip(), proxy.addresses()[0].port())).await?;
     let (origin, _) = listener.accept().await?;
-    // The kernel's buffers take some megabytes at most; whatever the proxy took beyond them it would have to hold.
+    // The kernel's buffers hold some megabytes at most; the proxy would have to buffer everything beyond
+    // them.
     let chunk = vec![0; 64 * 1024];
     let mut taken = 0;
     for _ in 0..4096 {

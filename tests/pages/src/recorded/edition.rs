@@ -8,7 +8,7 @@ use url::Url;
 use super::{FolderError, index::Index};
 use crate::{Answer, Page, page::Source};
 
-/// What one file holds.
+/// Contents of one file.
 pub(super) struct State {
     recording: Recording,
     url: Url,
@@ -16,7 +16,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Reads `file`. What the index says about where the load begins counts only if that was recorded.
+    /// Reads `file`. The index's URL of the page is used only if it was recorded.
     pub(super) fn open(file: &Path, index: &Index) -> Result<Self, FolderError> {
         let recording = Recording::open(file).map_err(|error| FolderError::Warc {
             file: file.to_owned(),
@@ -38,7 +38,7 @@ impl State {
         })
     }
 
-    /// Successful answers to `GET`, each URL once.
+    /// Successful responses to `GET`, each URL once.
     fn objects(&self) -> impl Iterator<Item = &Exchange> {
         let mut seen = BTreeSet::new();
         self.recording.exchanges().iter().filter(move |exchange| {
@@ -49,14 +49,14 @@ impl State {
     }
 }
 
-/// The file's name without `.warc` and `.gz`, as the index has it.
+/// Returns the file's name without `.warc` and `.gz`, as in the index.
 fn stem(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     name.strip_suffix(".warc").unwrap_or(name).to_owned()
 }
 
-/// One of the states of a page, oldest first.
+/// One of the editions of a page, oldest first.
 #[derive(Clone)]
 pub(crate) struct Edition {
     states: Arc<[State]>,
@@ -71,7 +71,7 @@ impl Edition {
         }
     }
 
-    // `at` is below the length: no page is without a file, and `next` checks.
+    // `at` is below the length: every page has a file, and `next` checks.
     fn state(&self) -> &State {
         &self.states[self.at]
     }
@@ -82,7 +82,7 @@ impl Edition {
         Page::new(name, state.url.clone(), state.blocked.clone(), source)
     }
 
-    /// Where its load begins, as recorded.
+    /// URL at which its load begins, as recorded.
     pub(crate) fn url(&self) -> &Url {
         &self.state().url
     }
@@ -130,7 +130,7 @@ impl Edition {
         objects.all(|exchange| exchange.response.media_type() == "text/html")
     }
 
-    /// The first other HTML document of the page's host.
+    /// Returns the first other HTML document of the page's host.
     pub(crate) fn sibling(&self) -> Option<Url> {
         if !self.html_only() {
             return None;

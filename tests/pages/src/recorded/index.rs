@@ -1,35 +1,35 @@
-//! `INDEX.tsv`: tab-separated columns with a line of names; `site`, `main_url` and `block_hosts` are used.
+//! `INDEX.tsv`: tab-separated columns with a header line; `site`, `main_url` and `block_hosts` are used.
 use std::{collections::BTreeMap, fs::File, io, io::Read as _, path::Path};
 
 use url::Url;
 
-/// Bytes of an index: some thousand lines of a few hundred bytes.
+/// Maximum bytes of an index: some thousand lines of a few hundred bytes.
 const MAX_INDEX: u64 = 4 * 1024 * 1024;
 
-/// What is wrong with an index.
+/// Errors of an index.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexFault {
-    /// It cannot be read, or is no UTF-8.
+    /// It cannot be read, or is not UTF-8.
     #[error("cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// It is too large.
+    /// It exceeds the maximum length.
     #[error("is larger than {} MiB", MAX_INDEX / (1024 * 1024))]
     TooLarge,
-    /// The line of names lacks one.
+    /// The header line lacks a column.
     #[error("line 1 names no column `{0}`")]
     Column(&'static str),
-    /// A page's address is none.
+    /// The URL of a page is invalid.
     #[error("line {line}: `{url}` is no http or https URL")]
     Url {
         /// Line in the file, from 1.
         line: usize,
-        /// What stands there.
+        /// Text of the field.
         url: String,
     },
 }
 
-/// What an index says, by the stem of the WARC's file name.
+/// Entries of an index, by the stem of the WARC's file name.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: BTreeMap<String, Entry>,
@@ -87,7 +87,7 @@ impl Index {
         Ok(Self { entries })
     }
 
-    /// What is said about the file with this stem (`heise.v1`).
+    /// Returns the entry of the file with this stem (`heise.v1`).
     pub(super) fn entry(&self, stem: &str) -> Entry {
         self.entries.get(stem).cloned().unwrap_or_default()
     }

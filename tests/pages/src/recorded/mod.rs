@@ -1,7 +1,8 @@
-//! Recorded pages: a folder of WARC files, one page (or one edition of a page) a file.
+//! Recorded pages: a folder of WARC files, with one page (or one edition of a page) per file.
 //!
-//! `NAME.warc` or `NAME.warc.gz` is a page, `NAME.v1.warc.gz`, `NAME.v2.warc.gz`, … are its editions, oldest first. An
-//! `INDEX.tsv` in the folder, if there is one, may say where a page's load begins and which hosts must not resolve.
+//! `NAME.warc` or `NAME.warc.gz` is a page; `NAME.v1.warc.gz`, `NAME.v2.warc.gz`, … are its editions, oldest
+//! first. An optional `INDEX.tsv` in the folder contains the URL at which a page's load begins and the hosts
+//! that must not resolve.
 mod edition;
 mod index;
 
@@ -18,12 +19,13 @@ pub(crate) use edition::Edition;
 use index::Index;
 pub use index::IndexFault;
 
-/// Files of one folder that are looked at: far more than any collection of pages has, far fewer than would take long.
+/// Maximum number of files in one folder: many more than any collection of pages has, and still quickly
+/// listed.
 const MAX_FILES: usize = 10_000;
-/// The file that describes the others.
+/// Name of the index file.
 const INDEX: &str = "INDEX.tsv";
 
-/// A folder of recordings that cannot be used: which file, what is wrong and what to do.
+/// Errors of a folder of recordings. The messages contain the file, the error and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
@@ -32,10 +34,10 @@ pub enum FolderError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// No WARC in it.
+    /// It contains no WARC file.
     #[error(
         "{} holds no recorded page: it needs files named PAGE.warc or PAGE.warc.gz (record them with \
          `wget --warc-file`, pywb or Browsertrix)", .folder.display()
@@ -44,30 +46,30 @@ pub enum FolderError {
         /// The folder.
         folder: PathBuf,
     },
-    /// Too many files.
+    /// It contains too many files.
     #[error("{} holds more than {MAX_FILES} files: give a folder of its own to the recordings", .folder.display())]
     TooMany {
         /// The folder.
         folder: PathBuf,
     },
-    /// No page of that name.
+    /// It contains no page of this name.
     #[error("{} holds no page named `{name}`; there are: {}", .folder.display(), .names.join(", "))]
     Unknown {
         /// The folder.
         folder: PathBuf,
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names of its pages.
         names: Vec<String>,
     },
-    /// Two files claim the same edition of the same page.
+    /// Two files are the same edition of the same page.
     #[error("{} and {} are both `{name}`: rename or remove one", .one.display(), .other.display())]
     Twice {
         /// The page.
         name: String,
-        /// One file.
+        /// The first file.
         one: PathBuf,
-        /// The other.
+        /// The second file.
         other: PathBuf,
     },
     /// A recording is damaged.
@@ -75,10 +77,10 @@ pub enum FolderError {
     Warc {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it; names the record.
+        /// The error, which contains the record.
         error: LoadError,
     },
-    /// A recording without a page.
+    /// A recording contains no page.
     #[error(
         "the recording {} holds no HTML page; remove it, or name its page's URL in column main_url of {INDEX}",
         .file.display()
@@ -92,15 +94,15 @@ pub enum FolderError {
     Index {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Its error.
         fault: IndexFault,
     },
 }
 
-/// All pages of a folder, sorted by name, each in its first edition.
+/// Returns all pages of a folder, sorted by name, each in its first edition.
 ///
 /// # Errors
-/// The folder holds no WARC, or one that cannot be used.
+/// The folder contains no WARC file, or an invalid one.
 pub fn folder(path: &Path) -> Result<Vec<Page>, FolderError> {
     let index = read_index(path)?;
     let listed = list(path)?;
@@ -108,18 +110,18 @@ pub fn folder(path: &Path) -> Result<Vec<Page>, FolderError> {
     listed.iter().map(load).collect()
 }
 
-/// The names of the pages of a folder, sorted; no recording is read.
+/// Returns the names of the pages of a folder, sorted, without reading the recordings.
 ///
 /// # Errors
-/// The folder cannot be listed or holds no WARC.
+/// The folder cannot be listed or contains no WARC file.
 pub fn names(path: &Path) -> Result<Vec<String>, FolderError> {
     Ok(list(path)?.into_keys().collect())
 }
 
-/// One page of a folder, in its first edition; no other page's files are read.
+/// Returns one page of a folder, in its first edition; files of other pages are not read.
 ///
 /// # Errors
-/// There is no such page, or its files cannot be used.
+/// There is no such page, or its files are invalid.
 pub fn named(path: &Path, name: &str) -> Result<Page, FolderError> {
     let listed = list(path)?;
     let Some(files) = listed.get(name) else {
@@ -149,7 +151,7 @@ fn list(folder: &Path) -> Result<BTreeMap<String, Editions>, FolderError> {
         }
         files.push(entry.map_err(unreadable)?.path());
     }
-    // The order of a folder is the file system's; errors are to be the same every time.
+    // Sorted, because the order of a folder depends on the file system and errors must be reproducible.
     files.sort();
     let mut pages: BTreeMap<String, Editions> = BTreeMap::new();
     for file in files {
@@ -174,7 +176,7 @@ fn list(folder: &Path) -> Result<BTreeMap<String, Editions>, FolderError> {
     Ok(pages)
 }
 
-/// Page and edition of a file name; `None` if it is not that of a WARC.
+/// Returns page and edition of a file name; `None` if it is not the name of a WARC file.
 fn split_name(file: &str) -> Option<(&str, u32)> {
     let stem = file.strip_suffix(".gz").unwrap_or(file).strip_suffix(".warc")?;
     let edition = stem

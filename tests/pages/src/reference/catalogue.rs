@@ -1,41 +1,41 @@
-//! The pages that the papers measured, and what we add where they are silent.
+//! The pages that the papers measured, with assumptions for the values that the papers omit.
 
-/// What a paper says about a page. 1 KB is 1000 bytes, as the papers' rates in kbit/s imply.
+/// Published data of a page. 1 KB is 1000 bytes, as the papers' rates in kbit/s imply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
     /// Paper and table.
     pub source: &'static str,
     /// Bytes of all objects in identity coding.
     pub bytes: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: usize,
-    /// Hosts that they are on.
+    /// Number of hosts.
     pub domains: Option<usize>,
     /// Bytes of the largest object.
     pub largest: Option<u64>,
-    /// Share of the bytes that is text.
+    /// Share of text in the bytes.
     pub text_share: Option<f64>,
-    /// Compressed size of the text by its plain size.
+    /// Ratio of the compressed size of the text to its plain size.
     pub text_gzip: Option<f64>,
 }
 
-/// How a page is made.
+/// Parameters for generating a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {
     pub(super) name: &'static str,
     pub(super) published: Published,
     pub(super) hosts: usize,
-    /// Bytes of all text, and of the page's own HTML among it.
+    /// Bytes of all text, and of the page's own HTML.
     pub(super) text: usize,
     pub(super) html: usize,
-    /// Wanted ratio of the text's sizes by `gzip -9` to its size.
+    /// Target ratio of the text's size by `gzip -9` to its plain size.
     pub(super) gzip: f32,
     pub(super) styles: usize,
     pub(super) scripts: usize,
     pub(super) frames: usize,
     /// Bytes of the smallest and largest image.
     pub(super) images: (usize, usize),
-    /// Spread of the images' sizes: standard deviation of their logarithm.
+    /// Standard deviation of the logarithm of the images' sizes.
     pub(super) spread: f64,
 }
 
@@ -63,8 +63,8 @@ const fn wwan_study(bytes: u64, objects: usize, domains: usize, largest: u64) ->
     }
 }
 
-/// Adds Table 3: fixed (text) and variable (images) KB, and the text's compressed KB. That fetch differs a little from
-/// the one of Table 1, so the proportions are taken, not the sizes.
+/// Adds Table 3: fixed (text) and variable (images) KB, and the text's compressed KB. Its measurement differs
+/// slightly from the one of Table 1, so the proportions are used, not the sizes.
 const fn table_3(published: Published, text: f64, images: f64, compressed: f64) -> Published {
     Published {
         source: "WWAN-STUDY Tables 1 and 3",
@@ -79,9 +79,10 @@ const YAHOO: Published = table_3(wwan_study(60_300, 16, 6, 36_000), 36.8, 24.9, 
 const AMAZON: Published = table_3(wwan_study(91_900, 42, 3, 46_800), 45.4, 46.0, 9.5);
 const CNN: Published = table_3(wwan_study(186_800, 67, 6, 22_300), 160.0, 35.4, 65.3);
 
-/// The page of benchmark section 7: "88,268 B in all" is what the ideal there transfers, `T = RTT + 88,268 * 8 / R`.
-/// That holds the HTML as gzipped, 12,904 B, and 75,364 B of images: with 40,000 B of plain HTML in it, 48,268 B would
-/// be left for 45 images, which GPRS-WWW's classes of sizes (20 of 0.2-2 KB, 20 of 2-5 KB, 4 of 5-10 KB) do not allow.
+/// The page of benchmark section 7: "88,268 B in all" is the size of the ideal transfer there, `T = RTT +
+/// 88,268 * 8 / R`. It consists of the gzipped HTML, 12,904 B, and 75,364 B of images: if it contained 40,000
+/// B of plain HTML, 48,268 B would remain for 45 images, which the size classes of GPRS-WWW (20 of 0.2-2 KB,
+/// 20 of 2-5 KB, 4 of 5-10 KB) do not allow.
 const STATIC: Published = Published {
     source: "GPRS-WWW Table I, as rebuilt for benchmark section 7",
     bytes: 40_000 + 75_364,
@@ -92,7 +93,7 @@ const STATIC: Published = Published {
     text_gzip: Some(12_904.0 / 40_000.0),
 };
 
-/// Counts of a page's objects that are not images, its page included: style sheets, scripts, frames.
+/// Counts of a page's objects that are not images, except for the page itself: style sheets, scripts, frames.
 type Parts = (usize, usize, usize);
 
 const fn recipe(
@@ -118,8 +119,9 @@ const fn recipe(
     }
 }
 
-/// Where Table 3 says nothing, text share and compressibility are ours, within what Table 3 shows (gzip 0.19 to 0.41)
-/// and what such sites had: shops and portals much markup, film and travel pages many pictures.
+/// If Table 3 has no data, text share and compressibility are assumptions within the range of Table 3 (gzip
+/// 0.19 to 0.41) and typical of such sites: shops and portals with much markup, film and travel pages with
+/// many pictures.
 pub(super) const RECIPES: &[Recipe] = &[
     recipe(
         "pep-cnn",
@@ -230,7 +232,7 @@ pub(super) const RECIPES: &[Recipe] = &[
         0.25,
         (1, 1, 0),
     ),
-    // All text is the HTML, whose size Table 1 gives: 1.4 KB more than Table 3's share of the page.
+    // The HTML is the only text, and its size is from Table 1: 1.4 KB more than the page's share in Table 3.
     recipe("amazon", AMAZON, 3, (46_800, 46_800), 0.209, (0, 0, 0)),
     Recipe {
         images: (43, 16_000),

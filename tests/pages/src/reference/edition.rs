@@ -1,4 +1,4 @@
-//! One edition of a reference page, made when it is first needed.
+//! Editions of a reference page, created when first needed.
 use std::{
     collections::BTreeSet,
     sync::{Arc, OnceLock},
@@ -23,7 +23,7 @@ pub(crate) struct Edition {
     sibling: OnceLock<Files>,
 }
 
-/// Editions of each page.
+/// Number of editions of each page.
 const EDITIONS: usize = 2;
 
 impl Edition {

@@ -1,4 +1,4 @@
-//! The files of a site and how they are answered.
+//! Files of a site, and the responses for them.
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -7,13 +7,13 @@ use url::Url;
 
 use crate::{Answer, Scheme};
 
-/// A file's place: host and path.
+/// Host and path of a file.
 pub(super) type Place = (String, String);
 
-/// How long caches may keep a file.
+/// Time for which caches may store a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lifetime {
-    /// Documents, and images that are replaced under their address: to be validated before every use.
+    /// Documents, and images that are replaced under their URL: to be validated before every use.
     Validate,
     /// Style sheets and scripts.
     Week,
@@ -27,18 +27,18 @@ pub(super) struct File {
     pub(super) media_type: &'static str,
     pub(super) body: Bytes,
     pub(super) lifetime: Lifetime,
-    /// The edition that it came with.
+    /// Number of the edition in which it was introduced.
     pub(super) since: usize,
 }
 
-/// Files, and the order in which a page names them.
+/// Files, in the order in which the page refers to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
     by_place: BTreeMap<Place, File>,
     order: Vec<Place>,
 }
 
-/// When the editions were published.
+/// Publication times of the editions.
 const PUBLISHED: [&str; 2] = ["Tue, 04 Mar 2003 10:00:00 GMT", "Tue, 04 Mar 2003 16:00:00 GMT"];
 
 impl Files {
@@ -52,7 +52,7 @@ impl Files {
         self.order.iter().filter_map(url).collect()
     }
 
-    /// The answer to a request; what is asked with another method than `GET` or `HEAD` is refused.
+    /// Returns the response to a request; methods except `GET` and `HEAD` are rejected.
     pub(super) fn answer(&self, method: &Method, url: &Url) -> Option<Answer> {
         let place = (url.host_str()?.to_owned(), url.path().to_owned());
         let file = self.by_place.get(&place)?;
@@ -87,7 +87,7 @@ impl File {
         if let Some(date) = date {
             headers.insert(header::LAST_MODIFIED, HeaderValue::from_static(date));
         }
-        // CRC-32 tells states of a file of ours apart; nothing here is hostile.
+        // CRC-32 is sufficient to distinguish the states of a generated file: there is no adversary.
         let mut check = flate2::Crc::new();
         check.update(&self.body);
         let tag = format!("\"{:08x}-{:x}\"", check.sum(), self.body.len());

@@ -1,4 +1,4 @@
-//! The images of a page: what each is for, where it lies, and when it changes.
+//! The images of a page: purpose, URL and changes.
 use bytes::Bytes;
 
 use super::{
@@ -17,9 +17,9 @@ pub(super) struct Slot {
     pub(super) place: Place,
     pub(super) body: Bytes,
     pub(super) media_type: &'static str,
-    /// What the next edition does to it.
+    /// Change in the next edition.
     pub(super) change: Change,
-    /// The edition that it came with.
+    /// Number of the edition in which it was introduced.
     pub(super) since: usize,
     seed: u64,
     host: String,
@@ -28,21 +28,21 @@ pub(super) struct Slot {
     height: usize,
 }
 
-/// What a later edition does to an image.
+/// Change of an image in a later edition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Nothing.
+    /// No change.
     None,
-    /// Another image takes its place, under an address of its own.
+    /// Another image replaces it, under a new URL.
     Replaced,
-    /// Another image gets its address.
+    /// Another image is stored under its URL.
     Overwritten,
 }
 
-/// Bytes of the smallest picture with these motifs.
+/// Bytes of the smallest picture with this motif.
 const BULLETS: usize = 75;
 const PHOTOS: usize = 1800;
-/// Photographs that are made anew at most to meet the size of all.
+/// Maximum number of photographs that are created again to meet the total size.
 const CORRECTIONS: usize = 8;
 
 /// Draws the images of a page, in the order in which the page shows them.
@@ -50,7 +50,7 @@ pub(super) fn hang(recipe: &Recipe, seed: u64, hosts: &[String], total: usize) -
     let count = recipe.published.objects - 1 - recipe.styles - recipe.scripts - recipe.frames;
     let random = &mut Random::new(derive(seed, "images", 0));
     let mut slots = Vec::new();
-    // What one picture is off its size, the next, larger one makes up for.
+    // The deviation of one picture from its size is compensated by the next, larger one.
     let (mut wanted, mut made) = (0, 0);
     for (number, size) in sizes::images(recipe, count, total).into_iter().enumerate() {
         wanted += size;
@@ -73,7 +73,8 @@ pub(super) fn hang(recipe: &Recipe, seed: u64, hosts: &[String], total: usize) -
     slots
 }
 
-/// Makes some of the larger photographs anew, so that all images together have `total` bytes within a thousandth.
+/// Creates some of the larger photographs again, so that all images together have `total` bytes within a
+/// thousandth.
 fn correct(recipe: &Recipe, slots: &mut [Slot], total: usize) {
     for index in (0..slots.len()).rev().take(CORRECTIONS) {
         let made: usize = slots.iter().map(|slot| slot.body.len()).sum();
@@ -92,14 +93,14 @@ fn correct(recipe: &Recipe, slots: &mut [Slot], total: usize) {
     }
 }
 
-/// Decides which images the next edition replaces: about an eighth of them, at most a fifth of their bytes, the first
-/// overwritten. `fixed` tells which must keep their address.
+/// Selects the images that the next edition replaces: about an eighth of them, at most a fifth of their
+/// bytes, the first one overwritten. `fixed` returns true for images that must keep their URL.
 pub(super) fn plan_changes(slots: &mut [Slot], seed: u64, fixed: impl Fn(usize) -> bool) {
     let random = &mut Random::new(derive(seed, "changes", 0));
     let total: usize = slots.iter().map(|slot| slot.body.len()).sum();
     let mut order: Vec<usize> = (0..slots.len()).collect();
     random.shuffle(&mut order);
-    // News change their photographs, not their buttons.
+    // News pages change their photographs, not their buttons.
     order.sort_by_key(|&index| slots.get(index).is_none_or(|slot| !slot.is_photo()));
     let limit = (slots.len() + 2) / 8;
     let (mut count, mut bytes) = (0, 0);
@@ -141,7 +142,7 @@ impl Slot {
         }
     }
 
-    /// The image that stands here in a later edition.
+    /// Returns the image at this position in a later edition.
     pub(super) fn next(&self, name: &str, edition: usize) -> Self {
         if self.change == Change::None {
             return self.clone();
@@ -154,7 +155,7 @@ impl Slot {
         next
     }
 
-    /// Another image of the same kind and size, whose path begins with `folder`.
+    /// Returns another image of the same kind and size, whose path begins with `folder`.
     pub(super) fn another(&self, name: &str, label: &str, folder: &str) -> Self {
         let seed = derive(self.seed, label, 0);
         let picture = picture::make(self.motif, name, seed, self.body.len());
@@ -166,7 +167,7 @@ impl Slot {
         slot
     }
 
-    /// Whether it stands beside a text, and belongs to that text.
+    /// Returns true if it illustrates a text.
     pub(super) fn is_photo(&self) -> bool {
         matches!(
             self.motif,
@@ -174,7 +175,7 @@ impl Slot {
         )
     }
 
-    /// How a document at `host` shows it.
+    /// Returns the image as a document at `host` shows it.
     pub(super) fn shown(&self, host: &str) -> Shown {
         Shown {
             url: reference(&self.place, host),
@@ -202,7 +203,7 @@ impl Slot {
     }
 }
 
-/// How a document at `host` refers to a file: without scheme, so that it works under both.
+/// Returns a document's reference at `host` to a file: without scheme, so that it works under both.
 pub(super) fn reference((own, path): &Place, host: &str) -> String {
     if own == host {
         path.clone()
@@ -211,8 +212,8 @@ pub(super) fn reference((own, path): &Place, host: &str) -> String {
     }
 }
 
-/// The first images are spread over all hosts but the page's own, the others as sites do it: one host for images, one
-/// for advertisements, a few images on the others.
+/// The first images are distributed over all hosts except the page's own; the others as on real sites: one
+/// host for images, one for advertisements, a few images on the others.
 fn host(hosts: &[String], position: usize, motif: Motif) -> String {
     let last = hosts.len() - 1;
     let index = match (position, motif) {
@@ -225,7 +226,7 @@ fn host(hosts: &[String], position: usize, motif: Motif) -> String {
     hosts.get(index).cloned().unwrap_or_default()
 }
 
-/// What an image of this size may be.
+/// Returns a motif for an image of this size.
 fn motif(random: &mut Random, size: usize) -> Motif {
     use Motif::{Banner, Bullet, Chart, Icon, Label, Logo, Photo, Rule, Spacer, Thumbnail};
     match size {

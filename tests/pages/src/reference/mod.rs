@@ -1,12 +1,12 @@
-//! Reference pages: generated after what the papers say about the pages that they measured.
+//! Reference pages: generated from the papers' data about the pages that they measured.
 //!
-//! Number and total size of the objects, the largest one, the hosts and the split into text and images are those
-//! published ([`Published`]). Text is markup, style sheets, scripts and prose from a vocabulary, which compress about
-//! as real ones do; images are synthesised photographs and drawings in JPEG, GIF and PNG. Everything follows from a
-//! fixed seed: the bytes are the same every time.
+//! Number and total size of the objects, the largest one, the hosts and the proportions of text and images
+//! are as published ([`Published`]). Text is markup, style sheets, scripts and prose from a vocabulary, which
+//! compress about as real ones do; images are synthesised photographs and drawings in JPEG, GIF and PNG.
+//! Everything is derived from a fixed seed: the bytes are always the same.
 //!
-//! Both papers measured a page of CNN: `cnn` is the one of WWAN-STUDY, `pep-cnn` the one of PEP-WWAN. `static` is the
-//! single-host test page after GPRS-WWW.
+//! Both papers measured a page of CNN: `cnn` is the one of WWAN-STUDY, `pep-cnn` the one of PEP-WWAN.
+//! `static` is the single-host test page of GPRS-WWW.
 mod catalogue;
 mod edition;
 mod files;
@@ -25,7 +25,7 @@ pub use catalogue::Published;
 use catalogue::RECIPES;
 pub(crate) use edition::Edition;
 
-/// First editions, so that a page's content is made once in a process however often it is asked for.
+/// First editions, shared so that a process creates a page's content only once.
 static FIRST: LazyLock<Vec<Arc<Edition>>> = LazyLock::new(|| {
     RECIPES
         .iter()
@@ -33,18 +33,19 @@ static FIRST: LazyLock<Vec<Arc<Edition>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// All reference pages in their first edition: those of PEP-WWAN, those of WWAN-STUDY, and the static one.
+/// Returns all reference pages in their first edition: those of PEP-WWAN, those of WWAN-STUDY, and the static
+/// one.
 pub fn all() -> Vec<Page> {
     FIRST.iter().map(Edition::page).collect()
 }
 
-/// The reference page of this name.
+/// Returns the reference page with this name.
 pub fn named(name: &str) -> Option<Page> {
     let edition = FIRST.iter().find(|edition| edition.name() == name)?;
     Some(Edition::page(edition))
 }
 
-/// The names of all reference pages, in the order of [`all`].
+/// Names of all reference pages, in the order of [`all`].
 pub fn names() -> impl Iterator<Item = &'static str> {
     RECIPES.iter().map(|recipe| recipe.name)
 }

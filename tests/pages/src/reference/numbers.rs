@@ -1,6 +1,6 @@
-//! Conversions between counts and fractions, for values far below the precision of the types.
+//! Conversions between counts and fractions, for values within the precision of the types.
 
-/// A count as a fraction.
+/// Converts a count into a fraction.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts of pixels and bytes stay below 2^24"
@@ -9,7 +9,7 @@ pub(crate) fn float(count: usize) -> f32 {
     count as f32
 }
 
-/// The whole part of a number that is not negative; 0 for one that is.
+/// Returns the integer part of a number; 0 if it is negative.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -19,7 +19,7 @@ pub(crate) fn floor(value: f32) -> usize {
     value as usize
 }
 
-/// A channel from 0 to 1 as a byte.
+/// Converts a channel from 0 to 1 into a byte.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

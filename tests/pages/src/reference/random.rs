@@ -1,15 +1,16 @@
-//! Seeded pseudo-random numbers: the same seed gives the same page for ever.
+//! Seeded pseudo-random numbers: the same seed always gives the same page.
 
 use super::numbers::{float, floor};
 
-/// A generator after Steele, Lea and Flood (SplitMix, OOPSLA 2014). Independent of any crate's version on purpose.
+/// SplitMix generator of Steele, Lea and Flood (OOPSLA 2014). Implemented here so that it does not depend on
+/// a crate's version.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     state: u64,
     evenness: f32,
 }
 
-/// A seed made of a seed and a label, so that every part of a page has numbers of its own.
+/// Derives a seed from a seed and a label, so that every part of a page has its own sequence.
 pub(crate) fn derive(seed: u64, label: &str, number: usize) -> u64 {
     let mut random = Random::new(seed ^ u64::try_from(number).unwrap_or(u64::MAX).rotate_left(32));
     for byte in label.bytes() {
@@ -27,7 +28,7 @@ impl Random {
         }
     }
 
-    /// Makes [`Random::pick_early`] prefer the early items less: not at all where `evenness` is 1.
+    /// Weakens the preference of [`Random::pick_early`] for early items: no preference if `evenness` is 1.
     pub(crate) fn with_evenness(self, evenness: f32) -> Self {
         Self { evenness, ..self }
     }
@@ -40,24 +41,24 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number from 0 to `bound - 1`; 0 if `bound` is 0.
+    /// Returns a number from 0 to `bound - 1`; 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.next() % bound).unwrap_or_default()
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn range(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// A number from 0 up to, but not including 1.
+    /// Returns a number from 0 up to, but not including 1.
     pub(crate) fn unit(&mut self) -> f32 {
         let top = u16::try_from(self.next() >> 48).unwrap_or_default();
         f32::from(top) / 65_536.0
     }
 
-    /// A number from `low` to `high`.
+    /// Returns a number from `low` to `high`.
     pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
         low + self.unit() * (high - low)
     }
@@ -66,13 +67,13 @@ impl Random {
         self.unit() < probability
     }
 
-    /// One of `items`, each as likely. The first of an empty list is its default.
+    /// Returns one of `items` with equal probability; the default value if the list is empty.
     pub(crate) fn pick<T: Copy + Default>(&mut self, items: &[T]) -> T {
         let at = self.below(items.len());
         items.get(at).copied().unwrap_or_default()
     }
 
-    /// One of `items`, the earlier the likelier (about as Zipf's law has words).
+    /// Returns one of `items`; earlier ones have a higher probability (about as words by Zipf's law).
     pub(crate) fn pick_early<T: Copy + Default>(&mut self, items: &[T]) -> T {
         if self.evenness > 0.0 && self.chance(self.evenness) {
             return self.pick(items);
@@ -84,7 +85,7 @@ impl Random {
             .unwrap_or_default()
     }
 
-    /// Puts `items` into another order.
+    /// Shuffles `items`.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_sequence_is_the_published_one() {
-        // First outputs of SplitMix64 with seed 0.
+        // Known first outputs of SplitMix64 with seed 0.
         let mut random = Random::new(0);
         assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(random.next(), 0x6e78_9e6a_a1b9_65f4);

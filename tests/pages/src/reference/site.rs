@@ -1,4 +1,4 @@
-//! A reference page put together: images, texts around them, and what the next edition changes.
+//! Assembly of a reference page: images, the texts around them, and the changes of the next edition.
 use bytes::Bytes;
 
 use super::{
@@ -16,38 +16,38 @@ use super::{
 };
 use crate::answer::gzip;
 
-/// What the paths of the sibling page and its own images begin with.
+/// Path prefix of the sibling page and its own images.
 pub(super) const SIBLING: &str = "/more/";
-/// The seed of all pages.
+/// Seed of all pages.
 const SEED: u64 = 0x4c6f_6e67_6861_756c;
-/// Steps of the search for the variety at which the text compresses as wanted.
+/// Steps of the search for the variety at which the text has the target compression ratio.
 const SEARCH: usize = 12;
-/// Other beginnings of chance that are tried then, as a small page's blocks are few: and how near is near enough.
+/// Number of other seeds tried afterwards, because a small page has few blocks.
 const SALTS: usize = 24;
 const NEAR: f32 = 0.0015;
 /// Share of the page's own text that the next edition rewrites.
 const REWRITTEN: f32 = 0.18;
-/// Sites with as many scripts have data in one of them, which changes with the page.
+/// Sites with at least this number of scripts have data in one of them, which changes with the page.
 const DATA_SCRIPTS: usize = 5;
 
-/// A page of one edition with everything that it loads.
+/// One edition of a page with all of its objects.
 #[derive(Clone)]
 pub(super) struct Site {
     recipe: &'static Recipe,
     edition: usize,
     pub(super) files: Files,
     slots: Vec<Slot>,
-    /// Which images are shown behind elements, and which in each frame; the others are shown by the page itself.
+    /// Images shown as element backgrounds, and images of each frame; the page itself shows the others.
     backgrounds: Vec<usize>,
     frames: Vec<usize>,
     texts: Vec<Text>,
     variety: Variety,
-    /// The seed of the page's own text.
+    /// Seed of the page's own text.
     page: u64,
     blocks: Vec<Block>,
 }
 
-/// A text that the page loads.
+/// A text object of the page.
 #[derive(Clone, Debug)]
 struct Text {
     kind: TextKind,
@@ -64,12 +64,12 @@ enum TextKind {
     Frame,
 }
 
-/// The host of the page itself.
+/// Returns the host of the page itself.
 pub(super) fn main_host(recipe: &Recipe) -> String {
     format!("www.{}.test", recipe.name)
 }
 
-/// All hosts; the page's own comes first.
+/// Returns all hosts, the page's own first.
 pub(super) fn hosts(recipe: &Recipe) -> Vec<String> {
     let others = ["images", "ads", "static", "media", "content", "stats", "search"];
     let others = others.iter().map(|name| format!("{name}.{}.test", recipe.name));
@@ -107,7 +107,7 @@ impl Site {
         site
     }
 
-    /// The site some hours later.
+    /// Returns the site some hours later.
     pub(super) fn next(&self) -> Self {
         let mut next = self.clone();
         next.edition += 1;
@@ -125,7 +125,7 @@ impl Site {
         next
     }
 
-    /// Another page of the site and what only that one loads.
+    /// Returns another page of the site, with the objects that only that page loads.
     pub(super) fn sibling(&self) -> Files {
         let mut files = Files::default();
         let mut slots = self.slots.clone();
@@ -149,7 +149,7 @@ impl Site {
         derive(SEED, self.recipe.name, 0)
     }
 
-    /// Some small images go behind elements if there is a style sheet to say so, one goes into each frame.
+    /// Assigns some small images as backgrounds if there is a style sheet, and one image to each frame.
     fn assign_images(&mut self) {
         let small = |slot: &&(usize, &Slot)| !slot.1.is_photo() && slot.1.body.len() < 2500;
         let slots: Vec<(usize, &Slot)> = self.slots.iter().enumerate().collect();
@@ -167,7 +167,8 @@ impl Site {
             .collect();
     }
 
-    /// The variety at which the page's text compresses nearest to what is wanted: more variety compresses worse.
+    /// Finds the variety at which the compression ratio of the page's text is nearest to the target: more
+    /// variety compresses worse.
     fn find_variety(&mut self) {
         let (mut low, mut high) = (0.0, 1.0);
         let mut best = (f32::MAX, self.variety);
@@ -199,7 +200,7 @@ impl Site {
         self.page = page;
     }
 
-    /// Size of all text by `gzip -9` to its size.
+    /// Ratio of the size of all text by `gzip -9` to its plain size.
     fn compressibility(&self) -> f32 {
         let blocks = self.layout(self.page, &self.slots);
         let html = markup::render(
@@ -234,7 +235,7 @@ impl Site {
         }
     }
 
-    /// The images that the page itself shows.
+    /// Returns the images that the page itself shows.
     fn shown(&self, slots: &[Slot]) -> Vec<Shown> {
         let host = main_host(self.recipe);
         let own = slots
@@ -248,7 +249,7 @@ impl Site {
         markup::layout(&self.template(), &self.shown(slots), self.recipe.html, seed)
     }
 
-    /// Gives some blocks another text, the ones with replaced images first.
+    /// Rewrites some blocks, those with replaced images first.
     fn rewrite_blocks(&mut self) {
         let (template, shown) = (self.template(), self.shown(&self.slots));
         let random = &mut Random::new(derive(self.seed(), "rewrite", self.edition));
@@ -303,7 +304,7 @@ impl Site {
             let body = Bytes::from(self.text(number, text));
             let (media_type, lifetime) = match text.kind {
                 TextKind::Style => ("text/css; charset=utf-8", Lifetime::Week),
-                // The script with data changes under its address.
+                // The script with data changes under its URL.
                 TextKind::Script if self.recipe.scripts >= DATA_SCRIPTS => {
                     ("application/x-javascript", Lifetime::Validate)
                 }
@@ -325,7 +326,7 @@ impl Site {
     }
 }
 
-/// Style sheets, then scripts, then frames, with their share of the text that is not the page's own.
+/// Returns style sheets, then scripts, then frames, with their share of the text that is not the page's own.
 fn texts(recipe: &Recipe, seed: u64, hosts: &[String]) -> Vec<Text> {
     let random = &mut Random::new(derive(seed, "texts", 0));
     let frame = 1100.min((recipe.text - recipe.html) / 8);

@@ -1,8 +1,8 @@
-//! How many bytes each object gets.
+//! Sizes of the objects in bytes.
 use super::{catalogue::Recipe, random::Random};
 
-/// Sizes of `count` images that sum up to `total`: quantiles of a log-normal distribution, which is how sizes of web
-/// objects are distributed (Crovella and Bestavros, 1996), within the recipe's bounds. Ascending.
+/// Returns the sizes of `count` images whose sum is `total`: quantiles of a log-normal distribution, which
+/// web objects follow (Crovella and Bestavros, 1996), within the recipe's bounds. Ascending.
 pub(super) fn images(recipe: &Recipe, count: usize, total: usize) -> Vec<usize> {
     let (smallest, largest) = recipe.images;
     let at_median = |median: f64| -> Vec<usize> {

@@ -26,7 +26,7 @@ const PAPERS: &[Colour] = &[
     [1.0, 1.0, 0.8],
 ];
 
-/// A sign at the head of a line: arrow, ball or square.
+/// A list bullet: arrow, ball or square.
 pub(super) fn bullet(random: &mut Random, scale: f32) -> Raster {
     let side = floor(scale).clamp(5, 40);
     let (ink, paper) = (random.pick(INKS), random.pick(PAPERS));
@@ -48,7 +48,7 @@ pub(super) fn bullet(random: &mut Random, scale: f32) -> Raster {
     raster
 }
 
-/// A line that divides the page, or the shadow at an edge.
+/// A horizontal rule, or the shadow at an edge.
 pub(super) fn rule(random: &mut Random, scale: f32) -> Raster {
     let (ink, paper) = (random.pick(INKS), random.pick(PAPERS));
     let height = random.range(1, 4);
@@ -58,7 +58,7 @@ pub(super) fn rule(random: &mut Random, scale: f32) -> Raster {
     })
 }
 
-/// A button with lettering, as menus were made of.
+/// A button with lettering, as in menus.
 pub(super) fn label(random: &mut Random, scale: f32) -> Raster {
     let words = words::label(random);
     let (ink, paper) = (random.pick(INKS), random.pick(PAPERS));
@@ -130,7 +130,7 @@ pub(super) fn icon(random: &mut Random, scale: f32) -> Raster {
     raster
 }
 
-/// A name in large letters with a shadow, on a surface that changes slowly.
+/// A name in large letters with a shadow, on a smooth gradient.
 pub(super) fn logo(random: &mut Random, scale: f32, name: &str) -> Raster {
     let (ink, accent, paper) = (random.pick(INKS), random.pick(INKS), random.pick(PAPERS));
     let height = floor(scale).clamp(14, 140);
@@ -148,7 +148,7 @@ pub(super) fn logo(random: &mut Random, scale: f32, name: &str) -> Raster {
     raster
 }
 
-/// An advertisement: a photograph behind lettering.
+/// An advertisement: a photograph with lettering.
 pub(super) fn banner(random: &mut Random, scale: f32) -> Raster {
     let (ink, accent) = (random.pick(INKS), random.pick(INKS));
     let line = words::label(random);
@@ -175,7 +175,7 @@ pub(super) fn banner(random: &mut Random, scale: f32) -> Raster {
     raster
 }
 
-/// A line chart as finance and weather pages had them.
+/// A line chart, as on finance and weather pages.
 pub(super) fn chart(random: &mut Random, scale: f32) -> Raster {
     let (ink, accent) = (random.pick(INKS), random.pick(INKS));
     let height = floor(scale).clamp(24, 320);

@@ -1,18 +1,18 @@
-//! Picture files, written as a careful web designer's tools would: no metadata, best compression.
+//! Encoders of picture files, as used by careful web designers: no metadata, best compression.
 use super::{palette::Indexed, raster::Raster};
 
-/// What an encoder is never given here: pictures larger than the format has room for.
+/// Maximum side length; no picture here exceeds the limit of the format.
 const MAX_SIDE: usize = 16_384;
 
-/// A file that could not be written; the picture is too large, or there is a fault in an encoder.
+/// A file could not be encoded: the picture is too large, or an encoder has failed.
 #[derive(Debug)]
 pub(super) struct EncodeFault;
 
 type Encoded = Result<Vec<u8>, EncodeFault>;
 
-/// Baseline JPEG with chroma at half resolution, in one scan and with the standard's Huffman tables, as cameras and
-/// most tools write it. (The encoder's tables made for the picture would need one scan a component, which no usual
-/// tool writes in baseline JPEG and some decoders get wrong.)
+/// Baseline JPEG with chroma at half resolution, in one scan and with the standard's Huffman tables, as
+/// cameras and most tools write it. (With tables optimised for the picture the encoder would need one scan
+/// per component, which no common tool writes in baseline JPEG and some decoders do not support.)
 pub(super) fn jpeg(raster: &Raster, quality: u8) -> Encoded {
     let (width, height) = sides(raster.width, raster.height)?;
     let mut file = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn jpeg(raster: &Raster, quality: u8) -> Encoded {
     Ok(file)
 }
 
-/// GIF89a with one colour table; `clear` is the index that is transparent.
+/// GIF89a with one colour table; `clear` is the transparent index.
 pub(super) fn gif(picture: &Indexed, clear: Option<u8>) -> Encoded {
     let (width, height) = sides(picture.width, picture.height)?;
     let mut file = Vec::new();
@@ -42,7 +42,8 @@ pub(super) fn gif(picture: &Indexed, clear: Option<u8>) -> Encoded {
     Ok(file)
 }
 
-/// PNG with a colour table and as few bits a pixel as that allows, rows unfiltered, which suits drawings.
+/// PNG with a colour table and the minimum number of bits per pixel, rows unfiltered, which is suitable for
+/// drawings.
 pub(super) fn png(picture: &Indexed) -> Encoded {
     let (width, height) = sides(picture.width, picture.height)?;
     let (depth, bits) = match picture.colours.len() {

@@ -3,7 +3,7 @@
 pub(super) const WIDTH: usize = 5;
 pub(super) const HEIGHT: usize = 7;
 
-/// Rows of a glyph from the top; bit 4 is the leftmost cell. Unknown characters are blank.
+/// Returns the rows of a glyph from the top; bit 4 is the leftmost cell. Unknown characters are blank.
 fn rows(character: char) -> [u8; HEIGHT] {
     match character.to_ascii_uppercase() {
         'A' => [0x0e, 0x11, 0x11, 0x1f, 0x11, 0x11, 0x11],
@@ -46,7 +46,7 @@ fn rows(character: char) -> [u8; HEIGHT] {
     }
 }
 
-/// Whether the cell of `text` at (`column`, `row`) is inked; glyphs are one blank column apart.
+/// Returns true if the cell of `text` at (`column`, `row`) is set; glyphs are separated by one blank column.
 pub(super) fn inked(text: &[char], column: usize, row: usize) -> bool {
     let (glyph, cell) = (column / (WIDTH + 1), column % (WIDTH + 1));
     let Some(&character) = text.get(glyph) else {

@@ -1,4 +1,5 @@
-//! Pictures of a wanted size in bytes, by their dimensions and content: synthesised photographs and drawings.
+//! Pictures of a target size in bytes, obtained by their dimensions and content: synthesised photographs and
+//! drawings.
 mod drawing;
 mod encode;
 mod font;
@@ -17,15 +18,15 @@ use super::{
     random::Random,
 };
 
-/// What a picture is for.
+/// Purpose of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Motif {
     /// One transparent pixel, for layout.
     #[default]
     Spacer,
-    /// A sign at the head of a line.
+    /// A list bullet.
     Bullet,
-    /// A dividing line.
+    /// A horizontal rule.
     Rule,
     /// A button with lettering.
     Label,
@@ -60,18 +61,19 @@ pub(crate) struct Picture {
     pub(crate) height: usize,
 }
 
-/// Attempts to meet a size; each brings the error down to about a fifth.
+/// Attempts to meet a size; each reduces the error to about a fifth.
 const ATTEMPTS: usize = 6;
-/// A JPEG below this has more tables than picture.
+/// The smallest JPEG photograph: below this the tables exceed the picture.
 const SMALLEST_PHOTO: usize = 1500;
-/// A PNG below this has more chunk headers than picture.
+/// The smallest PNG: below this the chunk headers exceed the picture.
 const SMALLEST_PNG: usize = 250;
-/// A size is met when it is this near.
+/// Relative deviation within which a size is met.
 const TOLERANCE: f32 = 0.012;
 
-/// A picture of about `target` bytes. The same arguments give the same file.
+/// Returns a picture of about `target` bytes. Equal arguments give equal files.
 ///
-/// What the smallest picture of the motif exceeds, or the motif cannot vary finely enough, is off the target.
+/// The size deviates if the smallest picture of the motif is larger, or if the motif cannot vary finely
+/// enough.
 pub(crate) fn make(motif: Motif, name: &str, seed: u64, target: usize) -> Picture {
     let made = match motif {
         Motif::Spacer => spacer(),
@@ -85,7 +87,8 @@ pub(crate) fn make(motif: Motif, name: &str, seed: u64, target: usize) -> Pictur
         | Motif::Chart
         | Motif::Thumbnail => drawn_or_shot(motif, name, seed, target),
     };
-    // The formats hold everything that is drawn here; should an encoder fail, the page keeps its form.
+    // The formats can represent every drawing of this module; if an encoder failed, the page would keep its
+    // form.
     made.or_else(|_| spacer()).unwrap_or(Picture {
         file: Vec::new(),
         format: Format::Gif,
@@ -94,7 +97,7 @@ pub(crate) fn make(motif: Motif, name: &str, seed: u64, target: usize) -> Pictur
     })
 }
 
-/// A drawing, or another kind of picture if the drawing would need more detail than its kind has.
+/// Returns a drawing, or another kind of picture if the drawing would need more detail than its kind has.
 fn drawn_or_shot(motif: Motif, name: &str, seed: u64, target: usize) -> Result<Picture, EncodeFault> {
     let picture = drawn(motif, name, seed, target)?;
     if picture.file.len() + target / 12 >= target {
@@ -131,7 +134,7 @@ fn spacer() -> Result<Picture, EncodeFault> {
 fn drawn(motif: Motif, name: &str, seed: u64, target: usize) -> Result<Picture, EncodeFault> {
     let start = Random::new(seed);
     let mut style = start.clone();
-    // Photographs with a colour table were GIF; drawings were PNG on some sites.
+    // Photographs with a colour table were GIF; some sites used PNG for drawings.
     let may_be_png = motif != Motif::Thumbnail && target >= SMALLEST_PNG;
     let as_png = motif == Motif::Chart || (may_be_png && style.chance(0.3));
     let colours = colours(motif, target, &mut style);
@@ -167,7 +170,7 @@ fn drawn(motif: Motif, name: &str, seed: u64, target: usize) -> Result<Picture, 
     meet(target, float(target).sqrt(), draw)
 }
 
-/// Colours that a picture of this kind and size can afford: the table costs three bytes for each.
+/// Returns the number of colours for a picture of this kind and size: each costs three bytes in the table.
 fn colours(motif: Motif, target: usize, random: &mut Random) -> usize {
     match (motif, target) {
         (Motif::Thumbnail, 4000..) => random.pick(&[64, 96, 128]),
@@ -180,7 +183,7 @@ fn colours(motif: Motif, target: usize, random: &mut Random) -> usize {
     }
 }
 
-/// Draws until the file has about `target` bytes, the best of all attempts.
+/// Draws until the file has about `target` bytes, and returns the best attempt.
 fn meet(
     target: usize,
     start: f32,
@@ -201,7 +204,7 @@ fn meet(
         if float(error) <= TOLERANCE * float(target) {
             break;
         }
-        // Bytes grow about as the area, which grows as the square of the scale.
+        // The size grows about as the area, which grows as the square of the scale.
         scale *= (float(target) / float(length)).sqrt();
     }
     best.ok_or(EncodeFault)
@@ -210,12 +213,12 @@ fn meet(
 const ASPECTS: &[f32] = &[1.333, 1.333, 1.5, 0.75, 1.0, 1.7];
 /// Bytes of tables and markers in every JPEG.
 const JPEG_OVERHEAD: usize = 620;
-/// A photograph's size is met when it is this near: large ones decide the size of the page.
+/// Relative deviation within which a photograph's size is met: large ones determine the size of the page.
 const PHOTO_TOLERANCE: f32 = 0.003;
-/// Bits a pixel to begin with.
+/// Initial bits per pixel.
 const JPEG_BITS: f32 = 1.3;
 
-/// A photograph of JPEG quality 80 to 85: shot three times to find the scale, then cut to size.
+/// A photograph of JPEG quality 80 to 85: encoded three times to find the scale, then cropped to the size.
 fn photo(seed: u64, target: usize) -> Result<Picture, EncodeFault> {
     let random = &mut Random::new(seed);
     let quality = u8::try_from(random.range(80, 85)).unwrap_or(80);

@@ -6,11 +6,11 @@ use crate::reference::{
     random::Random,
 };
 
-/// Points of the table in each direction; a power of two, for wrapping.
+/// Points of the table in each direction; a power of two, so that indices wrap.
 const SIZE: usize = 256;
-/// Octaves that are summed.
+/// Number of summed octaves.
 const OCTAVES: usize = 6;
-/// Amplitude of an octave by that of the one before: spectra of photographs fall about so.
+/// Ratio of an octave's amplitude to the previous one: about the decrease in the spectra of photographs.
 const ROUGHNESS: f32 = 0.55;
 
 /// One period of the noise. Computed once: photographs have millions of pixels with several samples each.
@@ -19,7 +19,7 @@ static TABLE: LazyLock<Vec<f32>> = LazyLock::new(|| {
     let mut random = Random::new(0x006e_6f69_7365);
     let mut amplitude = 0.45;
     for octave in 0..OCTAVES {
-        // The coarsest octave has four cells a period.
+        // The coarsest octave has four cells per period.
         let cells = 4 << octave;
         let lattice: Vec<f32> = (0..cells * cells).map(|_| random.unit()).collect();
         for (at, value) in table.iter_mut().enumerate() {
@@ -31,7 +31,7 @@ static TABLE: LazyLock<Vec<f32>> = LazyLock::new(|| {
     table
 });
 
-/// A value from 0 to 1 (mostly 0.3 to 0.7) at a place; the noise repeats with every whole number.
+/// Returns a value from 0 to 1 (mostly 0.3 to 0.7) at a position; the noise repeats with every integer.
 pub(super) fn sample(x: f32, y: f32) -> f32 {
     let (x, y) = ((x - x.floor()) * float(SIZE), (y - y.floor()) * float(SIZE));
     linear(&TABLE, SIZE, x, y)

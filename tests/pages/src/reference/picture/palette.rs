@@ -2,7 +2,7 @@
 use super::raster::{Colour, Raster};
 use crate::reference::numbers::{byte, float};
 
-/// A picture by numbers.
+/// A picture of indices into a colour table.
 pub(super) struct Indexed {
     pub(super) width: usize,
     pub(super) height: usize,
@@ -10,16 +10,16 @@ pub(super) struct Indexed {
     pub(super) pixels: Vec<u8>,
 }
 
-/// How colours that the table lacks are shown.
+/// Representation of colours that the table does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dither {
-    /// By the nearest colour.
+    /// The nearest colour.
     None,
-    /// By a pattern of near colours.
+    /// A pattern of similar colours.
     Ordered,
 }
 
-/// Bits of a channel that colours are told apart by.
+/// Bits per channel that distinguish colours.
 const BITS: u32 = 5;
 const BAYER: [[u8; 4]; 4] = [[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]];
 
@@ -98,7 +98,7 @@ fn median_cut(used: Vec<(u16, u32)>, limit: usize) -> Vec<[u8; 3]> {
     colours
 }
 
-/// The largest spread of a channel, weighted as the eye is, and the channel.
+/// Returns the largest spread of a channel, weighted by the eye's sensitivity, and the channel.
 fn widest(colours: &[(u16, u32)]) -> (u16, usize) {
     let spread = |channel: usize| {
         let values = || {
@@ -122,7 +122,7 @@ fn mean(colours: &[(u16, u32)]) -> [u8; 3] {
             u32::from(value) * count
         };
         let sum: u32 = colours.iter().map(weighted).sum();
-        // The middle of a step of five bits stands for the step.
+        // The middle of a step of five bits represents the step.
         let full = (sum * 255 + total * 15) / (total.max(1) * 31);
         u8::try_from(full.min(255)).unwrap_or(u8::MAX)
     })

@@ -1,4 +1,4 @@
-//! A picture in memory, and what can be drawn on it.
+//! A picture in memory, with drawing operations.
 use super::font;
 use crate::reference::numbers::{byte, float, floor};
 
@@ -35,7 +35,7 @@ impl Area {
     }
 }
 
-/// Samples per pixel and direction where edges are smoothed.
+/// Samples per pixel and direction for smooth edges.
 const SAMPLES: usize = 3;
 
 impl Raster {
@@ -48,7 +48,7 @@ impl Raster {
         }
     }
 
-    /// A picture whose pixels `paint` gives from their place, each direction from 0 to 1.
+    /// Creates a picture whose pixels `paint` computes from their position, each coordinate from 0 to 1.
     pub(super) fn paint(width: usize, height: usize, paint: impl Fn(f32, f32) -> Colour) -> Self {
         let mut raster = Self::new(width, height, [0.0; 3]);
         let (across, down) = (1.0 / float(raster.width), 1.0 / float(raster.height));
@@ -61,7 +61,7 @@ impl Raster {
         raster
     }
 
-    /// The first `height` rows.
+    /// Returns the first `height` rows.
     pub(super) fn cropped(&self, height: usize) -> Self {
         let height = height.clamp(1, self.height);
         Self {
@@ -75,12 +75,12 @@ impl Raster {
         self.pixels.iter().flat_map(|pixel| pixel.map(byte)).collect()
     }
 
-    /// Width to height.
+    /// Ratio of width to height.
     pub(super) fn aspect(&self) -> f32 {
         float(self.width) / float(self.height)
     }
 
-    /// Colours every pixel of an area by mixing `paint`'s colour in at `paint`'s share.
+    /// Mixes into every pixel of an area the colour of `paint`, with the weight of `paint`.
     pub(super) fn blend(&mut self, area: Area, paint: impl Fn(f32, f32) -> (Colour, f32)) {
         let (width, height) = (float(self.width), float(self.height));
         let (left, right) = (floor(area.left * width), floor((area.right * width).ceil()));
@@ -101,7 +101,7 @@ impl Raster {
         self.blend(area, |_, _| (colour, 1.0));
     }
 
-    /// A filled circle with smooth edge; `radius` in units of the height.
+    /// Draws a filled circle with a smooth edge; `radius` in units of the height.
     pub(super) fn disc(&mut self, x: f32, y: f32, radius: f32, colour: Colour) {
         let (aspect, edge) = (self.aspect(), 1.0 / float(self.height));
         let half = radius + edge;
@@ -117,7 +117,7 @@ impl Raster {
         });
     }
 
-    /// Lettering that fills the area's height; what does not fit its width is cut.
+    /// Draws lettering of the area's height; it is clipped to the area's width.
     pub(super) fn text(&mut self, area: Area, text: &str, colour: Colour) {
         let text: Vec<char> = text.chars().collect();
         let cell = (area.bottom - area.top) / float(font::HEIGHT);
@@ -138,7 +138,7 @@ impl Raster {
     }
 }
 
-/// Width of lettering in units of its height.
+/// Returns the width of lettering in units of its height.
 pub(super) fn text_width(text: &str) -> f32 {
     float(text.chars().count() * (font::WIDTH + 1)) / float(font::HEIGHT)
 }

@@ -1,4 +1,4 @@
-//! Synthesised photographs: scenes with edges, gradients and noise at all scales, as a camera sees them.
+//! Synthesised photographs: scenes with edges, gradients and noise at all scales, as in camera images.
 use super::{
     noise,
     raster::{Colour, Raster, mix, shade},
@@ -8,7 +8,7 @@ use crate::reference::{
     random::Random,
 };
 
-/// A photograph's subject with everything that chance decides about it.
+/// Subject of a photograph with all of its random parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     subject: Subject,
@@ -17,15 +17,15 @@ pub(super) struct Scene {
     far: Colour,
     near: Colour,
     accent: Colour,
-    /// Where in the noise the scene lies.
+    /// Position of the scene in the noise.
     origin: (f32, f32),
     /// Height of the horizon or edge, from the top.
     edge: f32,
-    /// Sun, face or object: place and radius.
+    /// Sun, face or object: position and radius.
     centre: (f32, f32, f32),
     /// Roughness of surfaces.
     texture: f32,
-    /// The camera's noise.
+    /// Sensor noise.
     grain: f32,
 }
 
@@ -92,7 +92,7 @@ impl Scene {
 
     pub(super) fn shoot(&self, width: usize, height: usize) -> Raster {
         let aspect = float(width) / float(height);
-        // Grain is the sensor's, so it has the scale of pixels whatever the picture shows.
+        // Grain is sensor noise, so it has the scale of pixels, whatever the picture shows.
         let pitch = float(height) / 90.0;
         Raster::paint(width, height, |x, y| {
             let x = x * aspect;
@@ -122,8 +122,8 @@ impl Scene {
         mix(colour, self.light, ((cloud - 0.5) * 3.0).clamp(0.0, 0.7))
     }
 
-    /// Dark and bright patches on a surface; `size` is how many of them there are. Their edges are sharp: those, not
-    /// the noise, are what is left of a photograph at a low quality.
+    /// Dark and bright patches on a surface; `size` is their number. Their edges are sharp: a photograph of
+    /// low quality retains these, not the noise.
     fn surface(&self, colour: Colour, x: f32, y: f32, size: f32) -> Colour {
         let value = self.noise(x * size, y * size, 2.0) - 0.5;
         shade(colour, 1.0 + (value + patches(value)) * 1.6 * self.texture)
@@ -218,7 +218,7 @@ impl Scene {
             let fold = self.noise(x * 0.9, y * 0.5, 10.0) - 0.5;
             return self.surface(shade(self.accent, 1.0 + fold), x, y, 2.4);
         }
-        // The background is out of focus: only slow changes.
+        // The background is out of focus: only gradual changes.
         let blur = self.noise(x * 0.06, y * 0.06, 11.0);
         mix(self.far, self.light, blur)
     }
@@ -261,12 +261,12 @@ impl Scene {
     }
 }
 
-/// Makes slow changes sudden, so that patches get edges.
+/// Steepens gradual changes, so that patches get edges.
 fn patches(value: f32) -> f32 {
     (value * 9.0).clamp(-0.5, 0.5)
 }
 
-/// Width and height of a picture of about `area` pixels with this aspect ratio.
+/// Returns width and height of a picture of about `area` pixels with this aspect ratio.
 pub(super) fn dimensions(area: f32, aspect: f32) -> (usize, usize) {
     let height = (area / aspect).sqrt();
     let width = floor(height * aspect + 0.5).max(8);

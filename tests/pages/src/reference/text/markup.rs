@@ -1,4 +1,5 @@
-//! HTML documents of the tables-and-fonts age, built from blocks that can change one by one.
+//! HTML documents in the style of 2003, with tables and font elements, built from blocks that can change
+//! individually.
 use std::fmt::Write as _;
 
 use super::{
@@ -10,34 +11,34 @@ use crate::reference::{
     random::{Random, derive},
 };
 
-/// An image as the markup shows it.
+/// An image in the markup.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
-    /// As written: with host and no scheme, or the path alone.
+    /// URL as written: with host and without scheme, or only the path.
     pub(crate) url: String,
     pub(crate) width: usize,
     pub(crate) height: usize,
-    /// Whether it stands beside a text rather than in a row of its like.
+    /// True if it illustrates a text; false if it is in a row of images.
     pub(crate) is_photo: bool,
 }
 
-/// What all documents of a site have in common.
+/// Common parts of all documents of a site.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     pub(crate) name: String,
     pub(crate) styles: Vec<String>,
     pub(crate) scripts: Vec<String>,
     pub(crate) frames: Vec<String>,
-    /// Elements with a background image.
+    /// Number of elements with a background image.
     pub(crate) backgrounds: usize,
     pub(crate) variety: Variety,
 }
 
-/// A part of a document: chance decides its text by `seed`.
+/// A part of a document, whose text is derived from `seed`.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     kind: Kind,
-    /// Indices of the images that it shows.
+    /// Indices of its images.
     pub(crate) images: Vec<usize>,
     pub(crate) seed: u64,
 }
@@ -53,14 +54,14 @@ enum Kind {
     Data,
 }
 
-/// Bytes that an image in a row may cost; kept back while blocks without images are added.
+/// Maximum bytes of the markup of an image in a row; reserved while blocks without images are added.
 const IMAGE_RESERVE: usize = 170;
-/// Images in a row.
+/// Number of images in a row.
 const STRIP: usize = 5;
-/// Share of a document that its last paragraph takes, so that later editions can differ in length.
+/// Share of the last paragraph in a document, so that later editions can differ in length.
 const FILLER: f32 = 0.03;
 
-/// Chooses the blocks of a document of `length` bytes that shows all of `images`.
+/// Selects the blocks of a document of `length` bytes that shows all of `images`.
 pub(crate) fn layout(template: &Template, images: &[Shown], length: usize, seed: u64) -> Vec<Block> {
     let random = &mut Random::new(seed);
     let fixed = head(template).len() + foot(template).len();
@@ -103,7 +104,7 @@ pub(crate) fn layout(template: &Template, images: &[Shown], length: usize, seed:
     }
 }
 
-/// The document of these blocks, `length` bytes long.
+/// Returns the document of these blocks, `length` bytes long.
 pub(crate) fn render(template: &Template, images: &[Shown], blocks: &[Block], length: usize) -> String {
     let mut html = head(template);
     for (number, block) in blocks.iter().enumerate() {
@@ -125,7 +126,7 @@ pub(crate) fn render(template: &Template, images: &[Shown], blocks: &[Block], le
     html
 }
 
-/// Gives a block another text of about the same length.
+/// Replaces the text of a block by another of about the same length.
 pub(crate) fn rewrite(template: &Template, images: &[Shown], block: &Block, number: usize) -> Block {
     let before = render_block(template, images, block, number).len();
     let candidates = (1..=12).map(|attempt| Block {
@@ -140,7 +141,7 @@ pub(crate) fn rewrite(template: &Template, images: &[Shown], block: &Block, numb
     nearest.unwrap_or_else(|| block.clone())
 }
 
-/// A document for a frame: an advertisement with its images.
+/// Returns a document for a frame: an advertisement with its images.
 pub(crate) fn frame(images: &[Shown], length: usize, seed: u64) -> String {
     let random = &mut Random::new(seed);
     let mut html = String::from(
@@ -165,7 +166,7 @@ pub(crate) fn frame(images: &[Shown], length: usize, seed: u64) -> String {
     html
 }
 
-/// As many whole words as fit.
+/// Returns as many whole words as fit.
 fn whole_words(words: &str, length: usize) -> &str {
     let cut = words.get(..length).unwrap_or(words);
     cut.rfind(' ').and_then(|end| cut.get(..end)).unwrap_or_default()
@@ -250,7 +251,7 @@ fn img(random: &mut Random, image: &Shown) -> String {
     format!("<img src=\"{url}\" width=\"{width}\" height=\"{height}\" border=\"0\" alt=\"{alt}\">")
 }
 
-/// Where a link leads: a plain path, or one with date and tokens.
+/// Returns the target of a link: a plain path, or a path with date and tokens.
 fn link(random: &mut Random, variety: Variety) -> String {
     let (section, noun) = (SECTIONS.pick(random), NOUNS.pick(random));
     if !random.chance(variety.chance(0.08, 1.0)) {
@@ -265,7 +266,7 @@ fn link(random: &mut Random, variety: Variety) -> String {
     format!("/2003/{section}/{month:02}/{day:02}/{noun}.{id}/")
 }
 
-/// Opens a cell, with the attributes that editors of the time put into every one of them.
+/// Opens a table cell, with the attributes that editors of the time wrote into every cell.
 fn cell(random: &mut Random, variety: Variety) -> &'static str {
     if random.chance(variety.chance(1.0, 0.25)) {
         "        <td width=\"120\" align=\"left\" valign=\"top\" bgcolor=\"#ffffff\" nowrap><font \

@@ -1,4 +1,4 @@
-//! Scripts. They define functions and data and run without error, but load nothing and change nothing.
+//! Scripts. They define functions and data and run without error, but load and change nothing.
 use std::fmt::Write as _;
 
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::reference::random::Random;
 
-/// A script of `length` bytes.
+/// Returns a script of `length` bytes.
 pub(crate) fn script(seed: u64, length: usize, variety: Variety) -> String {
     let random = &mut Random::new(seed).with_evenness(variety.0);
     let mut script = format!("// site scripts, build {}\n", key(random, 24));
@@ -28,7 +28,7 @@ pub(crate) fn script(seed: u64, length: usize, variety: Variety) -> String {
     script
 }
 
-/// An array of records. The number makes names unique, so that nothing is declared twice.
+/// Returns an array of records. The number makes names unique, so that nothing is declared twice.
 pub(super) fn data(random: &mut Random, number: usize, variety: Variety) -> String {
     let name = format!("{}{}{number}", SECTIONS.pick(random), capital(NOUNS.pick(random)));
     let mut data = format!("var {name} = [\n");
@@ -42,7 +42,7 @@ pub(super) fn data(random: &mut Random, number: usize, variety: Variety) -> Stri
         };
         let id = token(random, digits);
         let _ = write!(data, "    {{ id: \"{id}\", section: \"{section}\"");
-        // What editors fill in by hand differs from entry to entry.
+        // Fields that editors fill in by hand differ between entries.
         if random.chance(variety.0) {
             let (updated, author) = (random.range(1_046_000_000, 1_046_999_999), person(random));
             let _ = write!(

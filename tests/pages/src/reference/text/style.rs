@@ -16,7 +16,8 @@ const FAMILIES: &[&str] = &[
     "Georgia, \"Times New Roman\", serif",
 ];
 
-/// A style sheet of `length` bytes that shows each of `backgrounds` behind the elements of class `bg0`, `bg1`, ….
+/// Returns a style sheet of `length` bytes that shows each of `backgrounds` behind the elements of class
+/// `bg0`, `bg1`, ….
 pub(crate) fn sheet(seed: u64, length: usize, backgrounds: &[String], variety: Variety) -> String {
     let random = &mut Random::new(seed).with_evenness(variety.0);
     let mut sheet = format!(

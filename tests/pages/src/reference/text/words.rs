@@ -1,9 +1,9 @@
-//! The vocabulary of the pages, and short pieces of text made of it.
+//! Vocabulary of the pages, and short texts from it.
 use std::sync::LazyLock;
 
 use crate::reference::random::Random;
 
-/// Words of one kind, the frequent ones first.
+/// Words of one kind, the most frequent first.
 pub(super) struct Words(LazyLock<Vec<&'static str>>);
 
 impl Words {
@@ -101,14 +101,14 @@ words!(
     head bar label note price quote table row cell odd even first last hot small wide"
 );
 
-/// A capitalised word.
+/// Capitalises a word.
 pub(crate) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// A person's name; family names are coined, so there are many.
+/// Returns a person's name; family names are generated, so there are many.
 pub(super) fn person(random: &mut Random) -> String {
     let first = FIRST.pick(random);
     format!("{first} {}", surname(random))
@@ -123,7 +123,7 @@ pub(super) fn surname(random: &mut Random) -> String {
     capital(&name)
 }
 
-/// Lettering of a button: one or two words in capitals.
+/// Returns the lettering of a button: one or two words in capitals.
 pub(crate) fn label(random: &mut Random) -> String {
     let mut words = SECTIONS.even(random).to_ascii_uppercase();
     if random.chance(0.4) {
@@ -133,7 +133,7 @@ pub(crate) fn label(random: &mut Random) -> String {
     words
 }
 
-/// A headline of about six words.
+/// Returns a headline of about six words.
 pub(super) fn headline(random: &mut Random) -> String {
     let (adjective, noun, verb, object) = (
         ADJECTIVES.pick(random),
@@ -165,7 +165,7 @@ pub(super) fn headline(random: &mut Random) -> String {
     }
 }
 
-/// A sentence of 8 to 25 words.
+/// Returns a sentence of 8 to 25 words.
 pub(super) fn sentence(random: &mut Random) -> String {
     let noun = |random: &mut Random| {
         let noun = NOUNS.pick(random);
@@ -197,7 +197,7 @@ pub(super) fn sentence(random: &mut Random) -> String {
     format!("{} {verb} {object}{tail}. ", capital(&subject))
 }
 
-/// Sentences of at least `length` bytes in all.
+/// Returns sentences of at least `length` bytes in total.
 pub(super) fn prose(random: &mut Random, length: usize) -> String {
     let mut prose = String::new();
     while prose.len() < length {
@@ -207,13 +207,13 @@ pub(super) fn prose(random: &mut Random, length: usize) -> String {
     prose
 }
 
-/// A number in hexadecimal, as content management systems put them into links.
+/// Returns a hexadecimal number, as content management systems use in links.
 pub(super) fn token(random: &mut Random, digits: usize) -> String {
     let hex = format!("{:016x}", random.next());
     hex.chars().take(digits).collect()
 }
 
-/// A key of letters and digits, as sessions and records are told apart by.
+/// Returns a key of letters and digits, as in identifiers of sessions and records.
 pub(super) fn key(random: &mut Random, length: usize) -> String {
     const DIGITS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     (0..length).map(|_| char::from(random.pick(DIGITS))).collect()
