@@ -8,8 +8,9 @@ use crate::{
     tab::Tab,
 };
 
-/// Notes the BLAKE3 of each whole body. The browser hands out text as it decoded it: where that changed the length
-/// (a byte order mark, another encoding than UTF-8), and where the browser keeps the body no more, there is no hash.
+/// Records the BLAKE3 of each complete body. The browser returns text in decoded form: if that changed the
+/// length (a byte order mark, an encoding other than UTF-8), or if the browser has discarded the body, there
+/// is no hash.
 pub(crate) async fn hash(
     devtools: &mut DevTools,
     tab: &Tab,

@@ -1,4 +1,4 @@
-//! A Chromium of its own: its program, profile and processes.
+//! A separate Chromium: its program, profile and processes.
 use std::{
     collections::VecDeque,
     io,
@@ -31,24 +31,24 @@ use crate::{
     still::Motion,
 };
 
-/// Debian's name first, then others'.
+/// Program names: Debian's first, then others.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
-/// How long a browser may take to listen: it takes 1 s on an idle machine, and many may start at once.
+/// Maximum time until the browser listens: it takes 1 s on an idle machine, and many may start at once.
 const START: Duration = Duration::from_secs(60);
-/// How long a browser may take to end by itself and write its files.
+/// Maximum time for the browser to end by itself and write its files.
 const END: Duration = Duration::from_secs(20);
-/// Lines of its log kept for error messages.
+/// Number of lines of its log in error messages.
 const MAX_LINES: usize = 20;
-/// Chromium logs each message on one line; longer ones are cut.
+/// Maximum length of a line; Chromium logs each message on one line.
 const MAX_LINE: usize = 400;
 
-/// Why there is no browser.
+/// Errors of starting a browser.
 #[derive(Debug, Error)]
 pub enum ChromiumError {
-    /// No Chromium on the `PATH`.
+    /// There is no Chromium in the `PATH`.
     #[error("Chromium is not installed: run `apt-get install chromium`, or `make tools` in the source tree")]
     NotInstalled,
-    /// There is no place for its profile.
+    /// The folder of its profile cannot be created.
     #[error("cannot make a folder for Chromium's profile: {0}; is the disk full?")]
     Profile(io::Error),
     /// The program cannot be run.
@@ -56,18 +56,18 @@ pub enum ChromiumError {
     NotRun {
         /// The program.
         program: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// It ended, or said nothing, before it listened.
+    /// It ended, or printed no address, before it listened.
     #[error("Chromium did not start ({reason}); its last lines were:\n{log}")]
     NotStarted {
-        /// What happened.
+        /// Description of the event.
         reason: String,
         /// The end of its log.
         log: String,
     },
-    /// It listens but cannot be driven.
+    /// It listens but cannot be controlled.
     #[error(transparent)]
     DevTools(#[from] DevToolsError),
 }
@@ -91,7 +91,7 @@ impl Log {
     }
 }
 
-/// A running browser with a profile of its own. All its processes end with the value, and the profile is removed.
+/// A running browser with its own profile. Dropping it ends all its processes and removes the profile.
 #[derive(Debug)]
 pub struct Browser {
     pub(crate) devtools: DevTools,
@@ -138,7 +138,7 @@ impl Browser {
             log: log.text(),
         })?;
         let kept = log.clone();
-        // Chromium blocks once the pipe is full.
+        // Chromium blocks when the pipe is full.
         let reader = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 tracing::trace!("chromium: {line}");
@@ -155,10 +155,10 @@ impl Browser {
         })
     }
 
-    /// Its name and version, such as `Chrome/156.0.8078.79`.
+    /// Returns its name and version, such as `Chrome/156.0.8078.79`.
     ///
     /// # Errors
-    /// The browser is gone.
+    /// The browser has ended.
     pub async fn version(&mut self) -> Result<String, ChromiumError> {
         let answer = self.devtools.call(None, "Browser.getVersion", json!({})).await?;
         Ok(answer["product"].as_str().unwrap_or("unknown").to_owned())
@@ -169,12 +169,12 @@ impl Browser {
         self.profile.path()
     }
 
-    /// CPU seconds are accounted to the process group, whose id is that of the browser's process.
+    /// Returns the process group for the accounting of CPU time; its id is that of the browser's process.
     pub fn process_group(&self) -> Option<u32> {
         self.processes.child.id()
     }
 
-    /// Asks the browser to end, so that it writes what it has to write (`--log-net-log`), and ends it in any case.
+    /// Requests the browser to end, so that it writes its files (`--log-net-log`), and ends it in any case.
     pub async fn close(mut self) {
         let asked = self.devtools.submit(None, "Browser.close", json!({})).await;
         if asked.is_ok() {
@@ -186,12 +186,12 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         self.log.abort();
-        // Before the profile is removed: a process that lives would write into it again.
+        // Before the profile is removed: a running process would write into it again.
         self.processes.kill();
     }
 }
 
-/// The browser's process, which leads a process group of all that it starts.
+/// The browser's process, which leads the process group of all its processes.
 #[derive(Debug)]
 struct Processes {
     child: Child,
@@ -199,7 +199,8 @@ struct Processes {
 
 impl Processes {
     fn kill(&self) {
-        // `None`: it was waited for, so its id may be another's by now. Its children ended with their connection to it.
+        // `None`: it has been reaped, so its id may have been reused. Its children ended with their
+        // connection to it.
         let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) else {
             return;
         };
@@ -208,7 +209,7 @@ impl Processes {
             tracing::debug!("Chromium's processes cannot be killed: {error}");
             return;
         }
-        // Left for tokio to reap; killed, it ends at once.
+        // Not reaped here, because tokio does so; it ends at once because it is killed.
         let _ended = waitid(Id::Pid(leader), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     }
 }
@@ -234,7 +235,7 @@ fn command(program: &Path, profile: &Path, options: &BrowserOptions) -> Command 
         .args(options.arguments())
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg("about:blank")
-        // Nothing of the user's own settings, certificates and fonts caches.
+        // Excludes the user's own settings, certificates and font caches.
         .env("HOME", profile)
         .env("XDG_CONFIG_HOME", profile.join("config"))
         .env("XDG_CACHE_HOME", profile.join("cache"))
@@ -254,7 +255,7 @@ fn command(program: &Path, profile: &Path, options: &BrowserOptions) -> Command 
     command
 }
 
-/// Reads the log until it names the address of the DevTools.
+/// Reads the log until it contains the address of the DevTools.
 async fn listening(lines: &mut Lines<BufReader<ChildStderr>>, log: &Log) -> Result<String, String> {
     loop {
         match lines.next_line().await {

@@ -1,4 +1,4 @@
-//! A client of the Chrome DevTools protocol: one WebSocket, calls by number, events in order.
+//! A client of the Chrome DevTools protocol: one WebSocket, numbered calls, events in order.
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::{SinkExt, StreamExt};
@@ -13,31 +13,32 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::WebSocketConfig},
 };
 
-/// A browser that does not answer an ordinary call for this long is lost: many of them may share a busy machine.
+/// Timeout of an ordinary call; long, because many browsers may share a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Events kept for a reader that does not come; a page of 3,000 objects makes about 20,000.
+/// Maximum number of queued events; a page of 3,000 objects produces about 20,000.
 const MAX_EVENTS: usize = 200_000;
-/// One message: the body of the largest resource that the browser keeps (`tab::MAX_BODY`), in base64.
+/// Maximum length of a message: the body of the largest resource that the browser stores (`tab::MAX_BODY`),
+/// in base64.
 const MAX_MESSAGE: usize = 128 << 20;
 
-/// Why the browser could not be asked.
+/// Errors of the DevTools connection.
 #[derive(Debug, Error)]
 pub enum DevToolsError {
-    /// The connection to it ended: it crashed or was killed.
+    /// The connection has ended: the browser crashed or was killed.
     #[error("Chromium closed its DevTools connection ({0}): it crashed or was killed; try again")]
     Lost(String),
-    /// It does not answer.
+    /// The browser does not answer.
     #[error("Chromium does not answer `{0}`: the machine is overloaded or Chromium hangs")]
     Silent(String),
-    /// It refuses a call.
+    /// The browser rejects a call.
     #[error("Chromium refuses `{method}`: {reason}")]
     Refused {
         /// The method called.
         method: String,
-        /// What it says.
+        /// Reason given by the browser.
         reason: String,
     },
-    /// What it sent is not of the protocol.
+    /// A message does not conform to the protocol.
     #[error("Chromium sent what is not of the DevTools protocol: {0}")]
     Malformed(String),
 }
@@ -45,20 +46,20 @@ pub enum DevToolsError {
 /// An event of the browser or of an attached target.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// The attached target's session.
+    /// Session of the attached target.
     pub(crate) session: Option<String>,
     /// Its name, such as `Page.loadEventFired`.
     pub(crate) method: String,
-    /// What it tells.
+    /// Its parameters.
     pub(crate) params: Value,
 }
 
-/// What the browser sends.
+/// A message of the browser.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// Something happened.
+    /// An event.
     Event(Event),
-    /// The result of the call with this number, or why it was refused.
+    /// The result or error of the call with this number.
     Answer(u64, Result<Value, String>),
 }
 
@@ -96,7 +97,7 @@ impl DevTools {
         })
     }
 
-    /// Calls a method of the browser itself or of an attached target's session and waits for the result.
+    /// Calls a method of the browser itself or of an attached target's session and returns the result.
     pub(crate) async fn call(
         &mut self,
         session: Option<&str>,
@@ -107,7 +108,7 @@ impl DevTools {
         self.call_until(deadline, session, method, params).await
     }
 
-    /// [`Self::call`] that waits until `deadline`.
+    /// Calls a method like [`Self::call`], with a deadline.
     pub(crate) async fn call_until(
         &mut self,
         deadline: Instant,
@@ -121,7 +122,7 @@ impl DevTools {
                 match self.receive().await? {
                     Incoming::Answer(answered, result) if answered == id => return Ok(result),
                     Incoming::Event(event) if self.events.len() < MAX_EVENTS => self.events.push_back(event),
-                    // An answer to a call that nobody waits for any more.
+                    // An answer to a call that is no longer awaited.
                     Incoming::Answer(..) | Incoming::Event(_) => {}
                 }
             }
@@ -135,7 +136,7 @@ impl DevTools {
         })
     }
 
-    /// Sends a call; its answer comes by [`Self::next`].
+    /// Sends a call; [`Self::next`] returns its answer.
     pub(crate) async fn submit(
         &mut self,
         session: Option<&str>,
@@ -155,7 +156,7 @@ impl DevTools {
         Ok(id)
     }
 
-    /// What the browser sent next.
+    /// Returns the next message of the browser.
     pub(crate) async fn next(&mut self) -> Result<Incoming, DevToolsError> {
         match self.events.pop_front() {
             Some(event) => Ok(Incoming::Event(event)),
@@ -163,7 +164,7 @@ impl DevTools {
         }
     }
 
-    /// The next event that came while a call was waited for.
+    /// Returns the next event that arrived during a call.
     pub(crate) fn queued(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -180,7 +181,7 @@ impl DevTools {
                     if let Incoming::Event(event) = &incoming
                         && event.method == "Page.javascriptDialogOpening"
                     {
-                        // `alert` and its like stop the page until somebody answers.
+                        // `alert` and similar dialogs stop the page until they are answered.
                         let session = event.session.clone();
                         let accept = json!({ "accept": true });
                         self.submit(session.as_deref(), "Page.handleJavaScriptDialog", accept)

@@ -1,12 +1,13 @@
-//! Options of a browser, and the command line that they make.
+//! Options of a browser, and its command line.
 use std::{net::SocketAddr, path::PathBuf};
 
 use crate::still::{self, Motion};
 
-/// Where Chromium's own services are sent instead of to Google: a port that nobody listens on.
+/// Address of Chromium's own services instead of Google's: a port without a listener.
 const NOWHERE: &str = "http://127.0.0.1:9/";
-/// Hosts that Chromium calls on its own account. They never go through a proxy (they are found nowhere instead), unless
-/// the page needs them: some of the calls cannot be switched off, and each costs the uplink a connection.
+/// Hosts that Chromium contacts on its own initiative. They are never contacted through a proxy (and do not
+/// resolve otherwise), unless the page needs them: some of the requests cannot be disabled, and each uses a
+/// connection on the uplink.
 const HOMES: &[&str] = &[
     "accounts.google.com",
     "android.clients.google.com",
@@ -25,7 +26,7 @@ const HOMES: &[&str] = &[
     "sb-ssl.google.com",
     "update.googleapis.com",
 ];
-/// What makes Chromium work or call home on its own account. Nothing here changes how a page is loaded.
+/// Options that disable Chromium's own work and requests. None of them changes the loading of a page.
 const QUIET: &[&str] = &[
     "--no-first-run",
     "--no-default-browser-check",
@@ -45,12 +46,13 @@ const QUIET: &[&str] = &[
     "--disable-extensions",
     "--disable-search-engine-choice-screen",
     "--disable-sync",
-    // A tab without a window is no tab in the background.
+    // A tab without a window must not count as being in the background.
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
 ];
-/// Features switched off. The first two would ask plain test names for `https` first; the others call home. Prediction
-/// and preconnects stay as users have them: a new profile has no history to predict from.
+/// Disabled features. The first two would try `https` first for test names without a scheme; the others send
+/// requests of Chromium's own. Prediction and preconnects stay at their defaults: a new profile has no
+/// history to predict from.
 const FEATURES_OFF: &[&str] = &[
     "HttpsUpgrades",
     "HttpsFirstBalancedModeAutoEnable",
@@ -66,45 +68,45 @@ const FEATURES_OFF: &[&str] = &[
     "Translate",
 ];
 
-/// What a browser is to be like.
+/// Options of a browser.
 #[derive(Clone, Debug, Default)]
 pub struct BrowserOptions {
-    /// The HTTP proxy that everything goes through. It resolves all names. Chromium never sends loopback names and
+    /// The HTTP proxy for all requests. It resolves all names. Chromium never sends loopback names and
     /// addresses through a proxy.
     pub proxy: Option<SocketAddr>,
-    /// Names that are found without a proxy.
+    /// Names that resolve without a proxy.
     pub names: Names,
-    /// Hosts of the page that are among those that Chromium calls itself (`accounts.google.com`, …): only if named
-    /// here do they go through the proxy.
+    /// Hosts of the page among those that Chromium contacts itself (`accounts.google.com`, …): only listed
+    /// hosts are contacted through the proxy.
     pub page_hosts: Vec<String>,
-    /// Certificates to trust: Base64 of the SHA-256 of the public key of one in the chain.
+    /// Trusted certificates: Base64 of the SHA-256 of the public key of one in the chain.
     pub trust_spki: Vec<String>,
     /// The tab's size in CSS pixels.
     pub viewport: Viewport,
-    /// Whether pages move by themselves.
+    /// Motion of pages.
     pub motion: Motion,
-    /// Whether HTTP/2 may be negotiated.
+    /// Negotiation of HTTP/2.
     pub http2: Http2,
-    /// Where the profile and other temporary files lie; the system's folder for those if none.
+    /// Folder of the profile and other temporary files; `None` for the system's folder.
     pub folder: Option<PathBuf>,
-    /// More of Chromium's command line.
+    /// Additional arguments of Chromium's command line.
     pub extra: Vec<String>,
 }
 
-/// Which names a browser without a proxy finds. All others are not found without a question to anybody, so that
-/// Chromium's own calls never load the link.
+/// Names that a browser without a proxy resolves. All others fail without a query, so that Chromium's own
+/// requests never use the link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Hosts that the name servers of `/etc/resolv.conf` are asked for. `*.site.test` names all below. It is
-    /// Chromium's own resolver that asks, as users' browsers do unless `/etc/nsswitch.conf` is unusual: for A and HTTPS
-    /// records (RFC 9460) of each name, for AAAA too where there is a route for IPv6, and for A once more if there is
-    /// no such name.
+    /// Hosts that are queried from the name servers of `/etc/resolv.conf`. `*.site.test` means all names
+    /// below. Chromium's own resolver sends the queries, as in users' browsers unless `/etc/nsswitch.conf` is
+    /// unusual: for A and HTTPS records (RFC 9460) of each name, also for AAAA if there is a route for IPv6,
+    /// and again for A if the name does not exist.
     pub system: Vec<String>,
     /// Hosts at fixed addresses: pattern, then `ADDRESS` or `ADDRESS:PORT`.
     pub fixed: Vec<(String, String)>,
 }
 
-/// The size of a tab in CSS pixels, which are also the pixels of screenshots.
+/// Size of a tab in CSS pixels, which are also the pixels of screenshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Viewport {
     /// Width.
@@ -113,10 +115,10 @@ pub struct Viewport {
     pub height: u32,
 }
 
-/// Whether HTTP/2 may be negotiated.
+/// Negotiation of HTTP/2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Http2 {
-    /// As servers wish.
+    /// Allowed.
     #[default]
     On,
     /// HTTP/1.1 only.
@@ -124,7 +126,7 @@ pub enum Http2 {
 }
 
 impl Names {
-    /// The system's resolver is asked for these hosts.
+    /// Returns names that the system's name servers resolve.
     pub fn system(hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             system: hosts.into_iter().map(Into::into).collect(),
@@ -132,7 +134,7 @@ impl Names {
         }
     }
 
-    /// These hosts lie at these addresses.
+    /// Returns names at fixed addresses.
     pub fn fixed(hosts: impl IntoIterator<Item = (impl Into<String>, impl ToString)>) -> Self {
         let fixed = hosts.into_iter();
         Self {
@@ -145,7 +147,7 @@ impl Names {
 }
 
 impl Default for Viewport {
-    /// 1366 x 768, the most frequent notebook's.
+    /// 1366 x 768, the most common notebook size.
     fn default() -> Self {
         Self {
             width: 1366,
@@ -155,7 +157,7 @@ impl Default for Viewport {
 }
 
 impl BrowserOptions {
-    /// A browser that sends everything through `proxy` and resolves no name itself.
+    /// Returns a browser that sends everything through `proxy` and resolves no name itself.
     pub fn behind(proxy: SocketAddr) -> Self {
         Self {
             proxy: Some(proxy),
@@ -163,7 +165,7 @@ impl BrowserOptions {
         }
     }
 
-    /// A browser without a proxy that finds these names.
+    /// Returns a browser without a proxy that resolves these names.
     pub fn direct(names: Names) -> Self {
         Self {
             names,
@@ -171,16 +173,17 @@ impl BrowserOptions {
         }
     }
 
-    /// The command line, the profile's folder apart.
+    /// Returns the command line without the profile's folder.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let Viewport { width, height } = self.viewport;
         let mut line: Vec<String> = vec![
             "--headless=new".into(),
-            // Chromium's own sandbox needs privileges that a world's processes, root in a user namespace, do not have.
+            // Chromium's own sandbox needs privileges that a world's processes, root in a user namespace, do
+            // not have.
             "--no-sandbox".into(),
             "--disable-gpu".into(),
             "--disable-quic".into(),
-            // One renderer a tab: frames of other sites report to the tab's session, and loads that run side by side
+            // One renderer per tab: frames of other sites report to the tab's session, and concurrent loads
             // share two cores.
             "--disable-site-isolation-trials".into(),
             "--remote-debugging-port=0".into(),
@@ -214,7 +217,8 @@ impl BrowserOptions {
     fn resolver_rules(&self) -> String {
         let mut rules: Vec<String> = self.names.fixed.iter().map(rule).collect();
         rules.push("MAP * ~NOTFOUND".to_owned());
-        // Exclusions win over every other rule, wherever they stand. An address is a name to these rules.
+        // Exclusions take precedence over every other rule, wherever they are. These rules treat an address
+        // as a name.
         let proxy = self.proxy.map(|proxy| proxy.ip().to_string());
         rules.extend(
             self.names

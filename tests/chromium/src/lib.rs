@@ -1,10 +1,10 @@
-//! Headless Chromium, driven over the DevTools protocol.
+//! Headless Chromium, controlled over the DevTools protocol.
 //!
-//! A [`Browser`] is one Chromium with a profile of its own, new and empty; it ends with the value. It does nothing of
-//! its own on the network (see `flags`), so that what crosses a link is the page's.
+//! A [`Browser`] is one Chromium with its own new and empty profile; dropping it ends it. It sends no
+//! requests of its own (see `flags`), so that all traffic on a link belongs to the page.
 //!
-//! Everything runs on the caller's thread and runtime, a current-thread runtime included: the program is started, and
-//! the connection to it made, in the network namespace of the thread that calls.
+//! Everything runs on the caller's thread and runtime, which may be a current-thread runtime: the program is
+//! started, and the connection to it opened, in the network namespace of the calling thread.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -17,24 +17,24 @@ use crate::{
     tab::{Tab, thrown},
 };
 
-/// How a page is loaded.
+/// Options for loading a page.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// How long the load event may take.
+    /// Time limit until the load event.
     pub limit: Duration,
-    /// What happens to the browser's own cache before the load.
+    /// Treatment of the browser's own cache before the load.
     pub cache: Cache,
-    /// Whether to take a picture of the loaded page, of the viewport's size.
+    /// True to take a screenshot of the loaded page, of the viewport's size.
     pub screenshot: bool,
-    /// Whether to hash the bodies.
+    /// True to hash the bodies.
     pub hash_bodies: bool,
-    /// Hosts of the page of which the caller knows that their names do not exist: what fails there is missing, not
-    /// failed. Behind a proxy the browser cannot tell the two apart.
+    /// Hosts of the page whose names do not exist, as the caller knows: failures there are counted as
+    /// missing, not failed. Behind a proxy the browser cannot distinguish them.
     pub absent_hosts: BTreeSet<String>,
 }
 
 impl LoadOptions {
-    /// A load of at most `limit`, with what the browser has cached, and nothing but figures kept.
+    /// A load of at most `limit`, with the browser's cache, that returns only figures.
     pub const fn within(limit: Duration) -> Self {
         Self {
             limit,
@@ -46,14 +46,15 @@ impl LoadOptions {
     }
 }
 
-/// The browser's own cache.
+/// Treatment of the browser's own cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
-    /// Used as it is.
+    /// Used unchanged.
     Keep,
-    /// Emptied first, and cookies deleted. Connections that are open stay so.
+    /// Emptied first, and cookies deleted. Open connections stay open.
     Clear,
-    /// Neither read nor written by this load; requests carry `Cache-Control: no-cache`, as with a forced reload.
+    /// Neither read nor written by this load; requests carry `Cache-Control: no-cache`, as with a forced
+    /// reload.
     Bypass,
 }
 
@@ -62,18 +63,18 @@ pub enum Cache {
 pub struct Loaded {
     /// Its figures.
     pub load: PageLoad,
-    /// When the browser was told to navigate, to put its figures beside others'.
+    /// Time of the navigation command, for comparison with other measurements.
     pub navigated: std::time::Instant,
     /// The document's text after the load event.
     pub text: String,
-    /// The screenshot as PNG, if asked for.
+    /// The screenshot as PNG, if requested.
     pub screenshot: Option<Vec<u8>>,
 }
 
-/// Why a page did not load.
+/// Errors of loading a page.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// Not an address of a page.
+    /// The URL is invalid.
     #[error("`{0}` is not an absolute URL")]
     Url(String),
     /// The document did not arrive.
@@ -81,7 +82,7 @@ pub enum LoadError {
     Document {
         /// The network stack's error, such as `net::ERR_NAME_NOT_RESOLVED`.
         error: String,
-        /// What became of the requests until then.
+        /// State of the requests at that time.
         load: Box<PageLoad>,
     },
     /// The limit passed before the load event.
@@ -89,32 +90,32 @@ pub enum LoadError {
     TimedOut {
         /// The limit.
         limit: Duration,
-        /// What had been loaded by then.
+        /// State of the load at that time.
         load: Box<PageLoad>,
     },
-    /// The browser is lost.
+    /// The connection to the browser failed.
     #[error(transparent)]
     DevTools(#[from] DevToolsError),
 }
 
-/// Why an expression has no value.
+/// Errors of evaluating an expression.
 #[derive(Debug, Error)]
 pub enum EvaluateError {
     /// The page did not load.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The expression threw.
+    /// The expression threw an exception.
     #[error("the page threw: {0}")]
     Threw(String),
     /// There was no value within the limit.
     #[error("no value within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// The browser is lost.
+    /// The connection to the browser failed.
     #[error(transparent)]
     DevTools(#[from] DevToolsError),
 }
 
-/// What is read of a page after its load event.
+/// Data read from a page after its load event.
 #[derive(Debug, Default)]
 struct Aftermath {
     paints: Paints,
@@ -125,9 +126,9 @@ struct Aftermath {
 impl Browser {
     /// Loads a page in a new tab until its load event.
     ///
-    /// The time runs from the navigation's first request, as the browser hands it to its network stack, to the load
-    /// event of the main frame: both are the browser's own clock, so that nothing of the DevTools' own delay counts.
-    /// Redirects count, the opening of the tab does not.
+    /// The time is from the navigation's first request, when the browser passes it to its network stack, to
+    /// the load event of the main frame: both by the browser's own clock, so that the delay of the DevTools
+    /// is excluded. Redirects are included, the opening of the tab is not.
     ///
     /// # Errors
     /// See [`LoadError`].
@@ -154,7 +155,7 @@ impl Browser {
         finished
     }
 
-    /// Loads a page, then evaluates an expression in it and waits for its value; a promise is waited for.
+    /// Loads a page, evaluates an expression in it and returns its value; a promise is awaited.
     ///
     /// # Errors
     /// The page does not load, the expression throws, or there is no value within `limit`.
@@ -199,7 +200,7 @@ struct Page {
 }
 
 impl Page {
-    /// Navigates the tab and waits for the load event; returns when that was.
+    /// Navigates the tab and waits for the load event; returns its time.
     async fn load(
         &mut self,
         devtools: &mut DevTools,
@@ -278,7 +279,7 @@ impl Page {
         Ok(())
     }
 
-    /// The time of the load event, or why there will be none.
+    /// Returns the time of the load event, or the reason for its absence.
     async fn until_load(
         &mut self,
         devtools: &mut DevTools,
@@ -301,7 +302,7 @@ impl Page {
             };
             if event.method == "Page.loadEventFired" {
                 let at = event.params["timestamp"].as_f64().unwrap_or_default();
-                // That of the empty page comes before the first request.
+                // The load event of the empty page comes before the first request.
                 if self.requests.origin().is_some_and(|origin| origin < at) {
                     return Ok(Ok(at));
                 }

@@ -1,4 +1,4 @@
-//! When the page was first painted, and its largest part.
+//! Paint times of a page.
 use std::time::Duration;
 
 use serde_json::Value;
@@ -8,10 +8,11 @@ use crate::{
     tab::Tab,
 };
 
-/// Asks for the entries that the browser keeps (Paint Timing, Largest Contentful Paint), once the frame that shows the
-/// loaded page has been drawn: the second animation frame from now begins after it. The entries come when the frame has
-/// been presented, on a busy machine later than that, so a page that has something to show is waited for longer. A
-/// page that shows nothing has none, and one may have no largest part.
+/// Requests the entries that the browser stores (Paint Timing, Largest Contentful Paint), after the frame
+/// that shows the loaded page has been drawn: the second animation frame from now begins after it. The
+/// entries are added when the frame has been presented, on a busy machine later than that, so the script
+/// waits longer for a page with visible content. A page without visible content has no entries, and a page
+/// may have no largest paint.
 const PAINTS: &str = "new Promise(tell => {
     const found = {};
     let drawn = false;
@@ -41,7 +42,7 @@ const PAINTS: &str = "new Promise(tell => {
     setTimeout(end, shows ? 10000 : 1000);
 })";
 
-/// Paint times since the navigation began.
+/// Paint times relative to the start of the navigation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paints {
     pub(crate) first: Option<Duration>,
@@ -49,7 +50,7 @@ pub(crate) struct Paints {
 }
 
 impl Paints {
-    /// Reads them in a world of its own, where the page's scripts have changed nothing.
+    /// Reads them in an isolated world, which the page's scripts have not changed.
     pub(crate) async fn read(devtools: &mut DevTools, tab: &Tab) -> Result<Self, DevToolsError> {
         let found = tab.evaluate_apart(devtools, PAINTS).await?;
         let at = |value: &Value| {

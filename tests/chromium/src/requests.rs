@@ -13,53 +13,54 @@ use crate::{
     response::{Response, status, whole},
 };
 
-/// Requests of one page: the largest real ones make some hundreds, and a page that polls must not fill the memory.
+/// Maximum number of requests of one page: the largest real ones make some hundreds, and a page that polls
+/// must not fill the memory.
 const MAX_REQUESTS: usize = 20_000;
 
-/// One request, or one hop of a redirected one. Times are the browser's monotonic clock, in seconds.
+/// One request, or one hop of a redirected one. Times are by the browser's monotonic clock, in seconds.
 #[derive(Debug)]
 struct Entry {
     id: String,
-    /// How many redirects led here.
+    /// Number of preceding redirects.
     hop: usize,
     url: Url,
     kind: String,
     begun: f64,
     response: Option<Response>,
-    /// It came from the renderer's memory.
+    /// True if it came from the renderer's memory.
     from_memory: bool,
-    /// Bytes of the body, content codings undone.
+    /// Bytes of the body without content codings.
     body: u64,
-    /// Bytes of the body as they travelled, as far as the browser told them while they came.
+    /// Bytes of the body as transferred, as far as the browser reported them during the transfer.
     travelled: f64,
-    /// Bytes received in all, as told at the end.
+    /// Total number of received bytes, as reported at the end.
     encoded: Option<f64>,
     ended: Option<f64>,
     failure: Option<Failure>,
     hash: Option<[u8; 32]>,
 }
 
-/// When a load ended.
+/// End of a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// With the load event, at this time of the browser's clock.
     Load(f64),
-    /// Without one, after this time.
+    /// Without a load event, after this time.
     Limit(Duration),
 }
 
-/// All requests of a tab in the order of asking.
+/// All requests of a tab in the order of sending.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     entries: Vec<Entry>,
-    /// The newest entry of the browser's request ids.
+    /// The newest entry of each request id of the browser.
     newest: BTreeMap<String, usize>,
     /// Statuses on the wire, hop by hop.
     wire: BTreeMap<String, Vec<u16>>,
 }
 
 impl Requests {
-    /// Takes an event; others than those of requests are ignored.
+    /// Handles an event; events that do not concern requests are ignored.
     pub(crate) fn note(&mut self, method: &str, params: &Value) {
         let Some(id) = params["requestId"].as_str() else {
             return;
@@ -81,17 +82,18 @@ impl Requests {
         }
     }
 
-    /// When the navigation began: the first request is the document's.
+    /// Returns the start of the navigation: the first request is the document's.
     pub(crate) fn origin(&self) -> Option<f64> {
         self.entries.first().map(|entry| entry.begun)
     }
 
-    /// How many requests have not ended.
+    /// Number of requests that have not ended.
     pub(crate) fn open(&self) -> usize {
         self.entries.iter().filter(|entry| entry.ended.is_none()).count()
     }
 
-    /// Requests with a whole body, as (position, the browser's id, length with content codings undone).
+    /// Returns the requests with a complete body, as (position, the browser's id, length without content
+    /// codings).
     pub(crate) fn bodies(&self) -> Vec<(usize, String, u64)> {
         let entries = self.entries.iter().enumerate();
         entries
@@ -101,7 +103,7 @@ impl Requests {
             .collect()
     }
 
-    /// Notes the hash of a body.
+    /// Records the hash of a body.
     pub(crate) fn hashed(&mut self, at: usize, hash: [u8; 32]) {
         if let Some(entry) = self.entries.get_mut(at) {
             entry.hash = Some(hash);
@@ -112,7 +114,7 @@ impl Requests {
         let begun = params["timestamp"].as_f64().unwrap_or_default();
         let mut hop = 0;
         if let Some(entry) = self.newest.get(id).and_then(|at| self.entries.get_mut(*at)) {
-            // The same request goes on elsewhere: this part of it is answered.
+            // The request continues at another URL: this part of it is answered.
             let redirect = Response::parse(&params["redirectResponse"]);
             entry.encoded = Some(redirect.head_bytes);
             entry.response = Some(redirect);
@@ -147,7 +149,7 @@ impl Requests {
         });
     }
 
-    /// The load of `url`: what was asked for until `end`, and what had become of it by then.
+    /// Returns the load of `url`: the requests until `end`, with their state at that time.
     pub(crate) fn page(&self, url: &Url, end: End, absent: &BTreeSet<String>) -> PageLoad {
         let origin = self.origin().unwrap_or_default();
         let (time, until) = match end {
@@ -206,8 +208,9 @@ impl Entry {
         }
     }
 
-    /// The body's length as it travelled. The browser tells it while the body comes, but not of documents and error
-    /// pages. At the end it tells the length of head and body together, of error pages that of the body alone.
+    /// Returns the body's length as transferred. The browser reports it during the transfer, but not for
+    /// documents and error pages. At the end it reports the total length of head and body, for error pages
+    /// only that of the body.
     fn coded(&self) -> Option<u64> {
         if self.travelled > 0.0 {
             return Some(whole(self.travelled));

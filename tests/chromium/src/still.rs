@@ -1,4 +1,4 @@
-//! Holding a page still, so that two pictures of it differ only where its content does.
+//! Suppression of motion in a page, so that two screenshots of it differ only where its content does.
 use std::time::Duration;
 
 use serde_json::json;
@@ -10,29 +10,31 @@ use crate::{
     tab::Tab,
 };
 
-/// A page is quiet when it has waited for nothing for so long.
+/// Time without pending requests after which a page is quiet.
 const QUIET: Duration = Duration::from_millis(500);
-/// A page that is never quiet, because it polls or asks for what never comes, has its picture taken after this.
+/// Time after which the screenshot is taken of a page that is never quiet because it polls or waits for
+/// missing responses.
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 /// Animated pictures show their first frame: blink's `ImageAnimationPolicy::kNoAnimation`.
 pub(crate) const FLAG: &str = "--blink-settings=imageAnimationPolicy=2";
 
-/// What moves by itself in a page.
+/// Motion in a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Motion {
-    /// Everything, as users see it.
+    /// All motion, as users see it.
     #[default]
     AsUsual,
-    /// Nothing: scripts see a clock that begins at the same time in each load and random numbers that repeat,
-    /// `prefers-reduced-motion` is said, animated pictures stand, and before its picture is taken a page is waited for
-    /// until it asks for nothing more, its animations are ended, films stopped, and it is scrolled to its beginning.
+    /// None: scripts get a clock that begins at the same time in each load and reproducible random numbers,
+    /// `prefers-reduced-motion` is set, and animated pictures are stopped. Before the screenshot, the load
+    /// waits until the page sends no more requests, ends its animations, stops its videos and scrolls to its
+    /// beginning.
     ///
-    /// Scripts may so ask for other objects than they do as usual: times are to be compared among such loads only.
+    /// Scripts may therefore request other objects than usual: compare times only among such loads.
     Still,
 }
 
-/// Runs before every script of the page: the clock begins at noon of a Wednesday, and goes on as the real one does, since
-/// scripts wait for it. Random numbers are those of xorshift32.
+/// Runs before every script of the page: the clock begins at noon of a Wednesday and advances like the real
+/// one, because scripts wait for it. Random numbers are those of xorshift32.
 const SAME_EACH_TIME: &str = "(() => {
     const Real = Date, start = 1526472000000, loaded = performance.now();
     const now = () => start + Math.floor(performance.now() - loaded);
@@ -55,7 +57,7 @@ const SAME_EACH_TIME: &str = "(() => {
     };
 })()";
 
-/// Runs before the picture is taken. An animation without end cannot be finished: it is taken away.
+/// Runs before the screenshot is taken. An endless animation cannot be finished: it is removed.
 const STOP: &str = "(() => {
     for (const animation of document.getAnimations()) {
         try { animation.finish(); } catch { animation.cancel(); }
@@ -69,7 +71,7 @@ const STOP: &str = "(() => {
         requestAnimationFrame(() => requestAnimationFrame(() => tell(true)))));
 })()";
 
-/// To be called before the navigation.
+/// Must be called before the navigation.
 pub(crate) async fn prepare(devtools: &mut DevTools, tab: &Tab) -> Result<(), DevToolsError> {
     let reduced = json!({ "features": [{ "name": "prefers-reduced-motion", "value": "reduce" }] });
     tab.call(devtools, "Emulation.setEmulatedMedia", reduced).await?;
@@ -79,16 +81,16 @@ pub(crate) async fn prepare(devtools: &mut DevTools, tab: &Tab) -> Result<(), De
     Ok(())
 }
 
-/// To be called before the picture is taken.
+/// Must be called before the screenshot is taken.
 pub(crate) async fn stop(devtools: &mut DevTools, tab: &Tab) -> Result<(), DevToolsError> {
     match tab.evaluate_apart(devtools, STOP).await {
-        // A document without fonts or elements, such as a picture's own, has nothing that moves.
+        // A document without fonts or elements, such as that of a picture, has no motion.
         Err(DevToolsError::Refused { .. }) | Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Waits until the page has asked for nothing, and waited for nothing, for a while.
+/// Waits until the page has had no pending requests for a while.
 pub(crate) async fn until_quiet(
     devtools: &mut DevTools,
     tab: &Tab,

@@ -1,4 +1,4 @@
-//! A tab: a page of its own and the session that drives it.
+//! A tab: a page and the session that controls it.
 use serde_json::{Value, json};
 
 use crate::{
@@ -6,9 +6,9 @@ use crate::{
     flags::Viewport,
 };
 
-/// The largest body that the browser keeps for us: larger ones have no hash.
+/// Maximum length of a body that the browser stores: larger ones have no hash.
 const MAX_BODY: u64 = 64 << 20;
-/// All bodies that it keeps.
+/// Maximum length of all stored bodies.
 const MAX_BODIES: u64 = 256 << 20;
 
 /// An open tab.
@@ -19,7 +19,7 @@ pub(crate) struct Tab {
 }
 
 impl Tab {
-    /// Opens an empty tab of this size that tells of its requests.
+    /// Opens an empty tab of this size that reports its requests.
     pub(crate) async fn open(devtools: &mut DevTools, viewport: Viewport) -> Result<Self, DevToolsError> {
         let blank = json!({ "url": "about:blank" });
         let target = devtools.call(None, "Target.createTarget", blank).await?["targetId"].take();
@@ -56,7 +56,7 @@ impl Tab {
         devtools.call(Some(&self.session), method, params).await
     }
 
-    /// The value of an expression in a world of its own beside the page's; a promise is waited for.
+    /// Evaluates an expression in an isolated world beside the page's; a promise is awaited.
     pub(crate) async fn evaluate_apart(
         &self,
         devtools: &mut DevTools,
@@ -82,17 +82,17 @@ impl Tab {
         }
     }
 
-    /// Closes the tab; what it still waits for ends.
+    /// Closes the tab; pending operations end.
     pub(crate) async fn close(self, devtools: &mut DevTools) -> Result<(), DevToolsError> {
         let target = json!({ "targetId": self.target });
         devtools.call(None, "Target.closeTarget", target).await?;
-        // What the tab still had to say is of no use to the next.
+        // Remaining events of the tab must not reach the next one.
         while devtools.queued().is_some() {}
         Ok(())
     }
 }
 
-/// What an exception says.
+/// Returns the text of an exception.
 pub(crate) fn thrown(details: &Value) -> String {
     let described = details["exception"]["description"].as_str();
     let described = described.or_else(|| details["text"].as_str());

@@ -1,4 +1,4 @@
-//! A scripted browser on kernel TCP, and what a page load is.
+//! A scripted browser on kernel TCP, and the definition of a page load.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,76 +1,77 @@
-//! What a page load is, whichever browser did it.
+//! Results of a page load, common to all browsers.
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// A finished page load. Times are since the navigation began.
+/// A finished page load. Times are relative to the start of the navigation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageLoad {
     /// The page.
     pub url: Url,
-    /// Until the last byte of the last object (scripted browser) or the load event (Chromium).
+    /// Time until the last byte of the last object (scripted browser) or the load event (Chromium).
     pub time: Duration,
-    /// First contentful paint, where the browser paints.
+    /// First contentful paint, if the browser paints.
     pub first_paint: Option<Duration>,
-    /// Largest contentful paint, where the browser paints.
+    /// Largest contentful paint, if the browser paints.
     pub largest_paint: Option<Duration>,
-    /// Every object that the page asked for before it was loaded, in the order of asking.
+    /// Every object that the page requested before it was loaded, in the order of the requests.
     pub objects: Vec<ObjectLoad>,
-    /// TCP connections that were opened, to origins or to the proxy.
+    /// Number of TCP connections opened to origins or to the proxy.
     pub connections: u64,
-    /// DNS questions that were asked, where the loader can tell.
+    /// Number of DNS queries, if known.
     pub dns_lookups: Option<u64>,
-    /// Mean over requests of (requests sent, this one included, minus responses received before it), per connection:
-    /// Chakravorty and Pratt, WWW performance over GPRS. Only the scripted browser knows it.
+    /// Mean over requests of (requests sent including this one, minus responses received before it), per
+    /// connection: Chakravorty and Pratt, WWW performance over GPRS. Known only for the scripted browser.
     pub pipelining_factor: Option<f64>,
 }
 
 /// One object of a page load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectLoad {
-    /// Its address. The same URL may stand twice if it was asked for twice.
+    /// URL. A URL that was requested twice has two objects.
     pub url: Url,
-    /// What kind of object it is.
+    /// Kind of the object.
     pub class: ObjectClass,
-    /// What became of it.
+    /// Outcome of its load.
     pub outcome: Outcome,
     /// Status of the response, if there was one.
     pub status: Option<u16>,
-    /// Length of the body with content codings undone.
+    /// Length of the body without content codings.
     pub body_bytes: u64,
-    /// Length of the body as it was transferred to the browser, where the loader can tell.
+    /// Length of the body as transferred to the browser, if known.
     pub coded_bytes: Option<u64>,
-    /// BLAKE3 of the body with content codings undone, where the loader sees the body.
+    /// BLAKE3 of the body without content codings, if the loader can read the body.
     pub body_hash: Option<[u8; 32]>,
-    /// When the page's need for it was known.
+    /// Time at which the page discovered it.
     pub discovered: Duration,
-    /// When its request was handed to the kernel.
+    /// Time at which its request was passed to the kernel.
     pub sent: Option<Duration>,
-    /// When the first byte of its response arrived.
+    /// Time of the first byte of its response.
     pub first_byte: Option<Duration>,
-    /// When its last byte arrived, or its failure was known.
+    /// Time of its last byte, or of its failure.
     pub ended: Option<Duration>,
-    /// Number of the connection that carried it, from 0, where the loader can tell.
+    /// Number of its connection, from 0, if known.
     pub connection: Option<u64>,
 }
 
-/// What became of an object.
+/// Outcome of an object's load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It arrived whole, with a status that is no error (2xx, 3xx, 304 from the browser's own cache included).
+    /// It arrived completely, with a status that is not an error (2xx and 3xx, including 304 for the
+    /// browser's own cache).
     Delivered,
-    /// The answer was 4xx or 5xx from the origin, or its name does not exist.
+    /// The origin responded with 4xx or 5xx, or its name does not exist.
     Missing,
-    /// It did not arrive whole, for this reason.
+    /// It did not arrive completely, for this reason.
     Failed(String),
-    /// It was still on its way when the page was loaded (scripts may ask for objects that the load event does not
-    /// wait for).
+    /// It was incomplete when the page was loaded (scripts may request objects for which the load event does
+    /// not wait).
     Unfinished,
 }
 
-/// Kinds of objects, as the waterfall colours them.
+/// Kinds of objects, with separate colours in the waterfall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectClass {
@@ -84,6 +85,6 @@ pub enum ObjectClass {
     Image,
     /// Fonts.
     Font,
-    /// Anything else.
+    /// Other objects.
     Other,
 }

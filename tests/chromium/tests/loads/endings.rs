@@ -1,4 +1,4 @@
-//! Loads that do not end well, and values of expressions.
+//! Loads that fail, and values of expressions.
 use std::time::Duration;
 
 use longhaul_chromium::{Browser, EvaluateError, LoadError, LoadOptions};
@@ -10,7 +10,7 @@ use crate::{LIMIT, direct, object, site::Site};
 async fn a_load_beyond_its_limit_tells_what_was_loaded() {
     let site = Site::start().await;
     let mut browser = Browser::start(&direct(&site)).await.expect("starts");
-    // The first load of a browser takes long on a busy machine.
+    // The first load of a browser is slow on a busy machine.
     browser
         .load("http://site.test/", &LoadOptions::within(LIMIT))
         .await

@@ -18,16 +18,16 @@ use longhaul_chromium::{BrowserOptions, Names};
 use longhaul_loader::{ObjectLoad, PageLoad};
 use site::Site;
 
-/// For one load on a busy machine.
+/// Time limit of one load on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A browser that finds the two hosts of the site and no others.
+/// Returns the options of a browser that resolves only the two hosts of the site.
 fn direct(site: &Site) -> BrowserOptions {
     let hosts = ["site.test", "img.test"];
     BrowserOptions::direct(Names::fixed(hosts.map(|host| (host, site.address()))))
 }
 
-/// The object at a URL.
+/// Returns the object at a URL.
 fn object<'a>(load: &'a PageLoad, url: &str) -> &'a ObjectLoad {
     let found = load.objects.iter().find(|object| object.url.as_str() == url);
     found.unwrap_or_else(|| panic!("{url} is not among {:#?}", load.objects))

@@ -1,4 +1,4 @@
-//! What a load tells of its objects.
+//! Data of the objects of a load.
 use longhaul_chromium::{Browser, Cache, LoadOptions, Loaded, Viewport};
 use longhaul_loader::{ObjectClass, Outcome};
 
@@ -54,7 +54,7 @@ async fn a_page_load_tells_of_every_object() {
     assert_eq!(outcome("http://site.test/new.svg"), delivered(ObjectClass::Image));
     let missing = (ObjectClass::Image, Outcome::Missing, Some(404));
     assert_eq!(outcome("http://site.test/missing.svg"), missing);
-    // The browser does not even show the page that its answer was an error page.
+    // The browser does not show the page that the response was an error page.
     assert_eq!(outcome("http://img.test/missing.svg"), missing);
     let no_name = (ObjectClass::Image, Outcome::Missing, None);
     assert_eq!(outcome("http://gone.test/x.svg"), no_name);
@@ -149,7 +149,8 @@ async fn the_time_is_that_of_the_pages_own_clock() {
         .collect();
     let time = loaded.load.time.as_secs_f64() * 1000.0;
     println!("load event at {times:?} ms, load time {time} ms");
-    // The navigation is a moment old when its request is handed over, and the event is told when it is handled.
+    // The navigation begins shortly before its request is passed on, and the event is reported when it is
+    // handled.
     assert!((times[0] - 50.0..times[1] + 50.0).contains(&time));
 }
 

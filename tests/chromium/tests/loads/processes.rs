@@ -5,8 +5,8 @@ use longhaul_chromium::{Browser, BrowserOptions, ChromiumError, LoadOptions};
 
 use crate::{LIMIT, direct, site::Site};
 
-/// Processes that live (not only as an entry that nobody has reaped) and have this folder in their environment, which
-/// all of a browser's processes inherit.
+/// Returns the running processes (without zombies) that have this folder in their environment, which all of a
+/// browser's processes inherit.
 fn processes_of(profile: &Path) -> Vec<String> {
     let mark = profile.as_os_str().as_encoded_bytes();
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ async fn nothing_is_left_of_a_browser() {
     assert!(processes > 2, "a browser is many processes: {processes}");
     drop(browser);
     let mut left = processes_of(&profile);
-    // Killed processes need a moment to be gone, not more.
+    // Killed processes need a moment to disappear.
     for _ in 0..1000 {
         if left.is_empty() {
             break;

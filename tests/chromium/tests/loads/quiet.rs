@@ -1,4 +1,4 @@
-//! A browser does nothing on the network but load the page.
+//! A browser sends no network traffic except for loading the page.
 use std::{collections::BTreeSet, fs, path::Path};
 
 use longhaul_chromium::{Browser, BrowserOptions, LoadOptions};
@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::{LIMIT, direct, site::Site};
 
-/// The log's events of these kinds, as (kind, parameters).
+/// Returns the log's events of these kinds, as (kind, parameters).
 fn events(log: &Path, kinds: &[&str]) -> Vec<(String, Value)> {
     let log = fs::read(log).expect("written at the end");
     let log: Value = serde_json::from_slice(&log).expect("a whole log");

@@ -19,14 +19,14 @@ use tokio::{net::TcpListener, task::JoinHandle};
 pub(crate) const PICTURE: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="320" height="240"><rect width="320" height="240" fill="#2a6"/></svg>"##;
 /// An error page.
 pub(crate) const NOT_HERE: &str = "<!doctype html><h1>Not here</h1>";
-/// Pictures that the page shows beside the special ones.
+/// Number of pictures on the page in addition to the special ones.
 pub(crate) const PICTURES: usize = 12;
-/// What the style sheet says, often enough to be worth compressing.
+/// Content of the style sheet, repeated so that compression reduces it.
 const STYLE: &str = "h1 { color: #135; font-size: 48px } ";
 const STYLE_REPEATS: usize = 400;
 const SCRIPT: &str = "document.getElementById('said').textContent = 'said by the script'; fetch('/never');";
 
-/// A running site; it ends with the value.
+/// A running site; it ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Site {
     address: SocketAddr,
@@ -52,7 +52,7 @@ impl Site {
                         log.lock().expect("no panic before").push((asked, peer));
                         async move { Ok::<_, Infallible>(answer(&request).await) }
                     });
-                    // A browser that goes away is its own business.
+                    // The browser may close the connection at any time.
                     let _ended = hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), service)
                         .await;
@@ -66,12 +66,12 @@ impl Site {
         self.address
     }
 
-    /// Everything that was asked for, host first, and where from.
+    /// Returns all requested URLs, host first, with the client's address.
     pub(crate) fn seen(&self) -> Vec<(String, SocketAddr)> {
         self.seen.lock().expect("no panic before").clone()
     }
 
-    /// Connections by host.
+    /// Returns the number of connections by host.
     pub(crate) fn connections(&self) -> BTreeMap<String, usize> {
         let mut peers = BTreeMap::new();
         for (asked, peer) in self.seen() {
@@ -148,7 +148,7 @@ async fn answer(request: &Request<Incoming>) -> Response<UnsyncBoxBody<Bytes, st
             .body(whole(NOT_HERE)),
         "/broken.svg" => {
             let body = StreamBody::new(futures_util::stream::unfold(0, |step| async move {
-                // Between the two the server has nothing to do but to send what it has.
+                // Between the two chunks the server must send the first one.
                 tokio::task::yield_now().await;
                 let frame = match step {
                     0 => Ok(Frame::data(Bytes::from_static(b"<svg"))),
@@ -162,7 +162,7 @@ async fn answer(request: &Request<Incoming>) -> Response<UnsyncBoxBody<Bytes, st
                 .body(body.boxed_unsync())
         }
         "/never" => std::future::pending().await,
-        // The rest is for a browser that has the site as its proxy.
+        // The remaining paths are for a browser that uses the site as its proxy.
         "/mixed" => {
             let body = "<!doctype html><img src=http://unknown.test/dns.svg><img src=http://reset.test/reset.svg>\
                         <img src=https://secure.test/x.svg>";
@@ -196,7 +196,7 @@ async fn answer(request: &Request<Incoming>) -> Response<UnsyncBoxBody<Bytes, st
                 .body(whole(body))
         }
         "/moving" => {
-            // An animation without end, a clock, random colours, and something that comes after the load event.
+            // An endless animation, a clock, random colours, and a change after the load event.
             let body = "<!doctype html><style>@keyframes go { to { margin-left: 300px } } #a { animation: go 2s infinite; \
                         width: 90px; height: 90px; background: #c30 }</style><div id=a></div><p id=clock></p><p id=late></p>\
                         <script>const random = () => Math.floor(Math.random() * 256);\

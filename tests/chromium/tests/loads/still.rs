@@ -1,4 +1,4 @@
-//! Pages that are held still for a picture.
+//! Pages whose motion is suppressed for a screenshot.
 use longhaul_chromium::{Browser, LoadOptions, Motion};
 
 use crate::{LIMIT, direct, site::Site};
@@ -24,7 +24,7 @@ async fn two_pictures_of_a_page_that_is_held_still_are_equal() {
     assert!(text.contains("2018-05-16T12:00"), "{text}");
     assert_eq!(text, other_text);
     assert!(one == other, "{} and {} bytes", one.len(), other.len());
-    // What comes after the load event is waited for: it is asked for once in each load.
+    // The screenshot waits for the object after the load event: it is requested once in each load.
     let asked = site
         .seen()
         .into_iter()

@@ -1,4 +1,5 @@
-//! One connection: requests in, parts of responses out, both as they cross the socket.
+//! One connection: sends requests and reports parts of responses, both at the time of their transfer by the
+//! socket.
 use std::{collections::VecDeque, io, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -13,7 +14,7 @@ use super::{
     framing::{FramingError, Head, Part, ResponseDecoder},
 };
 
-/// Bytes read at a time: a few segments, so that time stamps of parts stay exact on slow links.
+/// Maximum number of bytes per read: a few segments, so that the times of parts stay exact on slow links.
 const READ: usize = 16 * 1024;
 
 /// A request to send.
@@ -23,7 +24,7 @@ pub(super) struct Command {
     pub(super) bytes: Bytes,
 }
 
-/// What happened on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) connection: u64,
@@ -37,23 +38,23 @@ pub(super) enum What {
     Established,
     /// Requests can be sent.
     Ready,
-    /// There is no connection, for this reason.
+    /// The connection failed, for this reason.
     Unreachable(DialError),
-    /// A request was handed to the kernel completely. `index` is its pipeline index: the requests sent on the connection,
-    /// this one included, minus the responses received before it (Chakravorty and Pratt, WWW performance over GPRS,
-    /// section IV-B).
+    /// A request was passed to the kernel completely. `index` is its pipeline index: the requests sent on the
+    /// connection including this one, minus the responses received before it (Chakravorty and Pratt, WWW
+    /// performance over GPRS, section IV-B).
     Sent { request: usize, index: u64 },
-    /// The oldest unanswered request is being answered.
+    /// The response to the oldest unanswered request has begun.
     Head { head: Head, first_byte: Instant },
-    /// A piece of the body.
+    /// A part of the body.
     Data(Bytes),
-    /// The response is complete. Without `keep_alive` the connection is gone.
+    /// The response is complete. Without `keep_alive` the connection is closed.
     End { keep_alive: bool },
-    /// The connection is gone.
+    /// The connection is closed.
     Closed(Closed),
 }
 
-/// Why a connection is gone.
+/// Reason of a closed connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Closed {
     #[error("the connection was closed without an answer")]
@@ -66,7 +67,7 @@ pub(super) enum Closed {
     Silent(Duration),
 }
 
-/// Opens a connection and serves requests on it until either side is done with it.
+/// Opens a connection and serves requests on it until either side closes it.
 pub(super) async fn run(dial: Dial, commands: mpsc::Receiver<Command>, events: mpsc::Sender<Event>) {
     let reporter = Reporter {
         connection: dial.connection,
@@ -99,7 +100,7 @@ pub(super) async fn run(dial: Dial, commands: mpsc::Receiver<Command>, events: m
     while exchange.step().await {}
 }
 
-/// Tells the page what happens on one connection.
+/// Reports the events of one connection to the page.
 struct Reporter {
     connection: u64,
     events: mpsc::Sender<Event>,
@@ -108,11 +109,11 @@ struct Reporter {
 impl Reporter {
     async fn tell(&self, at: Instant, what: What) {
         let connection = self.connection;
-        // Nobody listens any more once the page is loaded.
+        // The receiver is gone once the page is loaded.
         let _ = self.events.send(Event { connection, at, what }).await;
     }
 
-    /// Always `false`: ends the connection.
+    /// Reports the end of the connection. Returns `false`.
     async fn closed(&self, why: Closed) -> bool {
         self.tell(Instant::now(), What::Closed(why)).await;
         false
@@ -124,16 +125,16 @@ struct Exchange {
     write: WriteHalf<Box<dyn Stream>>,
     decoder: ResponseDecoder,
     commands: mpsc::Receiver<Command>,
-    /// Requests that are not with the kernel yet. Bounded by the depth of pipelining.
+    /// Requests that have not been passed to the kernel. Bounded by the pipelining depth.
     pending: BytesMut,
-    /// Those requests, and how many bytes of each are in `pending`.
+    /// Those requests, with the number of bytes of each in `pending`.
     unsent: VecDeque<(usize, usize)>,
     unflushed: bool,
-    /// Cleared when the other end takes no more: what it had sent before can still be read.
+    /// Cleared when the peer accepts no more data: earlier data from the peer can still be read.
     writable: bool,
     sent: u64,
     received: u64,
-    /// When the first byte of the response that is being received came.
+    /// Time of the first byte of the response that is being received.
     first_byte: Option<Instant>,
     last_activity: Instant,
     idle: Duration,
@@ -142,13 +143,13 @@ struct Exchange {
 
 enum Step {
     Command(Option<Command>),
-    /// So many bytes; none if everything was flushed.
+    /// Number of bytes written; zero if everything was flushed.
     Written(io::Result<usize>),
     Read(io::Result<usize>),
     Silent,
 }
 
-/// Writes some of `pending`, or flushes if that is empty. Nothing is lost if the future is dropped.
+/// Writes some of `pending`, or flushes if it is empty. Cancel-safe.
 async fn push(write: &mut WriteHalf<Box<dyn Stream>>, pending: &[u8]) -> io::Result<usize> {
     if pending.is_empty() {
         write.flush().await.map(|()| 0)
@@ -161,14 +162,14 @@ async fn push(write: &mut WriteHalf<Box<dyn Stream>>, pending: &[u8]) -> io::Res
 }
 
 impl Exchange {
-    /// Waits for one thing to happen and deals with it. `false` ends the connection.
+    /// Waits for one event and handles it. `false` ends the connection.
     async fn step(&mut self) -> bool {
         let owed = self.owed();
         let unwritten = self.unflushed || !self.pending.is_empty();
         self.decoder.buffer().reserve(READ);
         let step = tokio::select! {
-            // The order makes loads repeatable. None of these can keep the others waiting for ever: commands are bounded
-            // by what is unanswered.
+            // The fixed order makes loads reproducible. No branch can starve the others: commands are bounded
+            // by the unanswered requests.
             biased;
             command = self.commands.recv() => Step::Command(command),
             written = push(&mut self.write, &self.pending), if self.writable && unwritten => Step::Written(written),
@@ -179,7 +180,7 @@ impl Exchange {
             Step::Command(None) => false,
             Step::Command(Some(command)) => {
                 self.take(command);
-                // What is asked for together leaves in one segment.
+                // Requests made together are sent in one segment.
                 while let Ok(command) = self.commands.try_recv() {
                     self.take(command);
                 }
@@ -204,7 +205,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a response is due.
+    /// Returns true if a response is expected.
     fn owed(&self) -> bool {
         !self.unsent.is_empty() || self.sent > self.received
     }
@@ -220,7 +221,7 @@ impl Exchange {
     async fn written(&mut self, mut length: usize) {
         let now = Instant::now();
         self.pending.advance(length);
-        // TLS holds back what the socket did not take.
+        // TLS buffers the bytes that the socket did not accept.
         self.unflushed = length > 0;
         while let Some((request, left)) = self.unsent.front_mut() {
             if *left > length {
@@ -241,7 +242,7 @@ impl Exchange {
         self.last_activity = now;
         loop {
             if self.sent == self.received {
-                // An answer that nobody asked for, such as 408 before an idle connection is closed.
+                // A response without a request, such as 408 before an idle connection is closed.
                 return !self.decoder.mid_response() || self.reporter.closed(Closed::Fin).await;
             }
             let first_byte = *self.first_byte.get_or_insert(now);

@@ -1,11 +1,12 @@
-//! Reading an HTML document while it arrives, through its content coding.
+//! Incremental parsing of an HTML document, through its content coding.
 use std::io::Write;
 
 use flate2::write::MultiGzDecoder;
 use longhaul_replay::page::{Discovery, Reference, Viewport};
 use url::Url;
 
-/// Decoded bytes that are looked through: far more than any page, and a decompression bomb does no harm.
+/// Maximum number of decoded bytes that are parsed: larger than any page, and sufficient to limit a
+/// decompression bomb.
 const MAX_DECODED: usize = 64 * 1024 * 1024;
 
 /// Finds references in a document that arrives in its content coding.
@@ -18,14 +19,14 @@ pub(super) struct DocumentReader {
 enum Coding {
     Identity,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
-    /// Another coding, which is undone when all of it is there.
+    /// Another coding, which is decoded when the body is complete.
     Other,
-    /// It cannot be decoded any further.
+    /// Decoding has failed.
     Damaged,
 }
 
 impl DocumentReader {
-    /// Begins the document at `url` with this `Content-Encoding` and charset.
+    /// Starts the document at `url` with this `Content-Encoding` and charset.
     pub(super) fn new(url: &Url, encoding: &str, charset: Option<&str>) -> Self {
         let coding = match encoding.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Coding::Identity,
@@ -39,7 +40,7 @@ impl DocumentReader {
         }
     }
 
-    /// Takes the next bytes as transferred and returns the references that they complete.
+    /// Adds the next transferred bytes and returns the references that they complete.
     pub(super) fn write(&mut self, data: &[u8]) -> Vec<Reference> {
         let decoded = match &mut self.coding {
             Coding::Identity => return self.discovery.write(data),
@@ -57,7 +58,7 @@ impl DocumentReader {
         self.discovery.write(&decoded)
     }
 
-    /// Ends the document, whose decoded body is `body`, and returns what was still open.
+    /// Ends the document, whose decoded body is `body`, and returns the remaining references.
     pub(super) fn finish(mut self, body: &[u8]) -> Vec<Reference> {
         let mut found = Vec::new();
         if matches!(self.coding, Coding::Other) {

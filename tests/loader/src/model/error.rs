@@ -1,4 +1,4 @@
-//! Pages that could not be loaded at all.
+//! Errors of pages that could not be loaded.
 use std::time::Duration;
 
 use http::StatusCode;
@@ -8,42 +8,42 @@ use super::{
     dial::{DialError, ProxyError},
 };
 
-/// A page whose own document did not answer.
+/// Errors of the page's own document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The URL is not one of http or https with a host.
+    /// The URL has no host, or its scheme is neither http nor https.
     #[error("the page's URL has no host, or is neither http nor https")]
     Url,
     /// The page's host does not exist.
     #[error("the page cannot be loaded: {0}")]
     NameNotFound(String),
-    /// The page's host could not be reached: TCP, TLS, or the DNS server was silent.
+    /// The page's host could not be reached: by TCP, by TLS, or because the DNS server did not answer.
     #[error("the page cannot be loaded: {0}")]
     Connect(String),
-    /// The proxy answered in place of the origin.
+    /// The proxy responded instead of the origin.
     #[error("the proxy answered {status} for the page: {reason}")]
     Proxy {
-        /// The proxy's status.
+        /// Status of the proxy's response.
         status: StatusCode,
-        /// What it says of it.
+        /// Description by the proxy.
         reason: String,
     },
-    /// The connection broke before the response, or HTTP was violated on it.
+    /// The connection broke before the response, or violated HTTP.
     #[error("the page's host did not answer: {0}")]
     Http(String),
-    /// No response within the limit for the load.
+    /// There was no response within the time limit of the load.
     #[error("the page's host did not answer in {} s", .0.as_secs())]
     Time(Duration),
-    /// Redirects without end.
+    /// The redirects exceed the limit.
     #[error("the page redirects more than {0} times in a row")]
     Redirects(usize),
-    /// A redirect to something that is not http or https.
+    /// A redirect to a URL that is not http or https.
     #[error("the page redirects to something that is no http or https URL")]
     RedirectTarget,
 }
 
-/// Why an object failed.
+/// Reasons of an object's failure.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("{0}")]
@@ -77,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// Whether the object is missing, rather than failed: its name does not exist.
+    /// Returns true if the object is missing instead of failed: its name does not exist.
     pub(super) fn is_missing(&self) -> bool {
         match self {
             Self::Dial(error) => error.no_such_name(),
@@ -91,7 +91,7 @@ impl Failure {
         }
     }
 
-    /// What it means for the page whose own document failed so.
+    /// Returns the error of a page whose own document failed for this reason.
     pub(super) fn of_page(self) -> ModelError {
         let text = self.to_string();
         match self {

@@ -1,24 +1,24 @@
-//! Framing of HTTP/1 responses (RFC 9112): bytes in, heads and pieces of bodies out. Lenient where browsers are.
+//! Parser of HTTP/1 responses (RFC 9112). It tolerates the same deviations as browsers.
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-/// A response's head with its status line; Chromium's limit.
+/// Maximum length of a response's header section with its status line; Chromium's limit.
 const MAX_HEAD: usize = 256 * 1024;
-/// Header lines of a response; recorded responses have up to about 60.
+/// Maximum number of header lines of a response; recorded responses have up to about 60.
 const MAX_HEADERS: usize = 256;
-/// The line before a chunk, extensions included. Nobody uses extensions.
+/// Maximum length of the line before a chunk, including extensions, which are not in use.
 const MAX_CHUNK_LINE: usize = 4096;
-/// Trailers of a chunked body.
+/// Maximum length of the trailers of a chunked body.
 const MAX_TRAILERS: usize = 64 * 1024;
-/// Interim responses (1xx) before one final response.
+/// Maximum number of interim responses (1xx) before a final response.
 const MAX_INTERIM: usize = 16;
 
-/// What a response consists of, in order.
+/// Parts of a response, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The head of a final response.
     Head(Head),
-    /// A piece of its body, never empty.
+    /// A part of its body, never empty.
     Data(Bytes),
     /// The response is complete.
     End,
@@ -31,7 +31,7 @@ pub(super) struct Head {
     pub(super) headers: HeaderMap,
 }
 
-/// Bytes that are no HTTP response, or not all of one.
+/// Errors of invalid or truncated responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FramingError {
     #[error("the response is not HTTP/1")]
@@ -48,13 +48,13 @@ pub(super) enum FramingError {
     Upgrade,
 }
 
-/// Takes the responses on one connection apart.
+/// Parser of the responses on one connection.
 #[derive(Debug, Default)]
 pub(super) struct ResponseDecoder {
     buffer: BytesMut,
     state: State,
     interim: usize,
-    /// Whether another response may follow the one that is being read.
+    /// True if another response may follow the current one.
     keep_alive: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct ResponseDecoder {
 enum State {
     #[default]
     Head,
-    /// So many bytes of the body are to come.
+    /// Number of remaining bytes of the body.
     Length(u64),
     UntilClose,
     ChunkSize,
@@ -72,22 +72,23 @@ enum State {
 }
 
 impl ResponseDecoder {
-    /// Where received bytes go.
+    /// Buffer for received bytes.
     pub(super) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// Whether a response has begun (bytes included that are not yet a head).
+    /// Returns true if a response has begun (including an incomplete head).
     pub(super) fn mid_response(&self) -> bool {
         self.state != State::Head || !self.buffer.is_empty() || self.interim > 0
     }
 
-    /// After [`Part::End`]: whether the server keeps the connection open for more.
+    /// After [`Part::End`]: returns true if the server keeps the connection open.
     pub(super) fn keep_alive(&self) -> bool {
         self.keep_alive
     }
 
-    /// The next part, or `None` if more bytes are needed. Call it until it returns `None` after each read.
+    /// Returns the next part, or `None` if more bytes are needed. Call it until it returns `None` after each
+    /// read.
     pub(super) fn next(&mut self) -> Result<Option<Part>, FramingError> {
         loop {
             match self.state {
@@ -135,7 +136,7 @@ impl ResponseDecoder {
         }
     }
 
-    /// The connection was closed by its other end: ends a body that lasts until then.
+    /// Ends a body that lasts until the end of the connection, after the peer has closed it.
     pub(super) fn close(&mut self) -> Result<Option<Part>, FramingError> {
         self.keep_alive = false;
         if self.state == State::UntilClose {
@@ -155,7 +156,7 @@ impl ResponseDecoder {
 
     fn head(&mut self) -> Result<Option<Head>, FramingError> {
         loop {
-            // Empty lines before a status line are a common mistake (RFC 9112 section 2.2).
+            // Empty lines before a status line are a common error (RFC 9112 section 2.2).
             while matches!(self.buffer.first(), Some(b'\r' | b'\n')) {
                 self.buffer.advance(1);
             }
@@ -188,7 +189,8 @@ impl ResponseDecoder {
         }
     }
 
-    /// How the body is delimited (RFC 9112 section 6.3), and whether the connection lasts (section 9.3).
+    /// Determines the end of the body (RFC 9112 section 6.3) and the persistence of the connection (section
+    /// 9.3).
     fn frame(&mut self, version: u8, head: &Head) -> Result<(), FramingError> {
         let connection = tokens(&head.headers, &header::CONNECTION);
         let says = |token: &str| connection.iter().any(|said| said == token);
@@ -220,7 +222,7 @@ impl ResponseDecoder {
         Some(self.buffer.split_to(self.buffer.len().min(most)).freeze())
     }
 
-    /// The next line without its end.
+    /// Returns the next line without its end.
     fn line(&mut self, limit: usize, error: FramingError) -> Result<Option<Bytes>, FramingError> {
         let Some(at) = self.buffer.iter().position(|&byte| byte == b'\n') else {
             return if self.buffer.len() > limit {
@@ -246,7 +248,7 @@ fn length(data: &Bytes) -> u64 {
     u64::try_from(data.len()).unwrap_or(u64::MAX)
 }
 
-/// A head at the start of `bytes`: its length, minor version and content; `None` if it is not complete.
+/// Parses a head at the start of `bytes`: its length, minor version and content; `None` if it is incomplete.
 fn parse_head(bytes: &[u8]) -> Result<Option<(usize, u8, Head)>, FramingError> {
     let mut config = httparse::ParserConfig::default();
     config
@@ -275,7 +277,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(usize, u8, Head)>, FramingError> {
     Ok(Some((length, version, Head { status, headers })))
 }
 
-/// The tokens of a list field, in lower case.
+/// Returns the tokens of a list field, in lower case.
 fn tokens(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let values = headers.get_all(name).iter();
     values
@@ -285,7 +287,7 @@ fn tokens(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
         .collect()
 }
 
-/// The length; values that differ from one another frame nothing.
+/// Returns the length; contradictory values are an error.
 fn content_length(headers: &HeaderMap) -> Result<Option<u64>, FramingError> {
     let mut length = None;
     for token in tokens(headers, &header::CONTENT_LENGTH) {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What came out: each response's status and body, whether it was complete, and how it went on.
+/// Result of parsing: each response's status and body, whether it was complete, and the state afterwards.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Read {
     responses: Vec<(u16, Vec<u8>, bool)>,
@@ -244,7 +244,8 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        // A malformed start line may be noticed before its end has come, so only what was complete is compared.
+        // A malformed start line may be detected before its end has arrived, so only complete responses are
+        // compared.
         prop_assert_eq!(read(cut(&bytes, &sizes)).responses, read([bytes.as_slice()]).responses);
     }
 

@@ -1,11 +1,12 @@
-//! The scripted browser: loads pages over kernel TCP under the connection rules of real browsers, exactly and repeatably.
+//! The scripted browser: loads pages over kernel TCP by the connection rules of real browsers, exactly and
+//! reproducibly.
 //!
-//! It parses HTML while it arrives and style sheets once they are complete, asks for each distinct URL once, as soon as it
-//! is known and in the order of discovery, follows redirects and frames, keeps cookies for one load, and looks names up
-//! over the link that is being measured. Scripts are fetched and not run.
+//! It parses HTML while it arrives and style sheets when they are complete, requests each distinct URL once,
+//! immediately and in the order of discovery, follows redirects and frames, stores cookies for one load, and
+//! resolves names over the measured link. Scripts are fetched and not executed.
 //!
-//! All sockets are opened by tasks of the calling runtime, so a load on a current-thread runtime stays in that thread's
-//! network namespace.
+//! All sockets are opened by tasks of the calling runtime, so a load on a current-thread runtime stays in
+//! that thread's network namespace.
 mod connection;
 mod dial;
 mod document;
@@ -28,19 +29,20 @@ pub use store::BrowserCache;
 
 use crate::PageLoad;
 
-/// A load with what only this browser can count.
+/// A load with the counters that only this browser has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     /// The load.
     pub load: PageLoad,
-    /// Requests that were sent again because their connection was closed before they were answered.
+    /// Requests that were sent again because their connection was closed before the response.
     pub resent: u64,
 }
 
-/// Loads the page at `url`, without anything that an earlier load left but what is in `cache`.
+/// Loads the page at `url`. The only state from earlier loads is in `cache`.
 ///
 /// # Errors
-/// The page's own document did not answer. Whatever else goes wrong is the outcome of an object of the [`PageLoad`].
+/// The page's own document was not received. Every other error is the outcome of an object of the
+/// [`PageLoad`].
 pub async fn load(
     url: &Url,
     options: &ModelOptions,
@@ -49,7 +51,7 @@ pub async fn load(
     Ok(load_counted(url, options, cache).await?.load)
 }
 
-/// As [`load`], and counts requests that had to be sent again.
+/// Loads a page like [`load`], and counts the requests that had to be sent again.
 ///
 /// # Errors
 /// As [`load`].

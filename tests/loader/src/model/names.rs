@@ -1,4 +1,4 @@
-//! Look-ups of names over the link that is being measured: one question a name and load, and no cache before it.
+//! Resolution of names over the measured link: one query per name and load, without an earlier cache.
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
@@ -15,20 +15,21 @@ use hickory_proto::{
 };
 use tokio::{net::UdpSocket, sync::OnceCell, time::timeout};
 
-/// How long each try waits for its answer: a link with a round trip of a second and a full queue must not see a second
-/// question in vain.
+/// Timeout of each attempt: on a link with a round-trip time of a second and a full queue no query must be
+/// repeated in vain.
 const TRIES: [Duration; 4] = [
     Duration::from_secs(3),
     Duration::from_secs(6),
     Duration::from_secs(12),
     Duration::from_secs(24),
 ];
-/// Addresses taken from one answer: more only prolong a failure.
+/// Maximum number of addresses used from one answer: more would only delay a failure.
 const MAX_ADDRESSES: usize = 4;
-/// A DNS message over UDP. Without EDNS an answer has 512 bytes at most (RFC 1035 section 2.3.4); some servers send more.
+/// Maximum length of a DNS message over UDP. Without EDNS an answer has at most 512 bytes (RFC 1035 section
+/// 2.3.4); some servers send more.
 const MAX_MESSAGE: usize = 4096;
 
-/// A name without an address.
+/// Errors of resolving a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NameError {
     #[error("the DNS server says that the name does not exist or has no IPv4 address")]
@@ -49,7 +50,7 @@ type Answer = Result<Vec<Ipv4Addr>, NameError>;
 #[derive(Debug)]
 pub(super) struct Names {
     server: SocketAddr,
-    /// Answers and questions under way. Bounded by the objects of a page.
+    /// Answers and queries in progress. Bounded by the objects of a page.
     known: Mutex<BTreeMap<String, Arc<OnceCell<Answer>>>>,
     questions: AtomicU64,
     tries: [Duration; 4],
@@ -65,12 +66,12 @@ impl Names {
         }
     }
 
-    /// Names that were asked for. A question that is repeated because its answer did not come counts once.
+    /// Number of queried names. A repetition of a query without an answer is not counted.
     pub(super) fn questions(&self) -> u64 {
         self.questions.load(Ordering::Relaxed)
     }
 
-    /// The addresses of `name`, never an empty list. Whoever comes while the question is under way waits for its answer.
+    /// Returns the addresses of `name`, never an empty list. Concurrent calls for the name share one query.
     pub(super) async fn lookup(&self, name: &str) -> Answer {
         let known = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +84,8 @@ impl Names {
         let mut name = Name::from_ascii(name).map_err(|_| NameError::Invalid)?;
         name.set_fqdn(true);
         let number = self.questions.fetch_add(1, Ordering::Relaxed);
-        // Ids need not be hard to guess on a link of our own; counting makes a load repeatable to the byte.
+        // Ids need not be unpredictable on an isolated link; consecutive numbers make a load reproducible to
+        // the byte.
         let id = u16::try_from(number & 0xffff).unwrap_or_default();
         let mut question = Message::new(id, MessageType::Query, OpCode::Query);
         question.metadata.recursion_desired = true;
@@ -106,7 +108,7 @@ impl Names {
     }
 }
 
-/// The first message on the socket that answers the question.
+/// Returns the first message on the socket that answers the query.
 async fn answer(socket: &UdpSocket, id: u16, name: &Name) -> Answer {
     let mut buffer = [0; MAX_MESSAGE];
     loop {

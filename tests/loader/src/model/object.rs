@@ -1,4 +1,4 @@
-//! One object of a page, and what its response's head says of it.
+//! An object of a page, and the data in its response's head.
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, header};
@@ -8,23 +8,23 @@ use url::Url;
 use super::{document::DocumentReader, framing::Head};
 use crate::{ObjectClass, ObjectLoad, Outcome};
 
-/// An object of a page, on its way or there.
+/// An object of a page, complete or incomplete.
 pub(super) struct Object {
     pub(super) load: ObjectLoad,
     /// `Document` is the page's own document; those in frames are `Frame`.
     pub(super) destination: Destination,
     pub(super) referrer: Option<Url>,
-    /// Frames around it.
+    /// Number of frames around it.
     pub(super) depth: usize,
     /// The URLs that redirected to it.
     pub(super) chain: Vec<Url>,
-    /// Whether a response ever began.
+    /// True if a response has begun.
     pub(super) answered: bool,
-    /// Whether the request left since it was last queued.
+    /// True if the request was sent since it was last queued.
     pub(super) on_the_way: bool,
-    /// How often its connection was closed before any byte of the response.
+    /// Number of connections that were closed before any byte of the response.
     pub(super) unanswered: u32,
-    /// How often the response broke off.
+    /// Number of incomplete responses.
     pub(super) broken_off: u32,
     pub(super) receiving: Option<Receiving>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Receiving {
 }
 
 impl Object {
-    /// An object of which only its address is known.
+    /// Creates an object of which only the URL is known.
     pub(super) fn new(url: Url, destination: Destination, discovered: Duration) -> Self {
         Self {
             load: ObjectLoad {
@@ -67,7 +67,7 @@ impl Object {
     }
 }
 
-/// A length as a count.
+/// Converts a length into a count.
 pub(super) fn bytes(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
@@ -83,25 +83,25 @@ fn class_of(destination: Destination) -> ObjectClass {
     }
 }
 
-/// Where a redirect leads to, as written.
+/// Returns the target of a redirect, as written.
 pub(super) fn location(head: &Head) -> Option<String> {
     let location = head.headers.get(header::LOCATION)?;
     matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308)
         .then(|| String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// Whether the body is looked through for what it loads.
+/// Returns true if the body is parsed for references.
 pub(super) fn is_html(headers: &HeaderMap) -> bool {
     let media_type = MediaType::of_response(headers);
     media_type.is_html() || media_type.essence.is_empty()
 }
 
-/// The charset that `Content-Type` names.
+/// Returns the charset in `Content-Type`.
 pub(super) fn charset(headers: &HeaderMap) -> Option<String> {
     MediaType::of_response(headers).charset
 }
 
-/// The values of a list field.
+/// Returns the values of a list field.
 pub(super) fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
     let values = headers.get_all(name).iter();
     let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));

@@ -1,4 +1,4 @@
-//! The page as far as it is known: its objects, and what arriving bytes do to them.
+//! The known objects of a page, and their state changes.
 use std::{
     collections::{BTreeSet, VecDeque},
     time::{Duration, SystemTime},
@@ -25,14 +25,15 @@ use super::{
 };
 use crate::{ObjectLoad, Outcome};
 
-/// Redirects in a row, as the Fetch standard's 20 halved: a page that needs more is broken.
+/// Maximum number of consecutive redirects, half of the Fetch standard's 20: a page that needs more is
+/// broken.
 const MAX_REDIRECTS: usize = 10;
-/// Frames in frames.
+/// Maximum depth of nested frames.
 const MAX_FRAME_DEPTH: usize = 3;
-/// How often a request goes out again whose connection was closed before any byte of its answer: a server may close an idle
-/// connection at the very moment at which it is used.
+/// Maximum number of repetitions of a request whose connection was closed before any byte of the response: a
+/// server may close an idle connection at the moment at which it is used.
 const MAX_UNANSWERED: u32 = 3;
-/// How often a request goes out again whose answer broke off.
+/// Maximum number of repetitions of a request whose response was truncated.
 const MAX_BROKEN_OFF: u32 = 1;
 
 /// A page that is being loaded.
@@ -46,9 +47,9 @@ pub(super) struct Page<'a> {
     seen: BTreeSet<Url>,
     cookies: CookieJar,
     cache: Option<&'a mut BrowserCache>,
-    /// Objects that are to be asked for.
+    /// Objects to be requested.
     wanted: Vec<usize>,
-    /// Objects that the cache has.
+    /// Objects found in the cache.
     stored: VecDeque<usize>,
     error: Option<ModelError>,
 }
@@ -81,7 +82,7 @@ impl<'a> Page<'a> {
         page
     }
 
-    /// Finishes what the cache has, and returns the objects to ask for.
+    /// Completes the objects in the cache, and returns the objects to request.
     pub(super) fn take_wanted(&mut self) -> Vec<usize> {
         while let Some(object) = self.stored.pop_front() {
             self.use_stored(object);
@@ -89,7 +90,7 @@ impl<'a> Page<'a> {
         std::mem::take(&mut self.wanted)
     }
 
-    /// Why the page cannot be loaded at all.
+    /// Returns the error because of which the page cannot be loaded.
     pub(super) fn error(&mut self) -> Option<ModelError> {
         self.error.take()
     }
@@ -98,7 +99,7 @@ impl<'a> Page<'a> {
         &self.objects[object].load.url
     }
 
-    /// The request for an object, as things stand.
+    /// Returns the request for an object, in the current state.
     pub(super) fn request(&self, object: usize) -> Request<'_> {
         let object = &self.objects[object];
         let url = &object.load.url;
@@ -112,7 +113,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A request went out.
+    /// Records a sent request.
     pub(super) fn sent(&mut self, object: usize, connection: u64, at: Instant) {
         let since = self.since(at);
         let object = &mut self.objects[object];
@@ -121,7 +122,7 @@ impl<'a> Page<'a> {
         object.load.sent.get_or_insert(since);
     }
 
-    /// A response began.
+    /// Records the start of a response.
     pub(super) fn head(&mut self, object: usize, head: Head, first_byte: Instant) {
         let since = self.since(first_byte);
         let object = &mut self.objects[object];
@@ -143,7 +144,7 @@ impl<'a> Page<'a> {
         });
     }
 
-    /// Bytes of the body came. `false` if they are too many: the object has failed.
+    /// Adds bytes of the body. `false` if they exceed the limit: the object has failed.
     pub(super) fn data(&mut self, object: usize, data: &[u8], at: Instant) -> bool {
         let limit = self.limits.body;
         let Some(receiving) = &mut self.objects[object].receiving else {
@@ -159,7 +160,7 @@ impl<'a> Page<'a> {
         true
     }
 
-    /// A response is complete.
+    /// Completes a response.
     pub(super) fn end(&mut self, object: usize, at: Instant) {
         let Some(received) = self.objects[object].receiving.take() else {
             return;
@@ -196,7 +197,8 @@ impl<'a> Page<'a> {
         self.delivered(object, &head.headers, &body, document, at);
     }
 
-    /// A connection was lost while it owed this object's response. `true` if the request shall go out again.
+    /// Handles the loss of a connection that had not completed this object's response. `true` if the request
+    /// is to be sent again.
     pub(super) fn lost(&mut self, object: usize, why: &Closed) -> bool {
         let object = &mut self.objects[object];
         let (losses, limit) = if object.receiving.take().is_some() || matches!(why, Closed::Framing(_)) {
@@ -208,12 +210,12 @@ impl<'a> Page<'a> {
         *losses <= limit && !matches!(why, Closed::Silent(_))
     }
 
-    /// A request is queued again; whether it had left.
+    /// Records that a request is queued again; returns true if it had been sent.
     pub(super) fn queued_again(&mut self, object: usize) -> bool {
         std::mem::take(&mut self.objects[object].on_the_way)
     }
 
-    /// An object will not come.
+    /// Records the failure of an object.
     pub(super) fn fail(&mut self, object: usize, failure: Failure, at: Instant) {
         self.objects[object].receiving = None;
         let outcome = if failure.is_missing() {
@@ -235,7 +237,7 @@ impl<'a> Page<'a> {
         self.objects[object].load.ended = Some(since);
     }
 
-    /// The load's time is up.
+    /// Records the end of the load's time limit.
     pub(super) fn time_out(&mut self, at: Instant) {
         for object in 0..self.objects.len() {
             if self.objects[object].load.ended.is_none() {
@@ -244,7 +246,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The objects in the order in which they were found, and the time of the last one's end.
+    /// Returns the objects in the order of discovery, and the time of the last one's end.
     pub(super) fn into_objects(self) -> (Vec<ObjectLoad>, Duration) {
         let time = self.objects.iter().filter_map(|object| object.load.ended).max();
         let objects = self.objects.into_iter().map(|object| object.load);
@@ -264,7 +266,7 @@ impl<'a> Page<'a> {
         at: Instant,
     ) {
         let Reference { url, destination, .. } = reference;
-        // A redirect back to where it came from is asked again: it may have set a cookie.
+        // A redirect to an earlier URL of the chain is requested again: the response may have set a cookie.
         let again = chain.contains(&url);
         if self.objects.len() >= self.limits.objects.max(1) || !(self.seen.insert(url.clone()) || again) {
             return;
@@ -339,7 +341,7 @@ impl<'a> Page<'a> {
         self.delivered(object, &stored.headers, &stored.body, None, at);
     }
 
-    /// Looks through what is delivered for what it loads in turn.
+    /// Parses a delivered object for the objects that it loads.
     fn delivered(
         &mut self,
         object: usize,

@@ -1,28 +1,29 @@
-//! What a load is told.
+//! Options of a load.
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use longhaul_types::ByteCount;
 use rustls::ClientConfig;
 
-/// How one page is to be loaded.
+/// Options for loading one page.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
-    /// How connections are used.
+    /// Rules for the use of connections.
     pub rules: Rules,
-    /// How requests reach their origin.
+    /// Route of requests to their origin.
     pub route: Route,
-    /// Content codings that are offered.
+    /// Offered content codings.
     pub accept_encoding: AcceptEncoding,
-    /// Trust for https; its ALPN should be `http/1.1` alone.
+    /// Configuration of TLS; its ALPN should contain only `http/1.1`.
     pub trust: Arc<ClientConfig>,
-    /// The `User-Agent` field.
+    /// Value of the `User-Agent` field.
     pub user_agent: String,
-    /// What a load may take.
+    /// Limits of the load.
     pub limits: Limits,
 }
 
 impl ModelOptions {
-    /// The papers' baseline: HTTP/1.1, two persistent connections a host, no pipelining, identity coding.
+    /// Returns the papers' baseline: HTTP/1.1, two persistent connections per host, no pipelining, identity
+    /// coding.
     pub fn new(route: Route, trust: Arc<ClientConfig>) -> Self {
         Self {
             rules: Rules::persistent(2),
@@ -39,40 +40,43 @@ impl ModelOptions {
     }
 }
 
-/// How a browser uses its connections.
+/// Rules for the use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// HTTP/1.0: a connection for each object, four at a time in all (the default of the browsers that spoke it).
+    /// HTTP/1.0: a connection for each object, at most four at a time (the default of the browsers that used
+    /// it).
     Http10,
-    /// HTTP/1.1: connections are kept, with one request at a time on each.
+    /// HTTP/1.1: persistent connections, with one request at a time on each.
     Persistent {
-        /// Connections to one host (requests under way to one host, through a proxy). 2 is RFC 2616 section 8.1.4 and
-        /// the papers' baseline; 6 is HTTP/1.1-Opt of the study of optimisations for WWANs and every browser since.
+        /// Maximum connections per host (through a proxy: concurrent requests per host). 2 is RFC 2616
+        /// section 8.1.4 and the papers' baseline; 6 is HTTP/1.1-Opt of the study of optimisations for WWANs
+        /// and the value of every browser since.
         per_host: usize,
-        /// Connections in all.
+        /// Maximum connections in total.
         total: usize,
     },
-    /// HTTP/1.1 with requests sent before earlier ones are answered.
+    /// HTTP/1.1 with requests sent before the responses to earlier ones.
     ///
-    /// A host is trusted with it once it answered a first request on a persistent connection, as Mozilla did; the papers'
+    /// A host must have answered a first request on a persistent connection, as in Mozilla; the papers'
     /// client sends up to all requests of a page at once, so the depth is an option.
     Pipelined {
-        /// Connections to one host, or to the proxy.
+        /// Maximum connections per host, or to the proxy.
         per_host: usize,
-        /// Requests that may be unanswered on one connection.
+        /// Maximum unanswered requests on one connection.
         depth: usize,
     },
 }
 
 impl Rules {
-    /// Persistent connections, so many to one host and 32 in all: Chromium's bound for connections through one proxy.
+    /// Persistent connections with this limit per host and 32 in total: Chromium's bound for connections
+    /// through one proxy.
     pub const fn persistent(per_host: usize) -> Self {
         Self::Persistent { per_host, total: 32 }
     }
 
-    /// Two connections a host and eight requests at a time on each, the most that Mozilla could be set to. Of the depths
-    /// that Chakravorty and Pratt measured on GPRS (1, 3, 5, 7, 9 and 45 outstanding requests on one connection), 9 gave
-    /// nearly the whole gain.
+    /// Two connections per host and eight requests at a time on each, the maximum setting in Mozilla. Of the
+    /// depths that Chakravorty and Pratt measured on GPRS (1, 3, 5, 7, 9 and 45 outstanding requests on one
+    /// connection), 9 achieved nearly the whole gain.
     pub const fn pipelined() -> Self {
         Self::Pipelined {
             per_host: 2,
@@ -80,7 +84,7 @@ impl Rules {
         }
     }
 
-    /// Requests that may be unanswered on one connection.
+    /// Maximum unanswered requests on one connection.
     pub(super) fn depth(self) -> usize {
         match self {
             Self::Http10 | Self::Persistent { .. } => 1,
@@ -89,7 +93,7 @@ impl Rules {
         }
     }
 
-    /// Connections (for requests through a proxy: requests under way) to one host.
+    /// Maximum connections (through a proxy: concurrent requests) per host.
     pub(super) fn per_host(self) -> usize {
         match self {
             Self::Http10 => 4,
@@ -97,7 +101,7 @@ impl Rules {
         }
     }
 
-    /// Connections in all.
+    /// Maximum connections in total.
     pub(super) fn total(self) -> usize {
         match self {
             Self::Http10 => 4,
@@ -107,20 +111,20 @@ impl Rules {
     }
 }
 
-/// How requests reach their origin.
+/// Route of requests to their origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Connections to the origins, whose IPv4 addresses this DNS server is asked for over UDP.
+    /// Connections to the origins, whose IPv4 addresses are queried from this DNS server over UDP.
     Direct {
         /// The DNS server.
         resolver: SocketAddr,
     },
-    /// Through the HTTP proxy at this address: https by `CONNECT`, everything else in absolute form on connections that
-    /// serve any host. No name is looked up.
+    /// Through the HTTP proxy at this address: https by `CONNECT`, all other requests in absolute form on
+    /// connections that serve any host. No name is resolved.
     Proxy(SocketAddr),
 }
 
-/// Content codings that are offered.
+/// Offered content codings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptEncoding {
     /// None: bodies as stored.
@@ -138,22 +142,22 @@ impl AcceptEncoding {
     }
 }
 
-/// What a load may take.
+/// Limits of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time for the whole load; what is not there then has failed.
+    /// Time limit of the whole load; incomplete objects have failed then.
     pub time: Duration,
-    /// How long nothing may come on a connection that owes a response, and how long a TCP handshake may take.
+    /// Maximum time without data on a connection with an unanswered request, and timeout of a TCP handshake.
     pub idle: Duration,
-    /// Objects of the page; further ones are not asked for.
+    /// Maximum number of objects of the page; further ones are not requested.
     pub objects: usize,
-    /// One body, as transferred.
+    /// Maximum length of a body, as transferred.
     pub body: ByteCount,
 }
 
 impl Default for Limits {
-    /// 30 minutes, for megabytes over GPRS; two minutes of silence, so that outages of 40 s and queues of 30 s pass; 2000
-    /// objects, as the largest real pages have several hundred; 64 MiB.
+    /// 30 minutes, for megabytes over GPRS; two minutes without data, so that outages of 40 s and queues of
+    /// 30 s pass; 2000 objects, because the largest real pages have several hundred; 64 MiB.
     fn default() -> Self {
         Self {
             time: Duration::from_secs(30 * 60),

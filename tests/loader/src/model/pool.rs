@@ -1,8 +1,8 @@
-//! Which request goes on which connection, and when a connection is opened: a browser's rules without its sockets.
+//! Assignment of requests to connections, and opening of connections: a browser's rules without its sockets.
 //!
-//! Requests go out in the order of discovery, whatever they are for: browsers of the time had no priorities. A request
-//! takes the first connection that is free for it, also if another one was being opened on its behalf, as browsers have it
-//! that are kind to slow links.
+//! Requests are sent in the order of discovery, whatever their kind: browsers of the time had no priorities.
+//! A request takes the first connection that is available for it, even if another one was being opened
+//! because of it, as in browsers that are careful with slow links.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
@@ -10,23 +10,23 @@ use super::{
     options::Rules,
 };
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Send a request.
     Send { request: usize, connection: u64 },
     /// Open a connection.
     Open { connection: u64, peer: Peer },
-    /// Close a connection that has nothing to do.
+    /// Close an idle connection.
     Close { connection: u64 },
 }
 
-/// What was lost with a connection, in the order of sending.
+/// Requests lost with a connection, in the order of sending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
-    /// The request whose answer was due, and that may have to do with the loss.
+    /// The request whose response was next, and which may have caused the loss.
     pub(super) first: Option<usize>,
-    /// Those behind it, which are queued again.
+    /// The later requests, which are queued again.
     pub(super) behind: Vec<usize>,
 }
 
@@ -39,22 +39,22 @@ struct Connection {
     answered: u64,
 }
 
-/// The connections and the requests that wait for one.
+/// The connections, and the requests that wait for one.
 #[derive(Debug)]
 pub(super) struct Pool {
     rules: Rules,
     proxied: bool,
-    /// Requests not sent, by number: the order of discovery.
+    /// Requests that are not sent, by number, which is the order of discovery.
     queue: BTreeMap<usize, Origin>,
-    /// Requests sent and not answered.
+    /// Requests that are sent and not answered.
     under_way: BTreeMap<usize, Origin>,
     connections: BTreeMap<u64, Connection>,
     opened: u64,
-    /// Peers that answered a request on a connection that lasts.
+    /// Peers that answered a request on a persistent connection.
     persistent: BTreeSet<Peer>,
-    /// Peers that dropped a connection with several requests on it and answered none.
+    /// Peers that closed a connection with several requests on it without any response.
     dropping: BTreeSet<Peer>,
-    /// Peers to which a connection failed while another one was there: these will do.
+    /// Peers to which a connection failed while another one existed: no further one is opened.
     satisfied: BTreeSet<Peer>,
 }
 
@@ -78,41 +78,42 @@ impl Pool {
         self.queue.insert(request, origin);
     }
 
-    /// Queues a request again that was sent.
+    /// Queues a sent request again.
     pub(super) fn enqueue_again(&mut self, request: usize) {
         if let Some(origin) = self.under_way.remove(&request) {
             self.queue.insert(request, origin);
         }
     }
 
-    /// Forgets a request that was sent: it will not be answered.
+    /// Removes a sent request that will not be answered.
     pub(super) fn give_up(&mut self, request: usize) {
         self.under_way.remove(&request);
     }
 
-    /// Whether nothing is queued or under way.
+    /// Returns true if no request is queued or sent.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.under_way.is_empty()
     }
 
-    /// The request that `connection` is answering.
+    /// Returns the request whose response is next on `connection`.
     pub(super) fn current(&self, connection: u64) -> Option<usize> {
         self.connections.get(&connection)?.outstanding.front().copied()
     }
 
-    /// Whether `connection` is there or being opened.
+    /// Returns true if `connection` is open or being opened.
     pub(super) fn has(&self, connection: u64) -> bool {
         self.connections.contains_key(&connection)
     }
 
-    /// A connection can be used.
+    /// Marks a connection as usable.
     pub(super) fn ready(&mut self, connection: u64) {
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.ready = true;
         }
     }
 
-    /// The oldest request on a connection is answered. The connection is kept only if both sides will.
+    /// Records the response to the oldest request on a connection. The connection is kept only if both sides
+    /// allow it.
     pub(super) fn answered(&mut self, number: u64, keep_alive: bool) -> Lost {
         let Some(connection) = self.connections.get_mut(&number) else {
             return Lost::default();
@@ -129,7 +130,7 @@ impl Pool {
         Lost { first: None, behind }
     }
 
-    /// A connection is gone.
+    /// Records the close of a connection.
     pub(super) fn closed(&mut self, number: u64) -> Lost {
         let Some(connection) = self.connections.get_mut(&number) else {
             return Lost::default();
@@ -142,7 +143,8 @@ impl Pool {
         Lost { first, behind }
     }
 
-    /// A connection could not be opened. Returns the queued requests that have no other: they will not be sent.
+    /// Records a connection that could not be opened. Returns the queued requests without another connection:
+    /// they will not be sent.
     pub(super) fn unreachable(&mut self, number: u64) -> Vec<usize> {
         let Some(Connection { peer, .. }) = self.connections.remove(&number) else {
             return Vec::new();
@@ -161,10 +163,10 @@ impl Pool {
         doomed
     }
 
-    /// Decides what to do now. Call it after each change.
+    /// Returns the actions for the current state. Call it after each change.
     pub(super) fn actions(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
-        // Requests for which a connection is being opened, by peer and by origin.
+        // Number of requests for which a connection is being opened, by peer and by origin.
         let mut expecting: BTreeMap<Peer, usize> = BTreeMap::new();
         let mut expected: BTreeMap<Origin, usize> = BTreeMap::new();
         let queue: Vec<(usize, Origin)> = self
@@ -205,7 +207,7 @@ impl Pool {
             .filter(move |connection| connection.peer == *peer)
     }
 
-    /// A connection without work. The oldest, so that loads are repeatable.
+    /// Returns an idle connection; the oldest, so that loads are reproducible.
     fn free(&self, peer: &Peer) -> Option<u64> {
         let mut connections = self.connections.iter();
         let free = connections.find(|(_, connection)| {
@@ -214,7 +216,7 @@ impl Pool {
         free.map(|(number, _)| *number)
     }
 
-    /// The connection with the fewest unanswered requests that takes another behind them.
+    /// Returns the connection with the fewest unanswered requests that accepts another one.
     fn with_room(&self, peer: &Peer) -> Option<u64> {
         if !self.persistent.contains(peer) {
             return None;
@@ -224,14 +226,15 @@ impl Pool {
             connection.ready
                 && connection.peer == *peer
                 && connection.outstanding.len() < self.rules.depth()
-                // RFC 9112 section 9.3.2: after a loss, not before the connection has shown that it works.
+                // RFC 9112 section 9.3.2: after a loss, no pipelining before the connection has delivered a
+                // response.
                 && (!dropping || connection.answered > 0)
         });
         let least = room.min_by_key(|(number, connection)| (connection.outstanding.len(), **number));
         least.map(|(number, _)| *number)
     }
 
-    /// Opens a connection if the rules allow one more, perhaps in place of an idle one to elsewhere.
+    /// Opens a connection if the rules allow one more, possibly instead of an idle one to another peer.
     fn open(&mut self, peer: &Peer, actions: &mut Vec<Action>) -> bool {
         let limit = match (peer, self.rules) {
             (Peer::Proxy, Rules::Http10 | Rules::Persistent { .. }) => self.rules.total(),
@@ -289,7 +292,7 @@ impl Pool {
     }
 }
 
-/// Where a request for `origin` goes.
+/// Returns the peer for requests to `origin`.
 fn peer_of(proxied: bool, origin: &Origin) -> Peer {
     if proxied && !origin.https {
         Peer::Proxy

@@ -16,7 +16,7 @@ fn pool(rules: Rules, proxied: bool, hosts: &[&str]) -> Pool {
     pool
 }
 
-/// Opened connections and sent requests of one round, in short.
+/// Returns the opened connections and sent requests of one round, as text.
 fn round(pool: &mut Pool) -> String {
     let actions = pool.actions().into_iter().map(|action| match action {
         Action::Open { connection, peer } => {
@@ -73,13 +73,13 @@ fn pipelines_fill_once_the_host_has_shown_that_it_keeps_connections() {
     pool.ready(0);
     assert_eq!(round(&mut pool), "send 0 on 0");
     pool.enqueue(1, origin("a"));
-    // Not yet known to keep its connections.
+    // The host is not yet known to support persistent connections.
     assert_eq!(round(&mut pool), "open 1 a");
     pool.answered(0, true);
     for request in 2..9 {
         pool.enqueue(request, origin("a"));
     }
-    // One waits for the connection that is being opened; those after it fill the open one.
+    // One request waits for the connection that is being opened; those after it use the open one.
     assert_eq!(round(&mut pool), "send 1 on 0, send 3 on 0, send 4 on 0");
     pool.ready(1);
     assert_eq!(round(&mut pool), "send 2 on 1, send 5 on 1, send 6 on 1");
@@ -89,7 +89,7 @@ fn pipelines_fill_once_the_host_has_shown_that_it_keeps_connections() {
     assert_eq!((lost.first, lost.behind), (Some(1), vec![3, 4]));
     pool.enqueue_again(1);
     assert_eq!(round(&mut pool), "open 2 a");
-    // Connection 0 had answered before it was lost, so the host is still trusted.
+    // Connection 0 had answered before it was lost, so pipelining to the host continues.
     pool.ready(2);
     assert_eq!(round(&mut pool), "send 1 on 2, send 3 on 2, send 4 on 2");
 }

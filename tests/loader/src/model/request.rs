@@ -1,4 +1,4 @@
-//! Requests as a browser writes them.
+//! Requests with the fields of a browser.
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use longhaul_replay::page::Destination;
@@ -6,7 +6,7 @@ use url::Url;
 
 use super::options::{AcceptEncoding, Rules};
 
-/// A `GET` before it is written.
+/// A `GET` request before serialisation.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     pub(super) url: &'a Url,
@@ -17,18 +17,18 @@ pub(super) struct Request<'a> {
     pub(super) conditions: HeaderMap,
 }
 
-/// What all requests of a load share.
+/// Common data of all requests of a load.
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
     pub(super) rules: Rules,
-    /// Whether requests for http go to a proxy, in absolute form (RFC 9112 section 3.2.2).
+    /// True if requests for http go to a proxy, in absolute form (RFC 9112 section 3.2.2).
     pub(super) proxied: bool,
     pub(super) accept_encoding: AcceptEncoding,
     pub(super) user_agent: &'a str,
 }
 
 impl Writer<'_> {
-    /// The request's bytes.
+    /// Serialises the request.
     pub(super) fn write(&self, request: &Request<'_>) -> Bytes {
         let url = request.url;
         let to_proxy = self.proxied && url.scheme() == "http";
@@ -92,7 +92,7 @@ impl Writer<'_> {
     }
 }
 
-/// What is wanted, which differs by destination.
+/// Returns the `Accept` field, which differs by destination.
 fn accept(destination: Destination) -> &'static str {
     match destination {
         Destination::Document | Destination::Frame => {
@@ -104,15 +104,15 @@ fn accept(destination: Destination) -> &'static str {
     }
 }
 
-/// Host, and the port where it is not the scheme's own.
+/// Returns the host, with the port if it is not the scheme's default.
 fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port()
         .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// What is fetched in mode `cors` from another origin names its own one (Fetch standard section 3.2); Chromium's requests
-/// for fonts do so in any case.
+/// Returns the `Origin` field: requests in mode `cors` to another origin have it (Fetch standard section
+/// 3.2); Chromium's requests for fonts always have it.
 fn origin(destination: Destination, referrer: &Url, target: &Url) -> Option<String> {
     let is_told = match destination {
         Destination::Font => true,
@@ -129,7 +129,8 @@ fn origin(destination: Destination, referrer: &Url, target: &Url) -> Option<Stri
     is_told.then(|| referrer.origin().ascii_serialization())
 }
 
-/// The default policy `strict-origin-when-cross-origin` (Referrer Policy section 3.7).
+/// Returns the `Referer` field by the default policy `strict-origin-when-cross-origin` (Referrer Policy
+/// section 3.7).
 fn referer(referrer: &Url, target: &Url) -> Option<String> {
     if referrer.scheme() == "https" && target.scheme() == "http" {
         return None;

@@ -1,4 +1,4 @@
-//! What a browser keeps from one load to the next.
+//! Cache of a browser from one load to the next.
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -8,14 +8,14 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use url::Url;
 
-/// All stored bodies; real browsers have a few hundred MiB.
+/// Maximum length of all stored bodies; real browsers have a few hundred MiB.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// A browser's private cache (RFC 9111), for `warm` loads.
 ///
-/// Deliberately strict: a response is used without asking only while an explicit `max-age` says so; there is no heuristic
-/// freshness, so that a load does not depend on when a page was recorded. Everything else that has a validator is asked for
-/// with it. Lives in memory, and only whole `200` responses enter it.
+/// It is deliberately strict: a response is used without validation only during an explicit `max-age`; there
+/// is no heuristic freshness, so that a load does not depend on the time of a page's recording. All other
+/// responses with a validator are validated. It is in memory, and stores only complete `200` responses.
 #[derive(Debug, Default)]
 pub struct BrowserCache {
     stored: BTreeMap<Url, Stored>,
@@ -26,24 +26,24 @@ pub struct BrowserCache {
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) headers: HeaderMap,
-    /// With content codings undone.
+    /// The body without content codings.
     pub(super) body: Bytes,
-    /// When it came or was last validated.
+    /// Time of reception or of the last validation.
     at: SystemTime,
 }
 
 impl BrowserCache {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Responses stored.
+    /// Number of stored responses.
     pub fn len(&self) -> usize {
         self.stored.len()
     }
 
-    /// Whether nothing is stored.
+    /// Returns true if no response is stored.
     pub fn is_empty(&self) -> bool {
         self.stored.is_empty()
     }
@@ -52,7 +52,7 @@ impl BrowserCache {
         self.stored.get(url)
     }
 
-    /// Stores a response that came whole, unless it may not be stored.
+    /// Stores a complete response, unless it must not be stored.
     pub(super) fn put(
         &mut self,
         url: &Url,
@@ -80,7 +80,7 @@ impl BrowserCache {
         self.stored.insert(url.clone(), stored);
     }
 
-    /// Takes the fields of a `304` over (RFC 9111 section 3.2) and returns the response that it confirms.
+    /// Updates a response with the fields of a `304` (RFC 9111 section 3.2) and returns it.
     pub(super) fn confirm(&mut self, url: &Url, fields: &HeaderMap, now: SystemTime) -> Option<Stored> {
         let stored = self.stored.get_mut(url)?;
         let framing = [
@@ -106,17 +106,19 @@ impl BrowserCache {
 }
 
 impl Stored {
-    /// Whether it may be used without asking.
+    /// Returns true if it may be used without validation.
     pub(super) fn is_fresh(&self, now: SystemTime) -> bool {
         let resident = now.duration_since(self.at).unwrap_or_default();
         let age = value(&self.headers, &header::AGE).and_then(|age| age.trim().parse().ok());
         resident + Duration::from_secs(age.unwrap_or_default()) < self.lifetime()
     }
 
-    /// The explicit freshness lifetime: `max-age` (RFC 9111 section 5.2.2.1); zero where each use must be confirmed.
+    /// Returns the explicit freshness lifetime: `max-age` (RFC 9111 section 5.2.2.1); zero if each use
+    /// requires validation.
     fn lifetime(&self) -> Duration {
         let said = directives(&self.headers);
-        // Requests of one browser differ in cookies and the like: what varies with more than codings is asked for again.
+        // Requests of one browser differ in cookies and other fields: responses that vary by more than
+        // codings are requested again.
         let varies = value(&self.headers, &header::VARY)
             .is_some_and(|vary| !vary.trim().eq_ignore_ascii_case("accept-encoding"));
         if said.contains_key("no-cache") || varies {
@@ -126,7 +128,7 @@ impl Stored {
         Duration::from_secs(seconds.unwrap_or_default())
     }
 
-    /// The fields that ask whether it still is the current one (RFC 9110 section 13.1).
+    /// Returns the fields of a conditional request (RFC 9110 section 13.1).
     pub(super) fn conditions(&self) -> HeaderMap {
         let mut conditions = HeaderMap::new();
         for (validator, condition) in [
@@ -146,7 +148,7 @@ fn value(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// The directives of `Cache-Control`, in lower case.
+/// Returns the directives of `Cache-Control`, in lower case.
 fn directives(headers: &HeaderMap) -> BTreeMap<String, String> {
     let fields = headers.get_all(header::CACHE_CONTROL).iter();
     let texts = fields.map(|field| String::from_utf8_lossy(field.as_bytes()).to_ascii_lowercase());
@@ -178,7 +180,7 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let url: Url = "http://a.test/".parse().unwrap();
         let body = Bytes::from_static(b"body");
-        /// Fields, whether the response is stored, for how many seconds it is fresh.
+        /// Fields, whether the response is stored, and its freshness lifetime in seconds.
         type Case = (&'static [(&'static str, &'static str)], bool, u64);
         let cases: [Case; 10] = [
             (&[], false, 0),

@@ -1,4 +1,4 @@
-//! One load: the page, the pool and the connections brought together.
+//! A page load with its page, pool and connections.
 use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::{
@@ -21,10 +21,11 @@ use super::{
 };
 use crate::PageLoad;
 
-/// Events that wait for the page. It deals with them at once, so this bounds memory and holds nothing up.
+/// Maximum number of events that wait for the page. It handles them at once, so this bounds memory without
+/// delaying a connection.
 const EVENTS: usize = 256;
 
-/// A load that is under way.
+/// A load in progress.
 pub(super) struct Visit<'a> {
     url: Url,
     options: &'a ModelOptions,
@@ -37,11 +38,11 @@ pub(super) struct Visit<'a> {
     reports: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
     commands: BTreeMap<u64, mpsc::Sender<Command>>,
-    /// Dropping them closes what is still open.
+    /// Dropping them closes the open connections.
     tasks: JoinSet<()>,
     established: u64,
     requests: u64,
-    /// Sum over `requests` of their pipeline indices.
+    /// Sum of the pipeline indices of `requests`.
     indices: u64,
     resent: u64,
 }
@@ -78,7 +79,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Loads until nothing is missing.
+    /// Loads until no object is missing.
     pub(super) async fn run(mut self) -> Result<Counted, ModelError> {
         let deadline = self.started + self.options.limits.time;
         loop {
@@ -92,12 +93,13 @@ impl<'a> Visit<'a> {
             match timeout_at(deadline, self.events.recv()).await {
                 Ok(Some(event)) => {
                     self.on(event);
-                    // What one read brought is one moment: a connection that it freed takes what it named.
+                    // Events of one read are simultaneous: a connection that they released is available to
+                    // the objects that they discovered.
                     while let Ok(event) = self.events.try_recv() {
                         self.on(event);
                     }
                 }
-                // The visit itself holds a sender.
+                // Unreachable: the visit itself holds a sender.
                 Ok(None) => break,
                 Err(_) => {
                     self.page.time_out(Instant::now());
@@ -133,10 +135,10 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Sends what can be sent now.
+    /// Sends the requests that can be sent now.
     fn ask(&mut self) {
         for object in self.page.take_wanted() {
-            // References without a host are not taken in, and http and https have known ports.
+            // References without a host are not recorded, and http and https have known ports.
             if let Some(origin) = Origin::of(self.page.url_of(object)) {
                 self.pool.enqueue(object, origin);
             }
@@ -177,8 +179,8 @@ impl<'a> Visit<'a> {
         };
         let bytes = writer.write(&self.page.request(request));
         if let Some(commands) = self.commands.get(&connection) {
-            // The channel holds as many as may be unanswered. If the connection has just gone, its event is on the way
-            // and queues the request again.
+            // The channel has room for all unanswered requests. If the connection has just closed, its event
+            // queues the request again.
             let _ = commands.try_send(Command { request, bytes });
         }
     }
@@ -209,7 +211,7 @@ impl<'a> Visit<'a> {
                 if let Some(object) = self.pool.current(connection)
                     && !self.page.data(object, &data, at)
                 {
-                    // The rest of the body would hold up whatever waits behind it.
+                    // The rest of the body would delay the responses after it.
                     self.commands.remove(&connection);
                     let lost = self.pool.closed(connection);
                     self.pool.give_up(object);

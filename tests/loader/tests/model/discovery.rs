@@ -1,4 +1,4 @@
-//! Discovery in a document that arrives piece by piece finds what it finds in the whole document.
+//! References found in a document that arrives in parts equal those found in the whole document.
 use longhaul_replay::page::{Discovery, Reference, Viewport, discover_html};
 use proptest::prelude::*;
 use url::Url;

@@ -157,7 +157,8 @@ async fn damaged_codings_fail_and_unsolicited_answers_do_not_count() {
     let origin = Origin::start(|_| status(404)).await;
     let mut options = origin.options();
     options.rules = Rules::persistent(1);
-    // The stray answer may be taken for that of the next request: HTTP cannot tell if it is late. It must only do no harm.
+    // The additional response may be taken for that of the next request: HTTP cannot distinguish them if it
+    // is late. It must only cause no other error.
     let page = load(&url, &options, None).await.unwrap();
     assert_eq!(page.objects.len(), 3);
     options.route = Route::Direct {

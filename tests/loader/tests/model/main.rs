@@ -1,4 +1,4 @@
-//! The scripted browser against real servers on loopback.
+//! The scripted browser with real servers on loopback.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,

@@ -10,7 +10,7 @@ use hickory_proto::{
 };
 use tokio::net::UdpSocket;
 
-/// Answers 127.0.0.1 for every name but those that begin with `gone`, which do not exist.
+/// Answers 127.0.0.1 for every name, except for names that begin with `gone`, which do not exist.
 pub(crate) struct NameServer {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -36,7 +36,7 @@ impl NameServer {
                 } else {
                     answer.add_answer(Record::from_rdata(name, 60, RData::A(A(Ipv4Addr::LOCALHOST))));
                 }
-                // A stray message first: it must not be taken for the answer.
+                // First an unrelated message, which must not be taken for the answer.
                 let mut stray = answer.clone();
                 stray.metadata.id = question.metadata.id.wrapping_add(1);
                 socket.send_to(&stray.to_vec().unwrap(), from).await.unwrap();
@@ -46,7 +46,7 @@ impl NameServer {
         Self { address, asked }
     }
 
-    /// The questions so far.
+    /// The queries so far.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Origins: a real HTTP server, and one that plays a script on each connection.
+//! Origins: a real HTTP server, and a server that runs a script on each connection.
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::nameserver::NameServer;
 
-/// A request as it reached an origin.
+/// A request as received by an origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) connection: usize,
@@ -55,7 +55,7 @@ impl Origin {
         Self::serve(Arc::new(answer), Side::Https).await
     }
 
-    /// Answers as a proxy that is every origin itself: http in absolute form, https in tunnels.
+    /// Answers as a proxy that acts as every origin: http in absolute form, https in tunnels.
     pub(crate) async fn start_proxy(
         answer: impl Fn(&Request<Incoming>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
@@ -98,7 +98,7 @@ impl Origin {
         }
     }
 
-    /// Options for loading from here directly.
+    /// Returns options for loading from this origin directly.
     pub(crate) fn options(&self) -> ModelOptions {
         let route = Route::Direct {
             resolver: self.names.address,
@@ -106,7 +106,7 @@ impl Origin {
         ModelOptions::new(route, Arc::clone(&self.trust))
     }
 
-    /// A URL of this origin under some name.
+    /// Returns a URL of this origin under some name.
     pub(crate) fn url(&self, rest: &str) -> url::Url {
         let (scheme, rest) = rest.split_once("://").unwrap();
         let (host, path) = rest.split_once('/').unwrap();
@@ -120,7 +120,7 @@ impl Origin {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The paths asked for so far.
+    /// The requested paths so far.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.seen().into_iter().map(|seen| seen.path).collect()
     }
@@ -138,7 +138,7 @@ type Log = Arc<Mutex<Vec<Seen>>>;
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-/// Boxed, because a tunnel's inside is what the outside is.
+/// Boxed, because the type is recursive: a tunnel contains the same kind of connection.
 fn talk_tls(
     stream: Box<dyn Duplex>,
     acceptor: TlsAcceptor,
@@ -182,12 +182,12 @@ async fn talk(
         };
         async move { Ok::<_, std::convert::Infallible>(response.map(Full::new)) }
     });
-    // The browser closes connections as it likes.
+    // The browser may close connections at any time.
     let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let _ = serving.with_upgrades().await;
 }
 
-/// A response with this media type.
+/// Returns a response with this media type.
 pub(crate) fn typed(media_type: &str, body: impl Into<Bytes>) -> Response<Bytes> {
     Response::builder()
         .header(header::CONTENT_TYPE, media_type)
@@ -204,7 +204,7 @@ pub(crate) fn redirect(to: &str) -> Response<Bytes> {
     response.body(Bytes::from_static(b"moved")).unwrap()
 }
 
-/// Plays `script` on every connection, which gets its number.
+/// Runs `script` on every connection, with its number.
 pub(crate) async fn scripted<F: Future<Output = ()> + Send + 'static>(
     script: impl Fn(usize, Scripted) -> F + Send + 'static,
 ) -> SocketAddr {
@@ -226,7 +226,7 @@ pub(crate) async fn scripted<F: Future<Output = ()> + Send + 'static>(
 pub(crate) struct Scripted(pub(crate) BufReader<TcpStream>);
 
 impl Scripted {
-    /// The target of the next request; `None` when the browser has closed the connection.
+    /// Returns the target of the next request; `None` if the browser has closed the connection.
     pub(crate) async fn request(&mut self) -> Option<String> {
         let mut target = None;
         loop {
@@ -242,7 +242,7 @@ impl Scripted {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(crate) async fn send(&mut self, bytes: &str) {
         let _ = self.0.get_mut().write_all(bytes.as_bytes()).await;
     }
@@ -257,7 +257,7 @@ impl Scripted {
     }
 }
 
-/// Outcomes by path, for comparison.
+/// Returns the outcomes by path, for comparison.
 pub(crate) fn outcomes(load: &longhaul_loader::PageLoad) -> BTreeMap<String, String> {
     let objects = load.objects.iter();
     objects

@@ -17,7 +17,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A page with something of everything.
+/// A page with objects of all kinds.
 fn site(request: &Request<Incoming>) -> Response<Bytes> {
     match request.uri().path() {
         "/page" => {
@@ -67,7 +67,7 @@ async fn two_persistent_connections_load_everything_once() {
     assert_eq!(origin.names.asked(), ["www.a.test"]);
     assert_eq!(load.pipelining_factor, Some(1.0));
     let mut asked = origin.paths();
-    // The first seven are asked for in the order in which the page names them.
+    // The first seven are requested in the order in which the page refers to them.
     assert_eq!(asked[..3], PATHS[..3]);
     asked.sort_unstable();
     let mut expected = PATHS.to_vec();
@@ -254,7 +254,7 @@ async fn what_the_start_of_a_page_names_is_asked_for_before_its_end() {
                         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n";
                     peer.send(head).await;
                     peer.send("13\r\n<img src=first.png>\r\n").await;
-                    // Only the image's request ends this wait.
+                    // Only the request for the image ends this wait.
                     if let Some(wait) = wait {
                         wait.await.unwrap();
                     }

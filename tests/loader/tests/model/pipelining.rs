@@ -1,4 +1,4 @@
-//! Pipelining, its factor, and connections that are closed under it.
+//! Pipelining, its factor, and connections that are closed with unanswered requests.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longhaul_loader::{
@@ -27,7 +27,7 @@ fn all_delivered(counted: &Counted) {
 
 #[tokio::test]
 async fn the_factor_is_the_mean_of_the_pipeline_indices() {
-    // The page; then five requests before the first answer.
+    // The page; then five requests before the first response.
     let address = scripted(|_, mut peer| async move {
         peer.request().await;
         peer.answer(&page(5)).await;
@@ -55,7 +55,7 @@ async fn the_factor_is_the_mean_of_the_pipeline_indices() {
 
 #[tokio::test]
 async fn the_depth_bounds_what_is_outstanding() {
-    // The page; two requests; and from then on an answer for each request that comes, so that two stay outstanding.
+    // The page; two requests; and then a response for each received request, so that two stay outstanding.
     let address = scripted(|_, mut peer| async move {
         peer.request().await;
         peer.answer(&page(6)).await;
@@ -82,7 +82,7 @@ async fn the_depth_bounds_what_is_outstanding() {
 
 #[tokio::test]
 async fn requests_behind_a_fin_go_out_again() {
-    // Every connection answers two requests and is closed, however many came.
+    // Every connection answers two requests and is closed, however many it received.
     let address = scripted(|_, mut peer| async move {
         for _ in 0..2 {
             match peer.request().await.as_deref() {

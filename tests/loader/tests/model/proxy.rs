@@ -27,7 +27,7 @@ async fn one_pool_serves_all_hosts_and_no_name_is_looked_up() {
             while let Some(target) = peer.request().await {
                 log.lock().unwrap().push((connection, target.clone()));
                 if target == "http://a.test/" {
-                    // One after the other, so that one connection is enough.
+                    // One after the other, so that one connection is sufficient.
                     peer.answer("<link rel=stylesheet href=http://b.test/s.css>")
                         .await;
                 } else if target.ends_with(".css") {

@@ -1,4 +1,4 @@
-//! Recorded sites: what the scripted browser loads is what the demonstration's loader loads.
+//! Recorded sites: the scripted browser loads the same objects as the demonstration's loader.
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

@@ -70,7 +70,7 @@ async fn a_second_load_asks_only_whether_things_have_changed() {
     assert_eq!(find(&second, "/").coded_bytes, Some(0));
     assert_eq!(find(&second, "/s.css").sent, None);
     assert_eq!(find(&second, "/plain.png").status, Some(200));
-    // By now everything but one image is fresh by the lifetime that the confirmations gave.
+    // By now everything except one image is fresh by the lifetime in the 304 responses.
     load(&url, &options, Some(&mut cache)).await.unwrap();
     assert_eq!(origin.paths()[7..], ["/plain.png"]);
 }
