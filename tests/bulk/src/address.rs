@@ -13,13 +13,13 @@ use crate::{
     stage::{Stage, float},
 };
 
-/// A download that has not gone on after this long never will: twice what the kernel takes for its longest back-off by then.
+/// Time after which a download without new bytes has failed: twice the kernel's longest back-off by then.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Rates are means over this, and a pause that the change caused begins within it.
+/// Averaging time of rates; a pause that the change caused begins within it.
 const OVER: Duration = Duration::from_secs(5);
-/// How often arrivals are looked for.
+/// Interval between checks for arrivals.
 const LOOK: Duration = Duration::from_millis(250);
-/// The curves' interval.
+/// Interval of the curves.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(
@@ -34,7 +34,7 @@ pub(crate) async fn run(
     let settled = DISTURBED_AT + Duration::from_secs(2).max(stage.link.rtt() * 3);
     stage.until(settled + OVER).await;
     let progress = &download.progress;
-    // What comes in the first round trip may have been under way before.
+    // Bytes that arrive in the first round trip may have been in flight before the change.
     let goes_on = stage.instant(DISTURBED_AT + stage.link.rtt() * 2 + OVER);
     let give_up = DISTURBED_AT + PATIENCE;
     while progress.next_arrival(goes_on).is_none()

@@ -1,4 +1,4 @@
-//! The bars of the transport: which figures have a limit on which link.
+//! Bars of the transport: the figures with a limit, by link.
 mod conditions;
 
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::{
 
 /// Longhaul's full packet with its headers.
 const PACKET: ByteCount = ByteCount::new(1280);
-/// Headers of IPv4 and UDP.
+/// Length of the IPv4 and UDP headers.
 const HEADERS: u64 = 28;
-/// Most bytes of the first datagram beside early data.
+/// Maximum bytes of the first datagram in addition to early data.
 const HANDSHAKE: u64 = 174;
-/// Between a packet's arrival and the application's having its bytes, on a machine with other work.
+/// Maximum time from a packet's arrival until the application has its bytes, on a loaded machine.
 const WAKING: Duration = Duration::from_millis(20);
 
-/// What a figure must be.
+/// Limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
     None,
@@ -34,7 +34,7 @@ enum Limit {
     Between(f64, f64),
 }
 
-/// The bars that an experiment decides. Limits are Longhaul's; other systems' figures stand beside them without one.
+/// The bars of an experiment. Only Longhaul has limits; figures of other systems are for comparison.
 struct Bars<'a> {
     measured: &'a Measured,
     bars: Vec<Bar>,
@@ -74,8 +74,8 @@ impl Bars<'_> {
     }
 }
 
-/// The figures of an experiment as bars, with the transport's limits where it names one for this link. A figure that could not be
-/// measured has no bar; [`Measured::errors`] says why.
+/// Returns the figures of an experiment as bars, with the transport's limits if they are defined for this
+/// link. A figure that could not be measured has no bar; [`Measured::errors`] contains the reason.
 pub fn bars(link: &LinkDefinition, measured: &Measured) -> Vec<Bar> {
     let mut bars = Bars {
         measured,
@@ -123,7 +123,7 @@ pub fn bars(link: &LinkDefinition, measured: &Measured) -> Vec<Bar> {
         (Some(Outcome::LostPacket(found)), Experiment::LostPacket { which, .. }) => {
             conditions::lost_packet(&mut bars, link, found, which);
         }
-        // Nothing was measured.
+        // There are no measurements.
         (_, _) => {}
     }
     bars.bars
@@ -185,7 +185,8 @@ fn open_bundle(bars: &mut Bars<'_>, link: &LinkDefinition, bundle: &Bundle, byte
 }
 
 fn first_bundle(bars: &mut Bars<'_>, link: &LinkDefinition, bundle: &Bundle, bytes: u64) {
-    // One round trip and the packets' own time: nothing but the request and the response's first packet crosses the link.
+    // One round trip plus serialisation: only the request and the first packet of the response cross the
+    // link.
     let request = ByteCount::new(REQUEST as u64 + HANDSHAKE + HEADERS) / link.rate_up();
     let jitter = (link.hop.down.jitter + link.hop.up.jitter) / 2;
     let first = link.rtt() + jitter + request + PACKET / link.rate_down() + WAKING;
@@ -212,7 +213,7 @@ fn after_outage(bars: &mut Bars<'_>, link: &LinkDefinition, outage: &OutageEnd, 
     );
     bars.add_some(what(6, "rate regained"), outage.regained, Limit::AtLeast(0.8));
     let window = float((link.rate_down() * (link.rtt() + target_queue(link))).bytes());
-    // Not defined where the outage is shorter than the time in which it is to be noticed.
+    // Undefined if the outage is shorter than the time of its detection.
     let noticed = outage.srtt_s.map(|srtt| srtt * 3.0 + 1.0);
     let noticed = noticed.filter(|noticed| *noticed < length.as_secs_f64());
     bars.add_some(
@@ -266,7 +267,7 @@ fn two_flows(bars: &mut Bars<'_>, link: &LinkDefinition, flows: &TwoFlows, rival
     bars.add(what("utilisation"), flows.utilisation, Limit::None);
 }
 
-/// The queueing delay that the credit law aims at, on a link without rate changes.
+/// Returns the target queueing delay of the congestion control on a link without rate changes.
 fn target_queue(link: &LinkDefinition) -> Duration {
     let by_time = (link.rtt() / 10).clamp(Duration::from_millis(25), Duration::from_millis(200));
     by_time.max((PACKET / link.rate_down()) * 5 / 2)
@@ -276,7 +277,7 @@ fn messages(bars: &mut Bars<'_>, link: &LinkDefinition, priority: &Priority) {
     let target = target_queue(link);
     let own = ByteCount::new(REQUEST as u64 + HEADERS) / link.rate_up()
         + ByteCount::new(MESSAGE + 2 * HEADERS) / link.rate_down();
-    // Of a trace, the mean rate: what the target would be if the link were steady.
+    // For a trace, the mean rate: the target on a link of constant rate.
     let limit = link.rtt() + own + target * 2 + WAKING;
     let limit = Limit::AtMost(limit.as_secs_f64());
     bars.add("10 message alone, median (s)", priority.alone_s, Limit::None);

@@ -13,9 +13,9 @@ use crate::{
     stage::{Stage, bytes_f64, float, share},
 };
 
-/// Points of a curve, about.
+/// Approximate number of points of a curve.
 const POINTS: u32 = 300;
-/// The finest curve.
+/// Minimum interval of a curve.
 const FINEST: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(
@@ -30,7 +30,7 @@ pub(crate) async fn run(
     let download = stage.start(&client, Order::endless());
     let begin = start + stage.link.rtt() * 2;
     stage.until(begin).await;
-    // Measured before the download is stopped, so that nothing of the stop is in the figures.
+    // Measured before the download is stopped, so that the stop does not affect the figures.
     let window = Window::open(stage);
     stage.until(begin + length).await;
     let figures = window.close(stage, &download.progress);
@@ -40,14 +40,14 @@ pub(crate) async fn run(
     Ok(Outcome::Bulk(figures))
 }
 
-/// The link's counters at the beginning of what is measured.
+/// Counters of the link at the start of the measured period.
 pub(crate) struct Window {
     from: longhaul_world::Snapshot,
     again: Option<crate::stage::SentAgain>,
 }
 
 impl Window {
-    /// Begins; queueing delays up to now are forgotten.
+    /// Starts the measured period; earlier queueing delays are discarded.
     pub(crate) fn open(stage: &Stage<'_>) -> Self {
         let _before = stage.hop().take_queueing_delays();
         Self {
@@ -56,7 +56,7 @@ impl Window {
         }
     }
 
-    /// Ends.
+    /// Ends the measured period.
     pub(crate) fn close(self, stage: &Stage<'_>, progress: &Progress) -> Bulk {
         let to = stage.hop().snapshot();
         let again = stage.sent_again();
@@ -80,7 +80,7 @@ impl Window {
     }
 }
 
-/// Goodput and queueing delay since `start`.
+/// Returns goodput and queueing delay since `start`.
 pub(crate) fn curves(
     stage: &Stage<'_>,
     progress: &Progress,
@@ -91,7 +91,7 @@ pub(crate) fn curves(
     curves_of(stage, &samples, progress, start, interval)
 }
 
-/// The same of samples that were taken.
+/// Returns the same for given samples.
 pub(crate) fn curves_of(
     stage: &Stage<'_>,
     samples: &[LinkSample],
@@ -127,7 +127,7 @@ pub(crate) fn curves_of(
     ]
 }
 
-/// What a queue of this length takes at the link's mean rate.
+/// Returns the delay of a queue of this length at the link's mean rate.
 pub(crate) fn delay_of(stage: &Stage<'_>, queued: ByteCount) -> f64 {
     (queued / stage.link.rate_down()).as_secs_f64()
 }

@@ -13,12 +13,12 @@ use crate::{
     stage::Stage,
 };
 
-/// The link is quiet for this long before the response is asked for.
+/// Idle time of the link before the response is requested.
 const QUIET: Duration = Duration::from_secs(3);
-/// What is fetched before, on an open session.
+/// Bytes fetched before, on an open session.
 const EARLIER: u64 = 2000;
 const LARGEST_PACKET: ByteCount = ByteCount::new(1500);
-/// Time within which the link falls quiet after that.
+/// Maximum time until the link is idle afterwards.
 const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(
@@ -62,7 +62,8 @@ fn times(progress: &Progress) -> Option<(Instant, Instant, Instant)> {
     Some((progress.asked()?, progress.first_byte()?, progress.last()?.at))
 }
 
-/// Share of the time between the first and the last bit that the downlink sent between `from` and `to` in which it was sending.
+/// Returns the share of the time between the first and the last bit sent on the downlink between `from` and
+/// `to` in which it was sending.
 fn busy_share(link: &EmulatedLink, from: Timestamp, to: Timestamp) -> Option<f64> {
     let busy = |from: Timestamp, to: Timestamp| link.busy_down(from, to);
     let total = busy(from, to)?;
@@ -75,7 +76,8 @@ fn busy_share(link: &EmulatedLink, from: Timestamp, to: Timestamp) -> Option<f64
     (!span.is_zero()).then(|| (total.as_secs_f64() / span.as_secs_f64()).min(1.0))
 }
 
-/// The earliest time between two at which a condition that never becomes false again is true, to the microsecond.
+/// Returns the earliest time between two times at which a condition is true, to the microsecond. Once true,
+/// the condition must stay true.
 fn first_true(from: Timestamp, to: Timestamp, is: impl Fn(Timestamp) -> bool) -> Timestamp {
     const EXACT: Duration = Duration::from_micros(1);
     let (mut before, mut after) = (from, to);

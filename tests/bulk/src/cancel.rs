@@ -1,4 +1,4 @@
-//! Downloads that are given up.
+//! Cancelled downloads.
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
@@ -10,17 +10,17 @@ use crate::{
     stage::Stage,
 };
 
-/// How many.
+/// Number of downloads.
 const TIMES: usize = 5;
-/// A download has filled the link by then.
+/// Time after which a download has filled the link.
 const SETTLE: Duration = Duration::from_secs(8);
-/// How long a server may go on, beside five round trips.
+/// Time for which the server is observed, in addition to five round trips.
 const WATCHED: Duration = Duration::from_secs(4);
-/// The link is looked at so often.
+/// Interval between checks of the link.
 const LOOK: Duration = Duration::from_millis(2);
-/// Packets below this are acknowledgements and feedback.
+/// Packets below this length are acknowledgements and feedback.
 const LEAST_DATA: u64 = 200;
-/// The link falls quiet within this: the deepest queue of the profiles takes a third of it.
+/// Maximum time until the link is idle: the deepest queue of the profiles takes a third of it.
 const QUIET_LIMIT: Duration = Duration::from_secs(90);
 
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<Outcome, TransferError> {
@@ -37,7 +37,7 @@ pub(crate) async fn run(stage: &Stage<'_>) -> Result<Outcome, TransferError> {
         stage.hop().idle(Duration::from_secs(1), QUIET_LIMIT).await;
     }
     stage.close(&client).await;
-    // By the time, and the bytes of that same download.
+    // Sorted by time; the bytes belong to the same download.
     found.sort_unstable();
     let (stopped, wasted_bytes) = found.get(TIMES / 2).copied().unwrap_or_default();
     Ok(Outcome::Cancel(Cancelled {
@@ -46,7 +46,7 @@ pub(crate) async fn run(stage: &Stage<'_>) -> Result<Outcome, TransferError> {
     }))
 }
 
-/// How long the server goes on handing data to the link from now on, and how much.
+/// Returns the time for which the server continues to send data to the link, and the number of bytes.
 async fn watch(stage: &Stage<'_>) -> (Duration, u64) {
     let begin = stage.hop().snapshot();
     let give_up = begin.now + WATCHED + stage.link.rtt() * 5;

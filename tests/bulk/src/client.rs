@@ -1,4 +1,4 @@
-//! The client half of a transport.
+//! Client of a transport.
 use std::{
     sync::{
         Arc, PoisonError,
@@ -20,10 +20,10 @@ use crate::{
     tcp::TcpClient,
 };
 
-/// A handshake that takes longer has failed: ten round trips of the slowest link with its queues full.
+/// Timeout of a handshake: ten round trips of the slowest link with full queues.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(60);
 
-/// A client; clones are the same one.
+/// A client; clones refer to the same client.
 #[derive(Clone)]
 pub struct Client {
     half: Arc<Half>,
@@ -37,13 +37,14 @@ enum Half {
 }
 
 impl Client {
-    /// A client that knows the server and has no connection. Systems that can send a request with their first packet are given what
-    /// they need for it: Longhaul a token, QUIC a session ticket, for which it connects once and closes again.
+    /// Creates a client without a connection. Systems that can send a request in their first packet get the
+    /// required data: Longhaul a token, QUIC a session ticket, for which it connects once and closes again.
     ///
-    /// `number` tells clients of one server apart, 0 first. `profile` is what is known of the link, for systems that take it.
+    /// `number` identifies the clients of one server, from 0. `profile` is the known profile of the link, for
+    /// systems that use it.
     ///
     /// # Errors
-    /// The server does not answer, or does not know that many clients.
+    /// The server does not answer, or has fewer clients.
     pub async fn prepare(
         access: &Access,
         number: usize,
@@ -85,8 +86,8 @@ impl Client {
         limited(open, "the handshake").await
     }
 
-    /// Sends a request and receives its response, opening a connection if none is free. It ends when the response is complete or
-    /// when `progress` is stopped. Several can run at a time.
+    /// Sends a request and receives its response, and opens a connection if none is idle. It ends when the
+    /// response is complete or when `progress` is stopped. Several fetches can run concurrently.
     ///
     /// # Errors
     /// The connection broke, or the bytes are wrong.
@@ -108,7 +109,7 @@ impl Client {
         outcome
     }
 
-    /// Closes what is open.
+    /// Closes all connections.
     pub async fn close(&self) {
         match &*self.half {
             Half::Tcp(client) => client.close(),
@@ -117,7 +118,7 @@ impl Client {
         }
     }
 
-    /// When the session noticed that nothing gets through, in systems that tell.
+    /// Returns the times at which the session detected that no packets arrive, for systems that report it.
     pub fn stalls(&self) -> Vec<Instant> {
         match &*self.half {
             Half::Longhaul(client) => client

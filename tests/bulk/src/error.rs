@@ -1,15 +1,15 @@
-//! What can go wrong with a transport.
+//! Errors of the transports.
 use std::{io, net::SocketAddr};
 
 use longhaul_driver::{CloseReason, DialError, ListenError, SessionError, StreamError};
 
 use crate::exchange::WrongBytes;
 
-/// A server that cannot be started.
+/// Errors of starting a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The kernel lacks the congestion control.
+    /// The kernel does not provide the congestion control.
     #[error(
         "this kernel does not let a socket use TCP congestion control `{name}` ({source}): load it with `modprobe tcp_{name}`, and \
          without root allow it too with `sysctl net.ipv4.tcp_allowed_congestion_control=\"reno cubic {name}\"`"
@@ -17,93 +17,93 @@ pub enum ServeError {
     Congestion {
         /// Its name.
         name: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// No socket at the address.
+    /// The socket at the address could not be opened.
     #[error("cannot listen on {address}: {source}")]
     Socket {
         /// The address.
         address: SocketAddr,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// No certificate could be made.
+    /// The certificate could not be created.
     #[error("no throw-away certificate: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The certificate was refused.
+    /// The certificate was rejected.
     #[error("TLS configuration refused: {0}")]
     Tls(#[from] rustls::Error),
-    /// Longhaul's listener.
+    /// Longhaul's listener could not be started.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The system gave no randomness.
+    /// The operating system provided no randomness.
     #[error("no randomness from the system: {0}")]
     Randomness(#[from] getrandom::Error),
 }
 
-/// A transfer that did not complete.
+/// Errors of incomplete transfers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
     /// The connection could not be opened, or broke.
     #[error("{doing} failed: {source}")]
     Socket {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The server ended the response early.
     #[error("the response ended after {received} of {asked} bytes")]
     Short {
-        /// Bytes that arrived.
+        /// Number of received bytes.
         received: u64,
-        /// Bytes that were asked for.
+        /// Number of requested bytes.
         asked: u64,
     },
-    /// The transport changed the bytes.
+    /// The received bytes differ from those sent.
     #[error(transparent)]
     Wrong(#[from] WrongBytes),
-    /// The QUIC connection is gone.
+    /// The QUIC connection has ended.
     #[error("QUIC connection dead: {0}")]
     QuicConnection(#[from] quinn::ConnectionError),
-    /// QUIC otherwise.
+    /// Another error of QUIC.
     #[error("QUIC: {0}")]
     Quic(String),
-    /// TLS refused the server's certificate as an authority.
+    /// TLS rejected the server's certificate as an authority.
     #[error("TLS configuration refused: {0}")]
     Tls(#[from] rustls::Error),
-    /// Longhaul could not begin.
+    /// Longhaul's session could not be started.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// Longhaul's session is gone.
+    /// Longhaul's session has ended.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Longhaul's stream is gone.
+    /// Longhaul's stream has ended.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// Longhaul's session ended while a response was awaited.
+    /// Longhaul's session ended before the response.
     #[error("session lost while waiting for a response: {0}")]
     Unanswered(CloseReason),
-    /// There is no such client at the server.
+    /// The server has no such client.
     #[error("the server knows clients 0 to {}, not {asked}", .known.saturating_sub(1))]
     UnknownClient {
-        /// The client's number.
+        /// Number of the client.
         asked: usize,
-        /// How many the server knows.
+        /// Number of clients that the server has.
         known: usize,
     },
-    /// A wrong profile was asked for, and there is no right one.
+    /// A wrong profile was requested for a link without a profile.
     #[error("nothing is known of this link that could be told wrongly; base it on a built-in link")]
     NoProfile,
-    /// It took longer than anybody waits.
+    /// It exceeded its time limit.
     #[error("{0} was not done in time")]
     TimedOut(&'static str),
 }
 
 impl TransferError {
-    /// For `map_err`: names what the kernel refused.
+    /// For `map_err`: adds the failed operation.
     pub(crate) fn socket(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Socket { doing, source }
     }

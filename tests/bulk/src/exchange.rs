@@ -1,40 +1,40 @@
-//! What crosses the transports: a request of fixed size, and a response of the asked length whose every byte is known to the
-//! receiver. It is the same for all systems, so that they carry the same load.
+//! Requests and responses of all transports: a request of fixed size, and a response of the requested length
+//! whose bytes the receiver can verify. They are the same for all systems, so that all carry the same load.
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-/// Length of a request: that of a browser's after compression, with room to spare.
+/// Length of a request: more than a compressed request of a browser.
 pub const REQUEST: usize = 300;
-/// Bytes of a response that name its request.
+/// Bytes of a response that identify its request.
 pub(crate) const TAG: usize = 8;
-/// Most bytes handed to a transport at once.
+/// Maximum bytes passed to a transport at once.
 pub(crate) const PIECE: usize = 16 * 1024;
-/// Period of the payload: a prime, so that no loss or repetition of whole packets or pages leaves the bytes as they should be.
+/// Period of the payload: a prime number, so that a loss or repetition of whole packets or pages is detected.
 const PERIOD: usize = 65_521;
-/// The length on the wire that stands for a response without end.
+/// The length on the wire that means an endless response.
 const ENDLESS: u64 = u64::MAX;
 
-/// How long a response is.
+/// Length of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many bytes, the tag included: never less than the tag, 8.
+    /// This number of bytes, including the tag: at least the length of the tag, 8.
     Bytes(u64),
-    /// Until the client has enough.
+    /// Until the client stops it.
     Endless,
 }
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// How long the response is.
+    /// Length of the response.
     pub length: Length,
-    /// Class of the response in systems that know classes: 0 first, 7 last.
+    /// Priority class of the response in systems with priorities: 0 is the highest, 7 the lowest.
     pub class: u8,
 }
 
 impl Order {
-    /// A download of normal class.
+    /// A download of normal priority.
     pub const fn bytes(bytes: u64) -> Self {
         Self {
             length: Length::Bytes(bytes),
@@ -42,7 +42,7 @@ impl Order {
         }
     }
 
-    /// A download of normal class that ends when it is stopped.
+    /// A download of normal priority that ends when it is stopped.
     pub const fn endless() -> Self {
         Self {
             length: Length::Endless,
@@ -50,7 +50,7 @@ impl Order {
         }
     }
 
-    /// A message of `bytes` that a user waits for while something else downloads.
+    /// A message of `bytes` for which a user waits during another download.
     pub const fn urgent(bytes: u64) -> Self {
         Self {
             length: Length::Bytes(bytes),
@@ -68,7 +68,7 @@ impl Length {
     }
 }
 
-/// A request as it crosses the wire.
+/// A request in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) tag: u64,
@@ -85,13 +85,13 @@ impl Request {
         request.extend_from_slice(&self.tag.to_be_bytes());
         request.extend_from_slice(&length.to_be_bytes());
         request.push(self.order.class);
-        // Bytes that do not repeat, as a compressed request has.
+        // Bytes without repetition, as in a compressed request.
         let filling = piece(TAG as u64, REQUEST - request.len());
         request.extend_from_slice(&filling);
         request.into()
     }
 
-    /// `None` if it is not a whole request.
+    /// Returns `None` if it is not a complete request.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != REQUEST {
             return None;
@@ -115,7 +115,7 @@ impl Request {
 
 /// The payload's period twice, so that any piece of up to a period is one slice of it.
 static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| {
-    // SplitMix64 (Steele, Lea, Flood 2014) with a fixed start: bytes that no layer compresses.
+    // SplitMix64 (Steele, Lea, Flood 2014) with a fixed seed: incompressible bytes.
     let mut state = 0_u64;
     let period: Vec<u8> = (0..PERIOD)
         .map(|_| {
@@ -127,13 +127,13 @@ static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| {
     period.repeat(2).into()
 });
 
-/// At most `most` bytes of the payload from `offset` on.
+/// Returns at most `most` bytes of the payload from `offset` on.
 fn piece(offset: u64, most: usize) -> Bytes {
     let begin = usize::try_from(offset % PERIOD as u64).unwrap_or_default();
     PAYLOAD.slice(begin..begin + most.min(PERIOD))
 }
 
-/// A response, piece by piece.
+/// A response, in pieces.
 #[derive(Debug)]
 pub(crate) struct Body {
     tag: u64,
@@ -175,12 +175,12 @@ impl Iterator for Body {
     }
 }
 
-/// A response that is not what was asked for.
+/// A response with wrong bytes, from this offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the transport delivered wrong bytes at offset {0}")]
 pub struct WrongBytes(pub u64);
 
-/// Compares a response with what it must be.
+/// Verifies the bytes of a response.
 #[derive(Debug)]
 pub(crate) struct Checker {
     tag: [u8; TAG],
@@ -195,7 +195,7 @@ impl Checker {
         }
     }
 
-    /// Bytes taken in so far.
+    /// Number of received bytes so far.
     pub(crate) const fn received(&self) -> u64 {
         self.offset
     }

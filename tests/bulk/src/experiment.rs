@@ -1,4 +1,4 @@
-//! What is measured on a link.
+//! Experiments on a link.
 use std::{fmt, time::Duration};
 
 use longhaul_netem::{
@@ -10,48 +10,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::System;
 
-/// When a scripted outage begins or the address changes, since the world's start: every system has a connection and has filled the link by
-/// then.
+/// Time of a scripted outage or address change since the world's start: every system has a connection and has
+/// filled the link by then.
 pub(crate) const DISTURBED_AT: Timestamp = Timestamp::from_nanos(20_000_000_000);
-/// The smallest buffer that an experiment sets: four packets of Ethernet's size.
+/// Smallest buffer that an experiment sets: four Ethernet packets.
 const LEAST_BUFFER: ByteCount = ByteCount::new(6000);
 /// A queue that no sender fills: the kernel's largest receive window is a hundredth of it.
 const ENDLESS_BUFFER: ByteCount = ByteCount::new(1 << 30);
-/// An Ethernet packet.
+/// Length of an Ethernet packet.
 const FULL_PACKET: ByteCount = ByteCount::new(1500);
-/// How much longer a packet takes that is overtaken; two packet times where these are longer.
+/// Additional delay of a packet that is overtaken, or two packet times if these are longer.
 const REORDERED_BY: Duration = Duration::from_millis(20);
 
-/// An experiment. Each one wants a fresh world, whose hop is [`Experiment::hop`].
+/// An experiment. Each one needs a new world, whose hop is [`Experiment::hop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Experiment {
     /// A download that fills the link.
     Bulk {
-        /// How long it is watched, behind its first two round trips.
+        /// Observed time after the first two round trips.
         length: Duration,
-        /// Packets of a thousand that the link loses each way, beside the loss of its profile.
+        /// Packets per thousand that the link loses in each direction, in addition to the loss of its
+        /// profile.
         loss_per_mille: u16,
     },
     /// One response of known size.
     Bundle {
         /// Its size.
         bytes: u64,
-        /// Whether a session is open before.
+        /// State of the session before.
         session: SessionBefore,
     },
-    /// A download, in the middle of which the link holds everything for a while.
+    /// A download during which the link holds all packets for a time.
     Outage {
-        /// For how long.
+        /// Length of the outage.
         length: Duration,
     },
-    /// Two downloads at a time, the second one some time behind the first.
+    /// Two concurrent downloads; the second one starts later.
     TwoFlows {
-        /// What the second one is.
+        /// System of the second download.
         rival: Rival,
         /// The link's queue towards the client.
         buffer: Buffer,
-        /// How long they run; the last half counts.
+        /// Duration of both; the last half is evaluated.
         length: Duration,
     },
     /// Small messages beside a download.
@@ -63,44 +64,44 @@ pub enum Experiment {
     Traced {
         /// How long it is watched.
         length: Duration,
-        /// Where in the trace it begins.
+        /// Start of the measurement in the trace.
         offset: Duration,
     },
     /// A download over a link on which 2 % of the packets are overtaken by up to ten others.
     Reordered {
-        /// How long it is watched.
+        /// Observed time.
         length: Duration,
     },
-    /// A download, in the middle of which the client's address changes.
+    /// A download during which the client's address changes.
     AddressChange,
-    /// A download by a client that was told wrong rates. Only for systems that are told any.
+    /// A download by a client with wrong link rates. Only for systems that use link rates.
     WrongProfile {
-        /// What it was told.
+        /// The wrong rates.
         told: Told,
     },
-    /// An open session that nobody uses.
+    /// An open session without use.
     Idle {
-        /// For how long.
+        /// Duration.
         length: Duration,
     },
-    /// Downloads that are given up in the middle.
+    /// Downloads that are cancelled before their end.
     Cancel,
-    /// Messages of which one packet is lost, beside ones of which none is.
+    /// Messages of which one packet is lost, alternating with messages without loss.
     LostPacket {
-        /// Which one.
+        /// The lost packet.
         which: LostPacket,
-        /// Pairs of messages, each of one that loses a packet and one that does not.
+        /// Number of pairs of messages, with one that loses a packet and one that does not.
         pairs: u16,
     },
 }
 
-/// What a client is told of the link's rates.
+/// Wrong link rates for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
-    /// Ten times what they are.
+    /// Ten times the real rates.
     TooFast,
-    /// A tenth of what they are.
+    /// A tenth of the real rates.
     TooSlow,
 }
 
@@ -122,27 +123,27 @@ impl Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LostPacket {
-    /// The last one of a response of several.
+    /// The last packet of a response of several packets.
     Tail,
-    /// The only one of a request.
+    /// The only packet of a request.
     Request,
 }
 
-/// What there is before a response is asked for.
+/// State before a response is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionBefore {
-    /// An open session that has carried 2 kB and been quiet since.
+    /// An open session that has carried 2 kB and has been idle since.
     Open,
-    /// Nothing but what the client keeps from earlier sessions: a token, a ticket.
+    /// No session, but the client's data from earlier sessions: a token, a ticket.
     None,
 }
 
-/// The second of two flows.
+/// System of the second of two flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rival {
-    /// Of the same system, by a client of its own.
+    /// The same system, with a separate client.
     Same,
     /// Kernel CUBIC.
     Cubic,
@@ -154,7 +155,7 @@ pub enum Rival {
 pub enum Buffer {
     /// The profile's.
     Profile,
-    /// So many bandwidth-delay products.
+    /// Number of bandwidth-delay products.
     Bdp(u8),
 }
 
@@ -218,7 +219,7 @@ impl fmt::Display for Experiment {
 }
 
 impl Experiment {
-    /// The hop of the world that this experiment is to be run in.
+    /// Returns the hop of the world in which this experiment runs.
     pub fn hop(&self, link: &LinkDefinition) -> HopConfig {
         let mut hop = link.hop.clone();
         match *self {
@@ -235,7 +236,7 @@ impl Experiment {
                     length: length.max(Duration::from_millis(1)),
                     behaviour: WhileOut::Hold,
                 };
-                // One outage of some length is always a schedule.
+                // One outage with a length above zero is always a valid schedule.
                 let schedule = OutageSchedule::new(vec![outage]).unwrap_or_default();
                 hop.down.outages = schedule.clone();
                 hop.up.outages = schedule;
@@ -276,12 +277,12 @@ impl Experiment {
         hop
     }
 
-    /// Whether it says anything of this system.
+    /// Returns true if the experiment is meaningful for this system.
     pub const fn suits(&self, system: System) -> bool {
         self.told().is_none() || matches!(system, System::Longhaul)
     }
 
-    /// What clients are told of the link if it is not the truth.
+    /// Returns the wrong link rates for clients, if any.
     pub(crate) const fn told(&self) -> Option<Told> {
         if let Self::WrongProfile { told } = self {
             Some(*told)
@@ -290,7 +291,8 @@ impl Experiment {
         }
     }
 
-    /// A time by which it is over on this link whatever the system does; a worker that is still busy then hangs.
+    /// Returns the time by which the experiment has ended on this link for any system; a worker that is still
+    /// running then has hung.
     pub fn limit(&self, link: &LinkDefinition) -> Duration {
         let begins = Duration::from_secs(150) + link.rtt() * 20;
         begins
@@ -308,7 +310,7 @@ impl Experiment {
     }
 }
 
-/// A response that takes longer has failed: ten times what the link needs, and a minute of back-off.
+/// Returns the time limit of a response: ten times the time that the link needs, and a minute of back-off.
 pub(crate) fn bundle_limit(link: &LinkDefinition, bytes: u64) -> Duration {
     (ByteCount::new(bytes) / link.rate_down()) * 10 + link.rtt() * 10 + Duration::from_secs(60)
 }

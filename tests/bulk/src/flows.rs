@@ -1,4 +1,4 @@
-//! Two downloads over the same link.
+//! Two downloads over one link.
 use std::time::Duration;
 
 use longhaul_report::Series;
@@ -16,12 +16,13 @@ use crate::{
     system::System,
 };
 
-/// The second flow joins so long after the first: it has the link by then. At most a twelfth of the run.
+/// Time after which the second flow starts: the first one fills the link by then. At most a twelfth of the
+/// run.
 const ALONE: Duration = Duration::from_secs(10);
-/// The share of a newcomer is looked at so long after it joined, over [`SHARE_OVER`].
+/// Time after its start at which the share of the second flow is measured, over [`SHARE_OVER`].
 const NEWCOMER: Duration = Duration::from_secs(20);
 const SHARE_OVER: Duration = Duration::from_secs(5);
-/// The curves' interval.
+/// Interval of the curves.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(
@@ -31,7 +32,7 @@ pub(crate) async fn run(
     series: &mut Vec<Series>,
 ) -> Result<Outcome, BulkError> {
     let first_client = stage.open_client(0).await?;
-    // A server of its own, kept until the end.
+    // A separate server, kept until the end.
     let rival_server = match rival {
         Rival::Same => None,
         Rival::Cubic => Some(serve(stage.world, System::Cubic, None).await?),
@@ -95,7 +96,7 @@ fn rate(stage: &Stage<'_>, progress: &Progress, from: Timestamp, to: Timestamp) 
     part(float(received) * 8.0, (to - from).as_secs_f64())
 }
 
-/// A quotient, zero where there is nothing to divide by.
+/// Returns a quotient, zero if the divisor is zero.
 fn part(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

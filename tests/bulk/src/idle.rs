@@ -1,4 +1,4 @@
-//! A session that nobody uses.
+//! An idle session.
 use std::time::Duration;
 
 use crate::{
@@ -9,9 +9,9 @@ use crate::{
     stage::Stage,
 };
 
-/// What the session carries before and after, and how long that may take.
+/// Time limit of the transfers before and after the idle time.
 const USE_LIMIT: Duration = Duration::from_secs(60);
-/// The link is quiet for this long before packets are counted.
+/// Idle time of the link before packets are counted.
 const QUIET: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(

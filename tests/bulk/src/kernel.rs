@@ -1,9 +1,10 @@
-//! What the kernel counts, by thread and by network namespace.
+//! Counters of the kernel, by thread and by network namespace.
 use std::{fs, time::Duration};
 
-/// Processor time that this thread has used; `None` if the kernel does not tell.
+/// Returns the processor time of this thread; `None` if the kernel does not report it.
 pub(crate) fn thread_cpu() -> Option<Duration> {
-    // Documentation/scheduler/sched-stats.rst of Linux: time on the processor in ns, time waiting, slices.
+    // Documentation/scheduler/sched-stats.rst of Linux: time on the processor in ns, waiting time, number of
+    // time slices.
     let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = stat.split_whitespace().next()?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
@@ -16,12 +17,12 @@ pub(crate) struct TcpSegments {
     pub(crate) retransmitted: u64,
 }
 
-/// `None` if the kernel does not tell.
+/// Returns `None` if the kernel does not report them.
 pub(crate) fn tcp_segments() -> Option<TcpSegments> {
     parse_snmp(&fs::read_to_string("/proc/thread-self/net/snmp").ok()?)
 }
 
-/// RFC 4022's counters: a line of names, then a line of values.
+/// Parses RFC 4022's counters: a line of names, then a line of values.
 fn parse_snmp(text: &str) -> Option<TcpSegments> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
     let names = lines.next()?.split_whitespace();
@@ -61,7 +62,7 @@ mod tests {
         let Some(before) = thread_cpu() else { return };
         let started = std::time::Instant::now();
         let mut after = before;
-        // The kernel brings its figure up to date at each tick.
+        // The kernel updates its value at each tick.
         while after <= before && started.elapsed() < Duration::from_secs(10) {
             after = thread_cpu().unwrap_or_default();
         }

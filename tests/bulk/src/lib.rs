@@ -1,8 +1,8 @@
 //! Bulk transfers of Longhaul, the kernel's TCP and QUIC over an emulated hop.
 //!
-//! Each [`System`] has a [`Server`] and a [`Client`] that exchange the same requests and responses on real sockets; every byte that arrives
-//! is compared with what it must be. [`measure`] makes one [`Experiment`] of a link in a fresh world, [`bars`] sets its figures against
-//! the limits of the transport.
+//! Each [`System`] has a [`Server`] and a [`Client`] that exchange the same requests and responses on real
+//! sockets; every received byte is verified. [`measure`] runs one [`Experiment`] on a link in a new world,
+//! [`bars`] compares its figures with the limits of the transport.
 //!
 //! ```no_run
 //! use longhaul_bulk::{System, bars, experiments_for, measure};
@@ -12,7 +12,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let link = LinkDefinition::from(Profile::named("umts-384")?);
 //! for experiment in experiments_for(&link) {
-//!     // In a process of its own, so that nothing is left of the experiment before.
+//!     // In a separate process, so that no state of the previous experiment remains.
 //!     let world = World::build(WorldConfig {
 //!         hop: experiment.hop(&link),
 //!         internet: Profile::named("lan-fast")?.into(),

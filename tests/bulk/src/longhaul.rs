@@ -1,4 +1,4 @@
-//! Longhaul's session: the product's protocol and driver, told the link's profile as the agent is.
+//! Longhaul's session: the product's protocol and driver, with the link profile that the agent would have.
 mod client;
 
 use std::{
@@ -22,33 +22,33 @@ use crate::{
     exchange::{Body, Length, Order, REQUEST, Request},
 };
 
-/// Devices that the server admits: an experiment has at most two clients.
+/// Maximum number of devices that the server admits: an experiment has at most two clients.
 const DEVICES: usize = 4;
-/// How long the tokens are good for: longer than any experiment.
+/// Lifetime of the tokens: longer than any experiment.
 const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// The least send buffer of a response.
+/// Minimum send buffer of a response.
 const LEAST_SEND_BUFFER: ByteCount = ByteCount::kib(64);
-/// Stalls that are noted of one session; an outage makes one or two.
+/// Maximum number of stalls recorded per session; an outage causes one or two.
 const MOST_STALLS: usize = 1000;
 
-/// What a device was given at enrolment.
+/// Enrolment data of a device.
 #[derive(Clone)]
 pub(crate) struct Device {
     secret: SecretKey,
     token: [u8; 32],
 }
 
-/// What clients of a server need.
+/// Data that clients need to use a server.
 #[derive(Clone)]
 pub(crate) struct Enrolment {
     gateway: PublicKey,
     devices: Vec<Device>,
 }
 
-/// When a session noticed that nothing gets through.
+/// Times at which a session detected that no packets arrive.
 pub(crate) type Stalls = Arc<Mutex<Vec<Instant>>>;
 
-/// The sessions that a server accepted.
+/// Sessions that a server accepted.
 #[derive(Clone, Default)]
 pub(crate) struct Accepted {
     pub(crate) sessions: Arc<Mutex<Vec<Session>>>,
@@ -61,8 +61,9 @@ fn random() -> Result<[u8; 32], getrandom::Error> {
     Ok(bytes)
 }
 
-/// Data of a response that a gateway holds until it is acknowledged: sixteen times what is under way, so that it never limits. Not more, as
-/// the driver renews a sender's counters when half of a full buffer has gone.
+/// Returns the send buffer of a response, which a gateway keeps until acknowledgement: sixteen times the data
+/// in flight, so that it never limits. Not more, because the driver updates a sender's counters when half of
+/// a full buffer has been acknowledged.
 fn send_buffer(profile: LinkProfile) -> ByteCount {
     let under_way = (profile.down * profile.rtt).bytes();
     let most = TransportConfig::gateway().send_buffer.bytes();
@@ -118,12 +119,12 @@ pub(crate) fn listen(
     Ok((listener, enrolment))
 }
 
-/// Accepts for ever; dropped, it ends all sessions.
+/// Accepts sessions; never returns. Dropping it ends all sessions.
 pub(crate) async fn serve(mut listener: Listener, accepted: Accepted) {
     let mut tasks = JoinSet::new();
     while let Some(incoming) = listener.accept().await {
         let session = incoming.session;
-        // The listener's limit of sessions bounds this, as an experiment opens few.
+        // Bounded by the listener's limit of sessions; an experiment opens few.
         accepted
             .sessions
             .lock()
@@ -186,7 +187,7 @@ fn options_of(order: Order) -> OpenOptions {
 
 async fn note_stalls(session: Session, stalls: Stalls) {
     let mut state = session.state();
-    // The session must end when its users have gone, so this task keeps no handle.
+    // The session must end when its users have dropped it, so this task keeps no handle.
     drop(session);
     while state.changed().await.is_ok() {
         let state = state.borrow_and_update().clone();

@@ -1,4 +1,4 @@
-//! Messages of which one packet is lost, each beside one of which none is.
+//! Messages of which one packet is lost, alternating with messages without loss.
 use std::time::Duration;
 
 use longhaul_netem::Side;
@@ -14,21 +14,21 @@ use crate::{
     stage::Stage,
 };
 
-/// A response of several packets whose last one is a large one with headers of any of the systems.
+/// Length of a response of several packets, of which the last one is large with the headers of any system.
 const SEVERAL: u64 = 10_700;
-/// A response of one packet.
+/// Length of a response of one packet.
 const SINGLE: u64 = 500;
-/// Of the last packet of [`SEVERAL`] this much is certain to be data, whatever small packet comes behind it.
+/// Bytes of the last packet of [`SEVERAL`] that are certainly data, whatever small packet comes after it.
 const TAIL: u64 = 150;
-/// More than any experiment sends.
+/// More bytes than any experiment sends.
 const NEVER: ByteCount = ByteCount::new(u64::MAX);
-/// Pairs are begun within this.
+/// Time within which new pairs are started.
 const BEGUN_WITHIN: Duration = Duration::from_secs(240);
-/// All of it ends within this.
+/// Time limit of the whole experiment.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
-/// A message that takes longer has failed.
+/// Timeout of a message.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The link is quiet for this long before each message.
+/// Idle time of the link before each message.
 const QUIET: Duration = Duration::from_millis(1500);
 
 pub(crate) async fn run(stage: &Stage<'_>, which: LostPacket, pairs: u16) -> Result<Outcome, TransferError> {
@@ -57,7 +57,7 @@ pub(crate) async fn run(stage: &Stage<'_>, which: LostPacket, pairs: u16) -> Res
         }
         let disturbed = message_now(stage, &client, length).await?;
         let after = stage.hop().snapshot();
-        // What was not lost yet is not to be lost later.
+        // A packet that has not been lost yet must not be lost later.
         stage.hop().lose_after(Side::Client, NEVER);
         stage.hop().lose_after(Side::Gateway, NEVER);
         alone.push(undisturbed.took_s);
@@ -81,7 +81,7 @@ pub(crate) async fn run(stage: &Stage<'_>, which: LostPacket, pairs: u16) -> Res
     }))
 }
 
-/// A message's time, and what the link had sent to the client when it was complete.
+/// A message's time, and the bytes sent by the link to the client when it was complete.
 struct Message {
     took_s: f64,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! One experiment in one world.
+//! Measurement of one experiment in one world.
 use std::time::Duration;
 
 use longhaul_netem::LinkDefinition;
@@ -17,12 +17,12 @@ use crate::{
     system::System,
 };
 
-/// A world older than this is no fresh one: scripted outages would come at the wrong time.
+/// Maximum age of a world: in an older one scripted outages would come at the wrong time.
 const FRESH: Timestamp = Timestamp::from_nanos(5_000_000_000);
-/// The emulator's own error beyond which a run measures the machine.
+/// Minimum error of the emulator that invalidates a run.
 const LATENESS_FLOOR: Duration = Duration::from_millis(5);
 
-/// An experiment that could not be made.
+/// Errors of running an experiment.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BulkError {
@@ -32,23 +32,24 @@ pub enum BulkError {
     /// A client failed.
     #[error(transparent)]
     Transfer(#[from] TransferError),
-    /// The world was used before.
+    /// The world is not new.
     #[error("this world is {0:?} old; an experiment wants one that was just built")]
     OldWorld(Duration),
-    /// It did not end.
+    /// It did not end within the time limit.
     #[error("no result after {0:?}: {1} hangs")]
     Hung(Duration, System),
 }
 
-/// Makes an experiment in a fresh world whose hop is [`Experiment::hop`] of the same link. Runs on any tokio runtime with time enabled.
+/// Runs an experiment in a new world whose hop is [`Experiment::hop`] of the same link, on any tokio runtime
+/// with time enabled.
 ///
-/// `profile` is what a user of the link would give the agent; systems that take one are told it.
+/// `profile` is the profile that a user of the link would configure in the agent, for systems that use one.
 ///
-/// What goes wrong with a transfer once the server runs is no error but part of the result ([`Measured::errors`]): a system that does
-/// not finish is a finding.
+/// Errors of a transfer after the start of the server are part of the result ([`Measured::errors`]): a system
+/// that does not finish is a valid result.
 ///
 /// # Errors
-/// The server could not be started, or the world is not fresh.
+/// The server could not be started, or the world is not new.
 pub async fn measure(
     world: &World,
     link: &LinkDefinition,
@@ -60,7 +61,7 @@ pub async fn measure(
     if age > FRESH {
         return Err(BulkError::OldWorld(age - Timestamp::ZERO));
     }
-    // The link as this experiment has it: a trace may begin elsewhere.
+    // The link of this experiment: a trace may begin at an offset.
     let shaped = LinkDefinition {
         name: link.name.clone(),
         hop: experiment.hop(link),
@@ -110,9 +111,9 @@ pub async fn measure(
     })
 }
 
-/// Whether the emulator gave packets to the kernel so much later (`lateness`, 99th percentile) than the model of `link` says
-/// that an experiment measured the machine, not the link: later than 5 ms and than a twentieth of the round trip. Its
-/// [`Measured::errors`] say so.
+/// Returns true if the emulator delivered packets to the kernel so much later (`lateness`, 99th percentile)
+/// than the model of `link` that an experiment measured the machine, not the link: later than 5 ms and than a
+/// twentieth of the round trip. Its [`Measured::errors`] then contain this error.
 pub fn measured_the_machine(lateness: Duration, link: &LinkDefinition) -> bool {
     lateness > LATENESS_FLOOR.max(link.rtt() / 20)
 }

@@ -1,41 +1,41 @@
-//! What an experiment found.
+//! Results of an experiment.
 use longhaul_report::Series;
 use serde::{Deserialize, Serialize};
 
 use crate::{experiment::Experiment, system::System};
 
-/// The result of one experiment. Times in seconds, shares from 0 to 1; every figure is finite, and one that could not be measured is
-/// left out.
+/// The result of one experiment. Times in seconds, shares from 0 to 1; every figure is finite, and a figure
+/// that could not be measured is omitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Name of the link.
     pub link: String,
-    /// What was measured.
+    /// The measured system.
     pub system: System,
-    /// How.
+    /// The experiment.
     pub experiment: Experiment,
-    /// The figures; none if the experiment broke off before there were any.
+    /// The figures; `None` if the experiment failed before there were any.
     pub outcome: Option<Outcome>,
     /// Curves.
     #[serde(default)]
     pub series: Vec<Series>,
     /// Processor time.
     pub cpu: Option<Cpu>,
-    /// 99th percentile of how much later than the model says packets were delivered: the emulator's own error.
+    /// 99th percentile of the delay of packet deliveries compared with the model: the emulator's own error.
     pub lateness_p99_s: f64,
-    /// What went wrong.
+    /// Errors of the run.
     #[serde(default)]
     pub errors: Vec<String>,
 }
 
-/// Processor time of the threads that ran the two halves, from the first packet of the measurement to the last. For kernel TCP it lacks
-/// what the kernel does when a packet arrives, which happens on the emulator's thread; for UDP transports it has all that they do
-/// themselves.
+/// Processor time of the threads of client and server, from the first packet of the measurement to the last.
+/// For kernel TCP it excludes the kernel's work for received packets, which runs on the emulator's thread;
+/// for UDP transports it includes all of their own work.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// The receiving half.
+    /// The receiver.
     pub client_s: f64,
-    /// The sending half.
+    /// The sender.
     pub server_s: f64,
 }
 
@@ -43,42 +43,43 @@ pub struct Cpu {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Of [`Experiment::Bulk`], [`Experiment::Traced`] and [`Experiment::Reordered`].
+    /// Figures of [`Experiment::Bulk`], [`Experiment::Traced`] and [`Experiment::Reordered`].
     Bulk(Bulk),
-    /// Of [`Experiment::Bundle`].
+    /// Figures of [`Experiment::Bundle`].
     Bundle(Bundle),
-    /// Of [`Experiment::Outage`].
+    /// Figures of [`Experiment::Outage`].
     Outage(OutageEnd),
-    /// Of [`Experiment::TwoFlows`].
+    /// Figures of [`Experiment::TwoFlows`].
     TwoFlows(TwoFlows),
-    /// Of [`Experiment::Priority`].
+    /// Figures of [`Experiment::Priority`].
     Priority(Priority),
-    /// Of [`Experiment::AddressChange`].
+    /// Figures of [`Experiment::AddressChange`].
     AddressChange(AddressChanged),
-    /// Of [`Experiment::WrongProfile`].
+    /// Figures of [`Experiment::WrongProfile`].
     WrongProfile(WrongProfile),
-    /// Of [`Experiment::Idle`].
+    /// Figures of [`Experiment::Idle`].
     Idle(Idle),
-    /// Of [`Experiment::Cancel`].
+    /// Figures of [`Experiment::Cancel`].
     Cancel(Cancelled),
-    /// Of [`Experiment::LostPacket`].
+    /// Figures of [`Experiment::LostPacket`].
     LostPacket(LostPackets),
 }
 
-/// A download that fills the link, behind its first two round trips.
+/// A download that fills the link, after its first two round trips.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bulk {
-    /// Share of the link's capacity that was used, repairs of its own link layer included.
+    /// Used share of the link's capacity, including retransmissions of its own link layer.
     pub utilisation: f64,
-    /// Bytes that the application got, as a share of the link's capacity.
+    /// Bytes received by the application, as a share of the link's capacity.
     pub goodput: f64,
     /// Median queueing delay at the link.
     pub queue_p50_s: f64,
-    /// 95th percentile of it.
+    /// 95th percentile of the queueing delay at the link.
     pub queue_p95_s: f64,
-    /// Share of the packets that the link lost, its queue included.
+    /// Share of the packets that the link lost, including its queue.
     pub lost: f64,
-    /// Share of what was sent that had been sent before: stream bytes (longhaul), segments (kernel), packets taken for lost (quinn).
+    /// Retransmitted share of the sent data: stream bytes (longhaul), segments (kernel), packets considered
+    /// lost (quinn).
     pub retransmitted: Option<f64>,
     /// Bytes towards the sender as a share of the uplink's capacity: feedback, acknowledgements.
     pub feedback: f64,
@@ -89,127 +90,131 @@ pub struct Bulk {
 pub struct Bundle {
     /// Share of the time between the response's first and last bit on the link in which the link was busy.
     pub busy: Option<f64>,
-    /// From asking to the first byte.
+    /// Time from the request to the first byte.
     pub first_byte_s: f64,
-    /// From asking to the last byte.
+    /// Time from the request to the last byte.
     pub last_byte_s: f64,
-    /// Bytes that the link carried towards the client meanwhile.
+    /// Bytes that the link carried towards the client in this time.
     pub bytes_down: u64,
-    /// Bytes that it carried from the client meanwhile.
+    /// Bytes that the link carried from the client in this time.
     pub bytes_up: u64,
 }
 
-/// A download over an outage.
+/// A download with an outage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutageEnd {
-    /// From the link's return to the first new bytes that the application got.
+    /// Time from the end of the outage to the first new bytes at the application.
     pub first_byte_s: Option<f64>,
-    /// Rate that the application got in the five seconds that begin two seconds (or three round trips) after the return, over that before.
+    /// Rate at the application in the five seconds that begin two seconds (or three round trips) after the
+    /// end of the outage, divided by the rate before the outage.
     pub regained: Option<f64>,
-    /// From the beginning to when the sending side knew; only systems that tell.
+    /// Time from the start of the outage to its detection by the sender; only for systems that report it.
     pub detected_s: Option<f64>,
-    /// Smoothed round-trip time of the sender before the outage; only systems that tell.
+    /// Smoothed round-trip time of the sender before the outage; only for systems that report it.
     pub srtt_s: Option<f64>,
-    /// Bytes that the server sent while both sides knew of the outage (or, where systems do not tell, from three round trips and a second on).
+    /// Bytes that the server sent while both sides had detected the outage (for systems that do not report
+    /// it: from three round trips and a second on).
     pub probes_down: u64,
-    /// The same of the client.
+    /// The same for the client.
     pub probes_up: u64,
-    /// Stream bytes that were sent again although the link lost none of them.
+    /// Retransmitted stream bytes, although the link lost none of them.
     pub duplicate_bytes: Option<u64>,
-    /// Connections that did not survive.
+    /// Number of connections that ended.
     pub connections_lost: u64,
 }
 
-/// Two downloads at a time.
+/// Two concurrent downloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TwoFlows {
     /// Goodput of the first flow in the last half, bit/s.
     pub first_bps: f64,
-    /// Goodput of the second, bit/s.
+    /// Goodput of the second flow in the last half, bit/s.
     pub second_bps: f64,
     /// Jain's index of both.
     pub jain: f64,
     /// Share of the first flow.
     pub first_share: f64,
-    /// The lesser share in the five seconds that begin 20 s after the second flow joined.
+    /// The smaller share in the five seconds that begin 20 s after the start of the second flow.
     pub least_share_after_joining: Option<f64>,
     /// 95th percentile of the queueing delay in the last half.
     pub queue_p95_s: f64,
-    /// Share of the link's capacity that was used in the last half.
+    /// Used share of the link's capacity in the last half.
     pub utilisation: f64,
 }
 
-/// Messages of 2 kB beside a download.
+/// Messages of 2 kB during a download.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Priority {
     /// Median time of a message on the idle link.
     pub alone_s: f64,
-    /// Median time beside the download.
+    /// Median time during the download.
     pub p50_s: f64,
-    /// 95th percentile (nearest rank) beside the download.
+    /// 95th percentile (nearest rank) during the download.
     pub p95_s: f64,
-    /// Messages that this is of.
+    /// Number of these messages.
     pub messages: u32,
-    /// Share of the link's capacity that was used meanwhile.
+    /// Used share of the link's capacity during the messages.
     pub utilisation: f64,
 }
 
 /// A download during which the client's address changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AddressChanged {
-    /// The longest time without new bytes for the application that began within five seconds of the change; none if nothing came again.
+    /// Longest time without new bytes at the application that began within five seconds of the change; `None`
+    /// if no bytes came afterwards.
     pub pause_s: Option<f64>,
-    /// Rate in the five seconds from two seconds (or three round trips) after the change, over that in the five seconds before.
+    /// Rate in the five seconds from two seconds (or three round trips) after the change, divided by the rate
+    /// in the five seconds before.
     pub regained: Option<f64>,
-    /// Connections that did not survive.
+    /// Number of connections that ended.
     pub connections_lost: u64,
 }
 
-/// A download by a client that was told wrong rates.
+/// A download by a client with wrong link rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WrongProfile {
-    /// From the request to when what was sent too early can have left: three round trips, and the time that the lesser of ten
-    /// bandwidth-delay products and the queue takes.
+    /// Time from the request until excess data of the start can have left the queue: three round trips, and
+    /// the time for the smaller of ten bandwidth-delay products and the queue.
     pub settled_s: f64,
-    /// 95th percentile of the queueing delay from then on, over time, half a minute.
+    /// 95th percentile of the queueing delay over time in the half minute after `settled_s`.
     pub queue_p95_s: f64,
-    /// Share of packets lost from five round trips on.
+    /// Share of packets lost after five round trips.
     pub lost: f64,
-    /// From the request to the first round trip (at least half a second, and four packet times) in which nine tenths of the capacity were
-    /// used; none if there was none.
+    /// Time from the request to the first round trip (at least half a second, and four packet times) in which
+    /// nine tenths of the capacity were used; `None` if there was none.
     pub reached_s: Option<f64>,
 }
 
-/// A session that nobody used.
+/// An idle session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
     /// Packets from the client.
     pub packets_up: u64,
     /// Packets to the client.
     pub packets_down: u64,
-    /// Time that a message of 2 kB took afterwards; none if the connection was dead.
+    /// Time of a message of 2 kB afterwards; `None` if the connection had ended.
     pub message_s: Option<f64>,
 }
 
-/// Downloads that were given up, medians.
+/// Medians of cancelled downloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cancelled {
-    /// From giving up to the last data that the server handed to the link.
+    /// Time from the cancellation to the server's last data on the link.
     pub stopped_s: f64,
-    /// Bytes that it handed to the link in that time.
+    /// Bytes that the server sent to the link in that time.
     pub wasted_bytes: u64,
 }
 
-/// Messages of which a packet was lost.
+/// Messages that lost a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LostPackets {
-    /// Median time of a message of which none was.
+    /// Median time of a message without loss.
     pub alone_s: f64,
-    /// How much longer than the message before it one took of which a packet was lost, median.
+    /// Median of the additional time of a message that lost a packet, compared with the message before it.
     pub extra_p50_s: f64,
-    /// The same, 95th percentile (nearest rank).
+    /// 95th percentile (nearest rank) of the same.
     pub extra_p95_s: f64,
-    /// Messages that lost a packet.
+    /// Number of messages that lost a packet.
     pub messages: u32,
 }
 

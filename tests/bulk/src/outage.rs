@@ -1,4 +1,4 @@
-//! A download over an outage of the link.
+//! A download with an outage of the link.
 use std::time::{Duration, Instant};
 
 use longhaul_report::Series;
@@ -14,16 +14,17 @@ use crate::{
     stage::{Stage, float},
 };
 
-/// How long the first bytes after the outage are waited for: the kernel's longest retransmission timeout by then is below this.
+/// Maximum waiting time for the first bytes after the outage: the kernel's longest retransmission timeout by
+/// then is below this.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
-/// The rates before and after are means over this.
+/// Averaging time of the rates before and after.
 const RATE_OVER: Duration = Duration::from_secs(5);
-/// How often the link's counters are looked at.
+/// Interval between readings of the link's counters.
 const LOOK: Duration = Duration::from_millis(250);
-/// The curves' interval.
+/// Interval of the curves.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Bytes that both sides had handed to the link by a time.
+/// Bytes that both sides had sent to the link by a time.
 #[derive(Clone, Copy, Debug)]
 struct Offered {
     at: Timestamp,
@@ -82,7 +83,7 @@ pub(crate) async fn run(
     }))
 }
 
-/// Notes what is handed to the link until the outage ends.
+/// Records the bytes sent to the link until the outage ends.
 async fn watch_offered(stage: &Stage<'_>, until: Timestamp) -> Vec<Offered> {
     let mut offered = Vec::new();
     loop {
@@ -99,7 +100,7 @@ async fn watch_offered(stage: &Stage<'_>, until: Timestamp) -> Vec<Offered> {
     }
 }
 
-/// Bytes down and up between the first look at or after `known` and the last one.
+/// Returns the bytes down and up between the first reading at or after `known` and the last one.
 fn sent_since(offered: &[Offered], known: Timestamp) -> (u64, u64) {
     let from = offered.iter().find(|look| look.at >= known);
     match from.zip(offered.last()) {

@@ -1,4 +1,4 @@
-//! Which experiments suit a link.
+//! Selection of experiments for a link.
 use std::time::Duration;
 
 use longhaul_netem::{Capacity, LinkDefinition};
@@ -6,22 +6,23 @@ use longhaul_types::BitRate;
 
 use crate::experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, Told};
 
-/// Messages that lose a packet: enough for a 95th percentile.
+/// Number of messages that lose a packet: sufficient for a 95th percentile.
 const LOST_PAIRS: u16 = 30;
-/// Parts of a trace that are measured begin so far apart.
+/// Distance between the starts of the measured parts of a trace.
 const TRACE_STEP: Duration = Duration::from_secs(150);
-/// Most parts of a trace.
+/// Maximum number of parts of a trace.
 const TRACE_PARTS: u32 = 4;
-/// The length of a part.
+/// Length of a part.
 const TRACE_PART: Duration = Duration::from_secs(60);
 
-/// The experiments of this link: what the bars of the transport name, and what they are compared with. About ten minutes a system on
-/// a slow link, run one after the other; they may run side by side.
+/// Returns the experiments of this link: those with bars of the transport, and those for comparison. About
+/// ten minutes per system on a slow link, one after the other; they may run in parallel.
 pub fn experiments_for(link: &LinkDefinition) -> Vec<Experiment> {
     if let Capacity::Trace(trace) = &link.hop.down.capacity {
         return of_trace(trace.period());
     }
-    // A minute there moves hundreds of megabytes through the emulator, and says no more than a quarter of one.
+    // A minute on a fast link moves hundreds of megabytes through the emulator, and gives no more information
+    // than a quarter of it.
     let fast = link.rate_down() > BitRate::kbps(20_000);
     let bulk = Duration::from_secs(if fast { 15 } else { 60 });
     let mut experiments = vec![Experiment::Bulk {
@@ -78,9 +79,9 @@ pub fn experiments_for(link: &LinkDefinition) -> Vec<Experiment> {
     experiments
 }
 
-/// The beginning of a trace, and parts of it further on as far as it goes; messages beside a bulk.
+/// Returns the beginning of a trace, further parts as far as it extends, and messages during a bulk download.
 fn of_trace(period: Duration) -> Vec<Experiment> {
-    // A trace of two parts' length or less still has two parts.
+    // A trace of at most two parts' length still has two parts.
     let step = TRACE_STEP.min(period / 2);
     let mut experiments: Vec<_> = (0..TRACE_PARTS)
         .map(|number| step * number)

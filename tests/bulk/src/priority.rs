@@ -1,4 +1,4 @@
-//! Small messages beside a download.
+//! Small messages during a download.
 use std::time::Duration;
 
 use crate::{
@@ -12,15 +12,15 @@ use crate::{
 
 /// Length of a message.
 pub(crate) const MESSAGE: u64 = 2000;
-/// A message that takes longer has failed: four times what the deepest queue of the profiles holds.
+/// Timeout of a message: four times the delay of the deepest queue of the profiles.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// Messages on the idle link.
+/// Number of messages on the idle link.
 const ALONE: usize = 3;
-/// The download has found its rate by then.
+/// Time after which the download has reached its rate.
 const SETTLE: Duration = Duration::from_secs(5);
-/// Messages are at least this far apart.
+/// Minimum time between messages.
 const APART: Duration = Duration::from_millis(500);
-/// Most messages.
+/// Maximum number of messages.
 const MOST: usize = 500;
 
 pub(crate) async fn run(stage: &Stage<'_>, length: Duration) -> Result<Outcome, TransferError> {
@@ -57,7 +57,7 @@ pub(crate) async fn run(stage: &Stage<'_>, length: Duration) -> Result<Outcome, 
     }))
 }
 
-/// From asking to the last byte.
+/// Returns the time from the request to the last byte.
 pub(crate) async fn message(stage: &Stage<'_>, client: &Client) -> Result<f64, TransferError> {
     let progress = stage.fetch(client, Order::urgent(MESSAGE), PATIENCE).await?;
     let ended = progress.last().map(|last| last.at);
@@ -65,7 +65,7 @@ pub(crate) async fn message(stage: &Stage<'_>, client: &Client) -> Result<f64, T
     Ok(took.ok_or(TransferError::TimedOut("a message"))?.as_secs_f64())
 }
 
-/// Nearest rank; zero of nothing.
+/// Returns the percentile by nearest rank; zero for an empty list.
 pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()

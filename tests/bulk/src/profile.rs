@@ -1,4 +1,4 @@
-//! A download by a client that was told wrong rates.
+//! A download by a client with wrong link rates.
 use std::time::Duration;
 
 use longhaul_report::Series;
@@ -14,13 +14,13 @@ use crate::{
     stage::{Stage, share},
 };
 
-/// How long it is watched, at most.
+/// Maximum observed time.
 pub(crate) const LENGTH: Duration = Duration::from_secs(120);
-/// How long the queue is watched once it has had the time to settle.
+/// Time for which the queue is observed after it could settle.
 const WATCHED: Duration = Duration::from_secs(30);
-/// The link is looked at so often.
+/// Interval of the link's samples.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// What the client may be told too much, see [`Told`](crate::Told).
+/// Maximum factor of the wrong rates, see [`Told`](crate::Told).
 const TIMES: u32 = 10;
 /// A full packet.
 const PACKET: ByteCount = ByteCount::new(1280);
@@ -63,7 +63,7 @@ pub(crate) async fn run(stage: &Stage<'_>, series: &mut Vec<Series>) -> Result<O
     }))
 }
 
-/// The first sample behind which nine tenths of `whole` were sent within `over`.
+/// Returns the time of the first sample at which nine tenths of `whole` were sent within `over`.
 fn reached(samples: &[LinkSample], over: Duration, whole: ByteCount) -> Option<Timestamp> {
     let wanted = ByteCount::new(whole.bytes() / 10 * 9);
     samples.iter().enumerate().find_map(|(index, from)| {

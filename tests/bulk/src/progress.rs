@@ -1,4 +1,4 @@
-//! What a client saw of a download, and when.
+//! Progress of a download at the client.
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -6,17 +6,18 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Arrivals closer than this to the one noted last are added to it: a download of two minutes stays below 120,000 entries.
+/// Arrivals closer than this to the last recorded one are added to it: a download of two minutes stays below
+/// 120,000 entries.
 const GRAIN: Duration = Duration::from_millis(1);
-/// Most arrivals noted; later ones are added to the last. Three minutes of the finest grain.
+/// Maximum number of recorded arrivals; later ones are added to the last. Three minutes of the finest grain.
 const MOST_ARRIVALS: usize = 180_000;
 
-/// Bytes that have arrived by a time.
+/// Number of bytes received by a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When the application had them.
+    /// Time at which the application received them.
     pub at: Instant,
-    /// How many in all, up to and including these.
+    /// Total number of bytes, including these.
     pub total: u64,
 }
 
@@ -29,7 +30,8 @@ struct Log {
     arrivals: Vec<Arrival>,
 }
 
-/// The course of one download, written by the client and read by whoever measures. Clones are the same download.
+/// Progress of one download, written by the client and read by the measurement. Clones refer to the same
+/// download.
 #[derive(Clone, Debug)]
 pub struct Progress {
     log: Arc<Mutex<Log>>,
@@ -46,12 +48,12 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// A download that has not begun.
+    /// Creates the progress of a download that has not begun.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the download; what has arrived stays.
+    /// Ends the download; received bytes remain recorded.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -76,7 +78,7 @@ impl Progress {
         self.with(|log| log.ended = Some(Instant::now()));
     }
 
-    /// Notes that `total` bytes have arrived by `at`.
+    /// Records that `total` bytes have arrived by `at`.
     pub(crate) fn arrive(&self, at: Instant, total: u64) {
         self.with(|log| {
             log.first.get_or_insert(at);
@@ -89,27 +91,27 @@ impl Progress {
         });
     }
 
-    /// When the request was handed to the transport.
+    /// Time at which the request was passed to the transport.
     pub fn asked(&self) -> Option<Instant> {
         self.with(|log| log.asked)
     }
 
-    /// When the first bytes arrived.
+    /// Time of the first bytes.
     pub fn first_byte(&self) -> Option<Instant> {
         self.with(|log| log.first)
     }
 
-    /// The last bytes so far.
+    /// Returns the last arrival so far.
     pub fn last(&self) -> Option<Arrival> {
         self.with(|log| log.last)
     }
 
-    /// When the download ended, by its end, an error or [`Progress::stop`].
+    /// Time at which the download ended, by its end, an error or [`Progress::stop`].
     pub fn ended(&self) -> Option<Instant> {
         self.with(|log| log.ended)
     }
 
-    /// Bytes that had arrived by `at`.
+    /// Returns the number of bytes received by `at`.
     pub fn received_by(&self, at: Instant) -> u64 {
         self.with(|log| {
             let after = log.arrivals.partition_point(|arrival| arrival.at <= at);
@@ -118,16 +120,16 @@ impl Progress {
         })
     }
 
-    /// Bytes that arrived between two times.
+    /// Returns the number of bytes received between two times.
     pub fn received_between(&self, from: Instant, to: Instant) -> u64 {
         self.received_by(to).saturating_sub(self.received_by(from))
     }
 
-    /// The longest time without an arrival that began between two times and has ended: from an arrival to the next one.
+    /// Returns the longest completed time without an arrival that began between two times.
     pub fn longest_pause(&self, from: Instant, to: Instant) -> Option<Duration> {
         self.with(|log| {
             let first = log.arrivals.partition_point(|arrival| arrival.at < from);
-            // The pause may have begun with the arrival before.
+            // The pause may have begun with the previous arrival.
             let pairs = log.arrivals.get(first.saturating_sub(1)..)?.windows(2);
             pairs
                 .take_while(|pair| pair[0].at < to)
@@ -136,7 +138,7 @@ impl Progress {
         })
     }
 
-    /// When the first bytes at or after `at` arrived.
+    /// Returns the time of the first arrival at or after `at`.
     pub fn next_arrival(&self, at: Instant) -> Option<Instant> {
         self.with(|log| {
             let index = log.arrivals.partition_point(|arrival| arrival.at < at);

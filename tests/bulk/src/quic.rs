@@ -1,4 +1,4 @@
-//! QUIC by quinn, with its defaults: one bidirectional stream a request.
+//! QUIC by quinn: one bidirectional stream per request.
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
@@ -20,23 +20,23 @@ use crate::{
     system::{QuicCongestion, QuicSetting},
 };
 
-/// Name in the throw-away certificate.
+/// Name in the temporary certificate.
 const NAME: &str = "gateway.invalid";
-/// Most bytes taken from a stream at once.
+/// Maximum bytes read from a stream at once.
 const READ: usize = 64 * 1024;
-/// Connections whose counters are kept: an experiment opens two or three.
+/// Maximum number of connections whose counters are kept: an experiment opens two or three.
 const MOST_CONNECTIONS: usize = 64;
 
 /// Connections that a server accepted.
 pub(crate) type Connections = Arc<Mutex<Vec<Connection>>>;
 
-/// Windows for long links: eight times what is under way on the longest of the profiles.
+/// Windows for long links: eight times the data in flight on the longest of the profiles.
 const WINDOW: u32 = 16 * 1024 * 1024;
-/// Without a sign of life for this long a connection for long links is given up, in milliseconds.
+/// Idle timeout of a connection for long links, in milliseconds.
 const PATIENCE_MS: u32 = 180_000;
 const KEEP_ALIVE: Duration = Duration::from_secs(25);
 
-/// What both ends are told.
+/// Returns the transport configuration of both ends.
 fn transport(setting: QuicSetting, rtt: Option<Duration>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     if let QuicSetting::LongLinks(congestion) = setting {
@@ -56,7 +56,7 @@ fn transport(setting: QuicSetting, rtt: Option<Duration>) -> Arc<TransportConfig
     Arc::new(config)
 }
 
-/// Listens with a certificate made for this run.
+/// Listens with a certificate created for this run.
 pub(crate) fn listen(
     address: SocketAddr,
     setting: QuicSetting,
@@ -72,14 +72,15 @@ pub(crate) fn listen(
     Ok((endpoint, certificate))
 }
 
-/// Accepts for ever; dropped, it ends all connections.
+/// Accepts connections; never returns. Dropping it ends all connections.
 pub(crate) async fn serve(endpoint: Endpoint, accepted: Connections) {
     let mut tasks = JoinSet::new();
     while let Some(incoming) = endpoint.accept().await {
         let Ok(connecting) = incoming.accept() else {
             continue;
         };
-        // A server may always answer before the handshake is complete: it takes the request that came as 0-RTT data.
+        // A server may always answer before the handshake is complete: it reads the request in the 0-RTT
+        // data.
         let Ok((connection, _)) = connecting.into_0rtt() else {
             continue;
         };
@@ -115,7 +116,7 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<(), Tra
     let Some(request) = Request::decode(&request) else {
         return Err(TransferError::Quic("not a request".to_owned()));
     };
-    // Quinn sends streams of a higher number first; its default is 0.
+    // Quinn sends streams with a higher number first; its default is 0.
     send.set_priority(3 - i32::from(request.order.class))
         .map_err(|error| quic(&error))?;
     for piece in Body::of(request) {
@@ -133,7 +134,8 @@ pub(crate) struct QuicClient {
 }
 
 impl QuicClient {
-    /// A client that has a session ticket of the server, as it would from an earlier visit, and no connection.
+    /// Creates a client with a session ticket of the server, as from an earlier visit, and without a
+    /// connection.
     pub(crate) async fn prepare(
         server: SocketAddr,
         certificate: &CertificateDer<'static>,
@@ -157,7 +159,7 @@ impl QuicClient {
             connection: tokio::sync::Mutex::new(None),
         };
         client.open().await?;
-        // The ticket comes behind the handshake and ahead of this response.
+        // The ticket comes after the handshake and before this response.
         let request = Request {
             tag: u64::MAX,
             order: crate::exchange::Order::bytes(100),
@@ -180,7 +182,7 @@ impl QuicClient {
         Ok(())
     }
 
-    /// The connection; a new one sends what follows as 0-RTT data.
+    /// Returns the connection; a new one sends the following data as 0-RTT data.
     async fn connected(&self) -> Result<Connection, TransferError> {
         let mut connection = self.connection.lock().await;
         if let Some(connection) = &*connection {
@@ -207,7 +209,7 @@ impl QuicClient {
             let chunk = tokio::select! {
                 chunk = receive.read_chunk(READ, true) => chunk.map_err(of_read)?,
                 () = progress.stopped() => {
-                    // A stream that ended by itself needs no stop.
+                    // A stream that has already ended needs no stop.
                     let _ended = receive.stop(VarInt::from_u32(0));
                     return Ok(());
                 }
@@ -225,7 +227,7 @@ impl QuicClient {
         }
     }
 
-    /// Closes the connection and waits until the peer has been told.
+    /// Closes the connection and waits until the peer is notified.
     pub(crate) async fn close(&self) {
         if let Some(connection) = self.connection.lock().await.take() {
             connection.close(VarInt::from_u32(0), b"");

@@ -1,4 +1,4 @@
-//! The server half of a transport.
+//! Server of a transport.
 use std::{
     net::SocketAddr,
     sync::PoisonError,
@@ -17,7 +17,7 @@ use crate::{
     tcp,
 };
 
-/// What a client needs to reach a server. It can be handed to another thread.
+/// Data with which a client reaches a server. It can be passed to another thread.
 #[derive(Clone)]
 pub struct Access {
     pub(crate) system: System,
@@ -39,25 +39,25 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// The same server under another address, as another namespace sees it.
+    /// Returns the same server with another address, as seen from another namespace.
     #[must_use]
     pub fn at(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
     }
 
-    /// Where the server listens.
+    /// Address of the server.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// What the sending side counted, where the system tells.
+/// Counters of the sender, if the system reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounters {
-    /// Stream bytes that were sent again.
+    /// Retransmitted stream bytes.
     pub retransmitted_bytes: Option<u64>,
-    /// Packets that the sender took for lost.
+    /// Packets considered lost by the sender.
     pub lost_packets: Option<u64>,
     /// Packets sent.
     pub sent_packets: Option<u64>,
@@ -90,11 +90,11 @@ impl std::fmt::Debug for Counting {
 }
 
 impl Server {
-    /// Starts a server on the current runtime; port 0 takes a free one. `profile` is the link's, where it is known; Longhaul sizes its
-    /// buffers by it.
+    /// Starts a server on the current runtime; port 0 selects a free port. `profile` is the link's profile,
+    /// if known; Longhaul derives its buffer sizes from it.
     ///
     /// # Errors
-    /// The address cannot be had, or the kernel lacks the congestion control.
+    /// Listening on the address fails, or the kernel does not provide the congestion control.
     pub fn start(
         system: System,
         listen: SocketAddr,
@@ -163,12 +163,12 @@ impl Server {
         }
     }
 
-    /// What clients need.
+    /// Returns the data for clients.
     pub fn access(&self) -> Access {
         self.access.clone()
     }
 
-    /// The counters of all its connections together.
+    /// Returns the sum of the counters of all its connections.
     pub fn counters(&self) -> SenderCounters {
         match &self.counting {
             Counting::Nothing => SenderCounters::default(),
@@ -195,7 +195,7 @@ impl Server {
         }
     }
 
-    /// When a connection noticed that nothing gets through, in systems that tell.
+    /// Returns the times at which a connection detected that no packets arrive, for systems that report it.
     pub fn stalls(&self) -> Vec<Instant> {
         match &self.counting {
             Counting::Longhaul(accepted) => {

@@ -1,4 +1,4 @@
-//! A world with a server at its gateway and clients, and the clock that all of it is measured by.
+//! A world with a server at its gateway and with clients, and the common clock of its measurements.
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
@@ -21,22 +21,22 @@ use crate::{
     system::System,
 };
 
-/// A download that was told to stop and has not after this long is given up.
+/// Time limit for a download to stop.
 const STOPPING: Duration = Duration::from_secs(10);
 
-/// A server in the world's gateway, and how to reach it.
+/// A server in the world's gateway with its access data.
 pub(crate) struct Stage<'a> {
     pub(crate) world: &'a World,
     pub(crate) link: &'a LinkDefinition,
     pub(crate) system: System,
     pub(crate) server: Server,
-    /// What clients are told of the link.
+    /// Link profile for clients.
     pub(crate) profile: Option<LinkProfile>,
-    /// The same moment on the clock of this process and on the world's.
+    /// The same time on the clock of this process and on the world's.
     epoch: (Instant, Timestamp),
 }
 
-/// A download under way.
+/// A download in progress.
 pub(crate) struct Download {
     pub(crate) progress: Progress,
     task: JoinHandle<Result<(), TransferError>>,
@@ -68,20 +68,20 @@ impl<'a> Stage<'a> {
         self.world.hop()
     }
 
-    /// A client of the stage's server, without a connection.
+    /// Creates a client of the stage's server, without a connection.
     pub(crate) async fn client(&self, number: usize) -> Result<Client, TransferError> {
         self.client_of(self.server.access(), number).await
     }
 
-    /// A client of any server in the gateway. Systems that take a link profile are told this link's, as the agent
-    /// is, or what the experiment has them told.
+    /// Creates a client of any server in the gateway. Systems that use a link profile get this link's
+    /// profile, as the agent does, or the experiment's wrong one.
     pub(crate) async fn client_of(&self, access: Access, number: usize) -> Result<Client, TransferError> {
         let profile = self.profile;
         let prepare = move || async move { Client::prepare(&access, number, profile).await };
         self.world.client().run(prepare).await
     }
 
-    /// A client with an open connection.
+    /// Creates a client with an open connection.
     pub(crate) async fn open_client(&self, number: usize) -> Result<Client, TransferError> {
         let client = self.client(number).await?;
         self.open(&client).await?;
@@ -106,7 +106,7 @@ impl<'a> Stage<'a> {
         Download { progress, task }
     }
 
-    /// Fetches and waits, at most `limit`.
+    /// Fetches with the time limit `limit`.
     pub(crate) async fn fetch(
         &self,
         client: &Client,
@@ -123,11 +123,11 @@ impl<'a> Stage<'a> {
     pub(crate) async fn close(&self, client: &Client) {
         let client = client.clone();
         let close = move || async move { client.close().await };
-        // A peer that does not answer any more is of no interest any more.
+        // A peer that no longer answers is ignored.
         let _gone = tokio::time::timeout(STOPPING, self.world.client().run(close)).await;
     }
 
-    /// The world's time of a moment.
+    /// Converts into the world's time.
     pub(crate) fn stamp(&self, at: Instant) -> Timestamp {
         let (instant, stamp) = self.epoch;
         if at >= instant {
@@ -137,7 +137,7 @@ impl<'a> Stage<'a> {
         Timestamp::from_nanos(stamp.as_nanos().saturating_sub(before))
     }
 
-    /// The moment of a world's time, which must not lie before the stage was set.
+    /// Converts from the world's time, which must not be before the creation of the stage.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.epoch.0 + (at - self.epoch.1)
     }
@@ -147,7 +147,7 @@ impl<'a> Stage<'a> {
         tokio::time::sleep_until(self.instant(at).into()).await;
     }
 
-    /// What the link can carry towards the client between two times.
+    /// Returns the bytes that the link can carry towards the client between two times.
     pub(crate) fn capacity(&self, from: Timestamp, to: Timestamp) -> f64 {
         bytes_f64(match &self.link.hop.down.capacity {
             Capacity::Rate(rate) => *rate * (to - from),
@@ -155,7 +155,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Processor time of both halves so far.
+    /// Returns the processor time of client and server so far.
     pub(crate) fn cpu(&self) -> Option<Cpu> {
         let client = self.world.client().run_blocking(thread_cpu)?;
         let server = self.world.gateway().run_blocking(thread_cpu)?;
@@ -165,7 +165,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What the sending side has sent and sent again: packets, or bytes where only these are counted.
+    /// Returns the sender's counters of sent and retransmitted data: packets, or bytes if only these are
+    /// counted.
     pub(crate) fn sent_again(&self) -> Option<SentAgain> {
         let counters = self.server.counters();
         if self.system.kernel_congestion().is_some() {
@@ -188,7 +189,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What was sent, and what of it had been sent before, in one unit.
+/// Sent and retransmitted data, in one unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentAgain {
     sent: u64,
@@ -196,7 +197,7 @@ pub(crate) struct SentAgain {
 }
 
 impl SentAgain {
-    /// The share since `before`.
+    /// Returns the retransmitted share since `before`.
     pub(crate) fn share_since(self, before: Self) -> f64 {
         share(
             self.again.saturating_sub(before.again),
@@ -205,12 +206,12 @@ impl SentAgain {
     }
 }
 
-/// What is known of the link.
+/// Available information about the link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
-    /// The profile that a user of the link would give the agent.
+    /// The profile that a user of the link would configure in the agent.
     pub(crate) profile: Option<LinkProfile>,
-    /// What is told in its place.
+    /// Wrong rates instead of it.
     pub(crate) told: Option<Told>,
 }
 
@@ -226,7 +227,7 @@ pub(crate) async fn serve(
 }
 
 impl Download {
-    /// Stops it; an error is that of the download.
+    /// Stops the download; an error is that of the download.
     pub(crate) async fn stop(mut self) -> Result<(), TransferError> {
         self.progress.stop();
         let stopped = tokio::time::timeout(STOPPING, &mut self.task).await;
@@ -242,7 +243,7 @@ impl Drop for Download {
     }
 }
 
-/// A share of a whole, zero of nothing.
+/// Returns a share of a whole, zero if the whole is zero.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         return 0.0;
@@ -250,7 +251,7 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
     float(part) / float(whole)
 }
 
-/// Amounts as figures: 53 bits are plenty.
+/// Converts an amount into a figure: 53 bits are sufficient.
 #[expect(clippy::cast_precision_loss, reason = "amounts stay far below 2^53 bytes")]
 pub(crate) fn float(amount: u64) -> f64 {
     amount as f64

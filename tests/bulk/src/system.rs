@@ -1,4 +1,4 @@
-//! The transports that are measured side by side.
+//! The compared transports.
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
@@ -11,37 +11,38 @@ pub enum System {
     Longhaul,
     /// The kernel's TCP with CUBIC (RFC 9438).
     Cubic,
-    /// The kernel's TCP with BBR, the version that the kernel has.
+    /// The kernel's TCP with the kernel's version of BBR.
     Bbr,
-    /// QUIC by the quinn library with its defaults, of which one is CUBIC.
+    /// QUIC by the quinn library with its defaults, including CUBIC.
     Quinn,
-    /// The same, set up for links like these: windows of 16 MB, the link's round-trip time, three minutes without a sign of life, keep-alives.
+    /// The same, configured for such links: windows of 16 MB, the link's round-trip time, an idle timeout of
+    /// three minutes, keep-alives.
     #[serde(rename = "quinn-tuned")]
     QuinnTuned,
-    /// As [`System::QuinnTuned`], with quinn's own BBR, which its authors call experimental.
+    /// As [`System::QuinnTuned`], with quinn's own BBR, which its authors consider experimental.
     #[serde(rename = "quinn-bbr")]
     QuinnBbr,
 }
 
-/// How quinn is set up.
+/// Configuration of quinn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuicSetting {
-    /// As it comes.
+    /// Default configuration.
     Defaults,
     /// For slow and long links.
     LongLinks(QuicCongestion),
 }
 
-/// Which of quinn's controllers.
+/// Quinn's congestion controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuicCongestion {
-    /// Its default.
+    /// The default controller.
     Cubic,
-    /// Its experiment.
+    /// The experimental controller.
     Bbr,
 }
 
-/// A name that is no system.
+/// A name that is not a system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a transport; known are: longhaul, cubic, bbr, quinn, quinn-tuned, quinn-bbr")]
 pub struct UnknownSystem(String);
@@ -57,7 +58,7 @@ impl System {
         Self::QuinnBbr,
     ];
 
-    /// The name in options and results.
+    /// Returns the name in options and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Longhaul => "longhaul",
@@ -69,7 +70,7 @@ impl System {
         }
     }
 
-    /// Transport and congestion control in words, for the results' environment.
+    /// Returns a description of transport and congestion control, for the results' environment.
     pub const fn description(self) -> &'static str {
         match self {
             Self::Longhaul => "Longhaul over UDP, credit by the receiver, link profile given",
@@ -85,7 +86,7 @@ impl System {
         }
     }
 
-    /// The kernel's name of the congestion control; `None` where it is not the kernel's.
+    /// Returns the kernel's name of the congestion control; `None` if it is not the kernel's.
     pub(crate) const fn kernel_congestion(self) -> Option<&'static str> {
         match self {
             Self::Cubic => Some("cubic"),
@@ -94,7 +95,7 @@ impl System {
         }
     }
 
-    /// How quinn is set up; `None` where it is not quinn.
+    /// Returns the configuration of quinn; `None` for other systems.
     pub(crate) const fn quic(self) -> Option<QuicSetting> {
         match self {
             Self::Quinn => Some(QuicSetting::Defaults),

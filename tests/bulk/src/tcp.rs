@@ -1,4 +1,5 @@
-//! The kernel's TCP: requests follow one another on a connection; what must not wait gets a connection of its own.
+//! The kernel's TCP: requests follow one another on a connection; concurrent requests use separate
+//! connections.
 use std::{
     io,
     net::SocketAddr,
@@ -19,9 +20,9 @@ use crate::{
     progress::Progress,
 };
 
-/// Connections that wait to be accepted: an experiment opens two or three.
+/// Length of the accept queue: an experiment opens two or three connections.
 const BACKLOG: i32 = 16;
-/// Space for one read.
+/// Buffer of one read.
 const READ: usize = 64 * 1024;
 
 /// Listens with this congestion control, which accepted connections inherit.
@@ -42,7 +43,7 @@ pub(crate) fn listen(address: SocketAddr, congestion: &'static str) -> Result<Tc
     TcpListener::from_std(socket.into()).map_err(failed)
 }
 
-/// Accepts for ever; dropped, it ends all connections.
+/// Accepts connections; never returns. Dropping it ends all connections.
 pub(crate) async fn serve(listener: TcpListener) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -73,7 +74,7 @@ async fn answer_all(mut stream: TcpStream) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct TcpClient {
     server: SocketAddr,
-    /// Open and without a request under way; as many as there were requests at the same time.
+    /// Open connections without a request; as many as the maximum number of concurrent requests.
     idle: Mutex<Vec<TcpStream>>,
 }
 

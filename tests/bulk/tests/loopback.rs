@@ -1,4 +1,4 @@
-//! Every system carries what it is asked for, on real sockets.
+//! Transfers of every system on real sockets.
 use std::{
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
@@ -6,7 +6,7 @@ use std::{
 
 use longhaul_bulk::{Client, Order, Progress, Server, System};
 
-/// Everything here takes milliseconds; a minute means that it hangs.
+/// Operations here take milliseconds; a minute means that one hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn anywhere() -> SocketAddr {
@@ -18,7 +18,7 @@ fn skip(what: impl std::fmt::Display) {
     println!("SKIPPED {what}");
 }
 
-/// The server, or nothing where the kernel lacks the congestion control.
+/// Returns the server, or `None` if the kernel does not provide the congestion control.
 fn start(system: System) -> Option<Server> {
     match Server::start(system, anywhere(), None) {
         Ok(server) => Some(server),
@@ -121,7 +121,8 @@ async fn server_that_goes_away_is_an_error() {
         })
         .await;
         drop(server);
-        // A peer that vanishes without a word is silence to QUIC and Longhaul, which outlast it.
+        // QUIC and Longhaul cannot distinguish a peer that ends without a message from a silent link, which
+        // they must outlast.
         if system.name() == "cubic" || system.name() == "bbr" {
             let outcome = limited(system.name(), download).await.unwrap();
             assert!(outcome.is_err(), "{system}");

@@ -1,4 +1,4 @@
-//! Experiments on real packets of the kernel, over an emulated UMTS link.
+//! Experiments with real packets of the kernel, over an emulated UMTS link.
 use std::time::Duration;
 
 use longhaul_bulk::{
@@ -21,7 +21,7 @@ fn skip(why: &impl std::fmt::Display) {
     println!("SKIPPED: {why}");
 }
 
-/// A fresh world, or nothing without the privileges that it needs.
+/// Returns a new world, or `None` without the required privileges.
 fn world(link: &LinkDefinition, experiment: Experiment) -> Option<World> {
     let config = WorldConfig {
         hop: experiment.hop(link),
@@ -39,13 +39,13 @@ fn world(link: &LinkDefinition, experiment: Experiment) -> Option<World> {
     }
 }
 
-/// Experiments run in real time and take a core each: side by side they would measure one another.
+/// Experiments run in real time and take a core each: concurrent ones would affect each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// How often an experiment is done in all if the machine is too busy for it.
+/// Maximum number of attempts of an experiment on an overloaded machine.
 const TRIES: usize = 3;
 
-/// The experiment done, again if the machine was too busy for the emulator to keep its times.
+/// Runs the experiment, and repeats it if the machine was too busy for the emulator to keep its times.
 async fn measured(link: &LinkDefinition, system: System, experiment: Experiment) -> Option<Measured> {
     let _alone = ONE_AT_A_TIME.lock().await;
     let mut last = None;
@@ -64,7 +64,7 @@ async fn measured(link: &LinkDefinition, system: System, experiment: Experiment)
     last
 }
 
-/// Whether what is `measured` is the machine's, not the link's: then its figures say nothing.
+/// Returns true if the machine, not the link, determined the figures, so that they are invalid.
 fn overloaded(link: &LinkDefinition, measured: &Measured) -> bool {
     measured_the_machine(Duration::from_secs_f64(measured.lateness_p99_s), link)
 }
@@ -118,7 +118,7 @@ async fn every_system_fetches_a_bundle() {
             let Some(Outcome::Bundle(bundle)) = &measured.outcome else {
                 panic!("{system}, {session:?}: {:?}", measured.errors)
             };
-            // Light is not outrun: a round trip at least, and the bytes' own time.
+            // Lower bound: a round trip plus the serialisation of the bytes.
             let rtt = link.rtt().as_secs_f64() * 0.9;
             assert!(bundle.first_byte_s > rtt, "{system}: {bundle:?}");
             assert!(bundle.last_byte_s >= bundle.first_byte_s, "{system}: {bundle:?}");
@@ -165,7 +165,7 @@ async fn a_lost_tail_is_sent_again() {
     if overloaded(&link, &measured) {
         return skip(&format!("the time of a repair: {:?}", measured.errors));
     }
-    // A repair takes half a round trip at least; without any, the message would not have ended.
+    // A retransmission takes at least half a round trip; without one, the message would not have ended.
     assert!(lost.extra_p50_s > link.rtt().as_secs_f64() / 2.0, "{lost:?}");
     assert!(lost.extra_p50_s < 1.0, "{lost:?}");
 }

@@ -1,4 +1,5 @@
-//! Bars of recorded traces, lost and reordered packets, new addresses, wrong profiles, idle sessions and downloads that are given up.
+//! Bars of recorded traces, lost and reordered packets, address changes, wrong link profiles, idle sessions
+//! and cancelled downloads.
 use std::time::Duration;
 
 use longhaul_netem::LinkDefinition;
@@ -10,10 +11,10 @@ use crate::{
     stage::float,
 };
 
-/// Packets of an idle session may be no closer than this, each way.
+/// Minimum time between packets of an idle session, in each direction.
 const KEEP_ALIVE: u64 = 25;
 
-/// A part of a trace. Limits are for its beginning, where they were set.
+/// Adds the bars of a part of a trace. Only the beginning of a trace has limits.
 pub(super) fn trace(bars: &mut Bars<'_>, link: &LinkDefinition, bulk: &Bulk, offset: Duration) {
     use Limit::{AtLeast, AtMost, None};
     let (utilisation, queue) = match (link.name.as_str(), offset.as_secs()) {
@@ -78,7 +79,7 @@ pub(super) fn wrong_profile(bars: &mut Bars<'_>, link: &LinkDefinition, found: &
         }
         Told::TooSlow => {
             let limit = Duration::from_secs(5).max(link.rtt() * 10).as_secs_f64();
-            // A rate that was never reached counts with all the time that it had.
+            // A rate that was never reached counts with the full time of the measurement.
             let reached = found.reached_s.unwrap_or(crate::profile::LENGTH.as_secs_f64());
             bars.add(what("90 % of the rate after (s)"), reached, Limit::AtMost(limit));
             bars.add(what("queue p95 (s)"), found.queue_p95_s, Limit::None);
@@ -130,8 +131,8 @@ pub(super) fn lost_packet(
             "lost tail",
             link.rtt() + jitter / 2 + Duration::from_millis(60).max((PACKET / link.rate_down()) * 2),
         ),
-        // SRTT + 4 RTTVAR + 25 ms with the bare round trip for SRTT, so the packets' own time counts against the limit; the mean deviation of two
-        // jitters is at most a quarter of their sum.
+        // SRTT + 4 RTTVAR + 25 ms with the bare round trip for SRTT, so the serialisation of packets counts
+        // against the limit; the mean deviation of two jitters is at most a quarter of their sum.
         LostPacket::Request => ("lost request", link.rtt() + jitter + Duration::from_millis(25)),
     };
     let limit = Limit::AtMost((limit + WAKING).as_secs_f64());
@@ -155,7 +156,7 @@ mod tests {
         all.find(|link| link.name == name).expect("a built-in link")
     }
 
-    /// The limit of the bar whose name ends so.
+    /// Returns the limit of the bar whose name ends with this text.
     fn limit(link: &LinkDefinition, experiment: Experiment, outcome: Outcome, what: &str) -> Option<f64> {
         let measured = Measured {
             link: link.name.clone(),
@@ -218,7 +219,8 @@ mod tests {
             found,
             "beside bulk, p95 (s)",
         );
-        // Round trip 40 ms, twice a target of 25 ms, 20 ms for waking, and at most 30 ms for the bytes at 1 Mbit/s.
+        // Round trip 40 ms, twice a target of 25 ms, 20 ms for waking, and at most 30 ms for the bytes at 1
+        // Mbit/s.
         assert!(
             found.is_some_and(|limit| (0.11..0.14).contains(&limit)),
             "{found:?}"

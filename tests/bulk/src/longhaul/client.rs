@@ -1,4 +1,4 @@
-//! The client's session.
+//! Client of Longhaul's session.
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -24,14 +24,14 @@ use crate::{
     progress::Progress,
 };
 
-/// A response that has begun, before anything of it was checked.
+/// A response that has begun, before verification.
 struct Begun {
     stream: RecvStream,
     first: Bytes,
     at: Instant,
 }
 
-/// Fetches that wait for their response, by tag. Bounded by the fetches under way.
+/// Fetches that wait for their response, by tag. Bounded by the concurrent fetches.
 type Waiting = Arc<Mutex<BTreeMap<u64, oneshot::Sender<Begun>>>>;
 
 /// The client's session.
@@ -44,7 +44,7 @@ pub(crate) struct LonghaulClient {
 }
 
 impl LonghaulClient {
-    /// A client with a token and without a session.
+    /// Creates a client with a token and without a session.
     pub(crate) fn prepare(
         server: SocketAddr,
         enrolment: &Enrolment,
@@ -94,7 +94,7 @@ impl LonghaulClient {
         Ok(())
     }
 
-    /// Starts what a session needs while it lives.
+    /// Starts the tasks of a session.
     fn attend(&self, session: &Session) {
         let accept = tokio::spawn(accept_responses(session.clone(), self.waiting.clone()));
         let stalls = tokio::spawn(note_stalls(session.clone(), self.stalls.clone()));
@@ -120,7 +120,7 @@ impl LonghaulClient {
         receive(begun, request, progress).await
     }
 
-    /// Sends the request, with the first packet of a new session if there is none.
+    /// Sends the request, in the first packet of a new session if there is none.
     async fn ask(&self, request: Request) -> Result<(Session, SendStream), TransferError> {
         let options = OpenOptions {
             class: Priority::new(request.order.class),
@@ -171,11 +171,11 @@ async fn accept_responses(session: Session, waiting: Waiting) {
         tasks.spawn(begin(stream, waiting.clone()));
         while tasks.try_join_next().is_some() {}
     }
-    // Whoever still waits is told by the closed channel.
+    // Waiting fetches detect the end by the closed channel.
     waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
-/// Reads the tag of a response and hands it to its fetch.
+/// Reads the tag of a response and passes it to its fetch.
 async fn begin(mut stream: RecvStream, waiting: Waiting) {
     let mut first = Vec::new();
     let mut at = None;
