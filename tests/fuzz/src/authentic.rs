@@ -1,6 +1,7 @@
-//! Any frames in packets that authenticate: what a peer with the right keys can do (docs/protocol/transport.md sections 4 to 7).
+//! Arbitrary frames in packets that authenticate, as a peer with the right keys can send
+//! (docs/protocol/transport.md sections 4 to 7).
 //!
-//! The input is a list of packets: a byte of choices, a length, so many bytes of frames.
+//! The input is a list of packets: a byte of options, a length, and this number of bytes of frames.
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
@@ -24,15 +25,15 @@ const AGENT_KEY: SecretKey = SecretKey::from_bytes([0x11; 32]);
 const GATEWAY_KEY: SecretKey = SecretKey::from_bytes([0x22; 32]);
 const UNIX: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
 const STEP: Duration = Duration::from_millis(40);
-/// Packets of an input that are taken; later ones tell nothing new.
+/// Maximum number of packets of an input; later ones reach no new code.
 const PACKETS: usize = 64;
-/// What the victim has to send, so that reports are about something.
+/// Bytes that the tested endpoint has to send, so that acknowledgements refer to data.
 const LARGE: usize = 64 * 1024;
-/// An endpoint that has more to send at one time than this sends without end.
+/// An endpoint that sends more packets than this at one time sends endlessly.
 const BURST: usize = 10_000;
 /// CLOSE, and at most three more for late packets (7.4).
 const CLOSES: usize = 4;
-/// Choices of a packet: whether the sender is idle behind it, how far the number jumps, whether time passes.
+/// Options of a packet: idle flag of the sender, increase of the packet number, elapsed time.
 const IDLE: u8 = 0x01;
 const JUMP: u8 = 0x0e;
 const WAIT: u8 = 0x10;
@@ -45,7 +46,7 @@ fn victim_of_gateway() -> SocketAddr {
     ([192, 0, 2, 1], 4000).into()
 }
 
-/// An endpoint with one session, and the means to write packets of its peer.
+/// An endpoint with one session, and the keys to write packets of its peer.
 struct Victim {
     now: Timestamp,
     endpoint: Endpoint,
@@ -72,7 +73,7 @@ fn handled(endpoint: &mut Endpoint) -> Option<ConnectionHandle> {
     handle
 }
 
-/// A gateway whose device behaves as the input says.
+/// Returns a gateway whose device behaves as in the input.
 fn gateway() -> Victim {
     let now = Timestamp::ZERO;
     let config = GatewayEndpointConfig {
@@ -135,7 +136,7 @@ fn gateway() -> Victim {
     }
 }
 
-/// An agent whose gateway behaves as the input says.
+/// Returns an agent whose gateway behaves as in the input.
 fn agent() -> Victim {
     let now = Timestamp::ZERO;
     let config = AgentEndpointConfig {
@@ -195,7 +196,7 @@ fn agent() -> Victim {
 }
 
 impl Victim {
-    /// Its user has something to say.
+    /// Writes data of the endpoint's user.
     fn speak(&mut self) {
         let now = self.now;
         let connection = self.endpoint.connection(self.handle).expect("it is open");
@@ -236,7 +237,7 @@ impl Victim {
         }
     }
 
-    /// Lets the user read and the endpoint send.
+    /// Reads data for the user and lets the endpoint send.
     fn settle(&mut self) {
         let now = self.now;
         while self.endpoint.poll_event().is_some() {}
@@ -274,7 +275,7 @@ impl Victim {
             return;
         };
         let stats = connection.stats();
-        // Beyond twice the buffer packets are refused; one stream's window may come on top.
+        // Packets beyond twice the buffer are rejected; the window of one stream may be added.
         let most = self.bounds.receive_buffer.bytes() * 2 + self.bounds.stream_window.bytes();
         assert!(
             stats.receive_buffered.bytes() <= most,
@@ -291,7 +292,8 @@ impl Victim {
     }
 }
 
-/// Any frames under the right keys, at a gateway and at an agent: a session that is wronged ends, and all stays bounded.
+/// Arbitrary frames with the right keys, at a gateway and at an agent: a protocol violation ends the session,
+/// and all resources stay bounded.
 pub(crate) fn authentic_packets(bytes: &[u8]) {
     for mut victim in [gateway(), agent()] {
         victim.speak();
@@ -366,7 +368,7 @@ pub(crate) fn authentic_seeds() -> Vec<Vec<u8>> {
         // A stream in two parts, the second first, from either side.
         [data(0, 22, None, true), data(0, 0, Some(44), false)].concat(),
         [data(1, 22, None, true), data(1, 0, Some(44), false)].concat(),
-        // Reports: all arrived, some lost, credit of nothing and of everything.
+        // Feedback: all received, some lost, credit of zero and of the maximum.
         [
             packet(WAIT, &[feedback(2, 30_000, no_gaps())]),
             packet(WAIT, &[feedback(6, 0, lost.clone())]),

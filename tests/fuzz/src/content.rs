@@ -5,10 +5,11 @@ use longhaul_codec::{
 
 const KEY: [u8; 32] = [7; 32];
 
-/// What bodies with a base have: it occurs in the seeds.
+/// Base of bodies with a base: it occurs in the seeds.
 const BASE: &[u8] = b"of one window, and then of another one; ";
 
-/// The first byte picks the coding, and whether there is a base; the rest are windows. Cut in two, they decode alike.
+/// The first byte selects the coding and the presence of a base; the rest are windows. Split in two parts,
+/// they decode equally.
 pub(crate) fn body_windows(bytes: &[u8]) {
     let Some((&first, wire)) = bytes.split_first() else {
         return;
@@ -76,7 +77,7 @@ const STACKS: &[&[&str]] = &[
     &["identity"],
 ];
 
-/// The first byte picks the codings; the rest is a coded body. Output stays within its limit.
+/// The first byte selects the codings; the rest is a coded body. Output stays within its limit.
 pub(crate) fn content_codings(bytes: &[u8]) {
     let Some((&first, mut coded)) = bytes.split_first() else {
         return;

@@ -1,4 +1,5 @@
-//! Whole datagrams at endpoints in each state that a stranger can meet (docs/protocol/transport.md sections 3 and 7).
+//! Arbitrary datagrams at endpoints in each state that is reachable without keys (docs/protocol/transport.md
+//! sections 3 and 7).
 use std::{collections::BTreeMap, net::SocketAddr, sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
@@ -18,13 +19,15 @@ const AGENT_KEY: SecretKey = SecretKey::from_bytes([0x11; 32]);
 const GATEWAY_KEY: SecretKey = SecretKey::from_bytes([0x22; 32]);
 const UNIX: UnixTime = UnixTime::new(Duration::from_secs(1_760_000_000));
 const BEGIN: Timestamp = Timestamp::from_nanos(1_000_000_000);
-/// The time that a datagram flies, and the step of the virtual clock.
+/// Transit time of a datagram, and step of the virtual clock.
 const FLIGHT: Duration = Duration::from_millis(20);
-/// Steps in which a small stream must arrive: 20 s, enough for every probe and for an interval between INITs.
+/// Steps in which a small stream must arrive: 20 s, sufficient for every probe and for an interval between
+/// INITs.
 const PATIENCE: u32 = 1000;
-/// An endpoint that has more to send at one time than this sends without end.
+/// An endpoint that sends more packets than this at one time sends endlessly.
 const BURST: u32 = 10_000;
-/// More than a gateway may send to an address that it has not validated, so that only the limit holds it back.
+/// More than a gateway may send to an address that it has not validated, so that only the amplification limit
+/// applies.
 const LARGE: usize = 64 * 1024;
 
 fn agent_address() -> SocketAddr {
@@ -62,14 +65,14 @@ fn gateway() -> Endpoint {
     gateway
 }
 
-/// Whether the agent has a token, and so early data and a validated address.
+/// Presence of a token, and thereby of early data and a validated address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invited {
     Yes,
     No,
 }
 
-/// All that `endpoint` wants to send at `now`.
+/// Returns all datagrams that `endpoint` sends at `now`.
 fn drain(endpoint: &mut Endpoint, now: Timestamp) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut sent = Vec::new();
     let mut buf = Vec::new();
@@ -96,7 +99,7 @@ fn send_stream(endpoint: &mut Endpoint, now: Timestamp, handle: ConnectionHandle
     connection.finish(stream).expect("an open stream");
 }
 
-/// Two endpoints and the wire between them.
+/// Two endpoints and the link between them.
 struct Pair {
     now: Timestamp,
     agent: Endpoint,
@@ -104,13 +107,13 @@ struct Pair {
     handle: ConnectionHandle,
     /// All datagrams of both sides.
     sent: Vec<Vec<u8>>,
-    /// What arrived at the gateway.
+    /// Data received by the gateway.
     partial: BTreeMap<(ConnectionHandle, StreamId), Vec<u8>>,
     streams: Vec<Vec<u8>>,
 }
 
 impl Pair {
-    /// A pair whose agent opened a session and has sent nothing yet.
+    /// Creates a pair whose agent opened a session and has sent nothing yet.
     fn new(invited: Invited) -> Self {
         let mut gateway = gateway();
         let token = match invited {
@@ -189,7 +192,7 @@ impl Pair {
         }
     }
 
-    /// Runs until a stream with these bytes arrived at the gateway.
+    /// Runs until a stream with these bytes has arrived at the gateway.
     fn run_until_arrived(&mut self, wanted: &[u8]) {
         for _ in 0..PATIENCE {
             if self.streams.iter().any(|bytes| bytes == wanted) {
@@ -201,11 +204,12 @@ impl Pair {
     }
 }
 
-/// What a handshake without and one with a token put on the wire. Pairs are made alike, so all of it authenticates in each of them.
+/// Datagrams of a handshake without a token and of one with a token. All pairs are equal, so these datagrams
+/// authenticate in each of them.
 struct Capture {
     datagrams: Vec<Vec<u8>>,
     token: [u8; 32],
-    /// Of the handshake without a token.
+    /// INIT of the handshake without a token.
     init: Vec<u8>,
     resp: Vec<u8>,
 }
@@ -240,11 +244,12 @@ fn capture() -> &'static Capture {
     })
 }
 
-/// Any datagram at a gateway, at an agent that waits for its RESP, and at both ends of a session.
+/// Arbitrary datagrams at a gateway, at an agent that waits for its RESP, and at both ends of a session.
 pub(crate) fn datagrams(bytes: &[u8]) {
     at_gateway(bytes);
     if let Ok(outline) = InitOutline::parse(bytes) {
-        // Whoever knows the gateway's public key can compute it, so what is behind it must stand alone.
+        // Anyone with the gateway's public key can compute it, so the code behind this check must be robust
+        // on its own.
         let mac1 = Mac1Key::new(&GATEWAY_KEY.public()).tag(outline.covered);
         if mac1 != outline.mac1 {
             at_gateway(&[outline.covered, &mac1].concat());
@@ -264,7 +269,7 @@ fn at_gateway(bytes: &[u8]) {
     }
     let mut answered = 0;
     let mut now = BEGIN;
-    // Timers may make it send again; two seconds hold several probes.
+    // Timers may make it send again; two seconds contain several probes.
     for _ in 0..100 {
         for (remote, answer) in drain(&mut gateway, now) {
             assert_eq!(remote, agent_address());
@@ -297,7 +302,7 @@ fn at_waiting_agent(bytes: &[u8]) {
     drain(&mut pair.agent, now);
     let genuine = Resp::parse(&capture().resp).expect("it was captured").0;
     let authentic = Resp::parse(bytes).is_ok_and(|(resp, _)| resp == genuine);
-    // VERSIONS has nothing to authenticate with: it is believed while no RESP came.
+    // VERSIONS is not authenticated: it is accepted before a RESP.
     let other_version = Versions::parse(bytes).is_ok_and(|versions| {
         versions.agent_index == genuine.agent_index && !versions.versions.contains(&VERSION)
     });
@@ -314,7 +319,7 @@ fn at_waiting_agent(bytes: &[u8]) {
 fn at_session(bytes: &[u8]) {
     let mut pair = Pair::new(Invited::Yes);
     pair.run_until_arrived(b"GET /");
-    // The RESP is still on its way.
+    // The RESP is still in flight.
     (0..4).for_each(|_| pair.step());
     let now = pair.now;
     pair.gateway

@@ -1,10 +1,10 @@
-//! VCDIFF deltas: from a peer, and those that we make.
+//! VCDIFF deltas: received from a peer, and generated.
 use longhaul_codec::vcdiff::{
     Checksum, DecodeError, Decoder, Effort, Event, Limits, decode, encode, encode_with,
 };
 use longhaul_types::ByteCount;
 
-/// Two bytes tell the length of a first text; behind it is a second one.
+/// Splits an input: two bytes are the length of the first text; the second text follows it.
 fn two_texts(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     Some(rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len())))
@@ -15,7 +15,7 @@ fn joined(first: &[u8], second: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes(), first, second].concat()
 }
 
-/// A source and a delta, which decodes within the limits or fails, in one piece as in two.
+/// A source and a delta, which decodes within the limits or fails, equally in one part and in two.
 pub(crate) fn vcdiff_decode(bytes: &[u8]) {
     let Some((source, delta)) = two_texts(bytes) else {
         return;
@@ -82,7 +82,7 @@ pub(crate) fn vcdiff_decode_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Two texts: the second as differences from the first comes back, at every effort.
+/// Two texts: the second one, encoded as differences from the first, is restored at every effort.
 pub(crate) fn vcdiff_encode(bytes: &[u8]) {
     let Some((source, target)) = two_texts(bytes) else {
         return;
@@ -92,7 +92,8 @@ pub(crate) fn vcdiff_encode(bytes: &[u8]) {
             let delta = encode_with(source, target, effort, checksum);
             let decoded = decode(source, &delta, Limits::default());
             assert_eq!(decoded.as_deref(), Ok(target), "{effort:?} with {checksum:?}");
-            // One ADD for all is always possible; what copies cost instead is estimated, and may be a little more.
+            // One ADD for everything is always possible; the cost of copies is estimated, and may be slightly
+            // higher.
             let most = target.len() + target.len() / 64 + 40;
             assert!(delta.len() <= most, "{effort:?}: {} bytes", delta.len());
         }

@@ -9,10 +9,10 @@ use longhaul_transcode::{
     inspect, transcode,
 };
 
-/// So large that an input of a few kilobytes may decode, so small that a round takes milliseconds.
+/// So large that an input of a few kilobytes may decode, so small that a run takes milliseconds.
 const PIXELS: u64 = 20_000;
 
-/// A header is read or refused; an animation has several frames.
+/// A header is parsed or rejected; an animation has several frames.
 pub(crate) fn image_headers(bytes: &[u8]) {
     if let Ok(header) = inspect(bytes) {
         assert!(header.width > 0 && header.height > 0, "an image without pixels");
@@ -23,7 +23,7 @@ pub(crate) fn image_headers(bytes: &[u8]) {
     }
 }
 
-/// An image is transcoded, kept or refused. What is transcoded is smaller, and of the size that it is said to have.
+/// An image is transcoded, kept or rejected. A transcoded image is smaller and has the reported dimensions.
 pub(crate) fn images(bytes: &[u8]) {
     let request = Request {
         level: ImageLevel::Low,
@@ -80,7 +80,7 @@ pub(crate) fn image_seeds() -> Vec<Vec<u8>> {
     GifEncoder::new(&mut animation)
         .encode_frames(frames)
         .expect("a small animation");
-    // WebP with loss, still and moving, as nothing else here writes it.
+    // Lossy WebP, static and animated, because no other encoder here writes it.
     let large =
         DynamicImage::ImageRgb8(picture(0)).resize_exact(96, 72, image::imageops::FilterType::Triangle);
     let mut still = Cursor::new(Vec::new());
@@ -94,8 +94,8 @@ pub(crate) fn image_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The bytes between picture workers and their gateway: what either end reads of them is a message in its only form, or an
-/// error.
+/// The bytes between image workers and their gateway: either end parses them as a message in canonical form,
+/// or returns an error.
 pub(crate) fn picture_messages(bytes: &[u8]) {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else {
         return;

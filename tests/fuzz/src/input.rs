@@ -1,7 +1,7 @@
-//! What users and files give: invites, request targets, link traces.
+//! Input from users and files: invites, request targets, link traces.
 use longhaul_types::{Invite, SecretKey};
 
-/// An invite parses or fails; what parsed gives its line back.
+/// An invite parses or fails; a parsed invite is written as the same line.
 pub(crate) fn invite(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -22,7 +22,8 @@ pub(crate) fn invite_seeds() -> Vec<Vec<u8>> {
     vec![invite.expect("a valid address").to_line().into_bytes()]
 }
 
-/// A request target of a proxy parses or fails; what parsed names a host and gives a URL that parses again.
+/// A request target of a proxy parses or fails; a parsed target contains a host and gives a URL that parses
+/// again.
 pub(crate) fn proxy_target(bytes: &[u8]) {
     let Ok(uri) = http::Uri::try_from(bytes) else {
         return;

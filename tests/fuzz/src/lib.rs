@@ -1,7 +1,8 @@
-//! One harness for each decoder of what comes from the network, from a file or from a user.
+//! One harness for each decoder of data from the network, from a file or from a user.
 //!
-//! A harness takes any bytes and must not panic; where a value decodes, encoding and decoding it again must give it back.
-//! `tests/corpora.rs` runs them over the committed corpora and over mutations; `targets/` is their cargo-fuzz face.
+//! A harness accepts any bytes and must not panic; if a value decodes, encoding and decoding it must return
+//! it. `tests/corpora.rs` runs the harnesses with the committed corpora and with mutations; `targets/`
+//! contains the cargo-fuzz targets.
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a harness reports a defect by panicking")]
 
@@ -17,18 +18,18 @@ mod packets;
 mod pages;
 mod recordings;
 
-/// A harness and valid inputs to start from.
+/// A harness with valid initial inputs.
 #[derive(Debug, Clone, Copy)]
 pub struct Harness {
-    /// Also the name of its corpus folder and of its fuzz target.
+    /// Name, also of its corpus folder and of its fuzz target.
     pub name: &'static str,
-    /// Takes any bytes.
+    /// Runs with any bytes.
     pub run: fn(&[u8]),
-    /// Inputs that decode, so that mutations reach deep.
+    /// Returns inputs that decode, so that mutations reach deep code.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All harnesses.
 pub const HARNESSES: &[Harness] = &[
     Harness {
         name: "authentic_packets",
@@ -154,15 +155,16 @@ fn named(name: &str) -> &'static Harness {
     harness
 }
 
-/// Runs the harness of this name.
+/// Runs the harness with this name.
 ///
 /// # Panics
-/// There is none, or the harness found a defect.
+/// There is no such harness, or it found a defect.
 pub fn run(name: &str, bytes: &[u8]) {
     (named(name).run)(bytes);
 }
 
-/// Writes the seeds of the harness of this name into `folder`, for a fuzzer that takes its first inputs from there.
+/// Writes the seeds of the harness with this name into `folder`, for a fuzzer that reads its first inputs
+/// from there.
 ///
 /// # Errors
 /// A file cannot be written.

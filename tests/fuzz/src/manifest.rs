@@ -1,7 +1,7 @@
 //! Records of manifests (docs/protocol/session.md section 7).
 use longhaul_session::{Entry, EntryBody, EntryHead, Record, RecordReader, Scope, Withdrawal, encode_record};
 
-/// Records read or fail, alike however they are cut; what decoded survives a round trip.
+/// Records parse or fail, equally for any split; decoded records survive a round trip.
 pub(crate) fn manifest_records(bytes: &[u8]) {
     let whole = read(&[bytes]);
     let cut = bytes.len() / 2;

@@ -6,7 +6,7 @@ use longhaul_session::{
     TunnelSecurity, Used, VersionRange, Want, decode_header_set, decode_url, encode, encode_header_set,
 };
 
-/// A stream of messages reads or fails, alike however it is cut; what decoded survives a round trip.
+/// A stream of messages parses or fails, equally for any split; decoded messages survive a round trip.
 pub(crate) fn session_messages(bytes: &[u8]) {
     let whole = read(&[bytes]);
     let cut = bytes.len() / 2;

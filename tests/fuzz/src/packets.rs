@@ -5,7 +5,7 @@ use longhaul_protocol::wire::{
 };
 use longhaul_types::StreamId;
 
-/// Frames decode or fail; what decoded survives a round trip.
+/// Frames decode or fail; decoded frames survive a round trip.
 pub(crate) fn frames(bytes: &[u8]) {
     let mut input = bytes;
     while !input.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn frame_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Every reader of a datagram, whatever its first byte says.
+/// Runs every parser of a datagram, whatever its first byte.
 pub(crate) fn packets(bytes: &[u8]) {
     if let Ok(outline) = InitOutline::parse(bytes)
         && let Ok(init) = Init::parse(outline.covered)

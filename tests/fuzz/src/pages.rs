@@ -1,4 +1,4 @@
-//! What pages, style sheets and header fields name, cookies, and what was learned of pages.
+//! References in pages, style sheets and header fields, cookies, and learned plans of pages.
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
@@ -16,7 +16,7 @@ fn page() -> Url {
 
 const NOW: UnixTime = UnixTime::new(Duration::from_secs(1_700_000_000));
 
-/// Only what a browser could ask for, however odd the source.
+/// Checks that every reference is one that a browser could request, whatever the source.
 fn check(found: &[Reference]) {
     for reference in found {
         assert!(
@@ -27,7 +27,8 @@ fn check(found: &[Reference]) {
     }
 }
 
-/// The first byte picks the charset; the rest is a document. Cut in two, it refers to the same.
+/// The first byte selects the charset; the rest is a document. Split in two parts, it has the same
+/// references.
 pub(crate) fn page_html(bytes: &[u8]) {
     let Some((&first, html)) = bytes.split_first() else {
         return;
@@ -60,7 +61,7 @@ pub(crate) fn page_html(bytes: &[u8]) {
         urls.dedup();
         urls
     };
-    // The icon that browsers ask for by themselves is known at the end only, and asked for before it here.
+    // The default icon is known only at the end of the document; here it may have been requested earlier.
     assert_eq!(urls(&whole), urls(&cut), "the cut changed what was found");
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn html_seeds() -> Vec<Vec<u8>> {
     pages.into_iter().enumerate().map(seed).collect()
 }
 
-/// A style sheet of any bytes.
+/// A style sheet of arbitrary bytes.
 pub(crate) fn page_css(bytes: &[u8]) {
     for charset in [None, Some("windows-1252")] {
         check(&discover_css(bytes, &page(), charset, Viewport::default()));
@@ -98,7 +99,7 @@ pub(crate) fn css_seeds() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// A `Link` field of any bytes that a field may have.
+/// A `Link` field of arbitrary bytes that are valid in a field.
 pub(crate) fn link_field(bytes: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(bytes) {
         let headers = HeaderMap::from_iter([(header::LINK, value)]);
@@ -116,7 +117,7 @@ pub(crate) fn link_seeds() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// A `Set-Cookie` field, for the page's own host and for another: what comes out is a field's value.
+/// A `Set-Cookie` field, for the page's own host and for another: the result is a valid field value.
 pub(crate) fn set_cookie(bytes: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(bytes) else {
         return;
@@ -147,7 +148,7 @@ pub(crate) fn cookie_seeds() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// A record of what was learned is read or refused; what was read is written as it was, and can be used.
+/// A learned record is parsed or rejected; a parsed record is written unchanged, and can be used.
 pub(crate) fn learned_plan(bytes: &[u8]) {
     let Ok(learned) = Learned::read(&page(), Some(bytes), Some(bytes)) else {
         return;

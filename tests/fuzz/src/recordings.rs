@@ -1,10 +1,10 @@
-//! WARC files that a user names to the demonstration.
+//! WARC files that a user passes to the demonstration.
 use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 use longhaul_replay::warc::{Recording, WarcReader};
 
-/// A file reads or fails, plain and in gzip alike; what it holds answers for its own URL.
+/// A file parses or fails, equally in plain form and in gzip; its records answer for their own URLs.
 pub(crate) fn warc(bytes: &[u8]) {
     let plain = records(bytes);
     if !bytes.starts_with(&[0x1f, 0x8b]) {
@@ -22,7 +22,7 @@ pub(crate) fn warc(bytes: &[u8]) {
     }
 }
 
-/// The blocks of all records, and whether the file is sound.
+/// Returns the blocks of all records, and true if the file is valid.
 fn records(bytes: &[u8]) -> (Vec<Vec<u8>>, bool) {
     let mut blocks = Vec::new();
     let Ok(mut reader) = WarcReader::new(bytes) else {
@@ -77,7 +77,7 @@ pub(crate) fn warc_seeds() -> Vec<Vec<u8>> {
         redirect,
     ]
     .concat();
-    // One gzip member a record, as recorders write.
+    // One gzip member per record, as recorders write.
     let members = [gzip(&response), gzip(&chunked)].concat();
     vec![response, chunked, all, members]
 }

@@ -1,4 +1,4 @@
-//! Every harness over its seeds, its committed corpus and random mutations of both.
+//! Runs every harness with its seeds, its committed corpus and random mutations of both.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use longhaul_fuzz::{HARNESSES, Harness};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// Mutated inputs a harness; a real fuzzer goes on from here.
+/// Mutated inputs per harness; a fuzzer tests further inputs.
 const MUTATIONS: usize = 4_000;
 const SEED: u64 = 0x10a9_4a01;
 

@@ -1,4 +1,4 @@
-//! One system in one setting, over all its pages.
+//! Figures of one system in one setting, over all its pages.
 use crate::{
     measurements::{Ideal, Pages, ideal_latency},
     quantity,
@@ -6,38 +6,39 @@ use crate::{
     statistics::{Spread, geometric_mean, median},
 };
 
-/// TCP payload over IP packet at an MTU of 1500: what an FTP download of the paper reaches of the raw rate.
+/// TCP payload divided by IP packet length at an MTU of 1500: the share of the raw rate that an FTP download
+/// of the paper reaches.
 const GOODPUT_SHARE: f64 = 1460.0 / 1500.0;
 
 /// Figures over pages; each page counts once, with its median.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregate {
-    /// Pages with a load that counts.
+    /// Pages with a valid load.
     pub(crate) pages: usize,
     /// All loads.
     pub(crate) loads: usize,
-    /// Loads that do not count.
+    /// Invalid loads.
     pub(crate) failed: usize,
-    /// Time over the gzip ideal.
+    /// Load time divided by the gzip ideal.
     pub(crate) gzip: Option<Spread>,
-    /// Its geometric mean.
+    /// Geometric mean of the same.
     pub(crate) geometric_mean: Option<f64>,
-    /// Median time over the gzip ideal at the goodput of an FTP download.
+    /// Median load time divided by the gzip ideal at the goodput of an FTP download.
     pub(crate) goodput: Option<f64>,
-    /// Median time over the lossy ideal.
+    /// Median load time divided by the lossy ideal.
     pub(crate) lossy: Option<f64>,
-    /// The page farthest from the gzip ideal.
+    /// The page with the highest ratio to the gzip ideal.
     pub(crate) worst: Option<(String, f64)>,
-    /// Geometric mean of direct's time over this one's, over the pages that both have.
+    /// Geometric mean of direct's time divided by this system's, over the common pages.
     pub(crate) gain: Option<f64>,
-    /// Median of bytes down over the gzip ideal's bytes.
+    /// Median of bytes down divided by the gzip ideal's bytes.
     pub(crate) down: Option<f64>,
-    /// Median of bytes up over bytes down.
+    /// Median of bytes up divided by bytes down.
     pub(crate) up_share: Option<f64>,
 }
 
 impl Aggregate {
-    /// Sums up these pages; `baseline` is system `direct` in the same setting.
+    /// Computes the figures of these pages; `baseline` is system `direct` in the same setting.
     pub(crate) fn of(pages: &Pages<'_>, baseline: Option<&Pages<'_>>) -> Self {
         let by_page = |figure: &dyn Fn(&Row) -> Option<f64>| -> Vec<f64> {
             pages.values().filter_map(|loads| loads.median(figure)).collect()
@@ -73,7 +74,7 @@ impl Aggregate {
         }
     }
 
-    /// The median over pages of another figure.
+    /// Returns the median over pages of another figure.
     pub(crate) fn median(&self, pages: &Pages<'_>, figure: fn(&Row) -> f64) -> Option<f64> {
         let values: Vec<f64> = pages
             .values()

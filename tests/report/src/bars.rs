@@ -1,17 +1,17 @@
-//! The transport's bars of all files, repetitions put together.
+//! The transport's bars of all files, with their repetitions combined.
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{measurements::Name, quantity, results::Bar, statistics::Spread};
 
-/// What one system reached in all repetitions.
+/// Figures of one system in all repetitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) values: Vec<f64>,
     /// The limit, if this system has one.
     pub(crate) limit: Option<f64>,
-    /// How many repetitions met it.
+    /// Number of repetitions that met it.
     pub(crate) met: usize,
-    /// How many had one to meet.
+    /// Number of repetitions with a limit.
     pub(crate) judged: usize,
 }
 
@@ -23,7 +23,7 @@ impl Figures {
         self.met += usize::from(bar.met == Some(true));
     }
 
-    /// The median, with least and greatest where there are several.
+    /// The median, with minimum and maximum if there are several.
     pub(crate) fn text(&self) -> String {
         match Spread::of(&self.values) {
             None => quantity::NONE.to_owned(),
@@ -48,12 +48,13 @@ pub(crate) struct BarGroup {
 }
 
 impl BarGroup {
-    /// The limit of whichever system has one.
+    /// Returns the limit of the system that has one.
     pub(crate) fn limit(&self) -> Option<f64> {
         self.systems.values().find_map(|figures| figures.limit)
     }
 
-    /// Repetitions that met it, of how many; none without a limit.
+    /// Returns the number of repetitions that met the limit, and the number of repetitions; `None` without a
+    /// limit.
     pub(crate) fn met(&self) -> Option<(usize, usize)> {
         let judged: usize = self.systems.values().map(|figures| figures.judged).sum();
         let met = self.systems.values().map(|figures| figures.met).sum();
@@ -61,7 +62,8 @@ impl BarGroup {
     }
 }
 
-/// All bars, by the number that their id begins with (`2 …` before `10 …`), then by id and link.
+/// Returns all bars, sorted by the number at the beginning of their id (`2 …` before `10 …`), then by id and
+/// link.
 pub(crate) fn groups<'a>(bars: impl IntoIterator<Item = &'a Bar>) -> Vec<BarGroup> {
     let mut groups: BTreeMap<(u32, &str, Name), BTreeMap<Name, Figures>> = BTreeMap::new();
     for bar in bars {
@@ -84,7 +86,7 @@ fn number_of(id: &str) -> u32 {
     digits.parse().unwrap_or(u32::MAX)
 }
 
-/// All systems that have a figure, in the order of tables.
+/// Returns all systems with a figure, in the order of tables.
 pub(crate) fn systems(groups: &[BarGroup]) -> BTreeSet<Name> {
     groups
         .iter()

@@ -1,5 +1,5 @@
-//! SVG drawn by hand: colours come from the page's style sheet, so that one drawing serves light, dark and print,
-//! which a plotting library with fixed colours cannot.
+//! SVG output. Colours come from the page's style sheet, so that one drawing is suitable for light, dark and
+//! print; plotting libraries with fixed colours cannot do this.
 mod bars;
 mod lines;
 pub(crate) mod traces;
@@ -13,12 +13,12 @@ pub(crate) use waterfall::waterfall;
 
 use crate::{markup::escape, quantity};
 
-/// How many colours the style sheet has; further systems repeat them with other dashes and markers.
+/// Number of colours in the style sheet; further systems repeat them with other dashes and markers.
 const COLOURS: usize = 8;
-/// Dashes of lines: a line is known by them without its colour.
+/// Dashes of lines, which distinguish lines without colours.
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "12 4"];
 
-/// A system's look, the same in every chart of page loads, and in every chart of the transport.
+/// Appearance of a system, the same in every chart of page loads, and in every chart of the transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Look(usize);
 
@@ -28,7 +28,7 @@ impl Look {
     }
 
     fn dash(self) -> String {
-        // Adding the round keeps a repeated colour from repeating its dash.
+        // The quotient is added so that a repeated colour does not repeat its dash.
         let dash = DASHES[(self.0 + self.0 / COLOURS) % DASHES.len()];
         if dash.is_empty() {
             String::new()
@@ -37,7 +37,7 @@ impl Look {
         }
     }
 
-    /// A marker at a point; six shapes.
+    /// Returns a marker at a point; there are six shapes.
     fn marker(self, x: f64, y: f64) -> String {
         let (x, y, colour) = (finite(x), finite(y), self.colour());
         let path = |points: &str| format!("<path d=\"{points}\" fill=\"{colour}\"/>");
@@ -54,12 +54,12 @@ impl Look {
     }
 }
 
-/// The look of each system by name.
+/// Appearance of each system by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Palette(BTreeMap<String, Look>);
 
 impl Palette {
-    /// Gives looks in this order; a name that comes twice keeps its first.
+    /// Assigns appearances in this order; a repeated name keeps its first.
     pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
         let mut looks = BTreeMap::new();
         for name in names {
@@ -69,7 +69,7 @@ impl Palette {
         Self(looks)
     }
 
-    /// The look of this name.
+    /// Returns the appearance of this name.
     pub(crate) fn look(&self, name: &str) -> Look {
         self.0.get(name).copied().unwrap_or_default()
     }
@@ -85,7 +85,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Maps `low..high` to `start..end` (which may run downwards). An empty or nonsensical range is widened.
+    /// Maps `low..high` to `start..end` (which may be decreasing). An empty or invalid range is widened.
     fn new(low: f64, high: f64, start: f64, end: f64) -> Self {
         let low = if low.is_finite() { low } else { 0.0 };
         let span = high - low;
@@ -98,7 +98,7 @@ impl Scale {
         }
     }
 
-    /// The pixel of a value, kept within the scale.
+    /// Returns the pixel of a value, clamped to the scale.
     fn at(self, value: f64) -> f64 {
         let share = (value - self.low) / self.span;
         let share = if share.is_finite() {
@@ -110,7 +110,7 @@ impl Scale {
     }
 }
 
-/// Round values from `low` to `high`, at most about `wanted` of them.
+/// Returns round values from `low` to `high`, at most about `wanted` of them.
 fn ticks(low: f64, high: f64, wanted: u32) -> Vec<f64> {
     let span = high - low;
     if !span.is_finite() || span <= 0.0 || !low.is_finite() {
@@ -127,14 +127,14 @@ fn ticks(low: f64, high: f64, wanted: u32) -> Vec<f64> {
         return vec![low];
     }
     let first = (low / step).ceil();
-    // The bound guards against steps that vanish beside a large origin.
+    // The bound protects against steps that vanish beside a large origin.
     (0..=wanted * 2 + 2)
         .map(|index| (first + f64::from(index)) * step)
         .take_while(|tick| *tick <= high + step * 1e-6)
         .collect()
 }
 
-/// A tick's figure without needless zeros.
+/// Returns the label of a tick without unnecessary zeros.
 fn tick_label(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -151,7 +151,7 @@ fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
 
-/// Where text stands against its point.
+/// Alignment of text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Anchor {
     End,
@@ -214,7 +214,7 @@ impl Drawing {
         self.body.push_str(svg);
     }
 
-    /// The drawing; `title` is what a screen reader says.
+    /// Returns the drawing; `title` is for screen readers.
     fn finish(self, title: &str) -> String {
         let title = escape(title);
         format!(

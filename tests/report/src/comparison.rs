@@ -1,10 +1,11 @@
-//! A system against the baseline of two connections, as the papers compare.
+//! Comparison of a system with the baseline of two connections, as in the papers.
 use crate::{measurements::Pages, quantity, statistics::mean};
 
-/// The papers' four factors. Each is the baseline over the system (bandwidth: the reverse), so that more is better.
+/// The papers' four factors. Each is the baseline divided by the system (bandwidth: the inverse), so that
+/// higher is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MeasuredFactors {
-    /// Pages that both loaded.
+    /// Number of pages that both loaded.
     pub(crate) pages: usize,
     pub(crate) time: Option<f64>,
     pub(crate) down: Option<f64>,
@@ -13,7 +14,7 @@ pub(crate) struct MeasuredFactors {
 }
 
 impl MeasuredFactors {
-    /// The factors over the pages that both loaded; none if there is no such page.
+    /// Returns the factors over the pages that both loaded; `None` if there is no such page.
     pub(crate) fn of(pages: &Pages<'_>, baseline: &Pages<'_>) -> Option<Self> {
         let mut sums = [Pair::default(), Pair::default(), Pair::default()];
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -37,7 +38,7 @@ impl MeasuredFactors {
             sums[0].add(base_time.median, time.median);
             sums[1].add(down(base), down(loads));
             sums[2].add(up(base), up(loads));
-            // What the page weighs without optimisation, whichever system loaded it.
+            // The page's bytes without optimisation, for either system.
             ours.push(down(base) / time.median);
             theirs.push(down(base) / base_time.median);
         }
@@ -68,13 +69,13 @@ impl Pair {
     }
 }
 
-/// Time that a system saves on a page against the baseline, as a share of the baseline's; negative if it is slower.
+/// Returns the share of the baseline's time that a system saves on a page; negative if it is slower.
 pub(crate) fn improvement(baseline_s: f64, system_s: f64) -> Option<f64> {
     let saved = 1.0 - system_s / baseline_s;
     (saved.is_finite() && baseline_s > 0.0).then_some(saved)
 }
 
-/// The median time of a page, if a load counts.
+/// Returns the median time of a page, if it has a valid load.
 pub(crate) fn page_time(pages: &Pages<'_>, page: &str) -> Option<f64> {
     pages.get(page)?.time().map(|time| time.median)
 }

@@ -1,4 +1,4 @@
-//! Benchmark results: the file format and the report made from it.
+//! Benchmark results: the file format and the report generated from it.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
-//! HTML as text: escaping and tables. Everything that comes from a results file goes through [`escape`].
+//! HTML output: escaping and tables. All text from a results file passes through [`escape`].
 
-/// Text made safe for element content and quoted attributes. Control characters, which HTML forbids, become the
-/// replacement character; so do the bidirectional overrides, which can make a URL read as another one.
+/// Escapes text for element content and quoted attributes. Control characters, which HTML forbids, become the
+/// replacement character, as do bidirectional overrides, which can disguise a URL.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -20,7 +20,8 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// At most `limit` characters, the middle cut out: the end of a URL tells as much as its beginning.
+/// Shortens to at most `limit` characters by removing the middle: the end of a URL is as informative as its
+/// beginning.
 pub(crate) fn shorten(text: &str, limit: usize) -> String {
     let length = text.chars().count();
     if length <= limit {
@@ -36,37 +37,37 @@ pub(crate) fn shorten(text: &str, limit: usize) -> String {
 /// A cell of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {
-    /// Heads its row.
+    /// Head of its row.
     Head(String),
-    /// Heads this many rows.
+    /// Head of this number of rows.
     HeadOf(usize, String),
-    /// A figure: right-aligned, with digits of one width.
+    /// A number: right-aligned, with digits of equal width.
     Number(String),
     /// Words.
     Text(String),
-    /// Finished HTML, words.
+    /// HTML for text.
     Markup(String),
-    /// Finished HTML, figures.
+    /// HTML for numbers.
     NumberMarkup(String),
 }
 
-/// What a column holds: its head is aligned as its cells are.
+/// Content of a column, which determines the alignment of its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// Figures.
+    /// Numbers.
     Numbers,
-    /// Words.
+    /// Text.
     Words,
 }
 
-/// How a row stands out.
+/// Emphasis of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Loads failed: the figures are not to be trusted.
+    /// Loads failed: the figures are not reliable.
     Failed,
     /// The first row of a group.
     Group,
-    /// As any other.
+    /// No emphasis.
     Plain,
 }
 
@@ -80,7 +81,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table without rows. The caption and the heads are words, not HTML.
+    /// Creates a table without rows. The caption and the heads are text, not HTML.
     pub(crate) fn new(caption: &str, columns: &[(&str, Column)]) -> Self {
         let mut head = String::new();
         for (title, column) in columns {
@@ -123,12 +124,12 @@ impl Table {
         self.rows += 1;
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// The table as HTML, in a box that scrolls sideways where the window is narrow.
+    /// Returns the table as HTML, in a box with horizontal scrolling for narrow windows.
     pub(crate) fn finish(self) -> String {
         format!(
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption>\

@@ -1,4 +1,4 @@
-//! The rows of all files, sorted into what can be compared.
+//! The rows of all files, grouped into comparable sets.
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use crate::{
     statistics::{Spread, median},
 };
 
-/// Links from slow to fast, as tables list them.
+/// Links in the order of tables, from slow to fast.
 const LINKS: &[&str] = &[
     "gprs-3+1",
     "gprs-class6",
@@ -25,7 +25,7 @@ const LINKS: &[&str] = &[
     "leo-sat",
     "lan-fast",
 ];
-/// States from nothing known to everything known.
+/// Cache states in the order of tables, from empty to full.
 const STATES: &[&str] = &[
     "first",
     "cold",
@@ -35,9 +35,9 @@ const STATES: &[&str] = &[
     "revisit",
     "warm",
 ];
-/// The exact loader, then the browser.
+/// Loaders in the order of tables: the scripted browser, then Chromium.
 const LOADERS: &[&str] = &["model", "chromium"];
-/// Systems: Longhaul, what users have without it, then the others.
+/// Systems in the order of tables: Longhaul, the alternatives of users, then the others.
 const SYSTEMS: &[&str] = &[
     "longhaul",
     "longhaul-nopush",
@@ -61,10 +61,10 @@ const SYSTEMS: &[&str] = &[
     "quinn-tuned",
     "quinn-bbr",
 ];
-/// Levels from the best pictures to none.
+/// Levels from the best image quality to no images.
 const LEVELS: &[&str] = &["original", "high", "medium", "low", "text"];
 
-/// A name with its place in the order of the field; unknown names follow by alphabet.
+/// A name with its position in the known order; unknown names follow alphabetically.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
     rank: usize,
@@ -80,29 +80,29 @@ impl Name {
         }
     }
 
-    /// A link.
+    /// Returns the name of a link.
     pub(crate) fn link(text: &str) -> Self {
         Self::new(LINKS, text)
     }
 
-    /// A system of the transport or of page loads.
+    /// Returns the name of a system of the transport or of page loads.
     pub(crate) fn system(text: &str) -> Self {
         Self::new(SYSTEMS, text)
     }
 
-    /// A state of the caches.
+    /// Returns the name of a cache state.
     pub(crate) fn state(text: &str) -> Self {
         Self::new(STATES, text)
     }
 }
 
-/// Share of packets that the Internet loses. Nonsense in a file counts as none.
+/// Share of packets that the Internet loses. Invalid values count as zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss(f64);
 
 impl Loss {
     fn new(share: f64) -> Self {
-        // Adding zero turns minus zero into zero, which total_cmp tells apart.
+        // Adding zero turns minus zero into zero, which total_cmp distinguishes.
         Self(if share.is_finite() {
             share.clamp(0.0, 1.0) + 0.0
         } else {
@@ -110,7 +110,7 @@ impl Loss {
         })
     }
 
-    /// The share, 0 to 1.
+    /// Returns the share, 0 to 1.
     pub(crate) fn share(self) -> f64 {
         self.0
     }
@@ -133,16 +133,16 @@ impl Ord for Loss {
     }
 }
 
-/// What must be equal before two systems can be compared.
+/// The properties that must be equal for a comparison of systems.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Setting {
     pub(crate) link: Name,
     pub(crate) loader: Name,
     pub(crate) loss: Loss,
     pub(crate) state: Name,
-    /// Whether recorded pages were replayed over http whatever they were recorded under.
+    /// True if recorded pages were replayed over http, whatever their recorded scheme.
     pub(crate) over_http: bool,
-    /// What else was unusual, in words; empty if nothing.
+    /// Description of other unusual conditions; empty if none.
     pub(crate) unusual: String,
 }
 
@@ -158,19 +158,19 @@ impl Setting {
         }
     }
 
-    /// As the benchmark's own definition has it: no loss behind the gateway, nothing unusual.
+    /// Returns true for the benchmark's default conditions: no loss behind the gateway, nothing unusual.
     pub(crate) fn is_plain(&self) -> bool {
         self.loss.share() == 0.0 && self.unusual.is_empty()
     }
 
-    /// Loader, state and loss, for a heading below the link's.
+    /// Returns loader, state and loss, for a heading below the link's.
     pub(crate) fn conditions(&self) -> String {
         let mut text = format!("{}, {}", self.loader.text, self.state.text);
         self.add_rest(&mut text);
         text
     }
 
-    /// Everything but the state, for a heading over several states.
+    /// Returns everything except the state, for a heading over several states.
     pub(crate) fn apart_from_state(&self) -> String {
         let mut text = format!("{}, {}", self.link.text, self.loader.text);
         self.add_rest(&mut text);
@@ -193,14 +193,14 @@ impl Setting {
         }
     }
 
-    /// Link, loader, state and loss.
+    /// Returns link, loader, state and loss.
     pub(crate) fn label(&self) -> String {
         format!("{}, {}", self.link.text, self.conditions())
     }
 }
 
-/// A system as it was run: with its level of image quality where it transcodes, and with its file where files of
-/// different commits hold the same condition.
+/// A system with its options: the level of image quality if it transcodes, and the file if files of different
+/// commits contain the same condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Variant {
     pub(crate) system: Name,
@@ -219,7 +219,7 @@ impl Variant {
         }
     }
 
-    /// The name that tables and charts show.
+    /// Returns the name in tables and charts.
     pub(crate) fn label(&self) -> String {
         let mut text = self.system.text.clone();
         if let Some(level) = &self.level {
@@ -231,18 +231,18 @@ impl Variant {
         text
     }
 
-    /// The level of image quality, where the system transcodes.
+    /// Returns the level of image quality, if the system transcodes.
     pub(crate) fn level(&self) -> Option<&str> {
         self.level.as_ref().map(|level| level.text.as_str())
     }
 
-    /// The file, where files must not be pooled.
+    /// Returns the file, if files must not be combined.
     pub(crate) fn source(&self) -> Option<&str> {
         self.source.as_deref()
     }
 }
 
-/// Which size the ideal protocol transfers.
+/// Size that the ideal protocol transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ideal {
     Gzip,
@@ -251,7 +251,7 @@ pub(crate) enum Ideal {
 }
 
 impl Ideal {
-    /// The ideal's time for this load.
+    /// Returns the ideal's time for this load.
     pub(crate) fn seconds(self, row: &Row) -> f64 {
         match self {
             Self::Gzip => row.ideal_gzip_s,
@@ -260,8 +260,8 @@ impl Ideal {
         }
     }
 
-    /// The ideal's bytes for this load, from its time: the row names the bytes of the lossy ideal, and the three
-    /// differ by bytes over rate only.
+    /// Returns the ideal's bytes for this load, derived from its time: the row contains the bytes of the
+    /// lossy ideal, and the three ideals differ only by bytes divided by rate.
     pub(crate) fn bytes(self, row: &Row) -> Option<f64> {
         let rate = quantity::count(row.link_down_bps);
         let bytes = lossy_bytes(row) + (self.seconds(row) - row.ideal_lossy_s) * rate / 8.0;
@@ -269,7 +269,8 @@ impl Ideal {
     }
 }
 
-/// Everything of the ideal's time that is not transfer: DNS, the hop's round trip and one of the Internet's.
+/// Returns the part of the ideal's time that is not transfer: DNS, the hop's round trip and one of the
+/// Internet's.
 pub(crate) fn ideal_latency(row: &Row) -> Option<f64> {
     let rate = quantity::count(row.link_down_bps);
     let seconds = row.ideal_lossy_s - 8.0 * lossy_bytes(row) / rate;
@@ -286,38 +287,39 @@ pub(crate) struct Loads<'a> {
     pub(crate) rows: Vec<&'a Row>,
 }
 
-/// Whether a load's time may stand in a median: nothing failed, something arrived, and the time is a time.
+/// Returns true if a load is valid for a median: nothing failed, objects arrived, and the time is positive
+/// and finite.
 pub(crate) fn is_sound(row: &Row) -> bool {
     row.failed == 0 && row.objects > 0 && row.time_s.is_finite() && row.time_s > 0.0
 }
 
 impl<'a> Loads<'a> {
-    /// The loads that count.
+    /// Returns the valid loads.
     pub(crate) fn sound(&self) -> impl Iterator<Item = &'a Row> + '_ {
         self.rows.iter().copied().filter(|row| is_sound(row))
     }
 
-    /// How many loads do not count.
+    /// Returns the number of invalid loads.
     pub(crate) fn failed(&self) -> usize {
         self.rows.iter().filter(|row| !is_sound(row)).count()
     }
 
-    /// The spread of a figure over the loads that count.
+    /// Returns the spread of a figure over the valid loads.
     pub(crate) fn spread(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
         Spread::of(&self.sound().filter_map(figure).collect::<Vec<_>>())
     }
 
-    /// The median of a figure over the loads that count.
+    /// Returns the median of a figure over the valid loads.
     pub(crate) fn median(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
         median(&self.sound().filter_map(figure).collect::<Vec<_>>())
     }
 
-    /// Time to load.
+    /// Returns the load time.
     pub(crate) fn time(&self) -> Option<Spread> {
         self.spread(|row| Some(row.time_s))
     }
 
-    /// Time to load over the ideal's.
+    /// Returns the load time divided by the ideal's.
     pub(crate) fn ratio(&self, ideal: Ideal) -> Option<Spread> {
         self.spread(|row| quantity::quotient(row.time_s, ideal.seconds(row)))
     }
@@ -328,7 +330,7 @@ pub(crate) type Pages<'a> = BTreeMap<String, Loads<'a>>;
 /// Page loads by system and page.
 pub(crate) type Systems<'a> = BTreeMap<Variant, Pages<'a>>;
 
-/// The rows of all files, sorted.
+/// The rows of all files, grouped.
 #[derive(Debug, Default)]
 pub(crate) struct Measurements<'a> {
     pub(crate) settings: BTreeMap<Setting, Systems<'a>>,
@@ -336,7 +338,7 @@ pub(crate) struct Measurements<'a> {
 }
 
 impl<'a> Measurements<'a> {
-    /// Sorts the rows of these files.
+    /// Groups the rows of these files.
     pub(crate) fn of(files: &'a [(String, Results)]) -> Self {
         let apart = files_must_stay_apart(files);
         let mut sorted = Self::default();
@@ -352,7 +354,7 @@ impl<'a> Measurements<'a> {
         sorted
     }
 
-    /// Links with the settings on each.
+    /// Returns the links with the settings on each.
     pub(crate) fn by_link(&self) -> BTreeMap<&Name, Vec<(&Setting, &Systems<'a>)>> {
         let mut links: BTreeMap<&Name, Vec<(&Setting, &Systems<'a>)>> = BTreeMap::new();
         for (setting, systems) in &self.settings {
@@ -361,8 +363,8 @@ impl<'a> Measurements<'a> {
         links
     }
 
-    /// What a user has without Longhaul in this setting: system `direct`. Without a session `first` and `cold` are
-    /// the same, so either serves for the other. Of several files the variant's own is preferred.
+    /// Returns the loads without Longhaul in this setting: system `direct`. Without a session `first` and
+    /// `cold` are equal, so either can replace the other. Of several files the variant's own is preferred.
     pub(crate) fn baseline(&self, setting: &Setting, variant: &Variant) -> Option<&Pages<'a>> {
         let other = match setting.state.text.as_str() {
             "cold" => Some("first"),
@@ -390,15 +392,15 @@ impl<'a> Measurements<'a> {
             .map(|(_, pages)| pages)
     }
 
-    /// Names of all systems in the order of tables.
+    /// Returns the names of all systems in the order of tables.
     pub(crate) fn labels(&self) -> Vec<String> {
         let variants: BTreeSet<&Variant> = self.settings.values().flat_map(BTreeMap::keys).collect();
         variants.into_iter().map(Variant::label).collect()
     }
 }
 
-/// Files of one commit are repetitions of each other; files of different commits that hold the same condition are a
-/// comparison, and pooling them would hide what changed.
+/// Returns true if files must not be combined: files of one commit are repetitions; files of different
+/// commits with the same condition are a comparison, and combining them would hide the differences.
 fn files_must_stay_apart(files: &[(String, Results)]) -> bool {
     let mut seen: BTreeMap<(Setting, Variant, &str), &str> = BTreeMap::new();
     files.iter().any(|(_, results)| {

@@ -7,19 +7,20 @@ use crate::{
     section::{self, Context},
 };
 
-/// Everything inline: the file needs no network and no script, and can be mailed.
+/// Inline, so that the file needs no network and no script, and can be sent by mail.
 const STYLE: &str = include_str!("page.css");
-/// How many programs the head names; the section on the environment has all.
+/// Maximum number of programs at the head of the report; the section on the environment contains all.
 const MOST_PROGRAMS: usize = 12;
-/// Patterns that charts refer to.
+/// Patterns to which charts refer.
 const PATTERNS: &str = "<svg width=\"0\" height=\"0\" aria-hidden=\"true\" style=\"position:absolute\"><defs><pattern id=\"hatch\" width=\"6\" \
 height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"var(--page)\"/><rect width=\"2.5\" \
 height=\"6\" fill=\"var(--bad)\"/></pattern></defs></svg>\n";
 
-/// The report on these results files, each with its name, as one self-contained HTML page.
+/// Returns the report of these results files, each with its name, as one self-contained HTML page.
 ///
-/// The page reads without network and without script, on screen in light and dark and in print. Nothing in a results
-/// file can break it: words are escaped, and figures that are not finite are dashes.
+/// The page needs neither network nor script, and is suitable for light and dark screens and for print. No
+/// content of a results file can make it invalid: text is escaped, and figures that are not finite become
+/// dashes.
 pub fn html(results: &[(String, Results)]) -> String {
     let measurements = Measurements::of(results);
     let palette = Palette::new(measurements.labels());
@@ -57,7 +58,7 @@ pub fn html(results: &[(String, Results)]) -> String {
     )
 }
 
-/// Where each file comes from: its run in a line, then the machine and the programs with their versions.
+/// Returns the source of each file: its run in a line, then the machine and the programs with their versions.
 fn provenance(results: &[(String, Results)]) -> String {
     let lines: Vec<String> = results
         .iter()

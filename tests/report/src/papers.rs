@@ -1,6 +1,6 @@
-//! Figures of the papers and of today's systems, for comparison beside what was measured.
+//! Figures of the papers and of current systems, for comparison with the measurements.
 
-/// Factors against a browser with HTTP/1.1 and two connections.
+/// Factors relative to a browser with HTTP/1.1 and two connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factors {
     pub(crate) system: &'static str,
@@ -53,7 +53,7 @@ const fn site(page: &'static str, two: f64, pipelining: f64, six: f64, dual: f64
     }
 }
 
-/// The four sites that the study compares all techniques with.
+/// The four sites with which the study compares all techniques.
 pub(crate) const STUDY_SITES: &[StudySite] = &[
     site("mail", 34.5, 15.2, 21.5, 12.4),
     site("yahoo", 35.1, 22.7, 24.2, 9.9),
@@ -61,7 +61,7 @@ pub(crate) const STUDY_SITES: &[StudySite] = &[
     site("cnn", 196.3, 89.1, 123.0, 59.3),
 ];
 
-/// Every reference page: the targets that speak of each of them need all of them.
+/// All reference pages: targets for each of them need all of them.
 pub(crate) const REFERENCE_PAGES: &[&str] = &[
     "alps",
     "altavista",
@@ -112,20 +112,20 @@ pub(crate) const UMTS_PROXY: &[ProxyLoads] = &[
     proxy("Squid, with cache", 6.92, 5.26, 6.91, 5.40),
 ];
 
-/// What the paper's text says of its Figures 9 to 12, whose values it does not print.
+/// Results in the paper's text about its Figures 9 to 12, whose values are not printed.
 pub(crate) const UMTS_PROXY_LOSS: &str = "UMTS-PROXY, Figures 9 to 12 (256 kbit/s dedicated channel, Internet loss 0 to 5 %; the text gives no values \
      of the curves): without a proxy mean and median grow approximately linearly with the loss; a TCP proxy is slower without loss, grows much \
      less, and wins above 1 % loss; Squid with its cache eventually drops far below the TCP proxy, because its mostly idle server connections \
      are closed and start again in slow start, unless the servers keep them open for longer.";
 
-/// What others reach today on the page `static` (chromium, median of 3, or 2 on lte and geo-sat).
+/// Results of current systems on the page `static` (chromium, median of 3, or 2 on lte and geo-sat).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TodaySystem {
-    /// What was measured.
+    /// Description.
     pub(crate) name: &'static str,
-    /// The system of the benchmark that is the same thing, if there is one.
+    /// The equivalent system of the benchmark, if there is one.
     pub(crate) system: Option<&'static str>,
-    /// On gprs-3+1, umts-384, lte and geo-sat.
+    /// Loads on gprs-3+1, umts-384, lte and geo-sat.
     pub(crate) loads: [Option<TodayLoad>; 4],
     /// kB down and up on gprs-3+1.
     pub(crate) kilobytes: &'static str,
@@ -135,15 +135,15 @@ pub(crate) struct TodaySystem {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TodayLoad {
     pub(crate) seconds: f64,
-    /// Over the ideal, where the source says it.
+    /// Ratio to the ideal, if the source states it.
     pub(crate) ratio: Option<f64>,
 }
 
 /// The links of [`TODAY`], in its order.
 pub(crate) const TODAY_LINKS: [&str; 4] = ["gprs-3+1", "umts-384", "lte", "geo-sat"];
-/// Longhaul's aims there, over the ideal.
+/// Longhaul's targets on these links, relative to the ideal.
 pub(crate) const TODAY_AIMS: [f64; 4] = [1.05, 1.10, 3.0, 1.5];
-/// The best of others there, over the ideal.
+/// Best results of other systems on these links, relative to the ideal.
 pub(crate) const TODAY_BEST: [&str; 4] = ["1.14", "1.77", "6.5", "8.7"];
 
 const fn today(

@@ -1,27 +1,27 @@
-//! How far the pictures of a system's loads are from those of direct loads.
+//! Differences between screenshots of a system's loads and those of direct loads.
 use crate::{measurements::Measurements, results::Row};
 
-/// The pictures of one page by one system in one setting.
+/// Screenshots of one page by one system in one setting.
 #[derive(Clone, Debug)]
 pub(crate) struct Compared {
-    /// Link, loader, state and what else was unusual.
+    /// Link, loader, state and unusual conditions.
     pub(crate) setting: String,
     pub(crate) page: String,
     pub(crate) system: String,
-    /// Pictures of this system.
+    /// Number of screenshots of this system.
     pub(crate) count: usize,
-    /// The most that two direct loads differ.
+    /// Maximum difference between two direct loads.
     pub(crate) noise: Option<f64>,
-    /// Of the load that differs most from direct ones: how far.
+    /// Difference of the load that differs most from direct loads.
     pub(crate) differs: Option<f64>,
-    /// Of the same load: the mean absolute difference.
+    /// Mean absolute difference of the same load.
     pub(crate) mean: Option<f64>,
-    /// Whether no load differs more than direct ones do.
+    /// True if no load differs more than direct loads do.
     pub(crate) no_worse: Option<bool>,
 }
 
 impl Compared {
-    /// The verdict in words.
+    /// Returns the verdict as text.
     pub(crate) fn verdict(&self) -> &'static str {
         match self.no_worse {
             Some(true) => "no worse",
@@ -31,7 +31,7 @@ impl Compared {
     }
 }
 
-/// All pages of which there are pictures, in the order of tables.
+/// Returns all pages with screenshots, in the order of tables.
 pub(crate) fn compared(measurements: &Measurements<'_>) -> Vec<Compared> {
     let mut found = Vec::new();
     for (setting, systems) in &measurements.settings {

@@ -1,9 +1,9 @@
-//! Figures as people read them. A figure that does not exist is a dash, never a zero.
+//! Formatting of figures. A missing figure is a dash, never a zero.
 
-/// What stands where there is no figure.
+/// Text for a missing figure.
 pub(crate) const NONE: &str = "–";
 
-/// About three significant digits.
+/// Formats with about three significant digits.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -24,7 +24,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// A ratio: two decimals up to 10, so that 1.04 and 1.05 differ.
+/// Formats a ratio: two decimals up to 10, so that 1.04 and 1.05 differ.
 pub(crate) fn ratio(value: f64) -> String {
     if value.is_finite() && value.abs() < 9.995 {
         format!("{value:.2}")
@@ -33,17 +33,17 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// A possible ratio.
+/// Formats an optional ratio.
 pub(crate) fn ratio_or_none(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), ratio)
 }
 
-/// A possible figure.
+/// Formats an optional figure.
 pub(crate) fn number_or_none(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), number)
 }
 
-/// A share as per cent.
+/// Formats a share as per cent.
 pub(crate) fn percent(value: f64) -> String {
     let scaled = value * 100.0;
     if !scaled.is_finite() {
@@ -55,12 +55,12 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
-/// A possible share as per cent.
+/// Formats an optional share as per cent.
 pub(crate) fn percent_or_none(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), percent)
 }
 
-/// Bytes as kB (1000 bytes) or MB.
+/// Formats bytes as kB (1000 bytes) or MB.
 pub(crate) fn bytes(value: f64) -> String {
     if !value.is_finite() {
         NONE.to_owned()
@@ -73,12 +73,12 @@ pub(crate) fn bytes(value: f64) -> String {
     }
 }
 
-/// Possible bytes.
+/// Formats optional bytes.
 pub(crate) fn bytes_or_none(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), bytes)
 }
 
-/// A rate in bit/s, kbit/s or Mbit/s.
+/// Formats a rate in bit/s, kbit/s or Mbit/s.
 pub(crate) fn bit_rate(value: f64) -> String {
     if !value.is_finite() {
         NONE.to_owned()
@@ -91,18 +91,19 @@ pub(crate) fn bit_rate(value: f64) -> String {
     }
 }
 
-/// A count of the file as a figure of the statistics. Counts above 2^53 lose their last digits, which no one sees.
+/// Converts a count of the file into a figure. Counts above 2^53 lose their last digits, which are never
+/// displayed.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(crate) fn count(value: u64) -> f64 {
     value as f64
 }
 
-/// A length of a list as a figure.
+/// Converts a length of a list into a figure.
 pub(crate) fn length(value: usize) -> f64 {
     count(u64::try_from(value).unwrap_or(u64::MAX))
 }
 
-/// The quotient, if it is a positive, finite number.
+/// Returns the quotient, if it is positive and finite.
 pub(crate) fn quotient(above: f64, below: f64) -> Option<f64> {
     let value = above / below;
     (value.is_finite() && above >= 0.0 && below > 0.0).then_some(value)

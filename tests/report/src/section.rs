@@ -1,4 +1,4 @@
-//! The sections of the page, each a string of HTML, empty if it has nothing to say.
+//! Sections of the page, each a string of HTML, empty without content.
 mod effects;
 mod factors;
 mod header;
@@ -14,7 +14,7 @@ mod waterfalls;
 
 use crate::{chart::Palette, measurements::Measurements, results::Results};
 
-/// What every section may need.
+/// Data for all sections.
 pub(crate) struct Context<'a> {
     pub(crate) files: &'a [(String, Results)],
     pub(crate) measurements: &'a Measurements<'a>,
@@ -28,7 +28,7 @@ pub(crate) struct Section {
     pub(crate) body: String,
 }
 
-/// All sections in order. An empty body means that the files have nothing for it.
+/// Returns all sections in order. An empty body means that the files contain no data for it.
 pub(crate) fn all(context: &Context<'_>) -> Vec<Section> {
     let section = |anchor, title, body| Section { anchor, title, body };
     vec![

@@ -1,50 +1,50 @@
-//! Medians, quantiles and means of a handful of repetitions. Figures that are not finite never count.
+//! Medians, quantiles and means of a few repetitions. Values that are not finite are ignored.
 
-/// The middle value; the mean of the two middle ones for an even count. None if nothing is finite.
+/// Returns the middle value; the mean of the two middle ones for an even count. `None` without finite values.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The quantile `share` (0 to 1) by linear interpolation between the order statistics (Hyndman and Fan's type 7, the
-/// default of R and NumPy). None if nothing is finite.
+/// Returns the quantile `share` (0 to 1) by linear interpolation between the order statistics (Hyndman and
+/// Fan's type 7, the default of R and NumPy). `None` without finite values.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     quantile_of_sorted(&sorted(values), share)
 }
 
-/// The geometric mean of the positive values: the mean that suits ratios, since a half and a double cancel. None if
-/// no value is positive and finite.
+/// Returns the geometric mean of the positive values, which is suitable for ratios because a half and a
+/// double cancel. `None` without positive finite values.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logarithms: Vec<f64> = positive(values).map(f64::ln).collect();
     mean(&logarithms).map(f64::exp)
 }
 
-/// The arithmetic mean. None if nothing is finite.
+/// Returns the arithmetic mean. `None` without finite values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     let count = u32::try_from(finite.len()).ok().filter(|count| *count > 0)?;
-    // Dividing first keeps the sum of huge values finite.
+    // Dividing first keeps the sum of very large values finite.
     Some(finite.iter().map(|value| value / f64::from(count)).sum())
 }
 
-/// How a figure is spread over repetitions or pages.
+/// Distribution of a figure over repetitions or pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// How many finite values there were.
+    /// Number of finite values.
     pub count: usize,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The quartile below the median.
+    /// The lower quartile.
     pub lower_quartile: f64,
     /// The median.
     pub median: f64,
-    /// The quartile above the median.
+    /// The upper quartile.
     pub upper_quartile: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of these values; none if nothing is finite.
+    /// Returns the distribution of these values; `None` without finite values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let ordered = sorted(values);
         Some(Self {
@@ -80,7 +80,7 @@ fn quantile_of_sorted(ordered: &[f64], share: f64) -> Option<f64> {
     };
     let mut position = share * f64::from(u32::try_from(last).ok()?);
     let mut index = 0;
-    // Counting down instead of casting: the lists are short and the index is exact.
+    // Counts down instead of casting: the lists are short and the index is exact.
     while position >= 1.0 && index < last {
         position -= 1.0;
         index += 1;

@@ -1,4 +1,4 @@
-//! Tables that the command prints beside the summary, where a run has something for them.
+//! Tables that the command prints after the summary, if a run has data for them.
 use std::collections::BTreeMap;
 
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
     terminal::{aligned, plain},
 };
 
-/// How much of each page that was replayed over http came over http, which is what a proxy sees of it; the rest the page
-/// itself names by https. Empty if no page was replayed so.
+/// Returns the share of each page that was transferred over http in a replay over http, which a proxy can
+/// read; the page refers to the rest by https. Empty if no page was replayed so.
 pub fn text_replays(results: &Results) -> String {
     let mut pages: BTreeMap<(&str, &str), Vec<&Row>> = BTreeMap::new();
     let replayed = |row: &&Row| row.scheme == "http" && is_sound(row);
@@ -66,7 +66,8 @@ pub fn text_replays(results: &Results) -> String {
     aligned(&lines)
 }
 
-/// How far the pictures of each page are from those of direct loads, and those from each other. Empty if there are none.
+/// Returns the differences of the screenshots of each page from those of direct loads, and of those from each
+/// other. Empty without screenshots.
 pub fn text_pictures(results: &Results) -> String {
     let files = [(String::new(), results.clone())];
     let measurements = Measurements::of(&files);

@@ -1,4 +1,4 @@
-//! The project's targets, judged from rows: met, missed, or not measured.
+//! The project's targets, decided by rows: met, missed, or not measured.
 mod conditions;
 mod page_loads;
 mod transport;
@@ -7,19 +7,19 @@ use std::collections::BTreeSet;
 
 use crate::{measurements::Measurements, results::Results};
 
-/// Whether a target is reached.
+/// Verdict on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The rows cover the target and stay within it.
+    /// The rows cover the target and meet it.
     Met,
-    /// A row that counts breaks it.
+    /// A valid row misses it.
     Missed,
     /// The rows do not decide it.
     NotMeasured,
 }
 
 impl Verdict {
-    /// The word for tables without colours.
+    /// Returns the verdict as text, for tables without colours.
     pub fn word(self) -> &'static str {
         match self {
             Self::Met => "met",
@@ -29,27 +29,27 @@ impl Verdict {
     }
 }
 
-/// A target with what was measured.
+/// A target with its measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What is judged.
+    /// Description.
     pub what: String,
     /// The limit.
     pub goal: String,
-    /// What others reach.
+    /// Results of other systems.
     pub to_beat: String,
-    /// What the rows say.
+    /// Result of the rows.
     pub measured: String,
-    /// Whether the goal is reached.
+    /// Verdict on the goal.
     pub verdict: Verdict,
 }
 
-/// Judges every target from these files.
+/// Decides every target from these files.
 pub fn targets(files: &[(String, Results)]) -> Vec<Target> {
     judge(&Measurements::of(files), files)
 }
 
-/// Judges every target from sorted rows. Files that must not be pooled are judged one by one.
+/// Decides every target from grouped rows. Files that must not be combined are decided separately.
 pub(crate) fn judge(measurements: &Measurements<'_>, files: &[(String, Results)]) -> Vec<Target> {
     let variants = measurements.settings.values().flat_map(|systems| systems.keys());
     let mut sources: BTreeSet<Option<&str>> = variants.map(|variant| variant.source()).collect();
@@ -71,7 +71,7 @@ pub(crate) fn judge(measurements: &Measurements<'_>, files: &[(String, Results)]
     judged
 }
 
-/// A finding: what was measured and what follows.
+/// Measurement and verdict.
 pub(crate) struct Finding {
     measured: String,
     verdict: Verdict,
@@ -85,7 +85,7 @@ impl Finding {
         }
     }
 
-    /// Decided by the rows.
+    /// Creates a finding that is decided by the rows.
     fn decided(measured: String, met: bool) -> Self {
         Self {
             measured,

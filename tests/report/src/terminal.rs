@@ -1,4 +1,4 @@
-//! The same figures as plain text, for the terminal and for documents.
+//! The figures as plain text, for the terminal and for documents.
 use std::collections::BTreeSet;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     targets::judge,
 };
 
-/// Columns of the summary; all but the first two hold figures.
+/// Columns of the summary; all except the first two contain numbers.
 const COLUMNS: [&str; 9] = [
     "condition",
     "system",
@@ -24,8 +24,8 @@ const COLUMNS: [&str; 9] = [
     "direct/this",
 ];
 
-/// The table that the command prints after a run: per link, loader and state, each system against the gzip ideal.
-/// Lines are at most about 120 characters; control characters of names are replaced.
+/// Returns the table that the command prints after a run: per link, loader and state, each system relative to
+/// the gzip ideal. Lines have at most about 120 characters; control characters in names are replaced.
 pub fn text_summary(results: &Results) -> String {
     let files = [(String::new(), results.clone())];
     let measurements = Measurements::of(&files);
@@ -88,7 +88,7 @@ fn quartiles(spread: Spread) -> String {
     )
 }
 
-/// Columns padded to their widest cell: words to the left, figures to the right.
+/// Pads columns to their widest cell: text left-aligned, numbers right-aligned.
 pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     let width_of = |column: usize| {
         lines
@@ -120,7 +120,7 @@ pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// Names as one line without control characters, which could steer a terminal.
+/// Returns names as one line without control characters, which could control a terminal.
 pub(crate) fn plain(text: &str) -> String {
     let short = crate::markup::shorten(text, 60);
     short
@@ -135,7 +135,8 @@ pub(crate) fn plain(text: &str) -> String {
         .collect()
 }
 
-/// The tables for documents, in GitHub's Markdown: environment, summary, seconds by page, bars and targets.
+/// Returns the tables for documents, in GitHub's Markdown: environment, summary, seconds by page, bars and
+/// targets.
 pub fn markdown(results: &[(String, Results)]) -> String {
     let measurements = Measurements::of(results);
     let mut text = String::new();
@@ -235,7 +236,7 @@ fn page_table(setting: &Setting, systems: &Systems<'_>) -> String {
     text
 }
 
-/// A table for each link: the median of the repetitions, with the least and the greatest.
+/// Returns a table for each link: the median of the repetitions, with minimum and maximum.
 fn bar_table(results: &[(String, Results)]) -> String {
     let groups = bars::groups(results.iter().flat_map(|(_, results)| &results.bars));
     let systems = bars::systems(&groups);
@@ -269,7 +270,7 @@ fn bar_table(results: &[(String, Results)]) -> String {
     text
 }
 
-/// Words as one cell: nothing in it may end the cell, begin a tag or make a link.
+/// Escapes text for a cell: it must not end the cell, begin a tag or make a link.
 fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in plain_long(text).chars() {

@@ -1,4 +1,4 @@
-//! The bars of recorded traces as a drawing.
+//! Drawing of the bars of recorded traces.
 use std::collections::BTreeMap;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     results::Results,
 };
 
-/// What ids of traces begin with; the offset in seconds follows.
+/// Prefix of the ids of traces; the offset in seconds follows.
 const TRACE: &str = "2 trace from ";
 const SHARE: &str = "utilisation";
 const DELAY: &str = "queue p95 (s)";
@@ -23,7 +23,8 @@ struct Part<'a> {
     delay: Option<&'a BarGroup>,
 }
 
-/// Throughput against queueing delay on every trace of these results, a panel each, as one SVG file; empty without traces.
+/// Returns throughput versus queueing delay on every trace of these results, a panel each, as one SVG file;
+/// empty without traces.
 pub fn trace_plot(results: &[(String, Results)]) -> String {
     let groups = groups(results.iter().flat_map(|(_, results)| &results.bars));
     let mut parts: BTreeMap<(Name, u32), Part<'_>> = BTreeMap::new();
@@ -73,7 +74,8 @@ pub fn trace_plot(results: &[(String, Results)]) -> String {
     )
 }
 
-/// A part's measurements by system. A repetition adds both figures, so that they are in the same order.
+/// Returns a part's measurements by system. A repetition adds both figures, so that they are in the same
+/// order.
 fn points<'a>(shares: &'a BarGroup, delays: &'a BarGroup) -> impl Iterator<Item = (String, Vec<Point>)> + 'a {
     shares.systems.iter().filter_map(|(system, share)| {
         let delay = delays.systems.get(system)?;

@@ -1,4 +1,4 @@
-//! Whatever stands in a results file, the report is a well-formed page and nothing in it becomes markup.
+//! For arbitrary results files, the report is a well-formed page without markup from the file.
 mod wellformed;
 
 use longhaul_report::{
@@ -8,7 +8,7 @@ use longhaul_report::{
 use proptest::prelude::*;
 use wellformed::check;
 
-/// Text that tries to become markup, to end an attribute, to steer a terminal or to break a table.
+/// Text that could become markup, end an attribute, control a terminal or break a table.
 const HOSTILE: [&str; 12] = [
     "</td></table><script>alert(1)</script>",
     "\" onload=\"alert(1)",
@@ -137,7 +137,7 @@ fn row() -> impl Strategy<Value = Row> {
     })
 }
 
-/// What newer commands say beside.
+/// Rows with the fields of newer commands.
 fn seen() -> impl Strategy<Value = Row> {
     let maybe = || proptest::option::of(figure());
     let scheme = prop_oneof![Just("http".to_owned()), words()];

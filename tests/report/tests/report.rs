@@ -1,4 +1,4 @@
-//! The report as a whole: any file gives a well-formed page, and nothing in it becomes markup.
+//! The complete report: any file gives a well-formed page without markup from the file.
 mod sample;
 mod wellformed;
 
@@ -84,7 +84,7 @@ fn failed_loads_do_not_make_a_system_look_fast() {
     assert_eq!((fast[5].as_str(), without[5].as_str()), ("1", "0"), "{fast:?}");
 }
 
-/// A row of a load in Chromium that came half over http, with a picture.
+/// Returns a row of a load in Chromium with half of the bytes over http, and with a screenshot.
 fn pictured(system: &str, run: u32, differs: Option<f64>, noise: Option<f64>) -> Row {
     Row {
         page: "portal".to_owned(),

@@ -1,5 +1,5 @@
-//! Runs the harness that `LONGHAUL_HARNESS` names: one program for all, so that it is built once. Its seeds go into
-//! the folder `LONGHAUL_SEEDS`, if that is set.
+//! Runs the harness in `LONGHAUL_HARNESS`: one program for all harnesses, so that it is built once. Its seeds
+//! are written into the folder `LONGHAUL_SEEDS`, if that is set.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Horizontal bars of load times over the ideal's.
+//! Horizontal bars of load times divided by the ideal's.
 use super::{Anchor, Drawing, Look, Scale, tick_label, ticks};
 use crate::{
     markup::{escape, shorten},
@@ -18,11 +18,11 @@ const TOP: f64 = 26.0;
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) look: Look,
-    /// Over the ideal; none if no load counts.
+    /// Ratio to the ideal; `None` without a valid load.
     pub(crate) ratio: Option<Spread>,
-    /// What stands behind the bar.
+    /// Text after the bar.
     pub(crate) note: String,
-    /// How many loads failed.
+    /// Number of failed loads.
     pub(crate) failed: usize,
 }
 
@@ -114,7 +114,7 @@ fn draw(drawing: &mut Drawing, scale: Scale, y: f64, bar: &Bar) {
     }
 }
 
-/// The scale's end: one hopeless system must not squeeze the others into a corner.
+/// Returns the end of the scale: one very slow system must not compress the bars of the others.
 fn upper_end(groups: &[BarGroup]) -> f64 {
     let values: Vec<f64> = groups
         .iter()

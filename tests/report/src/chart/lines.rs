@@ -1,4 +1,4 @@
-//! Curves and scatters of several systems on common axes.
+//! Curves and scatter plots of several systems on common axes.
 use super::{Anchor, Drawing, Look, Scale, finite, tick_label, ticks};
 use crate::{markup::escape, results::SeriesPoint};
 
@@ -8,17 +8,17 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// More points than pixels tell nothing.
+/// Maximum number of points: more would exceed the number of pixels.
 const MOST_POINTS: usize = 600;
 
-/// Whether the points of a line belong together.
+/// Connection of the points of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
     /// A curve over time.
     Curve,
     /// A curve through few measured points, each marked.
     Marked,
-    /// Single points.
+    /// Unconnected points.
     Scatter,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Line {
     pub(crate) points: Vec<SeriesPoint>,
 }
 
-/// A chart with both axes from zero.
+/// A chart whose axes begin at zero.
 #[derive(Clone, Debug)]
 pub(crate) struct LineChart {
     pub(crate) title: String,
@@ -41,7 +41,7 @@ pub(crate) struct LineChart {
 }
 
 impl LineChart {
-    /// The chart with its legend, as a figure; nothing if no point is finite.
+    /// Returns the chart with its legend, as a figure; empty without finite points.
     pub(crate) fn draw(&self) -> String {
         let points: Vec<SeriesPoint> = self
             .lines
@@ -163,7 +163,7 @@ impl LineChart {
     }
 }
 
-/// The axis' words and what values are divided by: rates read better in kbit/s.
+/// Returns the axis label and the divisor of its values: rates are more readable in kbit/s.
 fn axis_unit(words: &str, greatest: f64) -> (String, f64) {
     for (divisor, unit) in [(1e6, "Mbit/s"), (1e3, "kbit/s")] {
         if words.ends_with("bit/s") && greatest >= divisor {
@@ -177,7 +177,7 @@ fn is_finite(point: &SeriesPoint) -> bool {
     point.at.is_finite() && point.value.is_finite()
 }
 
-/// At most about [`MOST_POINTS`] points; of each bucket the greatest stays, so that no peak is hidden.
+/// Reduces to about [`MOST_POINTS`] points; each bucket keeps its maximum, so that no peak is lost.
 fn thinned(points: &[SeriesPoint]) -> Vec<SeriesPoint> {
     let finite: Vec<SeriesPoint> = points.iter().copied().filter(is_finite).collect();
     let bucket = finite.len().div_ceil(MOST_POINTS).max(1);
@@ -192,7 +192,8 @@ fn thinned(points: &[SeriesPoint]) -> Vec<SeriesPoint> {
         .collect()
 }
 
-/// The 95th percentile and mean that a scatter shows are computed from all points, not from thinned ones.
+/// Returns the values of all points: the 95th percentile and mean of a scatter plot are not computed from
+/// reduced points.
 pub(crate) fn values(points: &[SeriesPoint]) -> Vec<f64> {
     points
         .iter()

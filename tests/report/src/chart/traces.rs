@@ -1,4 +1,4 @@
-//! Throughput against queueing delay on recorded traces: a drawing of its own, with its own style.
+//! Throughput versus queueing delay on recorded traces: a separate drawing with its own style.
 use std::collections::BTreeMap;
 
 use super::{Anchor, Drawing, Palette, Scale};
@@ -11,11 +11,11 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
 const LEGEND: f64 = 46.0;
 const COLUMNS: usize = 2;
-/// Delays on the axis, in seconds: each decade's 1, 2 and 5.
+/// Delays on the axis, in seconds: 1, 2 and 5 of each decade.
 const DELAYS: [f64; 12] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0];
-/// Shares on the axis, of which the lowest may be left out.
+/// Shares on the axis; the lowest may be omitted.
 const SHARES: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
-/// The page's colours, and its dark ones: the drawing stands alone.
+/// Colours of the page in light and dark mode, because the drawing is a separate file.
 const STYLE: &str = "<style>svg{--page:#fff;--ink:#1a1d21;--quiet:#5b636d;--line:#d5d9de;--good:#0a6b3a;--s0:#0072b2;--s1:#c2500a;--s2:#007a5a;--s3:#a8488a;--s4:#7d6608;--s5:#4fa8dc;--s6:#5a5f66;--s7:#7a3b00;font-family:system-ui,sans-serif}\
 @media(prefers-color-scheme:dark){svg{--page:#14171a;--ink:#e6e9ec;--quiet:#9aa4af;--line:#353b42;--good:#5fd08f;--s0:#56b4e9;--s1:#ff9a5c;--s2:#35c9a0;--s3:#e79ccb;--s4:#e3d35a;--s5:#9ecff0;--s6:#b4bac2;--s7:#d6a06a}}\
 text{font-size:12px;fill:var(--ink)}text.tick{font-size:11px;fill:var(--quiet)}text.axis-text{fill:var(--quiet)}text.group{font-weight:600;font-size:13px}text.label{font-size:11.5px;paint-order:stroke;stroke:var(--page);stroke-width:3px;stroke-linejoin:round}\
@@ -30,17 +30,17 @@ pub(crate) struct Point {
     pub(crate) share: f64,
 }
 
-/// A system's measurements on a trace.
+/// Measurements of a system on a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cloud {
-    /// At the trace's beginning, repeated.
+    /// Repetitions at the trace's beginning.
     pub(crate) repeated: Vec<Point>,
-    /// Other parts of the trace.
+    /// Measurements of other parts of the trace.
     pub(crate) elsewhere: Vec<Point>,
 }
 
 impl Cloud {
-    /// Median delay and share of the repetitions.
+    /// Returns the median delay and share of the repetitions.
     fn centre(&self) -> Option<Point> {
         let middle =
             |value: fn(&Point) -> f64| quantile(&self.repeated.iter().map(value).collect::<Vec<_>>(), 0.5);
@@ -59,12 +59,12 @@ impl Cloud {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Panel {
     pub(crate) title: String,
-    /// Most delay and least share that the bar of this trace asks for.
+    /// Maximum delay and minimum share by the bar of this trace.
     pub(crate) bar: Option<Point>,
     pub(crate) systems: BTreeMap<String, Cloud>,
 }
 
-/// All panels, each with the same axes, and the legend above them; nothing without panels.
+/// Returns all panels with equal axes, and the legend above them; empty without panels.
 pub(crate) fn draw(panels: &[Panel], palette: &Palette) -> String {
     if panels.is_empty() {
         return String::new();
@@ -105,7 +105,7 @@ fn legend(drawing: &mut Drawing, panels: &[Panel], palette: &Palette) {
     );
 }
 
-/// The systems in the order of their looks.
+/// Returns the systems in the order of their appearances.
 fn names(panels: &[Panel], palette: &Palette) -> Vec<String> {
     let mut names: Vec<String> = panels
         .iter()
@@ -116,7 +116,7 @@ fn names(panels: &[Panel], palette: &Palette) -> Vec<String> {
     names
 }
 
-/// Axes that all panels share: delay by its logarithm, share up to all of it.
+/// Axes of all panels: logarithmic delay, share up to 1.
 struct Axes {
     least: f64,
     greatest: f64,
@@ -142,7 +142,7 @@ impl Axes {
         let wanted = panels.iter().filter_map(|panel| panel.bar).map(|bar| bar.share);
         let least_share = found.chain(wanted).fold(1.0, f64::min);
         Self {
-            // Nothing is to stand on the axis.
+            // No point may lie on the axis.
             least_share: SHARES
                 .into_iter()
                 .rfind(|share| *share + 0.02 < least_share)

@@ -1,4 +1,4 @@
-//! The course of one page load: objects above, the hop's rate and queue below, on one time axis.
+//! Waterfall of one page load: objects above, the hop's rate and queue below, on one time axis.
 use super::{Anchor, Drawing, Scale, finite, tick_label, ticks};
 use crate::{
     markup::{escape, shorten},
@@ -14,12 +14,12 @@ const ROW: f64 = 15.0;
 const TOP: f64 = 34.0;
 const RATE_HEIGHT: f64 = 70.0;
 const QUEUE_HEIGHT: f64 = 46.0;
-/// Pages with more objects are cut: beyond this a waterfall is a wall.
+/// Maximum number of objects of a page; further ones are omitted, because the waterfall would be unreadable.
 const MOST_OBJECTS: usize = 250;
-/// More samples than this are merged: the plot is 790 pixels wide.
+/// Maximum number of samples; more are merged, because the plot is 790 pixels wide.
 const MOST_SAMPLES: usize = 400;
 
-/// Draws a load. `until` is the end of the time axis, common to the loads that are compared.
+/// Draws a load. `until` is the end of the time axis, common to the compared loads.
 pub(crate) fn waterfall(title: &str, row: &Row, detail: &Detail, until: f64) -> String {
     let shown = detail.objects.len().min(MOST_OBJECTS);
     let left_out = detail.objects.len() - shown;
@@ -83,7 +83,7 @@ fn draw_object(drawing: &mut Drawing, time: Scale, y: f64, object: &DetailObject
     let discovered = finite(object.discovered);
     let known = |moment: Option<f64>| moment.filter(|seconds| seconds.is_finite());
     let ended = known(object.ended);
-    // What never ended is drawn until the page was loaded.
+    // Objects without an end are drawn until the page was loaded.
     let until = if loaded.is_finite() {
         loaded.max(discovered)
     } else {
@@ -99,7 +99,7 @@ fn draw_object(drawing: &mut Drawing, time: Scale, y: f64, object: &DetailObject
     let (at, length) = bar(first, end);
     match object.outcome.as_str() {
         "delivered" => {
-            // A body that came with its head still needs a mark one can see.
+            // A body that came with its head still needs a visible mark.
             drawing.rect(
                 &format!("class=\"take k-{}\"", class.0),
                 at,
@@ -126,7 +126,7 @@ fn draw_object(drawing: &mut Drawing, time: Scale, y: f64, object: &DetailObject
     drawing.push("</g>");
 }
 
-/// The class' name in the style sheet and the letter that names it without colour.
+/// Returns the class name in the style sheet and the letter that identifies the class without colour.
 fn class_of(class: &str) -> (&'static str, &'static str) {
     match class {
         "document" => ("document", "D"),
@@ -217,7 +217,7 @@ fn steps(samples: &[Sample], place: impl Fn(&Sample) -> (f64, f64)) -> String {
     points.join(" ")
 }
 
-/// At most [`MOST_SAMPLES`] samples: rates are averaged, of queues the greatest stays.
+/// Reduces to at most [`MOST_SAMPLES`] samples: rates are averaged, queues keep the maximum.
 fn merged(samples: &[Sample], until: f64) -> Vec<Sample> {
     let inside = |sample: &Sample| sample.at.is_finite() && sample.at <= until;
     let finite: Vec<Sample> = samples.iter().copied().filter(inside).collect();

@@ -1,5 +1,5 @@
-//! Effects that the papers describe, measured again: pipelining and connections, a full queue, loss in the Internet, and what others
-//! reach today on the static page.
+//! Effects described in the papers, measured again: pipelining and connections, a full queue, loss in the
+//! Internet, and the results of current systems on the static page.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Context, today};
@@ -36,7 +36,8 @@ pub(super) fn render(context: &Context<'_>) -> String {
     html
 }
 
-/// How long packets wait behind a download that fills the hop: the bars of the transport's bulk transfers.
+/// Returns the queueing delay during a download that fills the hop: the bars of the transport's bulk
+/// transfers.
 fn bulk_queue(context: &Context<'_>) -> String {
     let mut delays: BTreeMap<(&str, &str), [Option<f64>; 2]> = BTreeMap::new();
     for bar in context.files.iter().flat_map(|(_, results)| &results.bars) {
@@ -84,7 +85,7 @@ fn connections(context: &Context<'_>) -> String {
         let Some(baseline) = pages_of(systems, "direct") else {
             continue;
         };
-        // The paper's figures are of GPRS without loss: elsewhere they would stand beside what they do not describe.
+        // The paper's figures are for GPRS without loss, and are not comparable with other settings.
         let comparable = setting.loader.text == "model"
             && setting.link.text.starts_with("gprs")
             && setting.state.text == "cold"
@@ -145,7 +146,7 @@ fn study_row(site: &StudySite, two: f64, measured: [Option<f64>; 3]) -> Vec<Cell
     ]
 }
 
-/// Link, loader, state and what else is unusual: what stays when the loss changes.
+/// Link, loader, state and unusual conditions: the properties that stay the same when the loss changes.
 type LossGroup = (String, String, String, String);
 
 fn internet_loss(context: &Context<'_>) -> String {
@@ -192,7 +193,7 @@ fn internet_loss(context: &Context<'_>) -> String {
     html
 }
 
-/// The systems that were measured at more than one loss.
+/// Returns the systems that were measured at several loss ratios.
 fn varied<'m>(settings: &[(&Setting, &'m Systems<'m>)]) -> BTreeSet<&'m Variant> {
     let all = settings.iter().flat_map(|(_, systems)| systems.keys());
     all.filter(|variant| {
@@ -205,8 +206,8 @@ fn varied<'m>(settings: &[(&Setting, &'m Systems<'m>)]) -> BTreeSet<&'m Variant>
     .collect()
 }
 
-/// The pages that each of those systems loaded at each loss it was measured at: a curve must not bend because other
-/// pages were loaded.
+/// Returns the pages that each of those systems loaded at each of its loss ratios: a curve must not change
+/// because of other pages.
 fn common_pages<'m>(settings: &[(&Setting, &'m Systems<'m>)]) -> BTreeSet<&'m String> {
     let variants = varied(settings);
     let mut common: Option<BTreeSet<&String>> = None;

@@ -1,4 +1,4 @@
-//! The papers' factors against a browser with two connections, beside the papers' own.
+//! The papers' factors relative to a browser with two connections, measured and published.
 use super::Context;
 use crate::{
     comparison::MeasuredFactors,

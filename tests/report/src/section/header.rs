@@ -1,4 +1,4 @@
-//! What was measured, how to read it, where it was measured, and what failed.
+//! Introduction, failures and environment.
 use std::collections::BTreeSet;
 
 use super::Context;
@@ -9,10 +9,10 @@ use crate::{
     results::Row,
 };
 
-/// The failures list stops here; the counts in the tables are complete.
+/// Maximum number of listed failures; the counts in the tables are complete.
 const MOST_FAILURES: usize = 60;
 
-/// The opening: what was measured and how to read it.
+/// Returns the introduction: the measurements and their interpretation.
 pub(crate) fn introduction(context: &Context<'_>) -> String {
     let rows = || context.files.iter().flat_map(|(_, results)| &results.rows);
     let names = |of: fn(&Row) -> &str| rows().map(of).collect::<BTreeSet<_>>().len();
@@ -59,7 +59,7 @@ figure over pages is the median (or geometric mean) of those medians. <b>A load 
 median, and its cell is marked ✗ with the number of such loads; a page that failed every time is struck and named. So a system never looks fast \
 because it dropped something. Objects that do not exist anywhere (missing) are no failure.</p>";
 
-/// What failed, first of all.
+/// Returns the list of failures, at the beginning of the report.
 pub(crate) fn failures(context: &Context<'_>) -> String {
     let mut table = Table::new(
         "Loads that are left out of the medians",
@@ -113,7 +113,7 @@ pub(crate) fn failures(context: &Context<'_>) -> String {
     html
 }
 
-/// The first few different reasons.
+/// Returns the first few different reasons.
 fn reasons(rows: &[&Row]) -> String {
     let failed = rows.iter().filter(|row| !is_sound(row));
     let mut words: Vec<String> = Vec::new();
@@ -143,7 +143,7 @@ fn bare_reason(row: &Row) -> String {
     }
 }
 
-/// Where each file was measured.
+/// Returns the environment of each file.
 pub(crate) fn environment(context: &Context<'_>) -> String {
     let mut html = String::new();
     for (name, results) in context.files {

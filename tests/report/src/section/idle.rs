@@ -1,4 +1,4 @@
-//! What the hop waited for between the first byte of a page and its last one.
+//! Causes of the hop's idle time between the first byte of a page and its last one.
 use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone, escape},
@@ -87,7 +87,7 @@ fn figures(pages: &Pages<'_>) -> Vec<String> {
     ]
 }
 
-/// A part of the idle time as a share of the time between the first and the last byte.
+/// Returns a part of the idle time as a share of the time between the first and the last byte.
 pub(super) fn of_window(row: &Row, seconds: Option<f64>) -> Option<f64> {
     quantity::quotient(seconds?, row.hop_window_s?)
 }

@@ -1,4 +1,5 @@
-//! Page by page: bars against the ideal, a table of pages and systems, and every figure on demand.
+//! Results by page: bars relative to the ideal, a table of pages and systems, and all figures in collapsed
+//! tables.
 use super::{Context, idle::of_window};
 use crate::{
     chart::{Bar, BarGroup, bar_chart},
@@ -46,7 +47,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
 const LEGEND: &str = "<p class=\"legend-text\">Bars: load time × ideal (gzip); the dashed line is the ideal. Median over the repetitions, whiskers from the fastest to the slowest load, » beyond the \
 scale. Tables: median seconds, below it × ideal (gzip) and the least and greatest seconds.</p>";
 
-/// Pages of a setting in order, each with its loads by system.
+/// Returns the pages of a setting in order, each with its loads by system.
 fn by_page<'m>(
     systems: &'m Systems<'m>,
 ) -> std::collections::BTreeMap<&'m str, Vec<(&'m Variant, &'m Loads<'m>)>> {
@@ -269,18 +270,18 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
     ]
 }
 
-/// A part of what arrived; rows of an older command do not know how it came.
+/// Returns a part of the delivered objects as text; rows of an older command lack the scheme.
 fn over_http(part: u64, all: u64) -> Option<f64> {
     quantity::quotient(quantity::count(part), quantity::count(all))
 }
 
-/// Of the pushed bytes, the share that the browser took.
+/// Returns the share of the pushed bytes that the browser used.
 pub(super) fn useful_bytes(row: &Row) -> Option<f64> {
     let (taken, pushed) = (row.push_taken_bytes?, row.pushed_bytes?);
     quantity::quotient(quantity::count(taken), quantity::count(pushed))
 }
 
-/// Of the pushed objects, the share that the browser took.
+/// Returns the share of the pushed objects that the browser used.
 pub(super) fn useful_objects(row: &Row) -> Option<f64> {
     let (taken, pushed) = (row.push_taken_objects?, row.pushed_objects?);
     quantity::quotient(quantity::count(taken), quantity::count(pushed))

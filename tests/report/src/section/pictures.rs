@@ -1,4 +1,4 @@
-//! Pictures of loaded pages beside those of direct loads.
+//! Screenshots of loaded pages compared with those of direct loads.
 use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone, shorten},

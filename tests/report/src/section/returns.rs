@@ -1,4 +1,5 @@
-//! Coming back: what a second visit, or a second device, costs beside a browser that has its own cache.
+//! Later visits: the cost of a second visit, or of a second device, compared with a browser with its own
+//! cache.
 use std::collections::BTreeMap;
 
 use super::{
@@ -13,9 +14,9 @@ use crate::{
     statistics::{geometric_mean, median},
 };
 
-/// What a user without Longhaul has at a second visit.
+/// State and system of a user without Longhaul at a second visit.
 const WITHOUT: (&str, &str) = ("warm", "direct");
-/// States that are no second visit: they stand in the table to compare with.
+/// States that are not a second visit, in the table for comparison.
 const FIRST_VISITS: &[&str] = &["first", "cold"];
 
 pub(super) fn render(context: &Context<'_>) -> String {

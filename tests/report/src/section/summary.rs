@@ -1,4 +1,4 @@
-//! One table a link: every system against the ideal, over all pages.
+//! One table per link: every system relative to the ideal, over all pages.
 use super::{Context, pages::useful_bytes};
 use crate::{
     aggregate::Aggregate,

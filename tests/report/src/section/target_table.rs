@@ -1,4 +1,4 @@
-//! The target table as far as the rows decide it.
+//! Table of the targets that the rows decide.
 use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone},

@@ -1,4 +1,4 @@
-//! What others reach today on page `static`, beside what was measured here.
+//! Results of current systems on page `static`, compared with the measurements.
 use std::collections::BTreeMap;
 
 use super::Context;

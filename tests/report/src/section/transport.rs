@@ -1,4 +1,4 @@
-//! The transport: its bars, its curves, and throughput against delay.
+//! The transport: its bars, its curves, and throughput versus delay.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
@@ -76,7 +76,7 @@ fn bar_table(bars: &[&Bar]) -> String {
     )
 }
 
-/// How many repetitions met the limit.
+/// Returns the number of repetitions that met the limit, as text.
 fn verdict(group: &BarGroup) -> String {
     match group.met() {
         None => "<span class=\"open\">no limit</span>".to_owned(),
@@ -86,7 +86,7 @@ fn verdict(group: &BarGroup) -> String {
     }
 }
 
-/// `goodput, bit/s` is the quantity `goodput` in bit/s.
+/// Returns the quantity without its unit: `goodput` for `goodput, bit/s`.
 fn quantity_of(what: &str) -> &str {
     what.rsplit_once(',')
         .map_or(what, |(quantity, _)| quantity)
@@ -124,14 +124,14 @@ fn curves(palette: &Palette, series: &[&Series]) -> String {
     html
 }
 
-/// What the curves of one system on one link say.
+/// Curves of one system on one link.
 #[derive(Default)]
 struct Flow {
     goodput: Vec<f64>,
     delay: Vec<f64>,
 }
 
-/// Mean goodput against the 95th percentile of the queueing delay: up and to the left is better.
+/// Mean goodput versus the 95th percentile of the queueing delay: higher and further left is better.
 fn scatters(palette: &Palette, series: &[&Series]) -> String {
     let mut links: BTreeMap<Name, BTreeMap<Name, Flow>> = BTreeMap::new();
     for curve in series {

@@ -1,4 +1,4 @@
-//! The course of one representative load of each page, link and system.
+//! Waterfall of one representative load of each page, link and system.
 use std::collections::BTreeMap;
 
 use super::Context;
@@ -10,7 +10,8 @@ use crate::{
     results::{Detail, Row},
 };
 
-/// What all waterfalls together may weigh: browsers open a page of this size at once, and mail takes it as attachment.
+/// Maximum size of all waterfalls together: browsers open a page of this size at once, and mail accepts it as
+/// an attachment.
 const MOST_BYTES: usize = 12_000_000;
 
 pub(super) fn render(context: &Context<'_>) -> String {
@@ -111,7 +112,7 @@ fn of_page(setting: &Setting, page: &str, chosen: &[(&Variant, (&Row, &Detail))]
     html
 }
 
-/// The load with a recorded course that is nearest to the median; a failed one only if there is no other.
+/// Returns the load with details that is nearest to the median; a failed one only if there is no other.
 fn representative<'a>(loads: &Loads<'a>) -> Option<(&'a Row, &'a Detail)> {
     let median = loads.time().map_or(0.0, |time| time.median);
     let distance = |row: &Row| (row.time_s - median).abs();
@@ -126,7 +127,7 @@ fn representative<'a>(loads: &Loads<'a>) -> Option<(&'a Row, &'a Detail)> {
         })
 }
 
-/// When the last thing of a load happens. Samples after the load do not stretch the axis.
+/// Returns the time of a load's last event. Samples after the load do not extend the axis.
 fn end_of(row: &Row, detail: &Detail) -> f64 {
     let moments = detail.objects.iter().filter_map(|object| object.ended);
     moments

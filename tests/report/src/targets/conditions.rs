@@ -1,4 +1,4 @@
-//! Which rows decide a target.
+//! Selection of the rows that decide a target.
 use crate::measurements::{Measurements, Pages, Setting, Variant};
 
 /// The rows of one source.
@@ -7,7 +7,7 @@ pub(super) struct Judged<'m> {
     pub(super) source: Option<&'m str>,
 }
 
-/// What a row must be to decide a target.
+/// Required properties of a row for a target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'w> {
     pub(super) system: &'w str,
@@ -17,12 +17,12 @@ pub(super) struct Wanted<'w> {
     pub(super) level: Option<&'w str>,
     /// Share of packets lost in the Internet.
     pub(super) loss: f64,
-    /// What else was unusual.
+    /// Unusual conditions.
     pub(super) unusual: &'w str,
 }
 
 impl Wanted<'_> {
-    /// Longhaul with agent and gateway, no loss in the Internet, everything else open.
+    /// Longhaul with agent and gateway, no loss in the Internet, everything else unrestricted.
     pub(super) const LONGHAUL: Self = Self {
         system: "longhaul",
         link: None,
@@ -34,7 +34,7 @@ impl Wanted<'_> {
     };
 }
 
-/// Rows that decide, with where they stand.
+/// Selected rows, with their source.
 pub(super) struct Found<'m> {
     pub(super) setting: &'m Setting,
     pub(super) variant: &'m Variant,
@@ -42,14 +42,14 @@ pub(super) struct Found<'m> {
 }
 
 impl Found<'_> {
-    /// Loads that do not count.
+    /// Returns the number of invalid loads.
     pub(super) fn failed(&self) -> usize {
         self.pages.values().map(|loads| loads.failed()).sum()
     }
 }
 
 impl<'m> Judged<'m> {
-    /// All that fit, in the order of tables.
+    /// Returns all matching rows, in the order of tables.
     pub(super) fn find(&self, wanted: Wanted<'_>) -> Vec<Found<'m>> {
         let fits = |wanted: Option<&str>, value: &str| wanted.is_none_or(|wanted| wanted == value);
         let mut found = Vec::new();
@@ -78,7 +78,7 @@ impl<'m> Judged<'m> {
         found
     }
 
-    /// The rows of the scripted browser, or of Chromium where there are none: both are never mixed.
+    /// Returns the rows of the scripted browser, or of Chromium if there are none: both are never mixed.
     pub(super) fn find_by_one_loader(&self, wanted: Wanted<'_>) -> Vec<Found<'m>> {
         let model = self.find(Wanted {
             loader: Some("model"),
@@ -94,7 +94,7 @@ impl<'m> Judged<'m> {
         }
     }
 
-    /// System `direct` in the same setting.
+    /// Returns system `direct` in the same setting.
     pub(super) fn baseline(&self, found: &Found<'m>) -> Option<&'m Pages<'m>> {
         self.measurements.baseline(found.setting, found.variant)
     }

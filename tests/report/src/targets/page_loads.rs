@@ -1,4 +1,4 @@
-//! The targets that page loads decide.
+//! Targets that are decided by page loads.
 use super::{
     Finding, Target, Verdict,
     conditions::{Found, Judged, Wanted},
@@ -72,7 +72,7 @@ pub(super) fn judge(rows: &Judged<'_>) -> Vec<Target> {
     targets
 }
 
-/// Failed loads decide a target: it is missed.
+/// Changes the verdict to missed if loads failed.
 fn with_failures(finding: Finding, failed: usize) -> Finding {
     if failed == 0 {
         return finding;
@@ -137,7 +137,7 @@ fn cold_page(rows: &Judged<'_>, link: &str) -> Finding {
     with_failures(finding, failed(&found))
 }
 
-/// Seconds above the limit of a cold page, the median over its loads.
+/// Returns the seconds above the limit of a cold page, the median over its loads.
 fn excess(loads: &Loads<'_>) -> Option<f64> {
     loads.median(|row| {
         let internet_rtt = (ideal_latency(row)? - row.link_rtt_s).max(0.0);
@@ -316,7 +316,7 @@ fn beside_bulk(rows: &Judged<'_>) -> Finding {
     )
 }
 
-/// How much longer pages take under `harder` conditions than without them; the worst link decides.
+/// Returns the growth of load times under `harder` conditions; the worst link decides.
 fn growing(rows: &Judged<'_>, harder: Wanted<'_>, limit: f64, without: &str) -> Finding {
     let mut text = Vec::new();
     let (mut worst, mut failed) = (0.0, 0);
@@ -348,7 +348,7 @@ fn growing(rows: &Judged<'_>, harder: Wanted<'_>, limit: f64, without: &str) -> 
     with_failures(Finding::decided(text.join(", "), worst <= limit), failed)
 }
 
-/// Load time under harder conditions over load time without, summed over the pages that both have.
+/// Returns the load time under harder conditions divided by that without, summed over the common pages.
 fn growth(easy: &Found<'_>, hard: &Found<'_>) -> Option<f64> {
     let (mut before, mut after) = (0.0, 0.0);
     for (page, loads) in hard.pages {

@@ -4,8 +4,8 @@ use crate::{
     results::{Bar, Row},
 };
 
-/// A load on a link of 80 kbit/s with a round trip of 0.6 s on the hop and 0.04 s in the Internet, of a page with
-/// 20 kB of text and 30 kB of images: the lossy ideal takes 5.64 s.
+/// Returns a load on a link of 80 kbit/s with a round trip of 0.6 s on the hop and 0.04 s in the Internet, of
+/// a page with 20 kB of text and 30 kB of images: the lossy ideal takes 5.64 s.
 fn row(page: &str, system: &str, time_s: f64) -> Row {
     Row {
         page: page.to_owned(),

@@ -2,7 +2,7 @@
 use super::{Finding, Target};
 use crate::results::{Bar, Results};
 
-/// How many missed bars are named.
+/// Maximum number of missed bars in the text.
 const MOST_NAMED: usize = 5;
 
 pub(super) fn judge(files: &[(String, Results)]) -> Vec<Target> {

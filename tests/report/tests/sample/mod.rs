@@ -1,4 +1,4 @@
-//! A results file as a long run would write it. Every figure is generated, none is measured.
+//! A results file like that of a long run. Every figure is generated, none is measured.
 use longhaul_report::{Bar, Detail, DetailObject, Environment, Results, Row, Sample, Series, SeriesPoint};
 
 /// Name, bits per second down and up, round-trip time of the hop.
@@ -17,7 +17,7 @@ const PAGES: &[(&str, f64, u32)] = &[
     ("cnn", 186.8, 67),
     ("static", 88.3, 46),
 ];
-/// Name, level, seconds over the ideal plus round trips an object, share of bytes.
+/// Name, level, ratio of the seconds to the ideal, round trips per object, share of bytes.
 const SYSTEMS: &[(&str, &str, f64, f64, f64)] = &[
     ("longhaul", "high", 1.01, 0.01, 0.72),
     ("longhaul", "low", 1.01, 0.01, 0.3),
@@ -28,7 +28,7 @@ const SYSTEMS: &[(&str, &str, f64, f64, f64)] = &[
     ("squid", "original", 1.2, 0.4, 1.13),
 ];
 
-/// SplitMix64: enough for a sample, and the same everywhere.
+/// SplitMix64: sufficient for a sample, and the same on all platforms.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -36,7 +36,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     pub(crate) fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -1,4 +1,5 @@
-//! Strict reading of the page: every element closed in order, every attribute quoted, no script, no foreign address.
+//! Strict parser of the page: every element closed in order, every attribute quoted, no script, no external
+//! address.
 #![expect(
     clippy::expect_used,
     reason = "a page that breaks an expectation fails the test"
@@ -7,7 +8,7 @@
 /// Elements without an end tag.
 const VOID: [&str; 2] = ["br", "meta"];
 
-/// Fails unless the page is well-formed, stands alone and runs nothing.
+/// Fails unless the page is well-formed, self-contained and without scripts.
 pub(crate) fn check(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = page;
@@ -60,7 +61,7 @@ pub(crate) fn check(page: &str) {
     }
 }
 
-/// Name, what follows the tag, and whether it closes itself.
+/// Returns the name, the text after the tag, and whether the tag is self-closing.
 fn start_tag(text: &str) -> (&str, &str, bool) {
     let end = text
         .find(|character: char| !character.is_ascii_alphanumeric())
@@ -110,7 +111,7 @@ fn near(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// A browser-grade parser reads the same document without trouble.
+/// Tests that a browser-grade parser accepts the same document.
 fn lol_html_agrees(page: &str) {
     let mut tables = 0;
     let mut captions = 0;
