@@ -1,4 +1,4 @@
-//! Where figures were measured.
+//! Environment of a measurement.
 use std::{
     collections::BTreeMap,
     fs,
@@ -9,9 +9,9 @@ use std::{
 use longhaul_report::Environment;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-/// Looks at this machine and at the programs that take part.
+/// Determines the environment: this machine and the programs involved.
 ///
-/// What cannot be found out is left empty: a benchmark does not fail for want of a version number.
+/// Unknown values are left empty: a benchmark must not fail because of a version number.
 pub fn environment(seed: u64, bin_dir: &Path) -> Environment {
     Environment {
         cpu: cpu(),
@@ -58,14 +58,14 @@ fn versions(bin_dir: &Path) -> BTreeMap<String, String> {
     versions
 }
 
-/// Debian has Squid where only root's PATH looks.
+/// Returns the version of Squid, which Debian installs in a folder of root's PATH only.
 fn squid() -> String {
     crate::worker::programs::find("squid")
         .map_or_else(|| "squid".to_owned(), |path| path.display().to_string())
 }
 
-/// The commit that this command was built from: as the build said, else of the checkout that it was built in, as that
-/// stands now.
+/// Returns the commit from which this command was built: from the build's environment, or else the current
+/// commit of the checkout.
 fn commit() -> String {
     if let Some(commit) = option_env!("LONGHAUL_COMMIT").filter(|commit| !commit.is_empty()) {
         return commit.to_owned();
@@ -85,7 +85,7 @@ fn commit() -> String {
     format!("{commit} with changes")
 }
 
-/// The first line that a program prints.
+/// Returns the first line that a program prints.
 fn answer(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)
@@ -98,7 +98,7 @@ fn answer(program: &str, arguments: &[&str]) -> Option<String> {
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// Now, as RFC 3339 in UTC, without fractions.
+/// Returns the current time as RFC 3339 in UTC, without fractions.
 fn now() -> String {
     let now = OffsetDateTime::now_utc();
     let whole = now.replace_nanosecond(0).unwrap_or(now);

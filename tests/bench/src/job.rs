@@ -1,4 +1,4 @@
-//! What the command asks of a worker, and what it answers: one line of JSON each.
+//! Messages between the command and a worker: a job and a reply, one line of JSON each.
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use crate::{
     system::System,
 };
 
-/// One piece of work in a network of its own.
+/// A job of a worker in a separate network.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Job {
     /// A page load.
@@ -30,48 +30,48 @@ pub enum Job {
 pub struct LoadJob {
     /// The page.
     pub page: PageChoice,
-    /// The hop.
+    /// The link between client and gateway.
     pub link: LinkChoice,
-    /// What stands between browser and origins.
+    /// The system between browser and origins.
     pub system: System,
-    /// What is held at the beginning.
+    /// State of sessions and caches at the beginning.
     pub state: State,
     /// The browser.
     pub loader: Loader,
-    /// Under which scheme the load begins, if the page is recorded.
+    /// Scheme under which the load begins, if the page is recorded.
     pub scheme: ReplayScheme,
-    /// Image quality asked for.
+    /// Configured image quality.
     pub image_level: ImageLevel,
     /// Number of the repetition, from 1.
     pub run: u32,
-    /// Seed of the links' draws; the same for all systems of a run.
+    /// Seed of the links' random draws; the same for all systems of a run.
     pub seed: u64,
     /// The network behind the gateway.
     pub internet: Internet,
-    /// How origins behave.
+    /// Behaviour of the origins.
     pub origin: OriginBehaviour,
-    /// What else uses the hop.
+    /// Concurrent traffic on the hop.
     pub beside: Beside,
-    /// Whether the row is to keep the load's course.
+    /// True if the row must contain the load's details.
     pub detail: bool,
-    /// Whether a picture is to be taken of the loaded page.
+    /// Screenshot of the loaded page.
     pub picture: Picture,
-    /// Longest load.
+    /// Time limit of the load.
     pub limit: Option<Duration>,
-    /// Where Longhaul's programs are.
+    /// Folder of Longhaul's programs.
     pub bin_dir: PathBuf,
-    /// Domains that have another name in this load: the browser would not load them over http.
+    /// Domains that have another name in this load, because the browser would not load them over http.
     pub renamed: BTreeSet<String>,
-    /// URLs that a direct load of this page got; none when this is that load.
+    /// URLs that a direct load of this page received; `None` if this is that load.
     pub expected: Option<BTreeSet<String>>,
 }
 
-/// Whether a picture is taken of a loaded page.
+/// Screenshot of a loaded page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Picture {
-    /// The page is left as soon as it is loaded.
+    /// No screenshot: the browser leaves the page as soon as it is loaded.
     None,
-    /// The browser holds still what moves by itself, waits until the page is quiet, and takes its picture.
+    /// The browser suppresses motion, waits until the page is quiet, and takes a screenshot.
     Taken,
 }
 
@@ -82,37 +82,37 @@ pub struct TransportJob {
     pub link: LinkChoice,
     /// The system.
     pub system: longhaul_bulk::System,
-    /// What is measured.
+    /// The experiment.
     pub experiment: longhaul_bulk::Experiment,
-    /// Seed of the link's draws.
+    /// Seed of the link's random draws.
     pub seed: u64,
 }
 
 /// The network between gateway and origins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Internet {
-    /// Share of packets lost each way, 0 to 1.
+    /// Share of packets lost in each direction, 0 to 1.
     pub loss: f64,
     /// One-way delay.
     pub delay: Duration,
-    /// Congestion control of kernel TCP; the kernel's default without it.
+    /// Congestion control of kernel TCP; `None` for the kernel's default.
     pub congestion: Option<String>,
 }
 
-/// How origins behave.
+/// Behaviour of the origins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OriginBehaviour {
-    /// Before each answer.
+    /// Think time before each response.
     pub think_time: Duration,
-    /// Answers on a connection before it is closed unannounced.
+    /// Number of responses on a connection before it is closed, unannounced.
     pub close_after: Option<u32>,
-    /// Whether connections are kept at all.
+    /// True for persistent connections.
     pub keep_alive: bool,
-    /// How long an idle connection is kept.
+    /// Maximum idle time of a connection.
     pub keep_alive_timeout: Duration,
 }
 
-/// A page as the command line names it, so that a worker finds the same.
+/// A page by its name on the command line, so that a worker finds the same page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PageChoice {
     /// A generated reference page.
@@ -127,14 +127,14 @@ pub enum PageChoice {
 }
 
 impl PageChoice {
-    /// The page's name in results.
+    /// Returns the page's name in results.
     pub fn name(&self) -> &str {
         match self {
             Self::Reference(name) | Self::Recorded { name, .. } => name,
         }
     }
 
-    /// The folder that a worker reads it from.
+    /// Returns the folder from which a worker reads it.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Reference(_) => None,
@@ -143,27 +143,27 @@ impl PageChoice {
     }
 }
 
-/// A worker's answer.
+/// A worker's reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// The load is done.
+    /// The load has ended.
     Loaded {
         /// Its row.
         row: Box<Row>,
-        /// The URLs that arrived.
+        /// The delivered URLs.
         delivered: BTreeSet<String>,
-        /// Domains that the browser loaded over https although it was to load them over http.
+        /// Domains that the browser loaded over https although they were requested over http.
         upgraded: BTreeSet<String>,
-        /// The picture of the loaded page, a PNG in Base64.
+        /// Screenshot of the loaded page, a PNG in Base64.
         picture: Option<String>,
     },
-    /// The experiment is done.
+    /// The experiment has ended.
     Measured(Box<longhaul_bulk::Measured>),
-    /// The work could not be done: no figure, and the reason.
+    /// The job failed without figures.
     Failed {
-        /// What went wrong, in one line.
+        /// The reason, in one line.
         reason: String,
-        /// Whether it makes no sense to go on with other work: no privileges, no Chromium.
+        /// True if all other jobs would fail, too: missing privileges, missing Chromium.
         fatal: bool,
     },
 }

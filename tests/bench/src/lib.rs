@@ -1,7 +1,9 @@
-//! The command `longhaul-bench`: how close a page load comes to the ideal one-shot download (docs/BENCHMARKING.md).
+//! The command `longhaul-bench`: comparison of page loads with the ideal one-shot download
+//! (docs/BENCHMARKING.md).
 //!
-//! The command plans loads and starts a worker process for each ([`run`]). A [`worker`] builds a world of three network
-//! namespaces, starts origins and the system under comparison in it, loads the page and answers with a row.
+//! The command plans loads and starts a worker process for each ([`run`]). A [`worker`] builds a world of
+//! three network namespaces, starts origins and the system under comparison in it, loads the page and replies
+//! with a row.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -31,76 +33,76 @@ use std::{
 use clap::Parser;
 use cli::{Cli, Command};
 
-/// Exit code of a run that Ctrl-C ended, as shells have it.
+/// Exit code of a run that Ctrl-C ended, as in shells.
 const INTERRUPTED: u8 = 130;
 
-/// Why the command fails.
+/// Errors of the command.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// A link.
+    /// A link is unknown or invalid.
     #[error(transparent)]
     Link(#[from] link::LinkError),
-    /// A page.
+    /// A page is unknown or invalid.
     #[error(transparent)]
     Select(#[from] select::SelectError),
-    /// A system.
+    /// A system is unknown.
     #[error(transparent)]
     System(#[from] system::UnknownSystem),
-    /// A system of the transport's comparison.
+    /// A system of the transport's comparison is unknown.
     #[error("{0}")]
     Transport(String),
-    /// A loss beyond reason.
+    /// A loss ratio is out of range.
     #[error("--internet-loss {0}: a percentage from 0 to below 100 is expected")]
     Loss(f64),
-    /// A combination that makes no sense.
+    /// The system does not support the loader.
     #[error("--system {system} cannot be loaded by --loader {loader}: {reason}")]
     Refused {
         /// The system.
         system: system::System,
         /// The browser.
         loader: loader::Loader,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// A program is missing.
     #[error(transparent)]
     Program(#[from] worker::programs::ProgramError),
-    /// The machine allows no worlds.
+    /// The machine does not allow worlds.
     #[error(transparent)]
     Sandbox(#[from] longhaul_world::sandbox::SandboxError),
-    /// A worker that is none.
+    /// The worker was not started in a sandbox.
     #[error(transparent)]
     Enter(#[from] longhaul_world::sandbox::EnterError),
-    /// The results file.
+    /// The results file could not be read or written.
     #[error(transparent)]
     Store(#[from] run::StoreError),
-    /// Pictures of pages.
+    /// Screenshots could not be stored.
     #[error(transparent)]
     Picture(#[from] pages::PictureError),
-    /// A worker met something that all others would meet.
+    /// A worker reported an error that all other workers would have, too.
     #[error("{0}")]
     Worker(String),
-    /// The worker's own command was called by hand.
+    /// The worker's own subcommand was called by a user.
     #[error("`worker` is for longhaul-bench itself: {0}")]
     WorkerInput(io::Error),
-    /// Pictures.
+    /// Pictures could not be measured.
     #[error(transparent)]
     Images(#[from] images::ImagesError),
-    /// Coders.
+    /// Coders could not be measured.
     #[error(transparent)]
     Codec(#[from] codec::CodecError),
-    /// A report that cannot be written.
+    /// A report could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Report {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// No event loop.
+    /// The event loop could not be started.
     #[error("cannot start: {0}")]
     Runtime(io::Error),
-    /// Ctrl-C. What is there is kept.
+    /// Ctrl-C was pressed. Complete rows are kept.
     #[error("interrupted")]
     Interrupted,
     /// Some loads have no row.
@@ -122,7 +124,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run_command(command: &Command) -> Result<(), CommandError> {
-    // The worker's threads are counted: each namespace has its own, so the worker makes its own runtime.
+    // The worker creates its own runtime, because each namespace has its own threads.
     if matches!(command, Command::Worker) {
         return worker::work();
     }
@@ -166,7 +168,7 @@ fn write(path: &Path, text: &str) -> Result<(), CommandError> {
     })
 }
 
-/// The targets that these results decide, and which they leave open.
+/// Prints the targets that these results decide, and the undecided ones.
 fn print_targets(targets: &[longhaul_report::Target]) {
     let decided = targets
         .iter()
@@ -233,12 +235,12 @@ fn described(page: &longhaul_pages::Page) -> String {
     )
 }
 
-/// Prints results. A reader that has gone (`| head`) is no error.
+/// Prints results. A closed reader (`| head`) is no error.
 pub(crate) fn print(text: &str) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// Says something to the user, beside the results.
+/// Prints a message to the user, separate from the results.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

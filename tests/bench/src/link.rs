@@ -1,4 +1,4 @@
-//! Links by name: built-in profiles, the user's own, recorded traces.
+//! Links by name: built-in profiles, users' definitions, recorded traces.
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
@@ -9,46 +9,47 @@ use longhaul_netem::{HopConfig, LinkDefinition, LinkFileError, ParseTraceError, 
 use longhaul_types::{BitRate, ByteCount};
 use serde::{Deserialize, Serialize};
 
-/// What comes before the path of a trace.
+/// Prefix of the path of a trace.
 const TRACE: &str = "trace:";
-/// Traces hold rates, not delays: that of the networks in which they were recorded, as mahimahi's users assume it.
+/// Delay of traces, which contain only rates: that of the networks in which they were recorded, as assumed by
+/// mahimahi's users.
 const TRACE_DELAY: Duration = Duration::from_millis(20);
-/// 500 packets, each way.
+/// Queue of traces: 500 packets in each direction.
 const TRACE_QUEUE: ByteCount = ByteCount::kb(750);
 
-/// A link as the command line names it, so that a worker finds the same.
+/// A link by its name on the command line, so that a worker finds the same link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LinkChoice {
     name: String,
     links_file: Option<PathBuf>,
 }
 
-/// A link, ready to be built.
+/// A link with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// Its name in results.
     pub name: String,
-    /// Both directions.
+    /// Configuration of both directions.
     pub hop: HopConfig,
-    /// The raw rate towards the client; the mean rate of a trace.
+    /// Raw rate towards the client; the mean rate of a trace.
     pub rate_down: BitRate,
-    /// The idle round-trip time with the mean jitter.
+    /// Round-trip time of the idle link with the mean jitter.
     pub rtt: Duration,
-    /// The profile that a user of this link would give the agent: a built-in one's own name, and for a link that is based on a
-    /// built-in one that.
+    /// Link profile that a user of this link would configure in the agent: the name of a built-in link, or
+    /// for a link with a base the built-in base.
     pub agent_profile: Option<String>,
 }
 
-/// A link that cannot be had.
+/// Errors of links.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// No such link.
+    /// There is no such link.
     #[error("`{name}` is no link{among}; built in are: {known}. `trace:PATH` takes PATH.down and PATH.up, and links of your own come with --links-file",
         known = Profile::names().collect::<Vec<_>>().join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Where else it was looked for.
+        /// Other places that were searched.
         among: String,
     },
     /// A file cannot be read.
@@ -56,29 +57,29 @@ pub enum LinkError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A trace is none.
+    /// A trace is invalid.
     #[error("{} or its .up: {source}", path.display())]
     Trace {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         source: ParseTraceError,
     },
-    /// A file of links has mistakes.
+    /// A link file has mistakes.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistakes.
         source: LinkFileError,
     },
 }
 
 impl LinkChoice {
-    /// The link of this name, built in or in `links_file`.
+    /// Creates the choice of the link with this name, built in or in `links_file`.
     pub fn new(name: &str, links_file: Option<&Path>) -> Self {
         Self {
             name: name.to_owned(),
@@ -86,7 +87,7 @@ impl LinkChoice {
         }
     }
 
-    /// Its name in results: a trace's without its folder.
+    /// Returns its name in results: without its folder for a trace.
     pub fn name(&self) -> &str {
         match self.name.strip_prefix(TRACE) {
             Some(path) => Path::new(path)
@@ -97,16 +98,16 @@ impl LinkChoice {
         }
     }
 
-    /// The folder that a worker reads it from.
+    /// Returns the folder from which a worker reads it.
     pub fn path(&self) -> Option<&Path> {
         let trace = self.name.strip_prefix(TRACE).map(Path::new);
         trace.or(self.links_file.as_deref()).and_then(Path::parent)
     }
 
-    /// Looks the link up.
+    /// Finds the link.
     ///
     /// # Errors
-    /// There is none of this name, or its files are damaged.
+    /// There is no such link, or its files are invalid.
     pub fn resolve(&self) -> Result<Link, LinkError> {
         if let Some(path) = self.name.strip_prefix(TRACE) {
             return traced(self.name(), path);
@@ -127,7 +128,7 @@ impl LinkChoice {
 }
 
 impl Link {
-    /// The link as the transport's experiments take it.
+    /// Returns the link in the form that the transport's experiments use.
     pub fn definition(&self) -> LinkDefinition {
         LinkDefinition {
             name: self.name.clone(),
@@ -167,7 +168,7 @@ fn traced(name: &str, path: &str) -> Result<Link, LinkError> {
     Ok(link.into())
 }
 
-/// The links of a file; traces that it names are looked for beside it.
+/// Returns the links of a file; relative paths of traces start at the file's folder.
 fn defined(path: &Path) -> Result<Vec<Link>, LinkError> {
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     let text = read(path)?;
@@ -184,11 +185,11 @@ fn defined(path: &Path) -> Result<Vec<Link>, LinkError> {
     Ok(links.collect())
 }
 
-/// The built-in profile that a link of the file is based on, through however many links between.
+/// Returns the built-in profile on which a link of the file is based, directly or through other links.
 fn base_profile(table: &toml::Table, name: &str) -> Option<String> {
     let links = table.get("link")?.as_table()?;
     let mut name = name;
-    // More steps than links would be a circle, which the file's reader refuses.
+    // More steps than links would be a circle, which the file's parser rejects.
     for _ in 0..=links.len() {
         if Profile::named(name).is_ok() {
             return Some(name.to_owned());
@@ -205,10 +206,10 @@ fn read(path: &Path) -> Result<String, LinkError> {
     })
 }
 
-/// All links that have names: the built-in ones and those of the file.
+/// Returns all named links: the built-in ones and those of the file.
 ///
 /// # Errors
-/// The file is damaged.
+/// The file is invalid.
 pub fn known(links_file: Option<&Path>) -> Result<Vec<Link>, LinkError> {
     let mut links: Vec<_> = Profile::all().map(Link::from).collect();
     if let Some(path) = links_file {

@@ -1,4 +1,4 @@
-//! Which browser loads the pages.
+//! Choice of the browser.
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Loader {
-    /// The scripted browser on kernel TCP: exact and repeatable.
+    /// The scripted browser on kernel TCP: exact and reproducible.
     Model,
     /// Headless Chromium.
     Chromium,
 }
 
 impl Loader {
-    /// Its name on the command line and in results.
+    /// Returns its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Model => "model",

@@ -1,35 +1,36 @@
-//! Pages by name.
+//! Selection of pages by name.
 use std::path::{Path, PathBuf};
 
 use longhaul_pages::{Page, recorded, reference};
 
 use crate::job::PageChoice;
 
-/// Pages that cannot be had.
+/// Errors of selecting pages.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectError {
-    /// Neither a page nor a folder.
+    /// The name is neither a page nor a folder.
     #[error("`{0}` is neither a reference page nor a folder of WARC files; reference pages are: {known}", known = reference::names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
     /// The folder's recordings cannot be read.
     #[error(transparent)]
     Recorded(#[from] recorded::FolderError),
-    /// The folder lacks the page.
+    /// The folder does not contain the page.
     #[error("{} has no page `{name}`; it has: {known}", folder.display())]
     NotRecorded {
         /// The folder.
         folder: PathBuf,
-        /// The page asked for.
+        /// The requested page.
         name: String,
-        /// Those there are.
+        /// The existing pages.
         known: String,
     },
 }
 
-/// What `--pages` names: `reference`, a reference page's name, a folder of recordings, or `FOLDER:NAME`.
+/// Returns the pages for an argument of `--pages`: `reference`, a reference page's name, a folder of
+/// recordings, or `FOLDER:NAME`.
 ///
 /// # Errors
-/// There is no such page or folder, or a recording is damaged.
+/// There is no such page or folder, or a recording is invalid.
 pub fn pages(asked: &[String]) -> Result<Vec<PageChoice>, SelectError> {
     let mut chosen = Vec::new();
     for name in asked {
@@ -59,7 +60,8 @@ fn select(asked: &str) -> Result<Vec<PageChoice>, SelectError> {
     }
 }
 
-/// The pages of a folder. Those that are HTML only show nothing about page loads: they are taken only by name.
+/// Returns the pages of a folder. Pages of only HTML are not suitable for page loads: they are included only
+/// by name.
 fn recorded_pages(folder: &Path, name: Option<&str>) -> Result<Vec<PageChoice>, SelectError> {
     let pages = recorded::folder(folder)?;
     let wanted = pages
@@ -84,7 +86,7 @@ fn recorded_pages(folder: &Path, name: Option<&str>) -> Result<Vec<PageChoice>, 
 /// Finds a chosen page again.
 ///
 /// # Errors
-/// It is gone since it was chosen.
+/// It no longer exists.
 pub fn find(choice: &PageChoice) -> Result<Page, SelectError> {
     match choice {
         PageChoice::Reference(name) => {

@@ -1,4 +1,4 @@
-//! What is known and held when a load begins.
+//! State of sessions and caches when a load begins.
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// No session yet, all caches empty.
+    /// No session, all caches empty.
     First,
     /// Session open, all caches empty.
     Cold,
@@ -26,7 +26,7 @@ pub enum State {
 }
 
 impl State {
-    /// Its name on the command line and in results.
+    /// Returns its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -39,7 +39,7 @@ impl State {
         }
     }
 
-    /// Whether another load comes before the measured one.
+    /// Returns true if another load precedes the measured one.
     pub fn has_earlier_load(self) -> bool {
         !matches!(self, Self::First | Self::Cold)
     }

@@ -1,6 +1,6 @@
 //! Order statistics.
 
-/// The value below which this share of the sorted values lies, between neighbours in proportion; 0 if there is none.
+/// Returns the quantile of the values by linear interpolation; 0 without values.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let Some(last) = values.len().checked_sub(1) else {
@@ -17,12 +17,12 @@ pub(crate) fn quantile(values: &mut [f64], share: f64) -> f64 {
     low + (high - low) * (place - float(index))
 }
 
-/// The mean; 0 if there is no value.
+/// Returns the mean; 0 without values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / float(values.len().max(1))
 }
 
-/// A count as a number to calculate with.
+/// Converts a count for calculations.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts of bytes and pictures, below 2^53"

@@ -1,4 +1,4 @@
-//! What stands between the browser and the origins.
+//! Systems between the browser and the origins.
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
@@ -9,35 +9,36 @@ use crate::loader::Loader;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
-    /// No proxy. The scripted browser: HTTP/1.1 with two persistent connections a host, identity coding, which is the
-    /// papers' baseline. Chromium: HTTP/1.1 with its own six.
+    /// No proxy. The scripted browser: HTTP/1.1 with two persistent connections per host, identity coding,
+    /// which is the papers' baseline. Chromium: HTTP/1.1 with its own six.
     Direct,
-    /// No proxy, six connections a host.
+    /// No proxy, six connections per host.
     Direct6,
-    /// No proxy, two connections a host, requests pipelined.
+    /// No proxy, two connections per host, requests pipelined.
     DirectPipelined,
-    /// No proxy, HTTP/1.0: a connection an object.
+    /// No proxy, HTTP/1.0: a connection per object.
     DirectHttp10,
     /// No proxy, HTTP/2 over TLS.
     DirectH2,
-    /// A proxy in the gateway's place that ends TCP and knows nothing of HTTP.
+    /// A proxy instead of the gateway that terminates TCP and does not parse HTTP.
     TcpProxy,
-    /// Squid in the gateway's place, its cache off.
+    /// Squid instead of the gateway, without a cache.
     Squid,
-    /// Squid in the gateway's place with its cache in memory.
+    /// Squid instead of the gateway with its cache in memory.
     SquidCache,
     /// Longhaul's agent and gateway.
     Longhaul,
-    /// The same with nothing pushed: each object is asked for by the browser and fetched for that.
+    /// The same without pushes: each object is requested by the browser and then fetched.
     LonghaulNopush,
     /// The same with everything coded by Brotli 5 and WebP of quality 75, whatever the link.
     LonghaulFixed,
-    /// The same with https accelerated, which otherwise passes as a tunnel. Generated pages are served over https then.
+    /// The same with accelerated https, which otherwise passes as a tunnel. Generated pages are served over
+    /// https in this case.
     LonghaulHttps,
 }
 
 impl System {
-    /// All that this version can run.
+    /// All systems of this version.
     pub const ALL: [Self; 12] = [
         Self::Direct,
         Self::Direct6,
@@ -53,7 +54,7 @@ impl System {
         Self::LonghaulHttps,
     ];
 
-    /// Its name on the command line and in results.
+    /// Returns its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -71,7 +72,7 @@ impl System {
         }
     }
 
-    /// Why this loader cannot load pages with this system, if it cannot.
+    /// Returns the reason for which this loader cannot load pages with this system, if there is one.
     pub fn refuses(self, loader: Loader) -> Option<&'static str> {
         match (self, loader) {
             (Self::DirectH2, Loader::Model) => Some("the scripted browser speaks no HTTP/2"),
@@ -82,23 +83,23 @@ impl System {
         }
     }
 
-    /// Whether pages are served over https although they are recorded or generated as http.
+    /// Returns true if pages are served over https although they are recorded or generated as http.
     pub fn needs_tls(self) -> bool {
         matches!(self, Self::DirectH2 | Self::LonghaulHttps)
     }
 
-    /// Whether Chromium may use HTTP/2. Between browser and origin that is a system of its own; with Longhaul it stays
-    /// inside a tunnel or on the device, and is what users have.
+    /// Returns true if Chromium may use HTTP/2. Between browser and origin it is a separate system; with
+    /// Longhaul it stays inside a tunnel or on the device, as for users.
     pub fn allows_http2(self) -> bool {
         self == Self::DirectH2 || self.is_longhaul()
     }
 
-    /// Whether the browser is told of a proxy.
+    /// Returns true if the browser is configured with a proxy.
     pub fn is_explicit_proxy(self) -> bool {
         matches!(self, Self::Squid | Self::SquidCache) || self.is_longhaul()
     }
 
-    /// Whether agent and gateway stand between browser and origins.
+    /// Returns true if agent and gateway are between browser and origins.
     pub fn is_longhaul(self) -> bool {
         matches!(
             self,
@@ -113,13 +114,13 @@ impl fmt::Display for System {
     }
 }
 
-/// A name that is no system.
+/// Errors of a name that is not a system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownSystem {
-    /// Planned, and not there.
+    /// The system is planned and not implemented.
     #[error("`{0}` is not in this version")]
     NotYet(String),
-    /// Never heard of.
+    /// The name is unknown.
     #[error("`{0}` is no system; there are: {known}", known = names())]
     Unknown(String),
 }

@@ -1,4 +1,5 @@
-//! `longhaul-bench transport`: the transport beside kernel TCP and QUIC, each experiment in a world of its own.
+//! `longhaul-bench transport`: the transport compared with kernel TCP and QUIC, each experiment in a separate
+//! world.
 use std::ops::ControlFlow;
 
 use longhaul_bulk::{Experiment, Measured, System, bars, experiments_for};
@@ -15,10 +16,10 @@ use crate::{
     worker::programs,
 };
 
-/// Runs the command. It succeeds when the run is complete, whatever it found.
+/// Runs the command. It succeeds when the run is complete, whatever the results.
 ///
 /// # Errors
-/// A link or system does not exist, the machine lacks what it needs, or the results cannot be written.
+/// A link or system does not exist, the machine lacks a requirement, or the results cannot be written.
 pub async fn transport(args: &TransportArgs) -> Result<(), CommandError> {
     let jobs = jobs(args)?;
     let mut sandbox = Sandbox::probe()?;
@@ -78,7 +79,7 @@ pub async fn transport(args: &TransportArgs) -> Result<(), CommandError> {
     if let Some(error) = stop {
         return Err(error);
     }
-    // Its last line counts the bars.
+    // The last line of the summary counts the bars.
     crate::print(&longhaul_report::text_summary(&results));
     if !problems.is_empty() {
         return Err(CommandError::Incomplete(problems));
@@ -86,7 +87,7 @@ pub async fn transport(args: &TransportArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// All experiments of all systems on all links, shuffled within a link.
+/// Returns all experiments of all systems on all links, shuffled within a link.
 fn jobs(args: &TransportArgs) -> Result<Vec<(u32, TransportJob)>, CommandError> {
     let mut systems = vec![System::Longhaul];
     for name in &args.against {
@@ -129,7 +130,7 @@ fn jobs(args: &TransportArgs) -> Result<Vec<(u32, TransportJob)>, CommandError> 
     Ok(jobs)
 }
 
-/// The experiments whose description begins with one of the names.
+/// Returns the experiments whose description begins with one of the names.
 fn chosen(link: &LinkDefinition, names: &[String]) -> Result<Vec<Experiment>, CommandError> {
     let all = experiments_for(link);
     if names.is_empty() {
@@ -156,11 +157,11 @@ fn chosen(link: &LinkDefinition, names: &[String]) -> Result<Vec<Experiment>, Co
     Ok(chosen)
 }
 
-/// Why an experiment has no figures.
+/// Reason of an experiment without figures.
 enum Problem {
-    /// Others would fail likewise.
+    /// Other experiments would fail, too.
     Fatal(String),
-    /// This one.
+    /// Only this experiment failed.
     Experiment(String),
 }
 

@@ -55,14 +55,14 @@ pub enum Experiment {
         /// Duration of both; the last half is evaluated.
         length: Duration,
     },
-    /// Small messages beside a download.
+    /// Small messages during a download.
     Priority {
-        /// How long messages are sent.
+        /// Time for which messages are sent.
         length: Duration,
     },
     /// A download over a part of a recorded trace, with a queue that never drops.
     Traced {
-        /// How long it is watched.
+        /// Observed time.
         length: Duration,
         /// Start of the measurement in the trace.
         offset: Duration,

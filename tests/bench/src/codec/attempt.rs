@@ -1,4 +1,4 @@
-//! One way to code a text: its size and its time.
+//! Attempts to code a text: size and time.
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +21,7 @@ const ALONE: [Coder; 7] = [
     Coder::Brotli { quality: 10 },
     Coder::Brotli { quality: 11 },
 ];
-/// Those with a base: what the product has for it, and Zstandard at its best.
+/// The coders with a base: those of the product, and Zstandard at its highest level.
 const BASED: [Coder; 7] = [
     Coder::Zstd { level: 3 },
     Coder::Zstd { level: 9 },
@@ -31,36 +31,36 @@ const BASED: [Coder; 7] = [
     Coder::Brotli { quality: 10 },
     Coder::Brotli { quality: 11 },
 ];
-/// A session's key: which one makes no difference.
+/// Session key; its value does not affect the results.
 const KEY: [u8; 32] = [7; 32];
 
-/// What a way of coding made of a text.
+/// Result of coding a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Attempt {
     pub(super) coder: String,
-    /// The windows, as they cross the hop.
+    /// The windows in wire format.
     pub(super) wire: Vec<u8>,
-    /// Processor time of one core.
+    /// Processor time on one core.
     pub(super) time_s: f64,
 }
 
-/// What a coder has besides the text.
+/// Additional data of a coder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
     None,
-    /// The edition before.
+    /// The previous edition.
     Base,
     Dictionary,
 }
 
-/// The names of the coders, without and with a base or a dictionary.
+/// Returns the names of the coders, without and with a base or a dictionary.
 pub(super) fn names() -> impl Iterator<Item = String> {
     let alone = ALONE.into_iter().map(|coder| name(coder, Help::None));
     let based = [Help::Base, Help::Dictionary].map(|help| BASED.map(|coder| name(coder, help)));
     alone.chain(based.into_iter().flatten())
 }
 
-/// Whether a coder of this name has a dictionary.
+/// Returns true if the coder with this name uses a dictionary.
 pub(super) fn has_dictionary(name: &str) -> bool {
     name.starts_with("dictionary, ")
 }
@@ -78,7 +78,8 @@ fn name(coder: Coder, help: Help) -> String {
     }
 }
 
-/// Every coder on a text, with its base, too, if it has one, or else with the dictionary that helps most, if one fits.
+/// Codes a text with every coder: with its base if it has one, or else with the most effective dictionary, if
+/// one is suitable.
 pub(super) fn all(text: &Text, runs: u32) -> Result<Vec<Attempt>, EncodeError> {
     let mut attempts = Vec::new();
     for coder in ALONE {
@@ -98,7 +99,7 @@ pub(super) fn all(text: &Text, runs: u32) -> Result<Vec<Attempt>, EncodeError> {
     Ok(attempts)
 }
 
-/// Those that are made for a text that has no base.
+/// Returns the dictionaries for a text without a base.
 fn dictionaries(text: &Text) -> Vec<Bytes> {
     match text.base {
         Some(_) => Vec::new(),
@@ -122,8 +123,8 @@ fn coded(text: &Text, coder: Coder, help: Help, base: &[u8], runs: u32) -> Resul
     })
 }
 
-/// What the product does at this rate. Without base and dictionary its figures are those of the coder that it chooses;
-/// with one the choice takes trials, so it is measured itself.
+/// Returns the product's choice at this rate. Without base and dictionary the figures are those of the chosen
+/// coder; otherwise the choice requires trials, so it is measured itself.
 pub(super) fn chosen(
     text: &Text,
     link: BitRate,
@@ -148,7 +149,7 @@ pub(super) fn chosen(
         encoder.finish(&mut wire)?;
         Ok(wire)
     })?;
-    // The encoder does not tell its level, but no two of them make the same.
+    // The encoder does not report its level, but different levels give different results.
     let same = attempts.iter().find(|attempt| attempt.wire == wire);
     Ok(Attempt {
         coder: same.map_or_else(|| "another".to_owned(), |attempt| attempt.coder.clone()),
@@ -172,7 +173,7 @@ fn by_type(
         Some(attempt) => attempt,
         None => coded(text, coder, Help::None, &[], runs)?,
     };
-    // What grows is left as it is, but the trial has taken its time.
+    // A body that would grow is sent unchanged, but the trial has taken its time.
     let kept = measured(Coder::Identity).filter(|identity| identity.wire.len() < attempt.wire.len());
     Ok(kept.map_or_else(
         || attempt.clone(),
@@ -191,7 +192,7 @@ fn length(text: &Text) -> ByteCount {
     ByteCount::new(text.body.len() as u64)
 }
 
-/// What `work` makes, and the median of the processor time of its runs.
+/// Returns the result of `work`, and the median of the processor time of its runs.
 fn timed<R>(runs: u32, work: impl Fn() -> Result<R, EncodeError>) -> Result<(R, f64), EncodeError> {
     let mut times = Vec::new();
     let mut run = || {
@@ -208,7 +209,7 @@ fn timed<R>(runs: u32, work: impl Fn() -> Result<R, EncodeError>) -> Result<(R, 
     Ok((result, quantile(&mut times, 0.5)))
 }
 
-/// Time that this thread has been running, not waiting for a core: other programs do not lengthen it.
+/// Returns the running time of this thread, without waiting for a core: other programs do not affect it.
 pub(super) fn core_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }

@@ -1,4 +1,5 @@
-//! `longhaul-bench codec`: what each coder makes of texts, and how near the product's choice comes to the best one.
+//! `longhaul-bench codec`: results of each coder on texts, and the product's choice compared with the best
+//! one.
 mod attempt;
 mod regret;
 mod rows;
@@ -14,7 +15,7 @@ use longhaul_types::BitRate;
 use self::{rows::Measured, texts::Text};
 use crate::{CommandError, cli::CodecArgs};
 
-/// Links at which choices are looked at: GPRS, UMTS, LTE and a local network.
+/// Link rates of the evaluated choices: GPRS, UMTS, LTE and a local network.
 const RATES: [BitRate; 4] = [
     BitRate::kbps(40),
     BitRate::kbps(384),
@@ -22,10 +23,10 @@ const RATES: [BitRate; 4] = [
     BitRate::kbps(1_000_000),
 ];
 
-/// Coders that cannot be measured.
+/// Errors of measuring coders.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
-    /// Nothing to measure.
+    /// There are no texts.
     #[error("the pages hold no texts: --pages must name some with HTML, style sheets, scripts or data")]
     None,
     /// A coder failed.
@@ -33,18 +34,18 @@ pub enum CodecError {
     Encode {
         /// The text.
         url: String,
-        /// Why.
+        /// Error of the coder.
         source: EncodeError,
     },
-    /// This machine tells no processor time.
+    /// The operating system does not report processor time.
     #[error("this system does not tell a thread's processor time: {0}")]
     Clock(nix::Error),
-    /// The results file.
+    /// The results file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
@@ -83,7 +84,7 @@ pub fn codec(args: &CodecArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// A bar that counts bytes: long texts take longer.
+/// Returns a progress bar that counts bytes, because long texts take longer.
 fn bar<'a>(texts: impl Iterator<Item = &'a Text>) -> ProgressBar {
     let bytes = texts.map(|text| text.body.len() as u64).sum();
     let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes}, {eta} left, {msg}");

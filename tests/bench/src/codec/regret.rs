@@ -1,22 +1,22 @@
-//! How much longer the chosen way takes than the best one in hindsight.
+//! Additional time of the chosen coder compared with the best one in hindsight.
 use longhaul_types::BitRate;
 
 use super::attempt::Attempt;
 use crate::statistics::{float, quantile};
 
-/// Time to code a text and to send it, one after the other.
+/// Returns the time to code a text and then to send it.
 pub(super) fn total(attempt: &Attempt, link: BitRate) -> f64 {
     attempt.time_s + float(attempt.wire.len()) / link.bytes_per_second()
 }
 
-/// The way with which the last byte is across soonest.
+/// Returns the attempt whose last byte arrives first.
 pub(super) fn best(attempts: &[Attempt], link: BitRate) -> Option<&Attempt> {
     attempts
         .iter()
         .min_by(|one, other| total(one, link).total_cmp(&total(other, link)))
 }
 
-/// How regrets are spread.
+/// Distribution of regrets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,

@@ -1,4 +1,4 @@
-//! What was measured, and its file.
+//! Results and their file.
 use std::{
     fs::{self, OpenOptions},
     path::Path,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::environment::environment;
 
-/// All ways of coding one text, and what the product chose at each rate.
+/// All attempts to code one text, and the product's choice at each rate.
 #[derive(Serialize)]
 pub(super) struct Measured {
     pub(super) page: String,
@@ -113,7 +113,7 @@ struct Results<'a> {
     bases: &'a [Measured],
 }
 
-/// Fails if a file cannot be written, before anything is measured.
+/// Fails if a file cannot be written, before the measurements begin.
 pub(super) fn probe(path: &Path) -> Result<(), CodecError> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|source| fault(path, source))

@@ -1,4 +1,4 @@
-//! The tables that the command prints.
+//! Tables printed by the command.
 use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_types::BitRate;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{print, statistics::float};
 
-/// Coders by kind and size, then the choices.
+/// Prints coders by kind and size, then the choices.
 pub(super) fn of_coders(texts: &[Measured]) {
     if texts.is_empty() {
         return;
@@ -31,7 +31,7 @@ pub(super) fn of_coders(texts: &[Measured]) {
     print_choices("choice without a base", &all);
 }
 
-/// What dictionaries make of the texts that they are made for, then the choices.
+/// Prints the effect of dictionaries on the texts for which they are made, then the choices.
 pub(super) fn of_dictionaries(texts: &[Measured]) {
     let is_helped = |text: &&Measured| {
         text.coders
@@ -56,7 +56,7 @@ pub(super) fn of_dictionaries(texts: &[Measured]) {
     print_choices("choice with a dictionary", &texts);
 }
 
-/// What bases make of editions, by page, then the choices.
+/// Prints the effect of bases on editions, by page, then the choices.
 pub(super) fn of_bases(texts: &[Measured], unchanged: usize) {
     if texts.is_empty() {
         return;
@@ -84,7 +84,7 @@ pub(super) fn of_bases(texts: &[Measured], unchanged: usize) {
     print_choices("choice with the edition before as base", &all);
 }
 
-/// A line for each coder that coded all of these texts: sums.
+/// Prints a line for each coder that coded all of these texts: sums.
 fn print_coders(group: &str, texts: &[&Measured]) {
     let bytes: usize = texts.iter().map(|text| text.bytes).sum();
     for name in attempt::names() {
@@ -107,7 +107,7 @@ fn print_coders(group: &str, texts: &[&Measured]) {
     }
 }
 
-/// Regrets by rate and size, which coders were chosen, and which would have been best.
+/// Prints regrets by rate and size, the chosen coders, and the best ones.
 fn print_choices(title: &str, texts: &[&Measured]) {
     print(&format!(
         "\n{title}: coding time + bytes / rate, by that of the best coder in hindsight\n{:<12} {:<11}{:>5} {:>7} {:>7} {:>7} {:>7}  chosen / best\n",
@@ -146,7 +146,7 @@ fn print_regret(group: &str, choices: &[&Choice]) {
     ));
 }
 
-/// What each coder would have taken for all texts, by what the best one of each text takes.
+/// Prints the time of each coder for all texts, divided by the time of the best one of each text.
 fn print_fixed(link: BitRate, texts: &[&Measured], index: usize) {
     let choices = texts.iter().filter_map(|text| text.choices.get(index));
     let best: f64 = choices.map(|choice| choice.best_total_s).sum();
@@ -165,7 +165,7 @@ fn print_fixed(link: BitRate, texts: &[&Measured], index: usize) {
     print(&format!("{line}\n"));
 }
 
-/// How often each name occurs, the most frequent first.
+/// Returns the frequency of each name, the highest first.
 fn tally<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for name in names {

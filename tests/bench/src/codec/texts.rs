@@ -1,4 +1,4 @@
-//! Where texts come from.
+//! Texts of pages.
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::{job::PageChoice, select};
 
-/// What a text is.
+/// Kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Html,
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// How long a text is. One of less than 32 KiB is a single window of the body framing.
+/// Size class of a text. One of less than 32 KiB is a single window of the body framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SizeClass {
     Tiny,
@@ -77,7 +77,7 @@ pub(super) struct Text {
     pub(super) kind: Kind,
     pub(super) content_type: String,
     pub(super) body: Bytes,
-    /// What the same URL answered in the edition before.
+    /// Response of the same URL in the previous edition.
     pub(super) base: Option<Bytes>,
 }
 
@@ -87,14 +87,14 @@ impl Text {
     }
 }
 
-/// What is measured.
+/// The texts to measure.
 #[derive(Default)]
 pub(super) struct Texts {
     /// The texts of each page's first edition, each body once.
     pub(super) alone: Vec<Text>,
-    /// Those of later recorded editions that another answer of the same URL went before.
+    /// Texts of later recorded editions that differ from the previous response of the same URL.
     pub(super) based: Vec<Text>,
-    /// Texts of later editions that are as they were.
+    /// Number of unchanged texts of later editions.
     pub(super) unchanged: usize,
 }
 
@@ -110,7 +110,8 @@ pub(super) fn gather(pages: &[String]) -> Result<Texts, select::SelectError> {
                 texts.alone.push(text);
             }
         }
-        // Generated editions differ as their generator has it, which shows nothing about bases.
+        // The differences of generated editions depend on the generator, and are not representative for
+        // bases.
         while let PageChoice::Recorded { .. } = choice
             && let Some(next) = page.next_edition()
         {
@@ -139,7 +140,7 @@ impl Texts {
     }
 }
 
-/// What a URL of a page answers, if it is text.
+/// Returns the response to a URL of a page, if it is text.
 fn text(page: &Page, url: &Url) -> Option<Text> {
     let answer = page
         .answer(&Method::GET, url)

@@ -1,4 +1,4 @@
-//! Levels and efforts beside other encoders.
+//! Comparison of levels and efforts with other encoders.
 use std::fs;
 
 use longhaul_transcode::{
@@ -19,7 +19,7 @@ use crate::{
     statistics::{float, mean, quantile},
 };
 
-/// One picture at one level and effort.
+/// Results of one picture at one level and effort.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     set: String,
@@ -27,9 +27,9 @@ struct Row {
     level: &'static str,
     effort: &'static str,
     bytes_in: usize,
-    /// Those of the original where it is kept.
+    /// Size of the result; the original's if that is kept.
     bytes_out: usize,
-    /// `lossy`, `lossless`, or why the original is kept.
+    /// `lossy`, `lossless`, or the reason for keeping the original.
     outcome: String,
     quality: Option<f32>,
     content: Option<&'static str>,
@@ -38,13 +38,13 @@ struct Row {
     frames: u32,
     ssimulacra2: Option<f64>,
     luminance_psnr_db: Option<f64>,
-    /// A JPEG as near as the result.
+    /// Size of a JPEG with the same similarity as the result.
     jpeg_bytes: Option<usize>,
     jpeg_ssimulacra2: Option<f64>,
     /// `cwebp -q 75`.
     cwebp_bytes: Option<usize>,
     cwebp_ssimulacra2: Option<f64>,
-    /// Of one core.
+    /// Processor time on one core.
     time_s: f64,
 }
 
@@ -233,7 +233,8 @@ fn print_line(set: &str, level: ImageLevel, effort: ImageEffort, rows: &[&Row]) 
     ));
 }
 
-/// PEP-WWAN Table IV: kilobytes of the original, then PSNR (dB, luminance) and kilobytes of Macara and of NettGain.
+/// PEP-WWAN Table IV: kilobytes of the original, then PSNR (dB, luminance) and kilobytes of Macara and of
+/// NettGain.
 const TABLE_IV: [(&str, f64, [f64; 4]); 6] = [
     ("image1.jpg", 48.4, [29.07, 12.9, 30.29, 16.3]),
     ("image2.gif", 4.75, [36.80, 2.87, 39.86, 2.75]),
@@ -243,7 +244,7 @@ const TABLE_IV: [(&str, f64, [f64; 4]); 6] = [
     ("image6.jpeg", 10.3, [28.84, 1.30, 29.58, 1.56]),
 ];
 
-/// Sizes beside those that the papers published for the products of their time.
+/// Prints sizes compared with the papers' results for products of their time.
 fn print_papers(args: &ImagesArgs, rows: &[Row]) {
     print("\nPEP-WWAN Table IV, share of the original's bytes and PSNR-Y:\n");
     let share = |column: usize, product: &str| {
@@ -262,7 +263,7 @@ fn print_papers(args: &ImagesArgs, rows: &[Row]) {
     share(2, "NettGain");
     for &level in &args.level {
         for &effort in &args.effort {
-            // As in the paper: photographs from 4.75 to 48.4 KB, and what is transcoded of them.
+            // As in the paper: photographs from 4.75 to 48.4 KB that are transcoded.
             let chosen: Vec<&Row> = rows
                 .iter()
                 .filter(|row| row.level == level.name() && row.effort == effort.name())

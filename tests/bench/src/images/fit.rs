@@ -1,4 +1,4 @@
-//! The quality table of longhaul-transcode: which quality of libwebp reaches which score, by content and size.
+//! Quality table of longhaul-transcode: the quality of libwebp that reaches each score, by content and size.
 use std::collections::BTreeMap;
 
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -13,22 +13,23 @@ use crate::{
     statistics::{mean, quantile},
 };
 
-/// Qualities at which each picture is encoded; between them, scores are taken in proportion.
+/// Qualities at which each picture is encoded; scores between them are interpolated.
 const QUALITIES: &[u8] = &[8, 14, 22, 32, 44, 56, 67, 76, 84, 91, 96];
 const LEVELS: [ImageLevel; 3] = [ImageLevel::High, ImageLevel::Medium, ImageLevel::Low];
-/// Widths at which sites show pictures: large ones are taken at these, coded as sites do.
+/// Common widths of pictures on web sites: large pictures are reduced to these, and encoded as on web sites.
 const WEB_WIDTHS: &[u32] = &[60, 130, 320, 640, 1000];
-/// A cell with fewer pictures takes its neighbour's value.
+/// Minimum number of pictures in a cell; a cell with fewer uses its neighbour's value.
 const FEWEST: usize = 4;
-/// Larger pictures are only taken at the widths above: they would need most of the time.
+/// Maximum pixels; larger pictures are only used at the widths above, because they would take most of the
+/// time.
 const MOST_PIXELS: u64 = 1_000_000;
 
-/// The scores of a picture.
+/// Scores of a picture.
 struct Curve {
     content: ContentKind,
     size: SizeClass,
     scores: Vec<f64>,
-    /// Those of its sample, if it is large enough to have one.
+    /// Scores of its sample, if it is large enough to have one.
     sample: Option<Vec<f64>>,
     name: String,
     features: [f64; 3],
@@ -36,7 +37,7 @@ struct Curve {
 
 type Cells = BTreeMap<(ContentKind, SizeClass), f64>;
 
-/// Prints the table, what it rests on, and how pictures that it was not made from fare with it.
+/// Prints the table, its data, and its results for pictures that were not used to compute it.
 pub(super) fn fit(sets: &[Set]) {
     let sources: Vec<Source> = sets.iter().flat_map(|set| set.pictures.iter().cloned()).collect();
     let sources: Vec<Source> = on_all_cores(&sources, web_sizes).into_iter().flatten().collect();
@@ -78,7 +79,7 @@ pub(super) fn fit(sets: &[Set]) {
     }
 }
 
-/// The file, or smaller editions of it if it is large.
+/// Returns the file, or smaller versions of it if it is large.
 fn web_sizes(source: &Source) -> Vec<Source> {
     let Ok(picture) = Picture::open(&source.file, &untouched()) else {
         return Vec::new();
@@ -117,7 +118,7 @@ fn untouched() -> Request {
     }
 }
 
-/// Scores of a picture; none if it cannot be decoded.
+/// Returns the scores of a picture; `None` if it cannot be decoded.
 fn curve(source: &Source) -> Option<Curve> {
     let picture = Picture::open(&source.file, &untouched()).ok()?;
     Some(Curve {
@@ -138,7 +139,7 @@ fn scores(picture: &Picture) -> Option<Vec<f64>> {
     QUALITIES.iter().map(score).collect()
 }
 
-/// The quality at which the curve reaches the score; the highest there is if it does not.
+/// Returns the quality at which the curve reaches the score; the highest one if it does not.
 fn needed(scores: &[f64], target: f64) -> f64 {
     let points: Vec<(f64, f64)> = QUALITIES
         .iter()
@@ -162,7 +163,7 @@ fn needed(scores: &[f64], target: f64) -> f64 {
     100.0
 }
 
-/// The score that the curve has at a quality.
+/// Returns the score of the curve at a quality.
 fn score_at(scores: &[f64], quality: f64) -> f64 {
     let points: Vec<(f64, f64)> = QUALITIES
         .iter()
@@ -180,8 +181,9 @@ fn score_at(scores: &[f64], quality: f64) -> f64 {
     points.last().map_or(0.0, |(_, score)| *score)
 }
 
-/// The median of what pictures of each kind and size need. Those that no quality brings there are left out: they are
-/// coded without loss, or kept. Icons differ so much in their need that they get no less than thumbnails.
+/// Returns the median of the required quality for pictures of each kind and size. Pictures that no quality
+/// brings to the score are excluded: they are coded without loss, or kept. The requirements of icons differ
+/// so much that they get at least the quality of thumbnails.
 fn cells(curves: &[&Curve], target: f64) -> Cells {
     let mut cells = Cells::new();
     for content in ContentKind::ALL {
@@ -254,7 +256,8 @@ fn print_spread(curves: &[&Curve], target: f64) {
     }
 }
 
-/// How half of the pictures fare with a table made from the other half, and all that have samples with those.
+/// Prints the results for half of the pictures with a table from the other half, and those of all pictures
+/// with samples.
 fn print_check(cells: &Cells, even: &[&Curve], all: &[&Curve], target: f64) {
     let reachable = |curve: &&&Curve| needed(&curve.scores, target) < 100.0;
     let by_table = even.iter().filter(reachable).filter_map(|curve| {

@@ -1,4 +1,4 @@
-//! `longhaul-bench images`: pictures at each level, beside what other encoders make of them.
+//! `longhaul-bench images`: pictures at each level, compared with other encoders.
 mod comparison;
 mod fit;
 mod pictures;
@@ -22,26 +22,26 @@ use crate::{
     cli::{ImageEffort, ImageLevel, ImageTask, ImagesArgs},
 };
 
-/// Pictures that cannot be measured.
+/// Errors of measuring pictures.
 #[derive(Debug, thiserror::Error)]
 pub enum ImagesError {
-    /// A folder or a file in it.
+    /// A folder or a file in it could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Where.
+        /// Path of the folder or file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Nothing to measure.
+    /// There are no pictures.
     #[error("no pictures found: --folder or --pages must name some")]
     None,
-    /// The results file.
+    /// The results file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
@@ -64,7 +64,7 @@ pub fn images(args: &ImagesArgs) -> Result<(), CommandError> {
 }
 
 impl ImageLevel {
-    /// The product's level of this name.
+    /// Returns the product's level of this name.
     fn transcoded(self) -> transcode::ImageLevel {
         match self {
             Self::Original => transcode::ImageLevel::Original,
@@ -96,7 +96,7 @@ impl ImageEffort {
     }
 }
 
-/// Does some work for each item on all cores, in no order; the results are in the items' order.
+/// Processes each item, on all cores and in any order; the results are in the items' order.
 fn on_all_cores<I: Sync, R: Send>(items: &[I], work: impl Fn(&I) -> R + Sync) -> Vec<R> {
     let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));

@@ -1,4 +1,4 @@
-//! Where pictures come from.
+//! Sources of pictures.
 use std::{
     collections::BTreeSet,
     fs,
@@ -43,7 +43,7 @@ pub(super) fn gather(args: &ImagesArgs) -> Result<Vec<Set>, CommandError> {
     Ok(sets)
 }
 
-/// The pictures that a page loads, each once.
+/// Returns the pictures that a page loads, each once.
 fn of_page(page: &longhaul_pages::Page) -> Set {
     let mut seen = BTreeSet::new();
     let mut pictures = Vec::new();
@@ -65,7 +65,7 @@ fn of_page(page: &longhaul_pages::Page) -> Set {
     }
 }
 
-/// The pictures below a folder, in the order of their paths.
+/// Returns the pictures below a folder, in the order of their paths.
 fn of_folder(folder: &Path) -> Result<Set, ImagesError> {
     let fault = |path: &Path, source| ImagesError::Read {
         path: path.to_owned(),

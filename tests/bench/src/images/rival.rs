@@ -1,15 +1,15 @@
-//! What other encoders make of the same picture.
+//! Results of other encoders for the same picture.
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use longhaul_transcode::{Effort, calibration::Picture};
 
-/// An encoding of a picture, and how near it is.
+/// An encoding of a picture, with its similarity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoding {
     pub(super) bytes: usize,
     pub(super) score: f64,
 }
 
-/// Quality that `cwebp` uses unless told otherwise.
+/// Default quality of `cwebp`.
 const CWEBP_QUALITY: f32 = 75.0;
 
 /// `cwebp -q 75`: libwebp at one quality for all pictures.
@@ -18,7 +18,8 @@ pub(super) fn cwebp(picture: &Picture) -> Option<Encoding> {
     measured(picture, &file)
 }
 
-/// The smallest JPEG that comes as near as `score`: progressive, 4:2:0, tables made for the picture. The best one if none comes as near.
+/// Returns the smallest JPEG with at least this `score`: progressive, 4:2:0, with tables made for the
+/// picture. Returns the best one if none reaches the score.
 pub(super) fn jpeg_as_near(picture: &Picture, score: f64) -> Option<Encoding> {
     let pixels = picture.rgb();
     let (mut low, mut high) = (1_u8, 100_u8);

@@ -1,4 +1,4 @@
-//! Time that a picture takes on one core.
+//! Processor time of a picture on one core.
 use std::{collections::BTreeMap, fs};
 
 use longhaul_transcode::{Request, SizeClass, inspect, transcode};
@@ -10,14 +10,15 @@ use crate::{
     statistics::{float, mean, quantile},
 };
 
-/// What pictures of one class took, and their sizes.
+/// Times and sizes of the pictures of one class.
 #[derive(Default)]
 struct Times {
     milliseconds: Vec<f64>,
     megapixels: Vec<f64>,
 }
 
-/// Time that this thread has been running, not waiting for a core, in seconds: other programs do not lengthen it.
+/// Returns the running time of this thread in seconds, without waiting for a core: other programs do not
+/// affect it.
 pub(super) fn core_seconds() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = text

@@ -1,4 +1,4 @@
-//! A load in a worker, tried again if the worker fails.
+//! A load in a worker, repeated if the worker fails.
 use std::collections::BTreeSet;
 
 use longhaul_report::Row;
@@ -9,31 +9,31 @@ use crate::{
     run,
 };
 
-/// A load whose worker failed is tried once more: a machine under load may have been too slow.
+/// Maximum number of attempts: a worker may fail because the machine is overloaded.
 const ATTEMPTS: usize = 2;
 
-/// Why a load has no row.
+/// Reason of a load without a row.
 pub(super) enum Problem {
-    /// Others would fail likewise.
+    /// Other loads would fail, too.
     Fatal(String),
-    /// This one.
+    /// Only this load failed.
     Load(String),
 }
 
-/// What a worker answers of a load.
+/// Result of a load.
 pub(super) struct Loaded {
     pub(super) row: Row,
-    /// The URLs that arrived.
+    /// The delivered URLs.
     pub(super) delivered: BTreeSet<String>,
-    /// Domains that the browser loaded over https although it was to load them over http.
+    /// Domains that the browser loaded over https although they were requested over http.
     pub(super) upgraded: BTreeSet<String>,
-    /// The picture of the page, a PNG in Base64.
+    /// Screenshot of the page, a PNG in Base64.
     pub(super) picture: Option<String>,
 }
 
 pub(super) type Attempted = (LoadJob, Result<Loaded, Problem>);
 
-/// Does a load in a worker, and once more if the worker fails.
+/// Runs a load in a worker, and repeats it if the worker fails.
 pub(super) async fn attempt(sandbox: &Sandbox, job: LoadJob) -> Attempted {
     let work = Job::Load(Box::new(job.clone()));
     let mut problem = Problem::Load("not tried".to_owned());

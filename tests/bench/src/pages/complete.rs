@@ -1,4 +1,4 @@
-//! What a complete load of a page is: what arrives when it is loaded directly.
+//! Reference loads: the URLs that are delivered when a page is loaded directly.
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
@@ -20,26 +20,26 @@ use crate::{
     system::System,
 };
 
-/// The link over which a page is loaded directly to learn what a complete load of it is.
+/// Link of the direct reference loads.
 const REFERENCE_LINK: &str = "lan-fast";
 
-/// Loads of a page that a browser takes to https by itself, until it is known under which names it does not: a page names
-/// further sites once its scripts run.
+/// Maximum number of loads of a page until all domains are known that the browser loads only over https:
+/// scripts discover further domains.
 const ROUNDS: usize = 4;
 
-/// What a direct load got, by what makes loads ask for the same.
+/// Results of direct loads, by the properties on which the requested URLs depend.
 pub(super) type References = BTreeMap<Alike, Reference>;
 
 /// A complete load.
 pub(super) struct Reference {
-    /// The URLs that arrived.
+    /// The delivered URLs.
     pub(super) delivered: BTreeSet<String>,
     /// Domains that had another name.
     pub(super) renamed: BTreeSet<String>,
 }
 
-/// Loads that ask for the same URLs: page, browser, scheme, and whether the browser holds scripts' clocks still for a
-/// picture.
+/// Properties of loads that request the same URLs: page, browser, scheme, and suppression of motion for a
+/// screenshot.
 pub(super) type Alike = (PageChoice, Loader, ReplayScheme, bool);
 
 pub(super) fn alike(job: &LoadJob) -> Alike {
@@ -51,7 +51,7 @@ pub(super) fn alike(job: &LoadJob) -> Alike {
     )
 }
 
-/// Loads each page once directly over a fast link: what arrives then is what a complete load is.
+/// Loads each page once directly over a fast link, to determine the URLs of a complete load.
 pub(super) async fn references(
     run: &Run,
     jobs: &[LoadJob],
@@ -130,8 +130,8 @@ pub(super) async fn references(
     }
 }
 
-/// Takes up what came of a load. One whose browser took sites to https by itself is to be done once more, with other
-/// names for these.
+/// Records the result of a load. If the browser changed to https for some domains, the load is repeated with
+/// other names for these.
 fn note(
     mut job: LoadJob,
     ended: Result<Loaded, Problem>,

@@ -1,4 +1,4 @@
-//! `longhaul-bench pages`: which loads, and what becomes of them.
+//! `longhaul-bench pages`: plan and execution of page loads.
 mod attempt;
 mod complete;
 mod pictures;
@@ -32,8 +32,8 @@ use pictures::Pictures;
 /// Runs the command.
 ///
 /// # Errors
-/// What is asked for does not exist or does not fit together, the machine lacks what it needs, or the results
-/// cannot be written.
+/// An argument refers to something unknown or contradicts another one, the machine lacks a requirement, or
+/// the results cannot be written.
 pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
     let run = Run::prepare(args)?;
     let pictures = args.screenshots.as_deref().map(Pictures::open).transpose()?;
@@ -77,7 +77,7 @@ pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
     Err(CommandError::Incomplete(problems))
 }
 
-/// What a run needs, looked up once.
+/// Resolved arguments of a run.
 struct Run {
     links: Vec<(LinkChoice, Link)>,
     pages: Vec<PageChoice>,
@@ -135,7 +135,7 @@ impl Run {
         })
     }
 
-    /// All loads: links one after the other from the slowest, the rest shuffled.
+    /// Returns all loads: the links from the slowest to the fastest, the loads of each link shuffled.
     fn jobs(&self, args: &PagesArgs) -> Vec<LoadJob> {
         let mut jobs = Vec::new();
         for (choice, link) in &self.links {
@@ -158,7 +158,7 @@ impl Run {
             .collect()
     }
 
-    /// All loads of one page over one link with one browser.
+    /// Returns all loads of one page over one link with one browser.
     fn loads(
         &self,
         args: &PagesArgs,
@@ -203,7 +203,7 @@ impl Run {
     }
 }
 
-/// Under which schemes a page is loaded: a generated page has its own.
+/// Returns the schemes under which a page is loaded: a generated page has a fixed one.
 fn schemes(args: &PagesArgs, page: &PageChoice) -> BTreeSet<ReplayScheme> {
     match page {
         PageChoice::Reference(_) => [ReplayScheme::Recorded].into(),
@@ -243,7 +243,7 @@ fn keeps_detail(args: &PagesArgs, run: u32) -> bool {
     }
 }
 
-/// Loads that gave no row, and why.
+/// Loads without a row, with the reasons.
 pub type Problems = Vec<String>;
 
 async fn measure(
@@ -341,7 +341,7 @@ fn describe(job: &LoadJob) -> String {
     )
 }
 
-/// Everything that the run starts must be there before the first load.
+/// Checks that all required programs exist before the first load.
 fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Result<(), CommandError> {
     if systems.iter().any(|system| system.is_longhaul()) {
         let agent = programs::ours(bin_dir, "longhaul-agent")?;
@@ -379,7 +379,7 @@ fn require_programs(args: &PagesArgs, systems: &[System], bin_dir: &Path) -> Res
     Ok(())
 }
 
-/// Whether this version of the agent or gateway has a flag.
+/// Returns true if this version of the agent or gateway has a flag.
 fn knows(program: &Path, flag: &str) -> bool {
     let help = std::process::Command::new(program)
         .args(["run", "--help"])

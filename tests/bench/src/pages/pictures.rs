@@ -1,7 +1,8 @@
-//! Pictures of loaded pages: kept as files, and each compared with those of direct loads.
+//! Screenshots of loaded pages: stored as files, and compared with those of direct loads.
 //!
-//! Pages differ by themselves from load to load. So the difference between a system's picture and a direct one is set
-//! beside that between two direct ones: what is no greater is not the system's fault.
+//! Pages differ from load to load by themselves. Therefore the difference between a system's screenshot and a
+//! direct one is compared with that between two direct ones: a difference that is not larger is not caused by
+//! the system.
 use std::{
     collections::BTreeMap,
     fs,
@@ -12,50 +13,52 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use longhaul_report::{Row, median};
 
-/// Two pixels differ if a channel does by more than this, of 255: a JPEG encoded anew at a high quality stays below.
+/// Two pixels differ if a channel differs by more than this, of 255: a JPEG encoded again at a high quality
+/// stays below.
 const CHANNEL_DIFFERENCE: u8 = 16;
-/// What a picture may differ beyond the most that two direct ones do: a thousandth of the pixels, a word or two of text.
+/// Tolerance beyond the maximum difference of two direct loads: a thousandth of the pixels, a word or two of
+/// text.
 const TOLERANCE: f64 = 0.001;
-/// Bytes of a decoded picture: far more than a viewport has.
+/// Maximum bytes of a decoded screenshot: many more than a viewport has.
 const MAX_PIXELS: usize = 64 * 1024 * 1024;
-/// Longest file name of a picture, without number and suffix: file systems take 255 bytes.
+/// Maximum length of a file name without number and suffix: file systems allow 255 bytes.
 const MAX_NAME: usize = 180;
 
-/// Pictures that cannot be had.
+/// Errors of screenshots.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// No browser that paints.
+    /// No selected browser paints.
     #[error("--screenshots needs --loader chromium: the scripted browser paints nothing")]
     NoBrowser,
-    /// The file system refuses.
+    /// A file or folder could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Which file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The worker sent something else.
+    /// The worker sent an invalid screenshot.
     #[error("the worker's picture of {0} is not understood")]
     Coding(String),
 }
 
-/// A folder of pictures.
+/// A folder of screenshots.
 #[derive(Debug)]
 pub(super) struct Pictures {
     folder: PathBuf,
 }
 
-/// How far two pictures are from each other.
+/// Difference between two screenshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Difference {
     /// Share of the pixels that differ.
     differs: f64,
-    /// Mean absolute difference of all channels, of their range.
+    /// Mean absolute difference of all channels, as a share of their range.
     mean: f64,
 }
 
-/// A decoded picture.
+/// A decoded screenshot.
 #[derive(Debug)]
 struct Picture {
     width: u32,
@@ -64,7 +67,7 @@ struct Picture {
 }
 
 impl Pictures {
-    /// Uses this folder, made if it is not there.
+    /// Opens this folder, and creates it if it does not exist.
     pub(super) fn open(folder: &Path) -> Result<Self, PictureError> {
         fs::create_dir_all(folder).map_err(|source| PictureError::Write {
             path: folder.to_owned(),
@@ -75,7 +78,7 @@ impl Pictures {
         })
     }
 
-    /// Writes the picture of a load, which its row names from then on.
+    /// Writes the screenshot of a load, and stores the file name in its row.
     pub(super) fn keep(&self, row: &mut Row, picture: &str) -> Result<(), PictureError> {
         let png = STANDARD
             .decode(picture)
@@ -87,7 +90,7 @@ impl Pictures {
         Ok(())
     }
 
-    /// Compares the pictures of all rows with those of direct loads under the same conditions.
+    /// Compares the screenshots of all rows with those of direct loads under the same conditions.
     pub(super) fn compare(&self, rows: &mut [Row]) {
         let mut groups: BTreeMap<String, Vec<&mut Row>> = BTreeMap::new();
         for row in rows.iter_mut().filter(|row| row.screenshot.is_some()) {
@@ -105,7 +108,7 @@ impl Pictures {
     }
 }
 
-/// What must be equal for pictures to be compared: everything but system, image level and repetition.
+/// Returns the properties that must be equal for a comparison: all except system, image level and repetition.
 fn group(row: &Row) -> String {
     format!(
         "{}|{}|{}|{}|{}|{:.6}|{}",
@@ -207,7 +210,8 @@ impl Picture {
     }
 }
 
-/// The file of a row's picture: what names the load, in characters that any file system takes.
+/// Returns the file name of a row's screenshot: the properties of the load, in characters that any file
+/// system accepts.
 fn file_name(row: &Row) -> String {
     let mut words = vec![&row.page, &row.link, &row.system, &row.state];
     if row.scheme != longhaul_report::AS_RECORDED {
@@ -258,7 +262,7 @@ mod tests {
         }
     }
 
-    /// A picture of 1,000 pixels of which so many are white.
+    /// Returns a screenshot of 1,000 pixels of which `count` are white.
     fn white(count: usize) -> String {
         let mut pixels = [[0, 0, 0]; 1000];
         pixels[..count].fill([255, 255, 255]);

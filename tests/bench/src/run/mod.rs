@@ -1,4 +1,4 @@
-//! Runs of many loads: planned, spread over workers, kept in a results file.
+//! Runs of many loads: planned, distributed to workers, stored in a results file.
 mod plan;
 mod pool;
 mod progress;
@@ -13,9 +13,10 @@ use std::future::Future;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-/// Jobs side by side, as many as their weights allow, each with what came of it in the order of ending.
+/// Runs as many jobs concurrently as their weights allow, and passes each result to `each` in the order of
+/// completion.
 ///
-/// `each` is told of every end and says whether to go on.
+/// `each` decides whether the run continues.
 pub async fn side_by_side<J, T, F>(
     jobs: Vec<(u32, J)>,
     start: impl Fn(J) -> F,

@@ -1,16 +1,17 @@
-//! Which loads a run consists of, in which order, and how many at a time.
+//! Order, seeds and concurrency of the loads of a run.
 use longhaul_types::BitRate;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
 use crate::loader::Loader;
 
-/// Weight of a whole machine: jobs run side by side while their weights together stay within it.
+/// Weight of a whole machine: jobs run concurrently while the sum of their weights does not exceed it.
 pub const WHOLE: u32 = 64;
 
-/// What a load takes of the machine: the whole of it divided by the loads that may run side by side.
+/// Returns the weight of a load: that of the whole machine divided by the number of loads that may run
+/// concurrently.
 ///
-/// The defaults keep each load's own time true: slow links leave the processor idle, a fast one needs it
+/// The defaults keep the load times correct: slow links leave the processor idle, a fast one needs it
 /// (docs/BENCHMARKING.md).
 pub fn weight(rate: BitRate, loader: Loader, jobs: Option<u32>) -> u32 {
     let jobs = jobs.unwrap_or_else(|| default_jobs(rate, loader));
@@ -26,7 +27,8 @@ fn default_jobs(rate: BitRate, loader: Loader) -> u32 {
     }
 }
 
-/// What an experiment of the transport takes: there is no browser, and the emulator reports where it is late.
+/// Returns the weight of an experiment of the transport: there is no browser, and the emulator reports its
+/// lateness.
 pub fn transport_weight(rate: BitRate, jobs: Option<u32>) -> u32 {
     let jobs = jobs.unwrap_or_else(|| match rate.as_bps() {
         ..1_000_000 => 8,
@@ -36,7 +38,7 @@ pub fn transport_weight(rate: BitRate, jobs: Option<u32>) -> u32 {
     (WHOLE / jobs.max(1)).max(1)
 }
 
-/// Shuffles (Fisher and Yates), so that a drift of the machine meets all systems alike.
+/// Shuffles (Fisher and Yates), so that a drift of the machine affects all systems equally.
 pub fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     for last in (1..items.len()).rev() {
@@ -47,11 +49,11 @@ pub fn shuffle<T>(items: &mut [T], seed: u64) {
     }
 }
 
-/// A seed for one run of one page over one link: the same for all systems, another for each run.
+/// Returns a seed for one run of one page over one link: the same for all systems, different for each run.
 pub fn load_seed(seed: u64, page: &str, link: &str, run: u32) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let text = page.bytes().chain([0]).chain(link.bytes()).chain([0]);
-    // FNV-1a: it only has to differ.
+    // FNV-1a: the seeds only have to differ.
     for byte in text.chain(run.to_le_bytes()).chain(seed.to_le_bytes()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }

@@ -1,4 +1,4 @@
-//! Workers side by side: each job in a process, a network and a file system of its own.
+//! Workers: each job runs in a separate process, network and file system.
 use std::{io, process::Stdio, time::Duration};
 
 use longhaul_world::sandbox::Sandbox;
@@ -10,37 +10,39 @@ use tokio::{
 
 use crate::job::{Job, Reply};
 
-/// Longest answer of a worker: a row with the details of 3,000 objects has about 1 MB.
+/// Maximum length of a worker's reply: a row with the details of 3,000 objects has about 1 MB.
 const MAX_REPLY: u64 = 64 * 1024 * 1024;
-/// The end of a worker's log that is kept for the message of its failure.
+/// Maximum bytes of the end of a worker's log in an error message.
 const MAX_LOG: usize = 4 * 1024;
-/// What a worker may take beyond its load's own limit: to build its world, start the programs and load once before.
+/// Maximum time of a worker in addition to its load's own limit: for building its world, starting the
+/// programs and an earlier load.
 const GRACE: Duration = Duration::from_secs(4 * 3600);
 
-/// A job that has no answer.
+/// Errors of a job without a reply.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// A path that it needs cannot be named.
+    /// A required path contains a separator.
     #[error("a path with a colon in it cannot be used here: {0}")]
     Path(#[from] std::env::JoinPathsError),
-    /// The worker cannot be started or spoken to.
+    /// The worker cannot be started, or communication with it failed.
     #[error("cannot run a worker: {0}")]
     Start(#[from] io::Error),
-    /// It ended without an answer.
+    /// It ended without a reply.
     #[error("the worker ended without an answer; it said: {0}")]
     Ended(String),
-    /// It answered something else.
+    /// Its reply is invalid.
     #[error("the worker's answer is not understood: {0}")]
     Answer(#[from] serde_json::Error),
-    /// It takes too long.
+    /// It exceeded its time limit.
     #[error("the worker does not end")]
     Stuck,
 }
 
-/// Runs a job in a worker of its own and waits for the answer. Dropped, it kills the worker and all it started.
+/// Runs a job in a new worker and returns the reply. Dropping the future kills the worker and all of its
+/// processes.
 ///
 /// # Errors
-/// There is no answer.
+/// There is no reply.
 pub async fn run(sandbox: &Sandbox, job: &Job) -> Result<Reply, WorkerError> {
     let program = std::env::current_exe()?;
     let mut command = Command::from(sandbox.command(program, ["worker"])?);
@@ -55,8 +57,8 @@ pub async fn run(sandbox: &Sandbox, job: &Job) -> Result<Reply, WorkerError> {
         .map_err(|_| WorkerError::Stuck)?
 }
 
-/// Sends the job and waits for the answer. The worker's standard input stays open meanwhile: its end is what tells
-/// a worker that this process is gone.
+/// Sends the job and waits for the reply. The worker's standard input stays open meanwhile, because its end
+/// means to a worker that this process has ended.
 async fn converse(child: &mut Child, job: &Job) -> Result<Reply, WorkerError> {
     let (Some(mut input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -66,7 +68,7 @@ async fn converse(child: &mut Child, job: &Job) -> Result<Reply, WorkerError> {
     let log = tokio::spawn(tail(errors));
     let mut line = serde_json::to_string(job)?;
     line.push('\n');
-    // A worker that cannot begin has closed its input; its log says why.
+    // A worker that fails at its start has closed its input; its log contains the reason.
     let sent = input.write_all(line.as_bytes()).await;
     let mut answer = String::new();
     BufReader::new(output.take(MAX_REPLY))
@@ -87,7 +89,7 @@ async fn converse(child: &mut Child, job: &Job) -> Result<Reply, WorkerError> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// Reads a worker's log to its end and keeps the last of it.
+/// Reads a worker's log to its end and returns the last part.
 async fn tail(mut errors: impl tokio::io::AsyncRead + Unpin) -> String {
     let mut kept = Vec::new();
     let mut chunk = [0; 4096];

@@ -1,4 +1,4 @@
-//! What the user sees of a long run: a bar on a terminal, a line now and then elsewhere.
+//! Progress display of a run: a bar on a terminal, occasional lines elsewhere.
 use std::{
     io::IsTerminal,
     time::{Duration, Instant},
@@ -6,7 +6,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Between two lines where there is no terminal.
+/// Interval of the lines without a terminal.
 const LINE: Duration = Duration::from_secs(30);
 
 /// Progress of a run, on standard error.
@@ -21,7 +21,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of `total` loads.
+    /// Creates the progress of `total` loads.
     pub fn new(total: usize) -> Self {
         let on_terminal = std::io::stderr().is_terminal();
         let target = if on_terminal {
@@ -47,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// One more is done; `what` is shown.
+    /// Counts a completed load; `what` is displayed.
     pub fn step(&mut self, what: &str) {
         self.done += 1;
         self.bar.set_message(what.to_owned());
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// Says something that stays.
+    /// Prints a permanent line.
     pub fn say(&self, line: &str) {
         if self.on_terminal {
             self.bar.println(line);

@@ -1,4 +1,4 @@
-//! The results file while it grows: no row is lost when the command is killed.
+//! Incremental results file: no row is lost when the command is killed.
 use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
@@ -8,41 +8,41 @@ use std::{
 
 use longhaul_report::{Environment, Results, ResultsError, Row};
 
-/// Largest results file that is read back: a full run with all details has about 60 MB.
+/// Maximum length of a results file: a full run with all details has about 60 MB.
 const MAX_FILE: u64 = 512 * 1024 * 1024;
 
-/// A results file that cannot be read or written.
+/// Errors of a results file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file system refuses.
+    /// The file system reports an error.
     #[error("cannot {what} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// On which file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// It is no results file.
+    /// The file is not a results file.
     #[error("{}: {source}; without --resume it is replaced", path.display())]
     Content {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         source: ResultsError,
     },
-    /// It is too large.
+    /// It exceeds the maximum length.
     #[error("{} is larger than {MAX_FILE} bytes; start a new file", .0.display())]
     TooLarge(PathBuf),
 }
 
-/// What makes a load the same load.
+/// Properties that identify a load.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LoadKey(String);
 
 impl LoadKey {
-    /// Of a row that is there.
+    /// Returns the key of an existing row.
     pub fn of(row: &Row) -> Self {
         Self(format!(
             "{}|{}|{}|{}|{}|{}|{}|{:.6}|{}|{}",
@@ -60,7 +60,8 @@ impl LoadKey {
     }
 }
 
-/// A growing results file: finished rows are appended to `FILE.partial`, a line each, and become `FILE` at the end.
+/// An incremental results file: complete rows are appended to `FILE.partial`, a line each, and become `FILE`
+/// at the end.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -71,10 +72,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the file: with `resume` with the rows that it and an interrupted run's partial file have, else empty.
+    /// Opens the file: with `resume` with the rows of the file and of an interrupted run's partial file, else
+    /// empty.
     ///
     /// # Errors
-    /// A file cannot be read or written, or holds something else.
+    /// A file cannot be read or written, or has other contents.
     pub fn open(path: &Path, environment: Environment, resume: bool) -> Result<Self, StoreError> {
         let partial = with_suffix(path, ".partial");
         let mut results = Results {
@@ -108,22 +110,23 @@ impl Store {
         })
     }
 
-    /// Whether this load has been measured.
+    /// Returns true if this load has been measured.
     pub fn has(&self, key: &LoadKey) -> bool {
         self.known.contains(key)
     }
 
-    /// The results so far.
+    /// Returns the results so far.
     pub fn results(&self) -> &Results {
         &self.results
     }
 
-    /// The rows so far, for what is known of them only beside others. What names a load must stay.
+    /// Returns the rows so far, for fields that depend on other rows. The properties in the key must not be
+    /// changed.
     pub fn rows_mut(&mut self) -> &mut [Row] {
         &mut self.results.rows
     }
 
-    /// Takes up a row; it is on disk when this returns.
+    /// Adds a row; it is on disk when this returns.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -145,7 +148,7 @@ impl Store {
         self.results.series.extend(series);
     }
 
-    /// Writes the results file in one step and removes the partial one.
+    /// Writes the results file atomically and removes the partial one.
     ///
     /// # Errors
     /// The disk is full or fails; the partial file then still has every row.
@@ -166,7 +169,7 @@ impl Store {
 /// Reads a results file.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The file cannot be read, or is not a results file.
 pub fn load(path: &Path) -> Result<Results, StoreError> {
     read(path)?.ok_or_else(|| file("read", path, io::Error::from(io::ErrorKind::NotFound)))
 }
@@ -199,7 +202,8 @@ fn read(path: &Path) -> Result<Option<Results>, StoreError> {
     Ok(Some(results))
 }
 
-/// The rows of a partial file. Its last line may be cut off: the command was killed while it wrote.
+/// Returns the rows of a partial file. Its last line may be incomplete because the command was killed while
+/// it wrote.
 fn journalled(path: &Path) -> Result<Vec<Row>, StoreError> {
     let text = text(path)?.unwrap_or_default();
     Ok(text
@@ -261,7 +265,7 @@ mod tests {
         store.add(row("a", 1))?;
         store.add(row("a", 2))?;
         drop(store);
-        // Killed in the middle of a line.
+        // The state after a kill in the middle of a line.
         let partial = folder.path().join("results.json.partial");
         let mut text = fs::read_to_string(&partial)?;
         text.push_str("{\"page\": \"b\", \"li");

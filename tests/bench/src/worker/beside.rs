@@ -1,4 +1,4 @@
-//! A download without end beside a page load, through the same system.
+//! An endless download during a page load, through the same system.
 use std::{future::pending, io, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
@@ -14,14 +14,14 @@ use tokio::{
 
 /// The host of the download.
 pub(super) const HOST: &str = "bulk.longhaul.test";
-/// What is fetched again and again.
+/// Path that is fetched repeatedly.
 pub(super) const PATH: &str = "/download";
-/// Long enough that its connections' own beginnings do not count: 3 s at 45 Mbit/s, an hour on GPRS.
+/// Long enough that the start of its connections is negligible: 3 s at 45 Mbit/s, an hour on GPRS.
 const SIZE: usize = 16 * 1024 * 1024;
-/// How long the download has the hop alone, for its queue to fill.
+/// Time for which the download uses the hop alone, so that its queue fills.
 const AHEAD: Duration = Duration::from_secs(10);
 
-/// A body that no coder makes smaller.
+/// Returns an incompressible body.
 pub(super) fn body() -> Bytes {
     let mut bytes = vec![0; SIZE];
     ChaCha8Rng::seed_from_u64(1).fill_bytes(&mut bytes);
@@ -33,8 +33,8 @@ pub(super) struct Download {
     _stop: oneshot::Sender<()>,
 }
 
-/// Starts the download in the client's namespace and lets it fill the hop's queue. `proxy` is the browser's; without one it
-/// goes to the origin.
+/// Starts the download in the client's namespace and lets it fill the hop's queue. `proxy` is the browser's;
+/// without one the download connects to the origin.
 pub(super) async fn start(client: &Namespace, proxy: Option<SocketAddr>, origin: SocketAddr) -> Download {
     let (stop, stopped) = oneshot::channel::<()>();
     client
@@ -55,7 +55,7 @@ async fn download(proxy: Option<SocketAddr>, origin: SocketAddr) {
     loop {
         if let Err(error) = fetch(proxy, origin).await {
             tracing::debug!(%error, "the download beside begins anew");
-            // A proxy that refuses is not to be asked without pause.
+            // A pause after an error of the proxy.
             let _elapsed = timeout(Duration::from_secs(1), pending::<()>()).await;
         }
     }

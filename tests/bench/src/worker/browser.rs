@@ -1,4 +1,4 @@
-//! Preparing a state, loading the page in it, and measuring that.
+//! Preparation of a state, loading of the page in it, and measurement.
 use std::{
     collections::BTreeSet,
     path::Path,
@@ -37,56 +37,57 @@ use crate::{
     system::System,
 };
 
-/// Loads are given up after this many times the ideal time…
+/// Time limit of a load as a multiple of the ideal time ...
 const PATIENCE: f64 = 12.0;
-/// …and this, within that.
+/// ... but at least this.
 const LEAST_LIMIT: Duration = Duration::from_secs(120);
 const MOST_LIMIT: Duration = Duration::from_secs(3600);
-/// Before the measured load the hop must have been quiet for this long, or two round trips if they are longer.
+/// Idle time of the hop before the measured load, or two round trips if they are longer.
 const QUIET: Duration = Duration::from_millis(300);
-/// Something that never ends (a poll of the page, keep-alives) does not hold the measurement up for longer.
+/// Maximum waiting time for an idle hop, because some traffic never ends (a poll of the page, keep-alives).
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
-/// Samples of the hop's course: enough for a curve of the longest load, few enough for the results file.
+/// Interval of the hop's samples: sufficient for a curve of the longest load, and not too many for the
+/// results file.
 pub(super) const SAMPLE: Duration = Duration::from_millis(50);
 
-/// A load that could not be measured.
+/// Errors of measuring a load.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
-    /// The page.
+    /// The page could not be found.
     #[error(transparent)]
     Page(#[from] SelectError),
-    /// The page lacks what the state needs.
+    /// The page does not support the state.
     #[error("{0}")]
     State(&'static str),
-    /// The link.
+    /// The link could not be found.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The world.
+    /// The world could not be built.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// The pair.
+    /// Agent and gateway failed.
     #[error(transparent)]
     Pair(#[from] pair::PairError),
-    /// Chromium.
+    /// Chromium failed.
     #[error(transparent)]
     Chromium(#[from] ChromiumError),
-    /// TLS of the scripted browser.
+    /// TLS of the scripted browser could not be configured.
     #[error("cannot trust the test authority: {0}")]
     Trust(#[from] longhaul_replay::page::TrustError),
-    /// The load before the measured one.
+    /// The load before the measured one failed.
     #[error("the page does not load in the first place: {0}")]
     Earlier(String),
 }
 
 impl LoadError {
-    /// Whether other loads would fail likewise.
+    /// Returns true if other loads would fail, too.
     pub(super) fn is_fatal(&self) -> bool {
         matches!(self, Self::Network(NetworkError::World(_)))
             || matches!(self, Self::Chromium(ChromiumError::NotInstalled))
     }
 }
 
-/// A browser that loads pages in the client's namespace.
+/// A browser in the client's namespace.
 enum AnyBrowser {
     Model {
         options: Box<ModelOptions>,
@@ -95,18 +96,18 @@ enum AnyBrowser {
     Chromium(Box<Browser>),
 }
 
-/// A load that has been measured.
+/// A measured load.
 pub(super) struct MeasuredLoad {
     pub(super) row: Row,
-    /// The URLs that arrived.
+    /// The delivered URLs.
     pub(super) delivered: BTreeSet<String>,
-    /// Domains that the browser took to https by itself.
+    /// Domains for which the browser changed to https by itself.
     pub(super) upgraded: BTreeSet<String>,
-    /// A PNG, if it was to be taken.
+    /// Screenshot as PNG, if requested.
     pub(super) picture: Option<Vec<u8>>,
 }
 
-/// Builds the world, brings it into the job's state, loads the page and measures.
+/// Builds the world, prepares the job's state, loads the page and measures the load.
 pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<MeasuredLoad, LoadError> {
     let link = job.link.resolve()?;
     let (before, page) = pages(job)?;
@@ -156,7 +157,7 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     if job.detail {
         network.world.hop().start_sampling(SAMPLE);
     }
-    // What the load before has left in the browser's own cache counts only where the state says so.
+    // The browser's own cache of the earlier load is used only in this state.
     let cache = if job.state == State::Warm {
         Cache::Keep
     } else {
@@ -206,7 +207,7 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     })
 }
 
-/// What is loaded before (edition and URL), and the page that is measured.
+/// Returns the page to load first (edition and URL), and the page to measure.
 fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
     let mut page = select::find(&job.page)?;
     if job.system.needs_tls() {
@@ -239,8 +240,8 @@ fn limit(page: &Page, link: &Link, job: &LoadJob) -> Duration {
     Duration::from_secs_f64((ideal * PATIENCE).min(MOST_LIMIT.as_secs_f64())).max(LEAST_LIMIT)
 }
 
-/// Has the agent's browser go on to another page, as its user does before coming back: what was pushed for nothing is
-/// known from then on.
+/// Navigates the agent's browser to another page, as a user does before returning: then the unused pushes are
+/// known.
 async fn leave(network: &Network) {
     if let Some(proxy) = network.proxy().filter(|_| network.is_longhaul()) {
         let left = network.world.client().run(move || leaving::leave(proxy)).await;
@@ -250,7 +251,7 @@ async fn leave(network: &Network) {
     }
 }
 
-/// Waits until the hop is quiet.
+/// Waits until the hop is idle.
 async fn settle(network: &Network, link: &Link) {
     let quiet = QUIET.max(link.rtt * 2);
     network.world.hop().idle(quiet, QUIET_LIMIT).await;
@@ -329,15 +330,15 @@ fn rules(system: System) -> Rules {
     }
 }
 
-/// What became of a load; a failure says why, and what had been loaded until then.
+/// Result of a load; a failure contains the reason, and the state of the load at that time.
 type Loaded = Result<PageLoad, (String, Option<PageLoad>)>;
 
-/// A load that has ended, and when it began.
+/// An ended load, with its start time.
 struct Ended {
     browser: AnyBrowser,
     began: Instant,
     loaded: Loaded,
-    /// A PNG, if it was to be taken.
+    /// Screenshot as PNG, if requested.
     picture: Option<Vec<u8>>,
 }
 

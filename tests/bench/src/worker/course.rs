@@ -1,4 +1,4 @@
-//! The course of a load, for the waterfall and the curves of the report.
+//! Details of a load, for the waterfall and the curves of the report.
 use std::time::Duration;
 
 use longhaul_loader::{ObjectLoad, Outcome};
@@ -8,16 +8,16 @@ use longhaul_world::LinkSample;
 
 use super::browser::SAMPLE;
 
-/// Longest URL of a waterfall.
+/// Maximum length of a URL in a waterfall.
 const MAX_URL: usize = 96;
-/// Objects of a waterfall; more cannot be told apart on a page.
+/// Maximum number of objects in a waterfall; more are not distinguishable on a page.
 const MAX_OBJECTS: usize = 400;
-/// What a point of a curve covers at least: four full packets.
+/// Minimum bytes per point of a curve: four full packets.
 const SMOOTHED: ByteCount = ByteCount::new(6000);
-/// Points of a curve.
+/// Maximum number of points of a curve.
 const MAX_SAMPLES: usize = 240;
 
-/// The course between `start` and `end` over a link of this rate.
+/// Returns the details between `start` and `end` over a link of this rate.
 pub(super) fn detail(
     objects: &[ObjectLoad],
     samples: &[LinkSample],
@@ -48,7 +48,7 @@ fn detail_object(object: &ObjectLoad) -> DetailObject {
     }
 }
 
-/// The name that a variant has in JSON.
+/// Returns the name of a variant in JSON.
 fn name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .ok()
@@ -56,7 +56,7 @@ fn name(value: &impl serde::Serialize) -> String {
         .unwrap_or_default()
 }
 
-/// To the microsecond, which keeps files small.
+/// Rounds to the microsecond, which keeps files small.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -69,8 +69,8 @@ pub(super) fn shortened(url: &str) -> String {
     format!("{kept}…")
 }
 
-/// The curve of a load: samples thinned out, counters turned into rates. A point covers at least a few packets, so that
-/// the curve of a slow link is one of its rate and not of its packets.
+/// Returns the curve of a load: samples reduced, counters converted to rates. A point covers at least a few
+/// packets, so that the curve of a slow link shows its rate and not single packets.
 fn course(samples: &[LinkSample], start: Timestamp, end: Timestamp, rate: BitRate) -> Vec<Sample> {
     let within: Vec<_> = samples
         .iter()

@@ -1,4 +1,4 @@
-//! Requests without end of another device beside a page load, to the page's own host.
+//! Endless requests of another device during a page load, to the page's own host.
 use std::{
     future::pending,
     io,
@@ -18,13 +18,13 @@ use tokio::{
     time::timeout,
 };
 
-/// Where the requests lead on the page's host.
+/// Path of the requests on the page's host.
 pub(super) const PATH: &str = "/beside/";
-/// What each is answered with.
+/// Body of each response.
 pub(super) const BODY: &[u8] = &[b'x'; 1024];
-/// Requests at a time: nearly all streams that a session has.
+/// Number of concurrent requests: nearly all streams of a session.
 const AT_A_TIME: usize = 240;
-/// How long the other device has the gateway alone.
+/// Time for which the other device uses the gateway alone.
 const AHEAD: Duration = Duration::from_secs(3);
 
 /// Running requests; they end when this is dropped.
@@ -34,7 +34,8 @@ pub(super) struct Flood {
 }
 
 impl Flood {
-    /// Begins to ask `host` in the gateway's namespace, through `proxy` or, without one, at `origin`.
+    /// Starts to send requests to `host` in the gateway's namespace, through `proxy` or, without one, to
+    /// `origin`.
     pub(super) async fn start(
         gateway: &Namespace,
         proxy: Option<SocketAddr>,
@@ -72,17 +73,17 @@ impl Flood {
         flood
     }
 
-    /// Requests that were answered so far.
+    /// Number of answered requests so far.
     pub(super) fn answered(&self) -> u64 {
         self.answered.load(Relaxed)
     }
 }
 
-/// What one connection asks for.
+/// Requests of one connection.
 #[derive(Clone)]
 struct Asking {
     address: SocketAddr,
-    /// What stands before the path.
+    /// Prefix of the path.
     target: String,
     host: String,
     answered: Arc<AtomicU64>,
@@ -93,13 +94,13 @@ impl Asking {
         loop {
             if let Err(error) = self.ask(connection).await {
                 tracing::debug!(%error, "a connection of the other device begins anew");
-                // A proxy that refuses is not to be asked without pause.
+                // A pause after an error of the proxy.
                 let _elapsed = timeout(Duration::from_secs(1), pending::<()>()).await;
             }
         }
     }
 
-    /// One request after the other on one connection.
+    /// Sends requests one after the other on one connection.
     async fn ask(&self, connection: usize) -> io::Result<()> {
         let mut stream = BufReader::new(TcpStream::connect(self.address).await?);
         let mut body = Vec::new();
@@ -119,7 +120,7 @@ impl Asking {
     }
 }
 
-/// Reads the head of an answer; the length of its body.
+/// Reads the head of a response and returns the length of its body.
 async fn length_of_answer(stream: &mut BufReader<TcpStream>) -> io::Result<u64> {
     let (mut line, mut length, mut is_answer) = (String::new(), None, false);
     loop {

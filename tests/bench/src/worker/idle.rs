@@ -1,8 +1,9 @@
-//! Why the hop was idle while something was missing: seen from outside, for every system alike.
+//! Causes of the hop's idle time while bytes are missing, determined by external observation, equally for
+//! every system.
 //!
-//! The model of the hop knows to the nanosecond when it had nothing to send towards the client. What it waited for is told
-//! by three witnesses: the browser says when it asked for an object and had it, the origins say when they were asked and
-//! had answered, and the Internet's link says when anything was under way on it.
+//! The model of the hop records to the nanosecond when it had nothing to send towards the client. Three
+//! sources determine the cause: the browser's times of requests and responses, the origins' times of requests
+//! and responses, and the times at which data was in flight on the Internet's link.
 use std::{
     collections::BTreeMap,
     sync::{
@@ -22,28 +23,28 @@ use longhaul_world::EmulatedLink;
 
 use super::row::{nanos, plain};
 
-/// Between two looks at the Internet: a hundredth of the hop's round trip, within these bounds.
+/// Interval between samples of the Internet's link: a hundredth of the hop's round trip, within these bounds.
 const LEAST_LOOK: Duration = Duration::from_millis(2);
 const MOST_LOOK: Duration = Duration::from_millis(10);
-/// A pure acknowledgement: headers of IPv4 and TCP with timestamps. Those under way bring nothing that is missing.
+/// Length of a pure acknowledgement: headers of IPv4 and TCP with timestamps. It carries no missing bytes.
 const ACKNOWLEDGEMENT: u64 = 52;
-/// TCP's initial window (RFC 6928) at the Internet's 1,500 bytes a packet.
+/// TCP's initial window (RFC 6928) with the Internet's 1,500 bytes per packet.
 const INITIAL_WINDOW: u64 = 10 * 1448;
-/// The head of an answer.
+/// Length of the head of a response.
 const HEAD: u64 = 400;
 
-/// Looks at the Internet while a load runs.
+/// Sampling of the Internet's link during a load.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<Span>>>,
 }
 
-/// From, to.
+/// Start and end.
 pub(super) type Span = (Timestamp, Timestamp);
 
 impl Watch {
-    /// Begins to look. `rtt` is the hop's.
+    /// Starts the sampling. `rtt` is the hop's.
     pub(super) fn start(internet: EmulatedLink, open: OpenRequests, rtt: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -67,7 +68,7 @@ impl Watch {
         }
     }
 
-    /// The times at which something was under way between gateway and origins.
+    /// Returns the times at which data was in flight between gateway and origins.
     pub(super) fn end(mut self) -> Option<Vec<Span>> {
         self.stop.store(true, Ordering::Release);
         let thread = self.thread.take()?;
@@ -82,7 +83,7 @@ impl Drop for Watch {
     }
 }
 
-/// Whether anything but pure acknowledgements is under way.
+/// Returns true if packets other than pure acknowledgements are in flight.
 fn is_bringing(stats: &LinkStats) -> bool {
     let packets = stats.queued.packets + stats.in_flight.packets;
     let bytes = stats.queued.bytes.bytes() + stats.in_flight.bytes.bytes();
@@ -96,20 +97,20 @@ fn extend(spans: &mut Vec<Span>, span: Span) {
     }
 }
 
-/// What the hop's idle time is judged by.
+/// Data that determine the causes of the hop's idle time.
 pub(super) struct Witnesses<'a> {
     pub(super) hop: &'a EmulatedLink,
-    /// When the browser was told to navigate.
+    /// Time of the browser's navigation command.
     pub(super) began: Timestamp,
     pub(super) objects: &'a [ObjectLoad],
-    /// One way over the hop.
+    /// One-way delay of the hop.
     pub(super) hop_delay: Duration,
-    /// One way over the Internet.
+    /// One-way delay of the Internet.
     pub(super) internet_delay: Duration,
-    /// Whether the Internet loses packets: then nobody knows when an answer was at the gateway.
+    /// True if the Internet loses packets: then the time at which a response reached the gateway is unknown.
     pub(super) internet_loses: bool,
     pub(super) exchanges: &'a [Exchange],
-    /// When the Internet brought something.
+    /// Times at which the Internet's link carried data.
     pub(super) origin: &'a [Span],
     /// The same time by two clocks.
     pub(super) now: (Timestamp, Instant),
@@ -118,22 +119,22 @@ pub(super) struct Witnesses<'a> {
 /// Times of one object at the gateway.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct AtGateway {
-    /// Its request was there.
+    /// Arrival of its request.
     asked: Timestamp,
-    /// Its answer had certainly come from the origin.
+    /// Latest arrival of its response from the origin.
     there: Option<Timestamp>,
-    /// Its last byte had left over the hop.
+    /// Departure of its last byte on the hop.
     gone: Timestamp,
 }
 
-/// What the hop waited for.
+/// Cause of the hop's idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The gateway, or its transport: what was asked for was there.
+    /// The gateway, or its transport: requested data was at the gateway.
     Gateway,
     /// The origins.
     Origin,
-    /// The browser: nothing that it had asked for was missing.
+    /// The browser: it had not requested the missing data.
     Request,
 }
 
@@ -147,7 +148,8 @@ struct Idle {
 }
 
 impl Idle {
-    /// The idle share of the time in which the hop did not wait for the origins; none if it did all the time.
+    /// Returns the idle share of the time in which the hop did not wait for the origins; `None` if it always
+    /// did.
     fn without_origin(self) -> Option<f64> {
         let rest = self.window - self.origin;
         (rest > 0.0).then(|| ((self.gateway + self.request) / rest).min(1.0))
@@ -155,7 +157,8 @@ impl Idle {
 }
 
 impl Witnesses<'_> {
-    /// Puts what is known into the row; nothing where the load had no answer, or the hop has forgotten.
+    /// Stores the results in the row; nothing if the load had no response, or the hop has discarded its
+    /// record.
     pub(super) fn tell(&self, row: &mut Row) {
         let Some(idle) = self.idle() else { return };
         let all = idle.gateway + idle.origin + idle.request;
@@ -174,7 +177,7 @@ impl Witnesses<'_> {
         sum(from, to, &objects, self.origin, busy)
     }
 
-    /// From the page's first byte to its last one, as they left over the hop.
+    /// Returns the time from the page's first byte to its last one, as sent on the hop.
     fn window(&self) -> Option<Span> {
         let first = self.objects.iter().filter_map(|object| object.first_byte).min()?;
         let delivered = self
@@ -187,7 +190,7 @@ impl Witnesses<'_> {
         (from < to).then_some((from, to))
     }
 
-    /// When something left over the hop that the browser had at this time.
+    /// Returns the departure on the hop of a byte that the browser received at this time.
     fn left(&self, at: Duration) -> Timestamp {
         back(self.began + at, self.hop_delay)
     }
@@ -223,7 +226,7 @@ impl Witnesses<'_> {
     }
 }
 
-/// How long an answer takes from origin to gateway at most: over a connection that has just begun, with slow start.
+/// Returns the maximum time of a response from origin to gateway: over a new connection, with slow start.
 fn brought(body: u64, delay: Duration) -> Duration {
     let (mut flights, mut sent, mut window) = (0_u32, 0, INITIAL_WINDOW);
     while sent < body.saturating_add(HEAD) && flights < u32::BITS {
@@ -242,7 +245,7 @@ fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest)
 }
 
-/// The end of the last time before `to` at which the hop was busy; `from` if it was not.
+/// Returns the end of the last time before `to` at which the hop was busy; `from` if it was not.
 fn last_busy(
     from: Timestamp,
     to: Timestamp,
@@ -260,7 +263,7 @@ fn last_busy(
     Some(Timestamp::from_nanos(low))
 }
 
-/// Cuts the window at every time at which a witness says something new, and asks of each piece what the hop waited for.
+/// Divides the window at every event of a source, and determines the cause of each part.
 fn sum(
     from: Timestamp,
     to: Timestamp,
@@ -327,7 +330,7 @@ mod tests {
         spans.iter().map(|(from, to)| (at(*from), at(*to))).collect()
     }
 
-    /// Busy in these times only.
+    /// Returns a function that reports the hop as busy in these times only.
     fn busy(times: &[(u64, u64)]) -> impl Fn(Timestamp, Timestamp) -> Option<Duration> {
         let times = spans(times);
         move |from, to| {
@@ -348,8 +351,8 @@ mod tests {
 
     #[test]
     fn each_idle_moment_has_one_cause() {
-        // The document goes out until 100. The browser's request for the picture arrives at 150; the gateway asks for it until
-        // 190, and it is certainly there at 200. It goes out from 230 to 300.
+        // The document is sent until 100. The browser's request for the picture arrives at 150; the gateway
+        // fetches it until 190, and it has certainly arrived at 200. It is sent from 230 to 300.
         let objects = [object(0, Some(40), 100), object(150, Some(200), 300)];
         let idle = sum(
             at(0),

@@ -1,4 +1,4 @@
-//! The page that a browser goes on to. Only then is it known which pushed bytes nobody took.
+//! The next page of a browser. Only then are the unused pushed bytes known.
 use std::{io, net::SocketAddr, time::Duration};
 
 use tokio::{
@@ -7,14 +7,14 @@ use tokio::{
     time::timeout,
 };
 
-/// A site of its own, so that nothing of the measured page serves it.
+/// A separate site, so that the measured page's data cannot serve it.
 pub(super) const HOST: &str = "elsewhere.longhaul.test";
-/// What it answers.
+/// Body of its response.
 pub(super) const PAGE: &[u8] = b"<!doctype html><title>Elsewhere</title>";
-/// A few hundred bytes over the slowest link, behind what still fills its queue.
+/// Time limit: a few hundred bytes over the slowest link, after the data that remains in its queue.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Navigates there through the agent. Call it on the thread of the client's namespace.
+/// Navigates to it through the agent. Call it on the thread of the client's namespace.
 ///
 /// # Errors
 /// The agent does not answer.

@@ -1,7 +1,7 @@
-//! One load, or one experiment, in a network of its own.
+//! One load, or one experiment, in a separate network.
 //!
-//! The process that this runs in was started in a sandbox: it may make network namespaces, its temporary files are in
-//! a file system that vanishes with it, and it ends when its parent does.
+//! This process was started in a sandbox: it may create network namespaces, its temporary files are in a file
+//! system that is removed with it, and it ends when its parent does.
 mod beside;
 mod browser;
 mod course;
@@ -28,15 +28,15 @@ use crate::{
     job::{Internet, Job, LoadJob, Reply, TransportJob},
 };
 
-/// Transfers go between client and gateway; the Internet behind is only there.
+/// Delay of the Internet, which the transfers between client and gateway do not use.
 const INTERNET_DELAY: Duration = Duration::from_millis(20);
-/// Longest job that is read: the URLs of a page of 100,000 objects.
+/// Maximum length of a job: the URLs of a page of 100,000 objects.
 const MAX_JOB: u64 = 64 * 1024 * 1024;
 
-/// Runs the worker: reads a job, does it, prints the answer. The process is to end then.
+/// Runs the worker: reads a job, executes it, prints the reply. The process must end afterwards.
 ///
 /// # Errors
-/// There is no job, or nobody to answer to.
+/// The job cannot be read, or the reply cannot be written.
 pub fn work() -> Result<(), CommandError> {
     // In the sandbox's first process this does not return.
     let sandbox = sandbox::enter()?;

@@ -1,4 +1,4 @@
-//! The world of a load: the hop, the Internet, origins and their names, and what stands in the gateway's place.
+//! The world of a load: the hop, the Internet, origins and their names, and the system at the gateway.
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -38,27 +38,27 @@ use crate::{
 const INTERNET_RATE: BitRate = BitRate::bps(1_000_000_000);
 /// 30 ms at that rate.
 const INTERNET_QUEUE: ByteCount = ByteCount::kb(4_000);
-/// How long a name's address may be kept by proxies and browsers.
+/// Time for which proxies and browsers may cache an address.
 const TTL: Duration = Duration::from_secs(300);
 const SQUID_PORT: u16 = 3128;
 
-/// What a load needs, running.
+/// The running parts of a load's network.
 pub(super) struct Network {
     pub(super) world: World,
     pub(super) content: Arc<Site>,
     pub(super) authority: Arc<TestAuthority>,
     pub(super) names: NameServer,
     pub(super) between: Between,
-    /// Where the download beside the page is.
+    /// Address of the concurrent download's origin.
     pub(super) bulk_origin: SocketAddr,
-    /// Of the pages' hosts.
+    /// Addresses of the pages' hosts.
     addresses: HostAddresses,
     pub(super) hosting: Hosting,
 }
 
-/// What stands between browser and origins.
+/// The system between browser and origins.
 pub(super) enum Between {
-    /// Nothing but routers.
+    /// Only routers.
     Nothing,
     /// A proxy that splits connections.
     Splitting(SplittingProxy),
@@ -68,48 +68,48 @@ pub(super) enum Between {
     Pair(Box<Pair>),
 }
 
-/// A world that cannot be built.
+/// Errors of building a world.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NetworkError {
-    /// No namespaces or TUN devices.
+    /// Namespaces or TUN devices could not be created.
     #[error(transparent)]
     World(#[from] longhaul_world::WorldError),
-    /// The way to a proxy that splits connections.
+    /// The route to a proxy that splits connections could not be set.
     #[error(transparent)]
     Divert(#[from] longhaul_world::IpError),
-    /// Origins.
+    /// The origins could not be started.
     #[error(transparent)]
     Hosting(#[from] longhaul_hosting::HostingError),
-    /// Their certificates.
+    /// Their certificates could not be created.
     #[error(transparent)]
     Authority(#[from] longhaul_hosting::AuthorityError),
-    /// Their names.
+    /// Their name server could not be started.
     #[error(transparent)]
     Names(#[from] longhaul_hosting::NameServerError),
-    /// Their addresses.
+    /// Their addresses could not be assigned.
     #[error(transparent)]
     Addresses(#[from] longhaul_hosting::TooManyHosts),
-    /// The splitting proxy.
+    /// The splitting proxy could not be started.
     #[error(transparent)]
     Splitting(#[from] longhaul_hosting::SplittingProxyError),
-    /// Squid.
+    /// Squid could not be started.
     #[error(transparent)]
     Squid(#[from] squid::SquidError),
-    /// Longhaul.
+    /// Agent or gateway could not be started.
     #[error(transparent)]
     Pair(#[from] pair::PairError),
     /// The emulator failed.
     #[error("the emulated links did not work as they should, so nothing was measured: {0}")]
     Emulator(String),
-    /// Temporary files.
+    /// Temporary files could not be written.
     #[error("cannot write temporary files: {0}")]
     Temporary(#[from] io::Error),
 }
 
-/// The pages' hosts as they are now; a later edition may take the place of an earlier one.
+/// The pages' hosts in their current edition; a later edition may replace an earlier one.
 #[derive(Debug)]
 pub(super) struct Site {
-    /// What a download beside the page fetches.
+    /// Body of the concurrent download.
     bulk: Bytes,
     page: Mutex<Page>,
 }
@@ -119,12 +119,12 @@ impl Site {
         self.page.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Hosts that the page names and that do not exist here.
+    /// Returns the hosts to which the page refers and that do not exist here.
     pub(super) fn blocked_hosts(&self) -> BTreeSet<String> {
         self.page().blocked_hosts().iter().cloned().collect()
     }
 
-    /// From now on the hosts answer as in this edition.
+    /// Replaces the current edition.
     pub(super) fn show(&self, page: Page) {
         page.prepare();
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
@@ -175,7 +175,7 @@ fn elsewhere() -> Response<Bytes> {
     page
 }
 
-/// A host without its port.
+/// Returns a host without its port.
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -228,7 +228,7 @@ impl Network {
         })
     }
 
-    /// Has another device ask the host of `page` without end.
+    /// Starts endless requests of another device to the host of `page`.
     ///
     /// # Errors
     /// Its agent does not start.
@@ -246,7 +246,7 @@ impl Network {
         Ok(Flood::start(self.world.gateway(), proxy, (address, 80).into(), host).await)
     }
 
-    /// The proxy that the browser is to use.
+    /// Returns the proxy for the browser.
     pub(super) fn proxy(&self) -> Option<SocketAddr> {
         match &self.between {
             Between::Nothing | Between::Splitting(_) => None,
@@ -255,10 +255,10 @@ impl Network {
         }
     }
 
-    /// That the emulator did what the model says, and nothing else took a packet.
+    /// Checks that the emulator kept the model's times, and that no packet was lost outside of the model.
     ///
     /// # Errors
-    /// It did not: what was measured is this machine.
+    /// It did not: the measurement is of this machine.
     pub(super) fn sound(&self) -> Result<(), NetworkError> {
         for link in [self.world.hop(), self.world.internet()] {
             let driver = link.snapshot().driver;
@@ -287,12 +287,12 @@ impl Network {
         }
     }
 
-    /// Whether agent and gateway stand between browser and origins.
+    /// Returns true if agent and gateway are between browser and origins.
     pub(super) fn is_longhaul(&self) -> bool {
         matches!(self.between, Between::Pair(_))
     }
 
-    /// What the agent has counted so far, if there is one.
+    /// Returns the agent's current counters, if there is one.
     pub(super) async fn agent_counters(&self) -> Option<serde_json::Value> {
         if !self.is_longhaul() {
             return None;
@@ -300,7 +300,8 @@ impl Network {
         self.world.client().run(pair::status).await
     }
 
-    /// Most memory that agent and gateway (or another proxy) have held since the last [`Self::forget_memory`], bytes.
+    /// Returns the maximum memory of agent and gateway (or another proxy) since the last
+    /// [`Self::forget_memory`], in bytes.
     pub(super) fn memory(&self) -> (Option<u64>, Option<u64>) {
         match &self.between {
             Between::Nothing | Between::Splitting(_) => (None, None),
@@ -309,10 +310,10 @@ impl Network {
         }
     }
 
-    /// The authority of the agent's own that the browser is to trust, if there is one.
+    /// Returns the agent's own certificate authority for the browser, if there is one.
     ///
     /// # Errors
-    /// The agent made none, or it cannot be read.
+    /// The agent created none, or it cannot be read.
     pub(super) fn agent_authority(&self) -> Result<Option<AgentAuthority>, NetworkError> {
         match &self.between {
             Between::Pair(pair) => Ok(pair.authority()?),
@@ -320,7 +321,7 @@ impl Network {
         }
     }
 
-    /// From now on [`Self::memory`] counts anew.
+    /// Resets [`Self::memory`].
     pub(super) fn forget_memory(&self) {
         match &self.between {
             Between::Nothing | Between::Splitting(_) => {}
@@ -331,7 +332,7 @@ impl Network {
         }
     }
 
-    /// Processor time that agent and gateway (or another proxy) have used so far.
+    /// Returns the processor time of agent and gateway (or another proxy) so far.
     pub(super) fn cpu(&self) -> (Duration, Duration) {
         match &self.between {
             Between::Nothing | Between::Splitting(_) => (Duration::ZERO, Duration::ZERO),
@@ -374,19 +375,19 @@ fn hosting_options(origin: &OriginBehaviour, system: System) -> HostingOptions {
             KeepAlive::Off
         },
         keep_alive_timeout: origin.keep_alive_timeout,
-        // HTTP/2 is a system of its own; the others compare HTTP/1.1. A gateway may use what it likes.
+        // HTTP/2 is a separate system; the others compare HTTP/1.1. A gateway may use any version.
         http2: if system.allows_http2() {
             Http2::On
         } else {
             Http2::Off
         },
-        // For those that accept it: the scripted browser asks for identity, as the papers' browsers did.
+        // For clients that accept it: the scripted browser requests identity, as the papers' browsers did.
         compression: Compression::Gzip,
         ..HostingOptions::default()
     }
 }
 
-/// The network between gateway and origins.
+/// Returns the network between gateway and origins.
 pub(super) fn internet(internet: &Internet) -> HopConfig {
     let mut one_way = LinkConfig::new(Capacity::Rate(INTERNET_RATE), internet.delay, INTERNET_QUEUE);
     if internet.loss > 0.0 {

@@ -1,4 +1,4 @@
-//! Longhaul's agent and gateway, as their users run them.
+//! Longhaul's agent and gateway, started as by users.
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, SocketAddrV4},
@@ -25,20 +25,20 @@ use crate::{
     state::State,
 };
 
-/// Where the agent listens, in the client's namespace.
+/// Address of the agent, in the client's namespace.
 pub(super) const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
 const CONTROL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3129));
-/// Where the gateway listens, on its side of the hop.
+/// Address of the gateway, on its side of the hop.
 const GATEWAY: &str = "10.78.0.1:4433";
-/// The pages' hosts, which are private addresses.
+/// Network of the pages' hosts, which are private addresses.
 const ORIGINS: &str = "10.79.0.0/16";
 const FIRST_DEVICE: &str = "agent";
 const SECOND_DEVICE: &str = "second-agent";
 const OTHER_DEVICE: &str = "other-agent";
-/// A session over the slowest link opens within two round trips of 3 s.
+/// Time limit for opening a session: over the slowest link it takes two round trips of 3 s.
 const OPEN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
-/// A status page is about 2 kB.
+/// Maximum length of a status page, which has about 2 kB.
 const MAX_STATUS: u64 = 1024 * 1024;
 
 /// A running pair.
@@ -46,20 +46,20 @@ const MAX_STATUS: u64 = 1024 * 1024;
 pub(super) struct Pair {
     /// The agent, in the client's namespace.
     pub(super) agent: Service,
-    /// The gateway, in its own.
+    /// The gateway, in its own namespace.
     pub(super) gateway: Service,
     plan: PairPlan,
-    /// The agent's folder in the plan's temporary one.
+    /// The agent's folder in the plan's temporary folder.
     folder: &'static str,
-    /// For the second device.
+    /// Invite of the second device.
     spare: Option<String>,
-    /// For another device, beside.
+    /// Invite of another, concurrent device.
     other_invite: Option<String>,
-    /// That device's agent, in the gateway's namespace.
+    /// The agent of that device, in the gateway's namespace.
     other: Option<Service>,
 }
 
-/// A pair that does not start.
+/// Errors of starting agent and gateway.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PairError {
     /// A program is missing.
@@ -68,13 +68,13 @@ pub(super) enum PairError {
     /// A program does not run.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// Its folder cannot be made.
+    /// A folder or file could not be written.
     #[error("cannot set up Longhaul: {0}")]
     Set(#[from] io::Error),
     /// There is no invite.
     #[error("longhaul-gateway made no invite: {0}")]
     Invite(String),
-    /// The agent's authority cannot be read.
+    /// The agent's certificate authority cannot be read.
     #[error("the agent's certificate authority cannot be read: {0}")]
     Authority(String),
     /// The session does not open.
@@ -82,64 +82,64 @@ pub(super) enum PairError {
     NoSession(String),
 }
 
-/// How the pair is set up.
+/// Configuration of the pair.
 #[derive(Clone, Debug)]
 pub(super) struct PairPlan {
-    /// Where the programs are.
+    /// Folder of the programs.
     pub(super) bin_dir: PathBuf,
-    /// For state and logs.
+    /// Folder for state and logs.
     pub(super) temporary: PathBuf,
     /// The test authority's certificate.
     pub(super) ca: PathBuf,
-    /// The link profile that a user of this link would name.
+    /// The link profile that a user of this link would configure.
     pub(super) link: Option<String>,
     /// Image quality.
     pub(super) image_level: ImageLevel,
-    /// Whether the gateway may push.
+    /// Permission of the gateway to push.
     pub(super) push: Push,
-    /// How the gateway codes.
+    /// Coding by the gateway.
     pub(super) coding: Coding,
-    /// What the agent does with https.
+    /// Treatment of https by the agent.
     pub(super) https: Https,
-    /// What the load begins with: it may take a second device.
+    /// State at the beginning of the load, which may require a second device.
     pub(super) state: State,
-    /// What runs beside the load: it may take another device.
+    /// Traffic during the load, which may require another device.
     pub(super) beside: Beside,
 }
 
-/// What decides how hard the gateway codes.
+/// Control of the gateway's coding effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// What does by default.
+    /// Default.
     Usual,
-    /// Nothing.
+    /// Fixed effort.
     Fixed,
 }
 
-/// What the agent does with https.
+/// Treatment of https by the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Https {
-    /// It passes as it is.
+    /// Tunnelled.
     Tunnelled,
-    /// The page engine works for all hosts.
+    /// Accelerated for all hosts.
     Accelerated,
 }
 
-/// The authority that an agent made on its device, for browsers that are to trust it.
+/// The certificate authority that an agent created on its device, for browsers that must trust it.
 #[derive(Clone, Debug)]
 pub(super) struct AgentAuthority {
     /// Its certificate.
     pub(super) certificate: CertificateDer<'static>,
-    /// SHA-256 of its public key, as Chromium's flag takes it.
+    /// SHA-256 of its public key, in the form of Chromium's flag.
     pub(super) pin: String,
 }
 
-/// Whether the gateway sends what nobody asked for yet.
+/// Permission of the gateway to send bodies that were not requested yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Push {
-    /// As the agent has it by default.
+    /// The agent's default.
     On,
-    /// Never.
+    /// Disabled.
     Off,
 }
 
@@ -172,11 +172,11 @@ impl Pair {
         })
     }
 
-    /// Starts the agent of another device, in the gateway's namespace, and waits for its session. It listens at [`PROXY`]
-    /// there.
+    /// Starts the agent of another device, in the gateway's namespace, and waits for its session. It listens
+    /// at [`PROXY`] there.
     ///
     /// # Errors
-    /// The pair was not set up for it, or it does not start.
+    /// The pair was not configured for it, or it does not start.
     pub(super) async fn start_other(&mut self, gateway: &Namespace) -> Result<(), PairError> {
         let invite = self.other_invite.take();
         let invite = invite.ok_or_else(|| PairError::Invite("none for another device".to_owned()))?;
@@ -195,10 +195,10 @@ impl Pair {
         Ok(())
     }
 
-    /// Ends the agent and starts that of another device in its place.
+    /// Ends the agent and starts that of another device instead.
     ///
     /// # Errors
-    /// The pair was not set up for a second device, or its agent does not start.
+    /// The pair was not configured for a second device, or its agent does not start.
     pub(super) async fn change_device(&mut self, client: &Namespace) -> Result<(), PairError> {
         let invite = self.spare.take();
         let invite = invite.ok_or_else(|| PairError::Invite("none for a second device".to_owned()))?;
@@ -211,10 +211,10 @@ impl Pair {
         Ok(())
     }
 
-    /// The authority that the running agent signs with, if https is accelerated.
+    /// Returns the authority with which the running agent signs, if https is accelerated.
     ///
     /// # Errors
-    /// The agent made none.
+    /// The agent created none.
     pub(super) fn authority(&self) -> Result<Option<AgentAuthority>, PairError> {
         if self.plan.https == Https::Tunnelled {
             return Ok(None);
@@ -228,7 +228,7 @@ impl Pair {
     }
 }
 
-/// A line for each device.
+/// Invites of the devices.
 struct Invites {
     first: String,
     second: Option<String>,
@@ -266,7 +266,7 @@ async fn start_gateway(plan: &PairPlan) -> Result<(Service, Invites), PairError>
     Ok((gateway, invites))
 }
 
-/// The line that a device enrols with; `command` is `longhaul-gateway invite` with its state.
+/// Returns the invite for a device; `command` is `longhaul-gateway invite` with its state.
 async fn invite(mut command: Command, name: &str) -> Result<String, PairError> {
     let printed = command
         .args(["--name", name, "--address", GATEWAY])
@@ -312,7 +312,7 @@ async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Serv
 /// Waits until the agent has its session. Call it on the thread of the client's namespace.
 ///
 /// # Errors
-/// There is none in time.
+/// There is no session within the time limit.
 pub(super) async fn session_open() -> Result<(), PairError> {
     let (mut last, mut looks) = (String::new(), interval(LOOK));
     let opened = timeout(OPEN, async {
@@ -332,7 +332,7 @@ pub(super) async fn session_open() -> Result<(), PairError> {
     }
 }
 
-/// The agent's `/status.json`. Call it on the thread of the client's namespace.
+/// Returns the agent's `/status.json`. Call it on the thread of the client's namespace.
 pub(super) async fn status() -> Option<serde_json::Value> {
     let mut stream = TcpStream::connect(CONTROL).await.ok()?;
     let request = format!("GET /status.json HTTP/1.0\r\nHost: {CONTROL}\r\n\r\n");
@@ -343,7 +343,7 @@ pub(super) async fn status() -> Option<serde_json::Value> {
     serde_json::from_str(body).ok()
 }
 
-/// A command that settings in this process's environment do not reach.
+/// Returns a command without the settings in this process' environment.
 fn clean(program: &Path) -> Command {
     let mut command = Command::new(program);
     let ours = std::env::vars_os().map(|(name, _)| name);

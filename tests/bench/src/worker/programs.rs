@@ -1,57 +1,57 @@
-//! Where programs are.
+//! Locations of programs.
 use std::{
     env,
     path::{Path, PathBuf},
 };
 
-/// Where Debian and its relatives keep servers; a user's PATH often lacks it.
+/// Folders of servers in Debian and related distributions; a user's PATH often lacks them.
 const SERVER_FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
-/// A program that is not there.
+/// Errors of missing programs.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// One of Longhaul's own.
+    /// One of Longhaul's programs is missing.
     #[error("`{name}` is not in {}; build it with `cargo build --release`, or set LONGHAUL_BIN_DIR to where it is", folder.display())]
     Ours {
         /// The program.
         name: &'static str,
-        /// Where it was looked for.
+        /// The searched folder.
         folder: PathBuf,
     },
-    /// It is an older one.
+    /// The program is older than image levels.
     #[error("this version's agent knows no image levels; use --image-level original")]
     NoImageLevels,
-    /// A page without its pictures is not the same page.
+    /// A page without its pictures is not comparable.
     #[error(
         "image level `text` loads no pictures, so its loads compare with no other; use high, medium or low"
     )]
     NoTextLevel,
-    /// It is an older one.
+    /// The program is older than the fixed effort.
     #[error("this version's gateway has no --coding-effort; leave `longhaul-fixed` away")]
     NoFixedEffort,
-    /// Or this.
+    /// The program is older than the flag for pushes.
     #[error("this version's agent has no --no-push; leave `longhaul-nopush` away")]
     NoPushFlag,
-    /// Or this.
+    /// The program is older than the flag for https.
     #[error("this version's agent has no --https-accelerate; leave `longhaul-https` away")]
     NoHttpsFlag,
-    /// Another's.
+    /// A program of the system is missing.
     #[error("`{name}` is not installed; on Debian: apt-get install {name}")]
     Other {
-        /// The program and its package.
+        /// Name of the program and its package.
         name: &'static str,
     },
-    /// This program's own place is unknown.
+    /// The location of this program is unknown.
     #[error(
         "cannot find out where this program is ({0}); set LONGHAUL_BIN_DIR to the folder of Longhaul's programs"
     )]
     OwnPlace(#[source] std::io::Error),
 }
 
-/// The folder of Longhaul's programs: `LONGHAUL_BIN_DIR`, else the one of this program.
+/// Returns the folder of Longhaul's programs: `LONGHAUL_BIN_DIR`, else the folder of this program.
 ///
 /// # Errors
-/// The system does not say where this program is.
+/// The operating system does not report the location of this program.
 pub fn bin_dir() -> Result<PathBuf, ProgramError> {
     if let Some(folder) = env::var_os("LONGHAUL_BIN_DIR").filter(|folder| !folder.is_empty()) {
         return Ok(folder.into());
@@ -60,10 +60,10 @@ pub fn bin_dir() -> Result<PathBuf, ProgramError> {
     Ok(own.parent().unwrap_or_else(|| Path::new(".")).to_owned())
 }
 
-/// One of Longhaul's programs.
+/// Returns the path of one of Longhaul's programs.
 ///
 /// # Errors
-/// It is not there.
+/// It does not exist.
 pub fn ours(folder: &Path, name: &'static str) -> Result<PathBuf, ProgramError> {
     let path = folder.join(name);
     if path.is_file() {
@@ -75,7 +75,7 @@ pub fn ours(folder: &Path, name: &'static str) -> Result<PathBuf, ProgramError> 
     })
 }
 
-/// A program of the system.
+/// Returns the path of a program of the system.
 ///
 /// # Errors
 /// It is not installed.
@@ -83,7 +83,7 @@ pub fn installed(name: &'static str) -> Result<PathBuf, ProgramError> {
     find(name).ok_or(ProgramError::Other { name })
 }
 
-/// A program of the system, where it is.
+/// Returns the path of a program of the system, if it exists.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(SERVER_FOLDERS.map(PathBuf::from));

@@ -1,4 +1,4 @@
-//! A load's row: counters before and after, put beside the ideal.
+//! The row of a load: differences of counters, and the ideal.
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
@@ -26,9 +26,9 @@ use crate::{
     state::State,
 };
 
-/// Reasons of failures that a row keeps.
+/// Maximum number of failure reasons in a row.
 const MAX_ERRORS: usize = 8;
-/// The counters at one time.
+/// Counters at one time.
 struct Counters {
     hop: Snapshot,
     internet: Snapshot,
@@ -49,7 +49,7 @@ impl Counters {
     }
 }
 
-/// The counters at the beginning of a load.
+/// Counters at the beginning of a load.
 pub(super) struct Start {
     counters: Counters,
     push: Option<Value>,
@@ -70,18 +70,18 @@ impl Start {
     }
 }
 
-/// The counters when the hop was quiet behind a load, before the browser went elsewhere.
+/// Counters when the hop was idle after a load, before the browser navigated to another page.
 pub(super) struct End {
     counters: Counters,
     queueing: DelayHistogram,
     lateness: DelayHistogram,
     samples: Vec<LinkSample>,
     memory: (Option<u64>, Option<u64>),
-    /// What the origins answered.
+    /// Exchanges of the origins.
     exchanges: Vec<Exchange>,
     /// The same time by the links' clock and the system's.
     now: (Timestamp, Instant),
-    /// What the agent counted once the page was left.
+    /// The agent's counters after the page was left.
     pub(super) push: Option<Value>,
 }
 
@@ -101,23 +101,23 @@ impl End {
     }
 }
 
-/// A load that has ended, well or not.
+/// An ended load, successful or not.
 pub(super) struct Measured<'a> {
     pub(super) start: Start,
     pub(super) end: End,
-    /// When the browser was told to navigate.
+    /// Time of the browser's navigation command.
     pub(super) began: Timestamp,
     pub(super) ended: Timestamp,
-    /// When the browser gave up there is a reason, and what had been loaded until then, if anything.
+    /// On failure, the reason with the state of the load at that time, if any.
     pub(super) loaded: Result<PageLoad, (String, Option<PageLoad>)>,
     pub(super) page: &'a Page,
     pub(super) link: &'a Link,
     pub(super) network: &'a Network,
-    /// When something was under way between gateway and origins, if that was watched.
+    /// Times at which data was in flight between gateway and origins, if they were recorded.
     pub(super) origin: Option<Vec<Span>>,
 }
 
-/// The row of a job before it is done: what names it.
+/// Returns the row of a job before its execution, with the properties that identify it.
 pub(crate) fn begun(job: &LoadJob) -> Row {
     Row {
         page: job.page.name().to_owned(),
@@ -135,7 +135,7 @@ pub(crate) fn begun(job: &LoadJob) -> Row {
     }
 }
 
-/// What else is unusual about a load.
+/// Returns the unusual conditions of a load.
 fn conditions(job: &LoadJob) -> String {
     let mut said = Vec::new();
     match job.beside {
@@ -164,8 +164,9 @@ fn conditions(job: &LoadJob) -> String {
     said.join(", ")
 }
 
-/// Time of the ideal protocol for `bytes`: one round trip over hop and Internet, then the bytes at the hop's raw rate
-/// (PEP-WWAN, section 6.3). No name look-up is charged, for a user of a proxy has none.
+/// Returns the time of the ideal protocol for `bytes`: one round trip over hop and Internet, then the bytes
+/// at the hop's raw rate (PEP-WWAN, section 6.3). It includes no name resolution, because a user of a proxy
+/// needs none.
 pub(super) fn ideal(link: &Link, job: &LoadJob, bytes: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "sizes of pages are far below 2^53")]
     let (bits, rate) = (bytes as f64 * 8.0, link.rate_down.as_bps().max(1) as f64);
@@ -177,7 +178,8 @@ fn rtt(link: &Link, job: &LoadJob) -> Duration {
 }
 
 impl Measured<'_> {
-    /// Domains of which the browser asked nobody over http and loaded the same over https: it knows them beforehand.
+    /// Returns the domains that the browser loaded only over https although they were requested over http,
+    /// because its built-in list contains them.
     pub(super) fn upgraded(&self) -> BTreeSet<String> {
         let objects = match &self.loaded {
             Ok(load) | Err((_, Some(load))) => &load.objects[..],
@@ -207,7 +209,8 @@ impl Measured<'_> {
             _ => elapsed,
         }
         .as_secs_f64();
-        // The direct load was one of the first edition: what is new in this one is known from the page itself.
+        // The direct load was of the first edition: new objects of this edition are determined from the page
+        // itself.
         let is_new = |url: &Url| {
             let answer = self.page.answer(&http::Method::GET, url);
             job.state == State::NextEdition && answer.is_some_and(|answer| answer.status.is_success())
@@ -270,7 +273,8 @@ fn delivered_urls(objects: &[ObjectLoad]) -> impl Iterator<Item = &Url> {
         .map(|object| &object.url)
 }
 
-/// What arrived each time that it was asked for. Scripts may ask for a URL twice and let the first answer go.
+/// Returns the URLs whose requests were all delivered. Scripts may request a URL twice and cancel the first
+/// request.
 fn always_delivered(objects: &[ObjectLoad]) -> BTreeSet<String> {
     let others = objects.iter().filter(|object| !arrived(object));
     let others: BTreeSet<_> = others.map(|object| plain(&object.url)).collect();
@@ -278,7 +282,7 @@ fn always_delivered(objects: &[ObjectLoad]) -> BTreeSet<String> {
     arrived.filter(|url| !others.contains(url)).collect()
 }
 
-/// A URL without its scheme: a page may be loaded over https by one system and over http by another.
+/// Returns a URL without its scheme: a page may be loaded over https by one system and over http by another.
 pub(super) fn plain(url: &Url) -> String {
     url.as_str()
         .split_once("://")
@@ -286,7 +290,8 @@ pub(super) fn plain(url: &Url) -> String {
         .to_owned()
 }
 
-/// Counts what arrived, what does not exist, and what this system lost: an object that a direct load got.
+/// Counts delivered objects, missing ones, and objects that this system lost although a direct load received
+/// them.
 fn tally(
     row: &mut Row,
     objects: &[ObjectLoad],
@@ -326,7 +331,7 @@ fn image_bytes(objects: &[ObjectLoad]) -> u64 {
     images.map(|object| object.body_bytes).sum()
 }
 
-/// Counts what came over plain http, which is what a proxy sees, beside all.
+/// Counts the objects over plain http, which a proxy can read, and all objects.
 fn over_http(row: &mut Row, objects: &[ObjectLoad]) {
     for object in objects.iter().filter(|object| arrived(object)) {
         row.body_bytes += object.body_bytes;
@@ -356,7 +361,7 @@ fn counters(row: &mut Row, network: &Network, start: &Counters, end: &End) {
     row.bytes_up = grown(&now.hop.up, &start.hop.up);
     row.origin_bytes = grown(&now.internet.down, &start.internet.down);
     if !matches!(network.between, Between::Squid(_) | Between::Pair(_)) {
-        // Chromium does not tell of connections that carried no response.
+        // Chromium does not report connections that carried no response.
         let accepted = now.connections.saturating_sub(start.connections);
         row.connections = row.connections.max(accepted);
         row.dns_lookups = now.questions.saturating_sub(start.questions);
@@ -368,8 +373,8 @@ fn counters(row: &mut Row, network: &Network, start: &Counters, end: &End) {
     (row.rss_agent_bytes, row.rss_gateway_bytes) = end.memory;
 }
 
-/// What the agent's counters have grown by from before the load until the page was left. An agent that does not count
-/// something leaves it open.
+/// Stores the growth of the agent's counters from before the load until the page was left. Counters that the
+/// agent does not have are omitted.
 fn push_counters(row: &mut Row, start: Option<&Value>, end: Option<&Value>) {
     let (Some(start), Some(end)) = (start, end) else {
         return;
@@ -405,8 +410,9 @@ fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
     Some(part as f64 / whole as f64)
 }
 
-/// The share of idle time in the span in which an ideal sender would have kept the hop busy: it begins when the request
-/// has come and the origin has answered, and its last byte leaves one propagation delay before it arrives.
+/// Returns the share of idle time in the period in which an ideal sender would have kept the hop busy: it
+/// begins when the request has arrived and the origin has answered, and its last byte is sent one propagation
+/// delay before it arrives.
 fn idle_while_missing(
     network: &Network,
     link: &Link,

@@ -1,4 +1,4 @@
-//! A program that runs beside a load: started, waited for, its processor time read.
+//! A program that runs during a load: start, readiness and processor time.
 use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
 
 use tokio::{
@@ -8,11 +8,11 @@ use tokio::{
     time::{interval, timeout},
 };
 
-/// Starting takes milliseconds; with eight worlds on two cores it takes longer.
+/// Time limit for the start, which takes milliseconds, and longer with eight worlds on two cores.
 const READY: Duration = Duration::from_secs(60);
-/// Between two looks at a program that does not say when it is ready.
+/// Interval between checks of a program that does not report its readiness.
 const LOOK: Duration = Duration::from_millis(50);
-/// The end of a log that is shown.
+/// Number of log lines in an error message.
 const LOG_LINES: usize = 6;
 
 /// A running program; it is killed when this is dropped.
@@ -23,23 +23,23 @@ pub(super) struct Service {
     log: PathBuf,
 }
 
-/// A program that does not do what it is started for.
+/// Errors of a program.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ServiceError {
-    /// The system refuses.
+    /// It could not be started.
     #[error("cannot start {name}: {source}")]
     Start {
         /// The program.
         name: &'static str,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// It ended, or is not ready in time.
+    /// It ended, or is not ready within the time limit.
     #[error("{name} {what}{log}")]
     NotReady {
         /// The program.
         name: &'static str,
-        /// What it did instead.
+        /// Description of the event.
         what: String,
         /// The end of its log.
         log: String,
@@ -47,7 +47,7 @@ pub(super) enum ServiceError {
 }
 
 impl Service {
-    /// Starts a program whose log goes to `log`. Call it on the thread of the namespace that it is to live in.
+    /// Starts a program whose log is written to `log`. Call it on the thread of its namespace.
     ///
     /// # Errors
     /// It cannot be started.
@@ -86,7 +86,7 @@ impl Service {
                     .strip_prefix("ready ")
                     .and_then(|address| address.trim().parse().ok());
                 if let Some(address) = address {
-                    // Whatever else it prints must not fill the pipe.
+                    // Further output must not fill the pipe.
                     tokio::task::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
                     return Some(address);
                 }
@@ -103,7 +103,7 @@ impl Service {
     /// Waits until a TCP port accepts connections.
     ///
     /// # Errors
-    /// The program ends, or nothing listens in time.
+    /// The program ends, or the port is not open in time.
     pub(super) async fn wait_for_port(&mut self, address: SocketAddr) -> Result<(), ServiceError> {
         let mut looks = interval(LOOK);
         let accepted = async {
@@ -124,12 +124,12 @@ impl Service {
         }
     }
 
-    /// Processor time that its threads have used so far.
+    /// Returns the processor time of its threads so far.
     pub(super) fn cpu(&self) -> Duration {
         self.child.id().map_or(Duration::ZERO, cpu_of)
     }
 
-    /// Most memory that it has held since the last [`Self::forget_memory`], bytes (proc(5), `VmHWM`).
+    /// Returns the maximum memory since the last [`Self::forget_memory`], in bytes (proc(5), `VmHWM`).
     pub(super) fn peak_memory(&self) -> Option<u64> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -137,14 +137,14 @@ impl Service {
         Some(kib * 1024)
     }
 
-    /// From now on [`Self::peak_memory`] counts anew, where the system allows it; else it counts from the start.
+    /// Resets [`Self::peak_memory`] if the system allows it; otherwise it counts from the start.
     pub(super) fn forget_memory(&self) {
         if let Some(pid) = self.child.id() {
             let _refused = fs::write(format!("/proc/{pid}/clear_refs"), "5");
         }
     }
 
-    /// Asks it to end as a user's Ctrl-C does, and waits for that.
+    /// Ends the program as a user's Ctrl-C does, and waits for its end.
     ///
     /// # Errors
     /// It does not end.
@@ -161,7 +161,7 @@ impl Service {
         }
     }
 
-    /// The error that says what it did, with the end of its log.
+    /// Returns an error with this description and the end of the log.
     pub(super) fn not_ready(&self, what: &str) -> ServiceError {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -174,7 +174,7 @@ impl Service {
     }
 }
 
-/// Processor time of all threads of a process, in nanoseconds' resolution (proc(5), `schedstat`).
+/// Returns the processor time of all threads of a process, in nanoseconds' resolution (proc(5), `schedstat`).
 fn cpu_of(pid: u32) -> Duration {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Duration::ZERO;

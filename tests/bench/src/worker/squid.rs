@@ -1,4 +1,4 @@
-//! Squid in the gateway's place.
+//! Squid instead of the gateway.
 use std::{
     fs, io,
     net::SocketAddr,
@@ -13,16 +13,16 @@ use super::{
     service::{Service, ServiceError},
 };
 
-/// Whether Squid keeps what it fetches.
+/// Use of Squid's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caching {
-    /// Nothing is kept.
+    /// No cache.
     Off,
-    /// In memory.
+    /// Cache in memory.
     Memory,
 }
 
-/// A Squid that does not start.
+/// Errors of starting Squid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SquidError {
     /// It is not installed.
@@ -48,7 +48,7 @@ pub(super) async fn start(
     let program = programs::installed("squid")?;
     let folder = temporary.join("squid");
     fs::create_dir(&folder)?;
-    // Squid gives up root and then writes its log as another user.
+    // Squid drops the privileges of root and then writes its log as another user.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
     let config = folder.join("squid.conf");
     fs::write(&config, configuration(address, caching, &folder))?;
@@ -60,7 +60,8 @@ pub(super) async fn start(
     Ok(service)
 }
 
-/// Debian's defaults as far as they matter; persistent connections both ways are Squid's own default.
+/// Returns Debian's defaults as far as they are relevant; persistent connections in both directions are
+/// Squid's own default.
 fn configuration(address: SocketAddr, caching: Caching, folder: &Path) -> String {
     let cache = match caching {
         Caching::Off => "cache deny all",
@@ -88,8 +89,9 @@ fn configuration(address: SocketAddr, caching: Caching, folder: &Path) -> String
     )
 }
 
-/// Squid gives up root for another user, and refuses to run where it cannot. In a user namespace that maps root alone there
-/// is no other: there it runs in one more, in which it is nobody from the beginning.
+/// Returns a command that runs Squid as a user other than root. Squid changes to another user, and does not
+/// run if it cannot. A user namespace that maps only root has no other user: there it runs in a nested one,
+/// in which it is `nobody` from the beginning.
 fn as_no_root(program: &Path) -> Command {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let length = map.split_whitespace().nth(2);

@@ -1,4 +1,4 @@
-//! Coders on texts of pages.
+//! Tests of coders on texts of pages.
 use std::{fs, path::Path};
 
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{bench, folder, json, pages::number, path, run, said};
 
 const RATES: [u64; 4] = [40_000, 384_000, 10_000_000, 1_000_000_000];
 
-/// What a URL answered, as a recording has it.
+/// Returns a recorded response.
 fn answer(url: &str, content_type: &str, body: &str) -> String {
     let block = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n{body}");
     format!(
@@ -16,7 +16,7 @@ fn answer(url: &str, content_type: &str, body: &str) -> String {
     )
 }
 
-/// One edition of a recorded page of some 50 kB, of which the number changes.
+/// Records one edition of a page of some 50 kB, in which the number changes.
 fn record(folder: &Path, edition: u32) {
     let story = |n: u32| format!("<p>Story {n}: {:x}</p>", (n + 1).wrapping_mul(2_654_435_761));
     let page = (0..1500).map(story).collect::<String>() + &format!("<p>Edition {edition}</p>");
@@ -28,7 +28,7 @@ fn list<'a>(of: &'a Value, field: &str) -> &'a Vec<Value> {
     of[field].as_array().expect("a list")
 }
 
-/// The text's bytes with a coder.
+/// Returns the size of the text with a coder.
 fn coded(text: &Value, coder: &str) -> f64 {
     let coders = list(text, "coders").iter();
     let found = coders
@@ -74,7 +74,7 @@ fn every_coder_codes_the_texts_of_a_generated_page() {
         );
         assert_eq!(text["bytes"].as_u64(), Some(40_000));
         let whole = coded(text, "identity");
-        // The body framing adds little.
+        // The body framing adds few bytes.
         assert!((40_000.0..40_100.0).contains(&whole), "{whole}");
         for coder in [
             "zstd 3",
@@ -96,7 +96,7 @@ fn every_coder_codes_the_texts_of_a_generated_page() {
     }
 }
 
-/// Those that take a base or a dictionary.
+/// Coders that use a base or a dictionary.
 const BASED: [&str; 7] = [
     "zstd 3",
     "zstd 9",

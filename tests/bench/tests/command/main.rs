@@ -1,4 +1,4 @@
-//! The command as its users run it: real worlds, real programs, real mistakes.
+//! Tests of the command as run by users: with real worlds, real programs and real mistakes.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,
@@ -23,7 +23,7 @@ use serde_json::Value;
 /// The command under test.
 const BENCH: &str = env!("CARGO_BIN_EXE_longhaul-bench");
 
-/// The command, with settings of this machine's user out of the way.
+/// Returns the command without the settings of this machine's user.
 fn bench(arguments: &[&str]) -> Command {
     let mut command = Command::new(BENCH);
     command.args(arguments).env_remove("LONGHAUL_BIN_DIR");
@@ -51,7 +51,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Whether this machine lets us build worlds; says so loudly if not.
+/// Returns true if this machine allows worlds; prints a message if not.
 fn worlds() -> bool {
     match longhaul_world::sandbox::Sandbox::probe() {
         Ok(_) => true,
@@ -62,7 +62,8 @@ fn worlds() -> bool {
     }
 }
 
-/// Whether the agent and the gateway have been built beside the command; says so loudly if not.
+/// Returns true if the agent and the gateway have been built in the command's folder; prints a message if
+/// not.
 fn programs() -> bool {
     let built = Path::new(BENCH).with_file_name("longhaul-gateway").exists();
     if !built {

@@ -1,9 +1,9 @@
-//! What the command says when something is wrong.
+//! Error messages of the command.
 use std::fs;
 
 use super::{bench, folder, path, run, said, worlds};
 
-/// Runs `pages` with these options, expects failure and gives what was said.
+/// Runs `pages` with these options, expects failure and returns the error message.
 fn refused(options: &[&str]) -> String {
     let folder = folder();
     let results = path(&folder, "results.json");
@@ -127,7 +127,7 @@ fn a_results_file_that_cannot_be_written_is_said_first() {
     }
 }
 
-/// In a user namespace that may make no further namespaces, as in many containers.
+/// Runs in a user namespace that may create no further namespaces, as in many containers.
 #[test]
 fn missing_privileges_are_said_with_what_to_do() {
     if !worlds() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{bench, folder, json, path, programs, run, said, worlds};
 
-/// The fields that a row must have, with what they are: `s` text, `i` whole number, `n` number or null.
+/// Required fields of a row, with their types: `s` text, `i` whole number, `n` number or null.
 const FIELDS: &[(&str, char)] = &[
     ("page", 's'),
     ("link", 's'),
@@ -89,7 +89,8 @@ fn every_system_loads_a_page_whole() {
             };
             assert!(right, "{field} is {value}");
         }
-        // No system can beat the ideal for what it sent unless it codes better than gzip; none of these does so by much.
+        // No system can be faster than the ideal for the bytes sent unless it codes better than gzip; none of
+        // these does so by much.
         assert!(number(row, "time_s") > 0.9 * number(row, "ideal_gzip_s"), "{row}");
         let ideal_bits = (number(row, "ideal_gzip_s") - 0.3) * 384_000.0;
         assert!(number(row, "bytes_down") * 8.0 > 0.9 * ideal_bits, "{row}");
@@ -111,7 +112,8 @@ fn every_system_loads_a_page_whole() {
             number(row, "hop_idle_share"),
             number(row, "hop_idle_while_missing"),
         );
-        // The request's way and the handshakes are idle time that an ideal sender would not have used either.
+        // The transfer of the request and the handshakes are idle time that an ideal sender cannot use
+        // either.
         assert!((0.0..=1.0).contains(&all) && all >= ideal - 0.05, "{row}");
         let window = number(row, "hop_window_s");
         assert!(window > 0.0 && window < number(row, "time_s"), "{row}");
@@ -129,7 +131,7 @@ fn every_system_loads_a_page_whole() {
             "{row}"
         );
     }
-    // Two connections without pipelining wait for the browser's requests, most of the time.
+    // Two connections without pipelining wait for the browser's requests most of the time.
     assert!(
         number(direct, "hop_idle_request_s") + number(direct, "hop_idle_origin_s")
             > number(direct, "hop_idle_gateway_s"),
@@ -191,7 +193,7 @@ fn chromium_loads_the_same_page_with_every_system() {
     assert!(output.status.success(), "{}", said(&output));
     let html = std::fs::read_to_string(&report).expect("a report");
     assert!(html.contains("altavista") && html.contains("</html>"));
-    // One file that needs nothing else.
+    // A self-contained file.
     assert!(!html.contains("src=\"http") && !html.contains("<script src"));
 }
 
@@ -257,7 +259,7 @@ fn origins_that_think_and_close_are_survived() {
             row["conditions"],
             "origins think 50 ms, origins close after 2 answers"
         );
-        // The document thinks, then what it names does.
+        // The think time of the document, then that of its objects.
         assert!(number(row, "time_s") > 0.1, "{row}");
     }
 }
@@ -299,7 +301,7 @@ fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
         .map(|row| row["state"].to_string())
         .collect();
     assert_eq!(states.len(), 5);
-    // Without a cache of its own, a browser without Longhaul loads everything again.
+    // Without a browser cache and without Longhaul, everything is loaded again.
     assert!(number(&revisit, "bytes_down") > 0.9 * number(&cold, "bytes_down"));
     assert!(
         number(&warm, "bytes_down") < 0.7 * number(&cold, "bytes_down"),

@@ -7,7 +7,7 @@ use super::{
     path, programs, run, said, worlds,
 };
 
-/// A recording of a page that names one picture by https and one without a scheme.
+/// Records a page that refers to one picture by https and to one without a scheme.
 fn record(folder: &Path) {
     let mut file = Vec::new();
     let picture = "GIF89a".repeat(400);

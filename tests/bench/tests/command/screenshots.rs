@@ -1,4 +1,4 @@
-//! Pictures of loaded pages.
+//! Screenshots of loaded pages.
 use super::{
     bench, folder, json,
     pages::{number, rows},
@@ -31,7 +31,7 @@ fn pictures_are_kept_and_compared_with_direct_ones() {
         let png = std::fs::read(pictures.join(name)).expect("its file");
         assert!(png.starts_with(b"\x89PNG"), "{name}");
         assert_eq!(row["conditions"], "held still for pictures");
-        // A generated page has nothing that moves.
+        // A generated page has no motion.
         assert_eq!(row["screenshot_no_worse"], true, "{row}");
         assert_eq!(number(row, "screenshot_noise"), 0.0, "{row}");
     }

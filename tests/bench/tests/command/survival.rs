@@ -1,4 +1,4 @@
-//! Killed in the middle, resumed, and run without root.
+//! A run that is killed and resumed, and a run without root.
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -10,10 +10,10 @@ use std::{
 
 use super::{bench, folder, json, path, run, said, worlds};
 
-/// What marks the processes of one test: a variable that children inherit.
+/// Environment variable that marks the processes of one test; children inherit it.
 const MARK: &str = "LONGHAUL_BENCH_TEST";
 
-/// Processes that carry the mark.
+/// Returns the processes with the mark.
 fn marked(mark: &str) -> Vec<u32> {
     let wanted = format!("{MARK}={mark}");
     let processes = fs::read_dir("/proc").expect("proc");
@@ -29,7 +29,7 @@ fn marked(mark: &str) -> Vec<u32> {
     .collect()
 }
 
-/// Waits until `done`, looking again whenever the kernel lets us.
+/// Waits until `done` returns true, and checks it again whenever the kernel schedules the test.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
@@ -42,7 +42,7 @@ fn lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-/// SIGKILL in the middle: no process is left, the rows that were there are kept, and `--resume` measures the rest.
+/// SIGKILL in the middle: no process remains, the complete rows are kept, and `--resume` measures the rest.
 #[test]
 fn a_killed_run_leaves_nothing_behind_and_goes_on() {
     if !worlds() {
@@ -88,7 +88,7 @@ fn a_killed_run_leaves_nothing_behind_and_goes_on() {
     assert!(said(&output).contains("are in"), "{}", said(&output));
     assert_eq!(json(&results)["rows"].as_array().map(Vec::len), Some(4));
     assert!(!partial.exists());
-    // Everything is there: nothing is measured, so it is over at once, and the rows are the same.
+    // Everything is complete: nothing is measured, so it ends at once, and the rows are the same.
     let before = fs::read_to_string(&results).expect("results");
     let output = run(bench(&options).args(["--resume", "--json"]).arg(&results));
     assert!(output.status.success(), "{}", said(&output));
@@ -97,7 +97,7 @@ fn a_killed_run_leaves_nothing_behind_and_goes_on() {
     assert_eq!(rows(&before), rows(&after));
 }
 
-/// Ctrl-C: the rows so far are in the results file.
+/// Ctrl-C: the complete rows are in the results file.
 #[test]
 fn an_interrupted_run_keeps_its_rows() {
     if !worlds() {
@@ -144,7 +144,7 @@ fn an_interrupted_run_keeps_its_rows() {
     );
 }
 
-/// Without root, in a user namespace, where the system allows that.
+/// Without root, in a user namespace, if the system allows that.
 #[test]
 fn worlds_can_be_built_without_root() {
     if !worlds() {
@@ -171,7 +171,7 @@ fn worlds_can_be_built_without_root() {
     }
     let folder = folder();
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).expect("open to others");
-    // The build folder may be closed to others.
+    // Other users may have no access to the build folder.
     let program = path(&folder, "longhaul-bench");
     fs::copy(super::BENCH, &program).expect("copied");
     let results = path(&folder, "results.json");
