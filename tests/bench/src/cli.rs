@@ -339,7 +339,7 @@ mod tests {
     use super::Cli;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_clap_definition_is_valid() {
         Cli::command().debug_assert();
     }
 }

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_is_wrong() -> Result<(), Box<dyn std::error::Error>> {
+    fn link_errors_contain_the_reason() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("links.toml");
         fs::write(&file, "[link.a]\nbase = \"lte\"\nspeed = 3\n")?;

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_longhauls_only() {
+    fn only_longhaul_has_limits() {
         let found = Bulk {
             utilisation: 0.96,
             queue_p95_s: 0.5,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_are_none_are_left_out() {
+    fn missing_figures_have_no_bar() {
         let found = Bulk {
             utilisation: f64::NAN,
             ..Bulk::default()

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bisection_finds_the_moment() {
+    fn bisection_finds_the_first_true_time() {
         let at = |micros: u64| Timestamp::from_nanos(micros * 1000);
         let found = first_true(at(0), at(1_000_000), |time| time >= at(123_456));
         assert!(found >= at(123_456) && found <= at(123_458));

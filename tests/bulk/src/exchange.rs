@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_back() {
+    fn requests_survive_a_round_trip() {
         for order in [Order::bytes(20_000), Order::endless(), Order::urgent(2000)] {
             let request = Request { tag: 7, order };
             let encoded = request.encode();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn checker_accepts_the_body_in_any_pieces_and_nothing_else() {
+    fn checker_accepts_only_the_body_in_any_pieces() {
         for length in [8, 9, 300_000] {
             let request = Request {
                 tag: 0x0102_0304_0506_0708,

@@ -326,7 +326,7 @@ mod tests {
     use crate::experiments_for;
 
     #[test]
-    fn experiments_cross_a_pipe_as_json() -> Result<(), serde_json::Error> {
+    fn experiments_survive_a_round_trip_through_json() -> Result<(), serde_json::Error> {
         for link in LinkDefinition::built_in() {
             for experiment in experiments_for(&link) {
                 let line = serde_json::to_string(&experiment)?;
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn hops_have_what_the_experiment_needs() {
+    fn hops_match_the_experiment() {
         let link = LinkDefinition::built_in().find(|link| link.name == "umts-384");
         let link = &link.expect("the testbed has umts-384");
         let lossy = Experiment::Bulk {

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snmp_is_read_by_name() {
+    fn snmp_counters_are_found_by_name() {
         let text = "Ip: A B\nIp: 1 2\nTcp: RtoMax MaxConn OutSegs RetransSegs\nTcp: 120000 -1 50 3\n";
         assert_eq!(
             parse_snmp(text),

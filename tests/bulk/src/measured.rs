@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_cross_a_pipe_as_json() -> Result<(), serde_json::Error> {
+    fn results_survive_a_round_trip_through_json() -> Result<(), serde_json::Error> {
         let outcomes = [
             Outcome::Bulk(Bulk {
                 utilisation: 0.5,

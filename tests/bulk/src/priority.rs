@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentile_is_the_nearest_rank() {
+    fn percentile_uses_the_nearest_rank() {
         let times = [1.0, 2.0, 3.0, 4.0];
         let of = |percent| percentile(&times, percent).to_bits();
         assert_eq!(of(50), 2.0_f64.to_bits());

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nine_tenths_are_enough() {
+    fn nine_tenths_of_the_capacity_are_sufficient() {
         let sample = |millis: u64, sent: u64| LinkSample {
             at: Timestamp::from_nanos(millis * 1_000_000),
             down_bytes_sent: ByteCount::new(sent),

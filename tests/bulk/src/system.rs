@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back() {
+    fn system_names_survive_a_round_trip() {
         for system in System::ALL {
             assert_eq!(system.name().parse(), Ok(system));
         }

@@ -37,7 +37,7 @@ async fn limited<T>(what: &str, work: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn responses_arrive_whole_on_an_open_session() {
+async fn responses_are_complete_on_an_open_session() {
     for system in System::ALL {
         let Some(server) = start(system) else { continue };
         let client = limited("prepare", Client::prepare(&server.access(), 0, None))
@@ -58,7 +58,7 @@ async fn responses_arrive_whole_on_an_open_session() {
 }
 
 #[tokio::test]
-async fn first_request_goes_with_the_handshake() {
+async fn the_first_request_is_sent_with_the_handshake() {
     for system in System::ALL {
         let Some(server) = start(system) else { continue };
         let client = limited("prepare", Client::prepare(&server.access(), 0, None))
@@ -73,7 +73,7 @@ async fn first_request_goes_with_the_handshake() {
 }
 
 #[tokio::test]
-async fn messages_pass_a_download_that_is_then_stopped() {
+async fn messages_overtake_a_download() {
     for system in System::ALL {
         let Some(server) = start(system) else { continue };
         let client = limited("prepare", Client::prepare(&server.access(), 1, None))
@@ -102,7 +102,7 @@ async fn messages_pass_a_download_that_is_then_stopped() {
 }
 
 #[tokio::test]
-async fn server_that_goes_away_is_an_error() {
+async fn a_server_that_ends_is_an_error() {
     for system in System::ALL {
         let Some(server) = start(system) else { continue };
         let client = limited("prepare", Client::prepare(&server.access(), 0, None))

@@ -129,7 +129,7 @@ async fn every_system_fetches_a_bundle() {
 }
 
 #[tokio::test]
-async fn outage_is_seen_and_outlasted() {
+async fn an_outage_is_detected_and_survived() {
     let link = link("umts-384");
     let experiment = Experiment::Outage {
         length: Duration::from_secs(5),
@@ -149,7 +149,7 @@ async fn outage_is_seen_and_outlasted() {
 }
 
 #[tokio::test]
-async fn a_lost_tail_is_sent_again() {
+async fn a_lost_last_packet_is_retransmitted() {
     let link = link("lte");
     let experiment = Experiment::LostPacket {
         which: LostPacket::Tail,
@@ -171,7 +171,7 @@ async fn a_lost_tail_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_new_address_is_followed() {
+async fn a_download_continues_after_an_address_change() {
     let link = link("lte");
     let Some(measured) = measured(&link, System::Longhaul, Experiment::AddressChange).await else {
         return;
@@ -185,7 +185,7 @@ async fn a_new_address_is_followed() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_trace_is_measured_where_it_is() {
+async fn a_part_of_a_trace_is_measured_at_its_offset() {
     // A second at a packet a millisecond, then a second at half of that.
     let fast = (0..1000).map(|millis| millis.to_string());
     let slow = (500..1000).map(|half| (half * 2).to_string());

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_known_names_are_found() {
+    fn only_configured_names_resolve() {
         let mut options = BrowserOptions::direct(Names::fixed([("site.test", "127.0.0.1:8080")]));
         assert_eq!(
             options.resolver_rules(),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_home_pass_the_proxy_by_unless_the_page_needs_the_host() {
+    fn own_requests_bypass_the_proxy_unless_the_page_needs_the_host() {
         let mut options = BrowserOptions::behind(SocketAddr::from(([127, 0, 0, 1], 3128)));
         assert!(options.bypassed().contains(&"accounts.google.com"));
         options.page_hosts = vec!["accounts.google.com".to_owned()];

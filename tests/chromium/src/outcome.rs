@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_errors_are_missing_and_proxies_errors_are_failures() {
+    fn errors_of_origins_are_missing_and_errors_of_proxies_are_failures() {
         assert_eq!(judge(Some(&response(404, None)), None, None), Outcome::Missing);
         assert_eq!(judge(Some(&response(502, None)), None, None), Outcome::Missing);
         let made = response(
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_half_way_is_unfinished() {
+    fn a_request_cancelled_after_its_response_began_is_unfinished() {
         let given_up = failure("net::ERR_ABORTED", true);
         assert_eq!(
             judge(Some(&response(200, None)), None, Some(&given_up)),

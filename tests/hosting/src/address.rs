@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_depend_on_the_set_of_hosts_alone() {
+    fn addresses_depend_only_on_the_set_of_hosts() {
         let one =
             HostAddresses::assign(["b.example", "A.example.", "a.example", "192.0.2.1", "[::1]"]).unwrap();
         let other = HostAddresses::assign(["a.example", "b.example"]).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_holds_so_many_hosts_and_no_more() {
+    fn more_hosts_than_addresses_are_rejected() {
         let names = |count: usize| (0..count).map(|number| format!("h{number}.example"));
         let full = HostAddresses::assign(names(MAX_HOSTS)).unwrap();
         let last = full.iter().last().map(|(_, address)| address);

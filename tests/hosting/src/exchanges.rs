@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_open_is_counted_and_what_is_answered_is_kept_once() {
+    fn open_requests_are_counted_and_answered_ones_are_recorded_once() {
         let log = ExchangeLog::default();
         let (one, other) = (log.begin(), log.begin());
         assert_eq!(log.open(), 2);

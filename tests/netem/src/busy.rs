@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_log_says_that_it_has_forgotten() {
+    fn a_query_before_the_recorded_period_returns_none() {
         let at = |micros: u64| Timestamp::ZERO + Duration::from_micros(micros);
         let mut log = BusyLog::default();
         let count = MAX_INTERVALS as u64 + 10;

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_lies_in_its_bucket() {
+    fn each_time_is_within_the_bounds_of_its_bucket() {
         let edges = (0..64).flat_map(|bit| {
             let power = 1_u64 << bit;
             [power - 1, power, power + 1, power + power / 3]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_a_ramp() {
+    fn percentiles_of_evenly_spaced_samples_are_within_the_bucket_error() {
         let mut histogram = DelayHistogram::default();
         assert_eq!(histogram.percentile(95), Duration::ZERO);
         for millis in 1..=1000 {

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_and_empty_outages_are_refused() {
+    fn overlapping_and_empty_outages_are_rejected() {
         let hold = |start, length| outage(start, length, WhileOut::Hold);
         assert_eq!(
             OutageSchedule::new(vec![hold(10, 5), hold(0, 11)]),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn held_time_is_left_out_of_work() -> Result<(), OutageError> {
+    fn held_time_extends_the_end_of_work() -> Result<(), OutageError> {
         let schedule = OutageSchedule::new(vec![
             outage(10, 5, WhileOut::Hold),
             outage(20, 10, WhileOut::Hold),

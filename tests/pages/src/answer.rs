@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_copy_is_seen() {
+    fn matching_validators_are_recognised() {
         let answer = answer(
             &[
                 ("etag", "\"a\""),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_lead_to_https_are_left_away() {
+    fn fields_that_change_to_https_are_removed() {
         for (policy, left) in [
             ("upgrade-insecure-requests", None),
             (
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_for_text_that_shrinks() {
+    fn gzip_is_applied_only_to_text_that_shrinks() {
         let text = "the hop is never idle ".repeat(20);
         let plain = answer(&[("content-type", "text/html"), ("etag", "\"a\"")], &text);
         let coded = plain.gzipped();

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_what_compresses() {
+    fn text_types_are_recognised() {
         for text in [
             "text/html; charset=utf-8",
             "Text/CSS",

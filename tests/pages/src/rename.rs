@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_are_told_from_hosts() {
+    fn the_registrable_domain_is_derived_from_the_host() {
         for (host, expected) in [
             ("en.wikipedia.org", "wikipedia.org"),
             ("wikipedia.org", "wikipedia.org"),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn names_go_there_and_back() {
+    fn renaming_is_reversible() {
         let renames = renames(&["wikipedia.org", "aa.aa"]);
         assert_eq!(
             renames.host("en.wikipedia.org:81").as_deref(),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_fields_name_the_other_site_and_keep_their_coding() {
+    fn text_and_fields_are_renamed_and_keep_their_coding() {
         let text = "<a href=//en.wikipedia.org/x>notwikipedia.org wikipedia.org.uk u=https%3A%2F%2Fwikipedia.org '\\u002Fwikipedia.org'</a>";
         let expected = text
             .replace("en.wikipedia.org/", "en.wikipedia.gro/")

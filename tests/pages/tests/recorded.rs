@@ -54,7 +54,7 @@ fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 }
 
 #[test]
-fn the_shared_recordings_are_pages() {
+fn the_shared_recordings_can_be_read_as_pages() {
     let Some(corpus) = corpus() else {
         return;
     };
@@ -90,7 +90,7 @@ fn the_shared_recordings_are_pages() {
 }
 
 #[test]
-fn editions_belong_together_and_the_index_counts() {
+fn editions_are_grouped_and_the_index_is_used() {
     let page = |text: &str| {
         warc(&[
             ("http://a.test/frame", "text/html", "frame"),
@@ -127,7 +127,7 @@ fn editions_belong_together_and_the_index_counts() {
 }
 
 #[test]
-fn faults_name_file_and_remedy() {
+fn folder_errors_contain_file_and_remedy() {
     let sound = warc(&[("http://a.test/", "text/html", "x")]);
     let mut cut = sound.clone();
     cut.truncate(cut.len() - 20);
@@ -192,7 +192,7 @@ fn a_page_recorded_over_https_is_replayed_over_http() {
 }
 
 #[test]
-fn a_site_that_browsers_insist_on_has_another_name() {
+fn a_preloaded_https_domain_is_renamed() {
     let secure = warc(&[
         (
             "https://www.site.test/",
@@ -224,7 +224,7 @@ fn a_site_that_browsers_insist_on_has_another_name() {
 }
 
 #[test]
-fn a_page_whose_address_redirects_to_http_stays_as_recorded() {
+fn a_page_that_redirects_to_http_is_returned_unchanged() {
     let block = "HTTP/1.1 302 Found\r\nLocation: http://site.test/\r\nContent-Type: text/html\r\n\r\n";
     let record = format!(
         "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://site.test/\r\nContent-Length: {}\r\n\r\n{block}\r\n\r\n",

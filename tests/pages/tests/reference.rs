@@ -111,7 +111,7 @@ fn assert_near(value: u64, wanted: u64, tolerance: f64, what: &str) {
 }
 
 #[test]
-fn pages_are_as_published() {
+fn pages_match_the_published_figures() {
     for page in reference::all() {
         let (name, published) = (page.name(), page.published().unwrap());
         let began = Instant::now();
@@ -159,7 +159,7 @@ fn pages_are_as_published() {
 }
 
 #[test]
-fn text_compresses_as_real_text_does() {
+fn compression_ratios_match_real_text() {
     for page in reference::all() {
         let (brotli, gzip) = text_sizes(&page);
         let (plain, name) = (page.facts().text_bytes, page.name());
@@ -171,7 +171,7 @@ fn text_compresses_as_real_text_does() {
 }
 
 #[test]
-fn the_next_edition_changes_a_part() {
+fn the_next_edition_changes_part_of_the_page() {
     for page in reference::all() {
         let next = page.next_edition().unwrap();
         let name = page.name();
@@ -214,7 +214,7 @@ fn most_objects_of_cnn_are_tiny() {
 }
 
 #[test]
-fn the_static_page_is_the_one_of_the_benchmark() {
+fn the_static_page_matches_the_benchmark() {
     let page = reference::named("static").unwrap();
     assert_eq!(body(&page, page.url()).len(), 40_000);
     let ideal = ideal_sizes(&page, &page.objects());
@@ -266,7 +266,7 @@ fn the_sibling_shares_the_site_but_not_the_text() {
 }
 
 #[test]
-fn a_load_finds_every_object_and_nothing_else() {
+fn references_lead_to_exactly_the_objects_of_the_page() {
     for page in reference::all() {
         for page in [page.clone(), page.next_edition().unwrap()] {
             let page = page.with_scheme(Scheme::Https);
@@ -277,7 +277,7 @@ fn a_load_finds_every_object_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_there_is_not_answered() {
+fn unknown_urls_have_no_response() {
     let page = reference::named("mail").unwrap();
     for url in [
         "http://www.mail.test/favicon.ico",

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_sort_by_their_number() {
+    fn bars_are_sorted_by_number() {
         let bars = [
             bar("unnumbered", 0.0, None),
             bar("10 priorities", 0.0, None),

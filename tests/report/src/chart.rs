@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn scale_keeps_nonsense_inside() {
+    fn scale_clamps_invalid_values() {
         let scale = Scale::new(f64::NAN, f64::INFINITY, 10.0, 110.0);
         assert_eq!(scale.at(f64::NAN), 10.0);
         assert_eq!(Scale::new(0.0, 2.0, 100.0, 0.0).at(1.0), 50.0);

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hostile_text_stays_text() {
+    fn markup_in_text_is_escaped() {
         let safe = escape("\"><script>alert('x')</script>&\u{0}\u{202e}");
         assert!(
             !safe.contains(['<', '>', '"', '\'', '\u{0}', '\u{202e}']),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_keeps_both_ends() {
+    fn shortened_text_keeps_both_ends() {
         assert_eq!(shorten("abcdefghij", 5), "ab…ij");
         assert_eq!(shorten("äöü", 3), "äöü");
         assert_eq!(shorten("abcdef", 1), "…");

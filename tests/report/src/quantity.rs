@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn quotients_of_nonsense_are_none() {
+    fn invalid_quotients_are_none() {
         assert_eq!(quotient(1.0, 0.0), None);
         assert_eq!(quotient(-1.0, 1.0), None);
         assert_eq!(quotient(f64::NAN, 1.0), None);

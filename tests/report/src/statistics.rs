@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn median_of_odd_even_and_nothing() {
+    fn median_handles_odd_even_and_empty_lists() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);

@@ -6,7 +6,7 @@ use longhaul_report::{Results, Row, html, markdown, text_pictures, text_replays,
 use wellformed::check;
 
 #[test]
-fn sample_gives_a_whole_page() {
+fn the_sample_gives_a_complete_page() {
     let files = [("sample.json".to_owned(), sample::results())];
     let page = html(&files);
     check(&page);
@@ -40,7 +40,7 @@ fn sample_gives_a_whole_page() {
 }
 
 #[test]
-fn nothing_gives_a_sensible_page() {
+fn no_results_give_a_valid_page() {
     let page = html(&[]);
     check(&page);
     assert!(page.contains("No rows") && page.contains("not measured"));
@@ -110,7 +110,7 @@ fn pictured(system: &str, run: u32, differs: Option<f64>, noise: Option<f64>) ->
 }
 
 #[test]
-fn pictures_and_replays_have_tables_of_their_own() {
+fn screenshots_and_replays_have_separate_tables() {
     let noise = Some(0.02);
     let rows = vec![
         pictured("direct", 1, noise, noise),
@@ -162,7 +162,7 @@ fn rows_of_an_older_command_are_read() {
 }
 
 #[test]
-fn many_and_huge_loads_stay_small() {
+fn many_large_loads_give_a_small_page() {
     let mut results = sample::results();
     let row = results
         .rows
@@ -189,12 +189,12 @@ fn many_and_huge_loads_stay_small() {
 
 #[test]
 #[should_panic(expected = "wrong end tag")]
-fn the_check_sees_crossed_tags() {
+fn the_parser_rejects_crossed_tags() {
     check("<!DOCTYPE html><p><b></p></b>");
 }
 
 #[test]
 #[should_panic(expected = "attribute near")]
-fn the_check_sees_handlers() {
+fn the_parser_rejects_event_handlers() {
     check("<!DOCTYPE html><p onclick=\"x()\"></p>");
 }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_stay_right() {
+    fn translation_keeps_checksums_correct() {
         for payload in 0..=255 {
             let original = datagram(payload);
             assert_eq!(checksum(&covered(&original)), 0);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_address_changes_nothing_and_short_packets_are_left_alone() {
+    fn translation_to_the_first_address_or_of_short_packets_changes_nothing() {
         let mut packet = datagram(1);
         to_outside(&mut packet, ClientAddress(0));
         assert_eq!(packet, datagram(1));

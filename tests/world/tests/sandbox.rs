@@ -167,7 +167,7 @@ fn signal(pid: &str, signal: Signal) {
 }
 
 #[test]
-fn nothing_is_left_of_a_worker_whose_sandbox_is_killed() {
+fn killing_the_sandbox_ends_all_processes_of_the_worker() {
     let Some(sandbox) = sandboxed() else { return };
     let mounts_before = mounts();
     let mut child = start(&sandbox, "stay");
@@ -182,7 +182,7 @@ fn nothing_is_left_of_a_worker_whose_sandbox_is_killed() {
 }
 
 #[test]
-fn nothing_is_left_of_a_worker_that_is_killed() {
+fn killing_the_worker_ends_all_of_its_processes() {
     let Some(sandbox) = sandboxed() else { return };
     let mut child = start(&sandbox, "stay");
     let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -198,7 +198,7 @@ fn nothing_is_left_of_a_worker_that_is_killed() {
 }
 
 #[test]
-fn nothing_is_left_of_a_worker_whose_parent_is_killed() {
+fn killing_the_parent_ends_all_processes_of_the_worker() {
     if sandboxed().is_none() {
         return;
     }
@@ -217,7 +217,7 @@ fn nothing_is_left_of_a_worker_whose_parent_is_killed() {
 }
 
 #[test]
-fn a_frozen_worker_goes_with_its_parent_too() {
+fn killing_the_parent_ends_a_stopped_worker() {
     let Some(sandbox) = sandboxed() else { return };
     let mut child = start(&sandbox, "stay");
     let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -233,7 +233,7 @@ fn a_frozen_worker_goes_with_its_parent_too() {
 }
 
 #[test]
-fn a_worker_has_its_own_files_names_and_children() {
+fn a_worker_has_private_files_name_resolution_and_children() {
     let Some(sandbox) = sandboxed() else { return };
     let mut child = start(&sandbox, "look around");
     let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -243,7 +243,7 @@ fn a_worker_has_its_own_files_names_and_children() {
 }
 
 #[test]
-fn a_process_that_was_not_sandboxed_is_told_so() {
+fn entering_without_a_sandbox_is_an_error() {
     assert!(matches!(sandbox::enter(), Err(sandbox::EnterError::NotSandboxed)));
 }
 
@@ -332,13 +332,13 @@ fn look_around() {
     assert!(env::temp_dir().starts_with(inside.scratch()));
     assert_eq!(fs::read_dir(env::temp_dir()).unwrap().count(), 0);
     let world = world();
-    names_are_asked_of_the_worlds_server(&world);
+    names_are_resolved_by_the_server_of_the_world(&world);
     exit_statuses_arrive(&world);
     println!("{MARK}done");
 }
 
 /// Tests that `getent` in the client namespace queries 10.78.1.53, and only for the name itself.
-fn names_are_asked_of_the_worlds_server(world: &World) {
+fn names_are_resolved_by_the_server_of_the_world(world: &World) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = asked.clone();
     let socket = world

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_way_depends_on_the_rate() {
+    fn the_best_coder_depends_on_the_rate() {
         let ways = [
             attempt("quick", 20_000, 0.001),
             attempt("small", 10_000, 0.1),

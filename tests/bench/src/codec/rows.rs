@@ -31,7 +31,7 @@ pub(super) struct Measured {
     pub(super) choices: Vec<Choice>,
 }
 
-/// What one coder made of it.
+/// Result of one coder.
 #[derive(Serialize)]
 pub(super) struct Coding {
     pub(super) coder: String,
@@ -39,18 +39,18 @@ pub(super) struct Coding {
     pub(super) time_s: f64,
 }
 
-/// What the product did, beside the best in hindsight.
+/// The product's choice, and the best coder in hindsight.
 #[derive(Serialize)]
 pub(super) struct Choice {
     pub(super) link_bps: u64,
     pub(super) coder: String,
     pub(super) bytes: usize,
     time_s: f64,
-    /// Coding, then sending.
+    /// Time for coding and then sending.
     pub(super) total_s: f64,
     pub(super) best_coder: String,
     pub(super) best_total_s: f64,
-    /// The one divided by the other.
+    /// `total_s` divided by `best_total_s`.
     pub(super) regret: f64,
 }
 
@@ -64,7 +64,7 @@ fn class_name<S: serde::Serializer>(class: &SizeClass, serializer: S) -> Result<
     serializer.serialize_str(class.name())
 }
 
-/// Codes a text in all ways.
+/// Codes a text with every coder.
 pub(super) fn measure(text: &Text, runs: u32) -> Result<Measured, CodecError> {
     let failed = |source| CodecError::Encode {
         url: text.url.clone(),

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_sorted_by_type_and_size() {
+    fn texts_are_classified_by_type_and_size() {
         for (media_type, kind) in [
             ("text/html", "html"),
             ("text/css", "css"),

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_differ_beyond_the_threshold_only() {
+    fn only_differences_beyond_the_threshold_count() {
         let picture = |pixels: &[[u8; 3]]| Picture::decode(&png(2, pixels)).unwrap();
         let one = picture(&[[10, 10, 10], [100, 100, 100]]);
         let near = picture(&[[26, 10, 10], [100, 100, 84]]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_differs_by_itself_excuses_as_much_and_no_more() {
+    fn the_allowed_difference_is_that_of_direct_loads() {
         let folder = tempfile::tempdir().unwrap();
         let pictures = Pictures::open(&folder.path().join("new")).unwrap();
         let mut rows = Vec::new();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn one_direct_picture_tells_the_difference_but_no_verdict() {
+    fn a_single_direct_screenshot_gives_a_difference_without_a_verdict() {
         let folder = tempfile::tempdir().unwrap();
         let pictures = Pictures::open(folder.path()).unwrap();
         let mut rows = vec![row("direct", 1), row("longhaul", 1)];

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_links_share_the_machine_and_fast_ones_do_not() {
+    fn loads_on_slow_links_run_concurrently_and_on_fast_ones_alone() {
         let side_by_side = |bps, loader| WHOLE / weight(BitRate::bps(bps), loader, None);
         assert_eq!(side_by_side(39_600, Loader::Model), 8);
         assert_eq!(side_by_side(384_000, Loader::Chromium), 4);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffling_keeps_everything_and_repeats_with_its_seed() {
+    fn shuffling_is_a_permutation_determined_by_the_seed() {
         let mut one: Vec<u32> = (0..100).collect();
         let mut other = one.clone();
         shuffle(&mut one, 7);

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_run_goes_on_where_it_stopped() -> Result<(), Box<dyn std::error::Error>> {
+    fn resume_keeps_the_rows_of_an_interrupted_run() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("results.json");
         let mut store = Store::open(&path, Environment::default(), false)?;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_not_taken_for_results() -> Result<(), Box<dyn std::error::Error>> {
+    fn other_files_are_rejected() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("results.json");
         fs::write(&path, "[]")?;

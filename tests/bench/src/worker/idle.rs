@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn each_idle_moment_has_one_cause() {
+    fn idle_time_is_divided_by_cause() {
         // The document is sent until 100. The browser's request for the picture arrives at 150; the gateway
         // fetches it until 190, and it has certainly arrived at 200. It is sent from 230 to 300.
         let objects = [object(0, Some(40), 100), object(150, Some(200), 300)];
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_counts_before_what_is_still_fetched() {
+    fn data_at_the_gateway_takes_precedence_over_open_fetches() {
         let objects = [object(0, Some(10), 100), object(0, Some(90), 100)];
         assert_eq!(cause(at(50), &objects, &spans(&[(0, 90)])), Cause::Gateway);
         assert_eq!(cause(at(5), &objects, &spans(&[(0, 90)])), Cause::Origin);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_in_the_flights_of_slow_start() {
+    fn responses_take_the_round_trips_of_slow_start() {
         let delay = Duration::from_millis(20);
         assert_eq!(brought(0, delay), delay);
         assert_eq!(brought(14_080, delay), delay);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn adjoining_looks_make_one_span() {
+    fn adjacent_samples_are_merged() {
         let mut found = Vec::new();
         for (from, to) in spans(&[(0, 2), (2, 4), (8, 10)]) {
             extend(&mut found, (from, to));

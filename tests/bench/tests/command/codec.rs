@@ -108,7 +108,7 @@ const BASED: [&str; 7] = [
 ];
 
 #[test]
-fn the_edition_before_is_a_base() {
+fn the_previous_edition_is_a_base() {
     let folder = folder();
     for edition in 1..=2 {
         record(folder.path(), edition);
@@ -148,7 +148,7 @@ fn the_edition_before_is_a_base() {
 }
 
 #[test]
-fn a_style_sheet_is_coded_with_a_dictionary_too() {
+fn a_style_sheet_is_coded_with_a_dictionary() {
     let folder = folder();
     let styles = (0..40)
         .map(|n| {
@@ -180,7 +180,7 @@ fn a_style_sheet_is_coded_with_a_dictionary_too() {
 }
 
 #[test]
-fn mistakes_are_said_before_anything_is_measured() {
+fn errors_are_reported_before_the_measurements() {
     let output = run(&mut bench(&["codec", "--pages", "statik"]));
     assert!(
         !output.status.success() && said(&output).contains("`statik`"),

@@ -19,7 +19,7 @@ fn refused(options: &[&str]) -> String {
 }
 
 #[test]
-fn unknown_names_are_answered_with_known_ones() {
+fn errors_of_unknown_names_list_the_known_ones() {
     let link = refused(&["--link", "gprs", "--pages", "static"]);
     assert!(
         link.contains("`gprs` is no link") && link.contains("gprs-3+1"),
@@ -40,7 +40,7 @@ fn unknown_names_are_answered_with_known_ones() {
 }
 
 #[test]
-fn combinations_without_sense_are_refused() {
+fn unsupported_combinations_are_rejected() {
     let h2 = refused(&["--link", "lte", "--pages", "static", "--system", "direct-h2"]);
     assert!(h2.contains("direct-h2") && h2.contains("no HTTP/2"), "{h2}");
     let level = refused(&["--link", "lte", "--pages", "static", "--image-level", "text"]);
@@ -53,7 +53,7 @@ fn combinations_without_sense_are_refused() {
 }
 
 #[test]
-fn bad_links_files_name_the_mistake() {
+fn errors_of_links_files_contain_the_mistake() {
     let folder = folder();
     let file = path(&folder, "links.toml");
     fs::write(
@@ -78,7 +78,7 @@ fn bad_links_files_name_the_mistake() {
 }
 
 #[test]
-fn bad_recordings_name_the_file() {
+fn errors_of_recordings_contain_the_file() {
     let folder = folder();
     fs::write(
         path(&folder, "broken.warc"),
@@ -94,7 +94,7 @@ fn bad_recordings_name_the_file() {
 }
 
 #[test]
-fn missing_programs_are_named_with_what_to_do() {
+fn errors_of_missing_programs_contain_the_remedy() {
     let folder = folder();
     let results = path(&folder, "results.json");
     let mut command = bench(&["pages", "--link", "lte", "--pages", "static", "--json"]);
@@ -115,7 +115,7 @@ fn missing_programs_are_named_with_what_to_do() {
 }
 
 #[test]
-fn a_results_file_that_cannot_be_written_is_said_first() {
+fn an_unwritable_results_file_is_reported_before_the_run() {
     let text = {
         let mut command = bench(&[
             "pages", "--link", "lte", "--pages", "static", "--system", "direct",
@@ -129,7 +129,7 @@ fn a_results_file_that_cannot_be_written_is_said_first() {
 
 /// Runs in a user namespace that may create no further namespaces, as in many containers.
 #[test]
-fn missing_privileges_are_said_with_what_to_do() {
+fn errors_of_missing_privileges_contain_the_remedy() {
     if !worlds() {
         return;
     }
@@ -155,7 +155,7 @@ fn missing_privileges_are_said_with_what_to_do() {
 }
 
 #[test]
-fn reports_say_which_file_is_none() {
+fn report_errors_contain_the_invalid_file() {
     let folder = folder();
     let file = path(&folder, "other.json");
     fs::write(&file, "{}").expect("written");

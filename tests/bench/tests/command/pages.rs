@@ -56,7 +56,7 @@ pub(super) fn number(row: &Value, field: &str) -> f64 {
 }
 
 #[test]
-fn every_system_loads_a_page_whole() {
+fn every_system_loads_a_complete_page() {
     if !worlds() || !programs() {
         return;
     }
@@ -198,7 +198,7 @@ fn chromium_loads_the_same_page_with_every_system() {
 }
 
 #[test]
-fn a_download_beside_a_page_is_said_in_its_row() {
+fn a_concurrent_download_is_recorded_in_the_row() {
     if !worlds() {
         return;
     }
@@ -232,7 +232,7 @@ fn a_download_beside_a_page_is_said_in_its_row() {
 }
 
 #[test]
-fn origins_that_think_and_close_are_survived() {
+fn pages_load_from_origins_with_think_time_and_closing_connections() {
     if !worlds() {
         return;
     }
@@ -311,7 +311,7 @@ fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
 }
 
 #[test]
-fn second_visits_and_second_devices_are_loaded_whole() {
+fn second_visits_and_second_devices_load_completely() {
     if !worlds() || !programs() {
         return;
     }
@@ -383,7 +383,7 @@ fn second_visits_and_second_devices_are_loaded_whole() {
 }
 
 #[test]
-fn nothing_is_pushed_where_push_is_off() {
+fn nothing_is_pushed_if_push_is_disabled() {
     if !worlds() || !programs() {
         return;
     }

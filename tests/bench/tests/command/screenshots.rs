@@ -6,7 +6,7 @@ use super::{
 };
 
 #[test]
-fn pictures_are_kept_and_compared_with_direct_ones() {
+fn screenshots_are_stored_and_compared_with_direct_ones() {
     if !worlds() || !programs() {
         return;
     }
@@ -40,7 +40,7 @@ fn pictures_are_kept_and_compared_with_direct_ones() {
 }
 
 #[test]
-fn pictures_need_a_browser_that_paints() {
+fn screenshots_require_chromium() {
     let folder = folder();
     let results = path(&folder, "results.json");
     let mut command = bench(&["pages", "--link", "lte", "--pages", "mail", "--system", "direct"]);

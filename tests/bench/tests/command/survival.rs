@@ -44,7 +44,7 @@ fn lines(path: &Path) -> usize {
 
 /// SIGKILL in the middle: no process remains, the complete rows are kept, and `--resume` measures the rest.
 #[test]
-fn a_killed_run_leaves_nothing_behind_and_goes_on() {
+fn a_killed_run_leaves_no_processes_and_can_be_resumed() {
     if !worlds() {
         return;
     }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_session_has_a_packet_in_25_seconds() {
+    fn an_idle_session_may_send_a_packet_every_25_seconds() {
         let length = Duration::from_secs(100);
         let experiment = Experiment::Idle { length };
         let found = Outcome::Idle(Idle::default());

@@ -7,7 +7,7 @@ use longhaul_loader::Outcome;
 use crate::{LIMIT, direct, object, site::Site};
 
 #[tokio::test]
-async fn a_load_beyond_its_limit_tells_what_was_loaded() {
+async fn a_load_beyond_its_limit_returns_its_objects() {
     let site = Site::start().await;
     let mut browser = Browser::start(&direct(&site)).await.expect("starts");
     // The first load of a browser is slow on a busy machine.
@@ -44,7 +44,7 @@ async fn a_load_beyond_its_limit_tells_what_was_loaded() {
 }
 
 #[tokio::test]
-async fn a_document_that_does_not_arrive_is_an_error() {
+async fn a_missing_document_is_an_error() {
     let site = Site::start().await;
     let mut browser = Browser::start(&direct(&site)).await.expect("starts");
     let options = LoadOptions::within(LIMIT);
@@ -81,7 +81,7 @@ async fn dialogs_do_not_stop_a_page() {
 }
 
 #[tokio::test]
-async fn expressions_have_values() {
+async fn expressions_are_evaluated() {
     let site = Site::start().await;
     let mut browser = Browser::start(&direct(&site)).await.expect("starts");
     let fetched = "fetch('/style.css').then(answer => answer.text()).then(text => text.length)";

@@ -23,7 +23,7 @@ async fn loaded(site: &Site) -> Loaded {
 }
 
 #[tokio::test]
-async fn a_page_load_tells_of_every_object() {
+async fn a_page_load_contains_every_object() {
     let site = Site::start().await;
     let loaded = loaded(&site).await;
     let load = &loaded.load;
@@ -70,7 +70,7 @@ async fn a_page_load_tells_of_every_object() {
 }
 
 #[tokio::test]
-async fn lengths_hashes_times_and_connections_are_right() {
+async fn lengths_hashes_times_and_connections_are_correct() {
     let site = Site::start().await;
     let loaded = loaded(&site).await;
     let load = &loaded.load;
@@ -135,7 +135,7 @@ async fn lengths_hashes_times_and_connections_are_right() {
 }
 
 #[tokio::test]
-async fn the_time_is_that_of_the_pages_own_clock() {
+async fn the_load_time_matches_the_clock_of_the_page() {
     let site = Site::start().await;
     let mut browser = Browser::start(&direct(&site)).await.expect("starts");
     let loaded = browser

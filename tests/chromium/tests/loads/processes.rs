@@ -21,7 +21,7 @@ fn processes_of(profile: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_browser() {
+async fn dropping_a_browser_ends_its_processes_and_removes_its_files() {
     let site = Site::start().await;
     let mut browser = Browser::start(&direct(&site)).await.expect("starts");
     let loaded = browser
@@ -47,7 +47,7 @@ async fn nothing_is_left_of_a_browser() {
 }
 
 #[tokio::test]
-async fn a_browser_that_does_not_start_says_why() {
+async fn a_browser_that_does_not_start_reports_the_reason() {
     let mut options = BrowserOptions {
         // Chromium prints its version and ends.
         extra: vec!["--version".to_owned()],

@@ -7,7 +7,7 @@ use longhaul_loader::Outcome;
 use crate::{LIMIT, object, site::Site};
 
 #[tokio::test]
-async fn failures_behind_a_proxy_are_told_from_what_is_missing() {
+async fn failures_behind_a_proxy_differ_from_missing_objects() {
     let site = Site::start().await;
     let mut browser = Browser::start(&BrowserOptions::behind(site.address()))
         .await

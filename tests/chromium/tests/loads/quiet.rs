@@ -39,7 +39,7 @@ async fn load_and_close(mut options: BrowserOptions, log: &Path) {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_names_and_nobody_called_but_the_page() {
+async fn only_the_page_causes_queries_and_connections() {
     let site = Site::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("net.json");
@@ -64,7 +64,7 @@ async fn nobody_is_asked_for_names_and_nobody_called_but_the_page() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_for_nothing_but_the_page() {
+async fn a_proxy_receives_only_requests_of_the_page() {
     let site = Site::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("net.json");

@@ -17,7 +17,7 @@ async fn picture(site: &Site, motion: Motion) -> (String, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn two_pictures_of_a_page_that_is_held_still_are_equal() {
+async fn screenshots_without_motion_are_equal() {
     let site = Site::start().await;
     let (text, one) = picture(&site, Motion::Still).await;
     let (other_text, other) = picture(&site, Motion::Still).await;

@@ -17,7 +17,7 @@ fn closing(responses: u32, announcement: Announcement) -> HostingOptions {
 }
 
 #[tokio::test]
-async fn the_announced_end_stands_on_the_last_response() -> Result<()> {
+async fn the_last_response_announces_the_close() -> Result<()> {
     let server = server(closing(3, Announcement::Announced)).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     for number in 1..=3 {
@@ -29,7 +29,7 @@ async fn the_announced_end_stands_on_the_last_response() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_silent_end_is_a_fin_and_nothing_else() -> Result<()> {
+async fn an_unannounced_close_is_only_a_fin() -> Result<()> {
     let server = server(closing(2, Announcement::Silent)).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     for _ in 0..2 {
@@ -41,7 +41,7 @@ async fn the_silent_end_is_a_fin_and_nothing_else() -> Result<()> {
 }
 
 #[tokio::test]
-async fn requests_pipelined_behind_the_end_are_lost_and_the_responses_before_it_are_not() -> Result<()> {
+async fn pipelined_requests_after_the_close_are_lost_and_earlier_responses_are_complete() -> Result<()> {
     for announcement in [Announcement::Announced, Announcement::Silent] {
         let server = server(closing(3, announcement)).await?;
         let mut client = Client::connect(server.hosting.plain()[0]).await?;
@@ -58,7 +58,7 @@ async fn requests_pipelined_behind_the_end_are_lost_and_the_responses_before_it_
 }
 
 #[tokio::test]
-async fn without_keep_alive_every_response_closes() -> Result<()> {
+async fn without_keep_alive_every_response_closes_the_connection() -> Result<()> {
     let options = HostingOptions {
         keep_alive: KeepAlive::Off,
         ..HostingOptions::default()
@@ -74,7 +74,7 @@ async fn without_keep_alive_every_response_closes() -> Result<()> {
 }
 
 #[tokio::test]
-async fn http_1_0_closes_unless_asked_to_persist() -> Result<()> {
+async fn http_1_0_closes_unless_keep_alive_is_requested() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     let ask = |more: &str| format!("GET /9 HTTP/1.0\r\nHost: a.example\r\n{more}\r\n");
@@ -103,7 +103,7 @@ async fn an_idle_connection_is_closed_and_a_used_one_is_not() -> Result<()> {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_their_turn() -> Result<()> {
+async fn connections_beyond_the_limit_wait() -> Result<()> {
     let options = HostingOptions {
         max_connections: 1,
         ..HostingOptions::default()
@@ -124,7 +124,7 @@ async fn connections_beyond_the_limit_wait_for_their_turn() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_dropped_server_is_gone() -> Result<()> {
+async fn a_dropped_server_closes_its_listeners() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let address = server.hosting.plain()[0];
     let mut client = Client::connect(address).await?;

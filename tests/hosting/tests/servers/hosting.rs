@@ -9,7 +9,7 @@ use longhaul_hosting::{Compression, HostingOptions};
 use crate::client::{Body, Client, DATE, TEXT, get, server};
 
 #[tokio::test]
-async fn hosts_are_told_apart_and_unknown_ones_are_misdirected() -> Result<()> {
+async fn known_hosts_are_served_and_unknown_ones_get_421() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     for (host, status, seen) in [
@@ -58,7 +58,7 @@ async fn hosts_are_told_apart_and_unknown_ones_are_misdirected() -> Result<()> {
 }
 
 #[tokio::test]
-async fn recorded_fields_become_those_of_a_live_server() -> Result<()> {
+async fn recorded_fields_are_converted_for_a_live_server() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let answer = Client::connect(server.hosting.plain()[0])
         .await?
@@ -84,7 +84,7 @@ async fn recorded_fields_become_those_of_a_live_server() -> Result<()> {
 }
 
 #[tokio::test]
-async fn responses_without_a_body_keep_the_connection_in_step() -> Result<()> {
+async fn responses_without_a_body_keep_the_framing_intact() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     let nothing = client.get("/nothing").await?;
@@ -104,7 +104,7 @@ async fn responses_without_a_body_keep_the_connection_in_step() -> Result<()> {
 }
 
 #[tokio::test]
-async fn fulfilled_conditions_are_answered_not_modified() -> Result<()> {
+async fn fulfilled_conditions_are_answered_with_304() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     let later = httpdate::fmt_http_date(SystemTime::now());
@@ -141,7 +141,7 @@ async fn fulfilled_conditions_are_answered_not_modified() -> Result<()> {
 }
 
 #[tokio::test]
-async fn text_is_compressed_for_clients_that_ask_for_it() -> Result<()> {
+async fn text_is_compressed_for_clients_that_accept_gzip() -> Result<()> {
     let options = HostingOptions {
         compression: Compression::Gzip,
         ..HostingOptions::default()
@@ -171,7 +171,7 @@ async fn text_is_compressed_for_clients_that_ask_for_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn pipelined_requests_are_answered_in_order_and_none_waits_for_another() -> Result<()> {
+async fn pipelined_requests_are_answered_in_order_without_waiting_for_later_ones() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     let lengths: Vec<usize> = (0..40).map(|number| number * 997).collect();
@@ -190,7 +190,7 @@ async fn pipelined_requests_are_answered_in_order_and_none_waits_for_another() -
 }
 
 #[tokio::test]
-async fn a_large_body_goes_out_whole_to_a_client_that_reads_late() -> Result<()> {
+async fn a_large_body_is_complete_for_a_client_that_reads_late() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let mut client = Client::connect(server.hosting.plain()[0]).await?;
     client.send(&get("/20000000")).await?;
@@ -205,7 +205,7 @@ async fn a_large_body_goes_out_whole_to_a_client_that_reads_late() -> Result<()>
 }
 
 #[tokio::test]
-async fn responses_take_the_time_to_think_one_after_the_other() -> Result<()> {
+async fn think_times_of_pipelined_responses_follow_each_other() -> Result<()> {
     let think_time = Duration::from_millis(60);
     let options = HostingOptions {
         think_time,

@@ -47,7 +47,7 @@ impl Resolver {
 }
 
 #[tokio::test]
-async fn a_known_name_has_its_address_and_nothing_else() -> Result<()> {
+async fn a_known_name_has_only_an_a_record() -> Result<()> {
     let server = name_server().await?;
     let resolver = Resolver::of(&server).await?;
     // Resolvers vary the case and require the same case in the answer.
@@ -89,7 +89,7 @@ async fn a_known_name_has_its_address_and_nothing_else() -> Result<()> {
 }
 
 #[tokio::test]
-async fn other_names_do_not_exist() -> Result<()> {
+async fn unknown_names_get_nxdomain() -> Result<()> {
     let server = name_server().await?;
     let resolver = Resolver::of(&server).await?;
     for name in ["update.example.", "192.0.2.1.", "example.", "."] {
@@ -105,7 +105,7 @@ async fn other_names_do_not_exist() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_no_question_is_told_so() -> Result<()> {
+async fn invalid_queries_get_an_error_code() -> Result<()> {
     let server = name_server().await?;
     let resolver = Resolver::of(&server).await?;
     let garbled = [
@@ -140,7 +140,7 @@ async fn what_is_no_question_is_told_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn tcp_carries_several_questions() -> Result<()> {
+async fn several_queries_are_answered_on_one_tcp_connection() -> Result<()> {
     let server = name_server().await?;
     let mut stream = TcpStream::connect(server.address()).await?;
     let asked = question("a.example.", RecordType::A)?.to_vec()?;
@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_datagram_stops_the_server(junk in proptest::collection::vec(any::<Vec<u8>>(), 1..8)) {
+    fn arbitrary_datagrams_do_not_stop_the_server(junk in proptest::collection::vec(any::<Vec<u8>>(), 1..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let server = name_server().await.unwrap();

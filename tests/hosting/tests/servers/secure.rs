@@ -65,7 +65,7 @@ async fn every_name_has_a_certificate_and_http_2_is_chosen_by_alpn() -> Result<(
 }
 
 #[tokio::test]
-async fn http_1_is_spoken_where_http_2_is_off_or_not_asked_for() -> Result<()> {
+async fn http_1_is_used_if_http_2_is_disabled_or_not_offered() -> Result<()> {
     for (http2, asked) in [
         (Http2::Off, &["h2", "http/1.1"][..]),
         (Http2::On, &["http/1.1"]),
@@ -92,7 +92,7 @@ async fn http_1_is_spoken_where_http_2_is_off_or_not_asked_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn http_2_goes_away_after_its_last_response() -> Result<()> {
+async fn http_2_sends_goaway_after_its_last_response() -> Result<()> {
     for announcement in [Announcement::Announced, Announcement::Silent] {
         let options = HostingOptions {
             close_after: Some(CloseAfter {

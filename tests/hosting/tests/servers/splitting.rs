@@ -18,7 +18,7 @@ async fn proxy_to(origin: SocketAddr) -> Result<SplittingProxy> {
 }
 
 #[tokio::test]
-async fn the_dialled_address_is_where_the_connection_goes_on() -> Result<()> {
+async fn the_proxy_connects_to_the_dialled_address() -> Result<()> {
     let server = server(HostingOptions::default()).await?;
     let origin = server.hosting.plain()[0];
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -44,7 +44,7 @@ async fn the_dialled_address_is_where_the_connection_goes_on() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_half_close_is_carried_over_in_both_directions() -> Result<()> {
+async fn a_half_close_is_relayed_in_both_directions() -> Result<()> {
     let listener = TcpListener::bind(loopback()).await?;
     let proxy = proxy_to(listener.local_addr()?).await?;
     let mut client = TcpStream::connect((loopback().ip(), proxy.addresses()[0].port())).await?;
@@ -74,7 +74,7 @@ async fn a_half_close_is_carried_over_in_both_directions() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_diverted_to_itself_does_not_go_round_for_ever() -> Result<()> {
+async fn a_connection_from_the_proxy_to_itself_is_reset() -> Result<()> {
     // The dialled address on this machine is the proxy itself.
     let proxy = SplittingProxy::start(&["0.0.0.0:0".parse()?], Destination::AsDialled).await?;
     let mut client = TcpStream::connect(("127.0.0.9", proxy.addresses()[0].port())).await?;
@@ -95,7 +95,7 @@ async fn a_proxy_that_is_diverted_to_itself_does_not_go_round_for_ever() -> Resu
 }
 
 #[tokio::test]
-async fn an_origin_that_refuses_is_a_reset_for_the_client() -> Result<()> {
+async fn a_refused_connection_to_the_origin_resets_the_client() -> Result<()> {
     let closed = TcpListener::bind(loopback()).await?.local_addr()?;
     let proxy = proxy_to(closed).await?;
     let mut client = TcpStream::connect((loopback().ip(), proxy.addresses()[0].port())).await?;
@@ -109,7 +109,7 @@ async fn an_origin_that_refuses_is_a_reset_for_the_client() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_reset_is_carried_over() -> Result<()> {
+async fn a_reset_is_relayed() -> Result<()> {
     let listener = TcpListener::bind(loopback()).await?;
     let proxy = proxy_to(listener.local_addr()?).await?;
     let mut client = TcpStream::connect((loopback().ip(), proxy.addresses()[0].port())).await?;
@@ -127,7 +127,7 @@ async fn a_reset_is_carried_over() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_stops_the_origin() -> Result<()> {
+async fn backpressure_of_the_client_reaches_the_origin() -> Result<()> {
     let listener = TcpListener::bind(loopback()).await?;
     let proxy = proxy_to(listener.local_addr()?).await?;
     let client = TcpStream::connect((loopback().ip(), proxy.addresses()[0].port())).await?;

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_come_out_of_gzip_before_its_end() {
+    fn references_are_found_before_the_end_of_gzip() {
         let url: Url = "http://a.test/".parse().unwrap();
         let mut html = b"<img src=first.png>".to_vec();
         for number in 0..20_000 {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn other_codings_wait_for_the_body_and_damage_ends_quietly() {
+    fn other_codings_need_the_complete_body_and_errors_yield_no_references() {
         let url: Url = "http://a.test/".parse().unwrap();
         let mut reader = DocumentReader::new(&url, "br", None);
         assert!(reader.write(b"coded").is_empty());

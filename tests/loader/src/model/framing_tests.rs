@@ -47,7 +47,7 @@ fn whole(text: &str) -> Read {
 }
 
 #[test]
-fn every_framing_of_a_body() {
+fn every_framing_of_a_body_is_decoded() {
     let cases = [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
@@ -118,7 +118,7 @@ fn every_framing_of_a_body() {
 }
 
 #[test]
-fn what_is_broken_is_told() {
+fn invalid_responses_are_errors() {
     let head = "HTTP/1.1 200 OK\r\n";
     let long = format!("{head}x: {}\r\n\r\n", "y".repeat(MAX_HEAD));
     let many = format!("{head}{}\r\n", "x: y\r\n".repeat(MAX_HEADERS + 1));
@@ -175,7 +175,7 @@ fn what_is_broken_is_told() {
 }
 
 #[test]
-fn a_status_line_that_breaks_off_is_no_clean_end() {
+fn a_truncated_status_line_is_an_error() {
     let mut decoder = ResponseDecoder::default();
     assert_eq!(decoder.close(), Ok(None));
     decoder
@@ -222,7 +222,7 @@ fn written(responses: &[(Framing, Vec<u8>)]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn responses_survive_any_cutting(
+    fn responses_decode_equally_for_any_split(
         responses in prop::collection::vec(response(), 0..6),
         sizes in prop::collection::vec(1..50_usize, 1..20),
     ) {
@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_judged_alike_however_it_is_cut(
+    fn damaged_responses_decode_equally_for_any_split(
         responses in prop::collection::vec(response(), 1..4),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         sizes in prop::collection::vec(1..50_usize, 1..20),
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..500), size in 1..50_usize) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..500), size in 1..50_usize) {
         read(cut(&bytes, &[size]));
         let mut answer = b"HTTP/1.1 200 OK\r\n".to_vec();
         answer.extend_from_slice(&bytes);

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_lost_question_is_asked_again_and_counts_once() {
+    async fn a_lost_query_is_repeated_and_counted_once() {
         let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut names = Names::new(server.local_addr().unwrap());
         names.tries = [Duration::from_millis(20), TRIES[1], TRIES[2], TRIES[3]];
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_of_the_server_and_names_that_are_none() {
+    async fn dns_errors_and_invalid_names_are_reported() {
         let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let names = Names::new(server.local_addr().unwrap());
         let answering = async {

@@ -33,7 +33,7 @@ fn round(pool: &mut Pool) -> String {
 }
 
 #[test]
-fn two_connections_a_host_with_a_request_each() {
+fn two_connections_per_host_carry_one_request_each() {
     let mut pool = pool(Rules::persistent(2), false, &["a", "a", "a", "b"]);
     assert_eq!(round(&mut pool), "open 0 a, open 1 a, open 2 b");
     assert_eq!(round(&mut pool), "");
@@ -52,7 +52,7 @@ fn two_connections_a_host_with_a_request_each() {
 }
 
 #[test]
-fn http_1_0_opens_a_connection_for_each_of_four() {
+fn http_1_0_opens_a_connection_per_request_up_to_four() {
     let mut pool = pool(Rules::Http10, false, &["a", "a", "b", "b", "b"]);
     assert_eq!(round(&mut pool), "open 0 a, open 1 a, open 2 b, open 3 b");
     pool.ready(0);
@@ -63,7 +63,7 @@ fn http_1_0_opens_a_connection_for_each_of_four() {
 }
 
 #[test]
-fn pipelines_fill_once_the_host_has_shown_that_it_keeps_connections() {
+fn pipelining_starts_after_a_persistent_response() {
     let rules = Rules::Pipelined {
         per_host: 2,
         depth: 3,
@@ -95,7 +95,7 @@ fn pipelines_fill_once_the_host_has_shown_that_it_keeps_connections() {
 }
 
 #[test]
-fn a_host_that_drops_a_whole_pipeline_answers_a_first_request_on_each_connection() {
+fn after_a_dropped_pipeline_each_connection_needs_a_first_response() {
     let rules = Rules::Pipelined {
         per_host: 1,
         depth: 8,
@@ -126,7 +126,7 @@ fn a_host_that_drops_a_whole_pipeline_answers_a_first_request_on_each_connection
 }
 
 #[test]
-fn through_a_proxy_any_connection_serves_any_host() {
+fn proxied_connections_serve_any_host() {
     let rules = Rules::Persistent {
         per_host: 1,
         total: 2,
@@ -145,7 +145,7 @@ fn through_a_proxy_any_connection_serves_any_host() {
 }
 
 #[test]
-fn an_idle_connection_makes_room_for_one_to_elsewhere() {
+fn an_idle_connection_is_closed_for_one_to_another_host() {
     let rules = Rules::Persistent {
         per_host: 2,
         total: 1,
@@ -159,7 +159,7 @@ fn an_idle_connection_makes_room_for_one_to_elsewhere() {
 }
 
 #[test]
-fn what_cannot_be_reached_takes_its_requests_along_unless_another_connection_is_there() {
+fn a_failed_connection_fails_its_requests_unless_another_connection_exists() {
     let mut pool = pool(Rules::persistent(2), false, &["a", "a", "b"]);
     round(&mut pool);
     assert_eq!(pool.unreachable(1), Vec::<usize>::new());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_the_target_and_the_version_follow_route_and_rules() {
+    fn target_form_and_version_depend_on_route_and_rules() {
         let proxied = written(
             Rules::persistent(6),
             true,

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_kept_and_for_how_long() {
+    fn storable_responses_and_their_lifetimes_are_determined() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let url: Url = "http://a.test/".parse().unwrap();
         let body = Bytes::from_static(b"body");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_renews_and_an_error_removes() {
+    fn a_304_renews_and_an_error_removes_a_response() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let url: Url = "http://a.test/".parse().unwrap();
         let mut cache = BrowserCache::new();

@@ -54,7 +54,7 @@ fn streamed(html: &[u8], sizes: &[usize], url: &Url, charset: Option<&str>) -> V
 
 proptest! {
     #[test]
-    fn cutting_changes_nothing(
+    fn references_are_equal_for_any_split(
         pieces in prop::collection::vec(prop::sample::select(PIECES.as_slice()), 0..20),
         sizes in prop::collection::vec(1..40_usize, 1..20),
         charset in prop::option::of(Just("utf-8")),
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_found_alike(
+    fn references_in_arbitrary_bytes_are_equal_for_any_split(
         bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'<'), Just(b'>'), Just(b'"'), Just(b's')], 0..200),
         sizes in prop::collection::vec(1..20_usize, 1..10),
     ) {

@@ -12,7 +12,7 @@ use url::Url;
 use crate::origin::{Origin, redirect, scripted, status, typed};
 
 #[tokio::test]
-async fn a_page_that_does_not_answer_is_an_error_that_says_why() {
+async fn a_page_without_a_response_is_an_error_with_the_reason() {
     let origin = Origin::start(|_| status(404)).await;
     let options = origin.options();
     let error = load(&origin.url("http://gone.a.test/"), &options, None)
@@ -65,7 +65,7 @@ async fn a_page_that_answers_with_an_error_is_loaded() {
 }
 
 #[tokio::test]
-async fn redirects_end() {
+async fn redirects_are_limited() {
     let origin = Origin::start(|request| {
         let number: u32 = request.uri().path()[1..].parse().unwrap();
         if number == 1000 {
@@ -90,7 +90,7 @@ async fn redirects_end() {
 }
 
 #[tokio::test]
-async fn limits_hold() {
+async fn time_size_and_object_limits_are_enforced() {
     let silent = scripted(|_, mut peer| async move {
         while let Some(path) = peer.request().await {
             match path.as_str() {
@@ -135,7 +135,7 @@ async fn limits_hold() {
 }
 
 #[tokio::test]
-async fn damaged_codings_fail_and_unsolicited_answers_do_not_count() {
+async fn invalid_codings_fail_and_unsolicited_responses_are_ignored() {
     let odd = scripted(|_, mut peer| async move {
         peer.request().await;
         peer.answer("<img src=/a><img src=/b>").await;

@@ -140,7 +140,7 @@ async fn http_1_0_opens_a_connection_for_each_object() {
 }
 
 #[tokio::test]
-async fn gzip_is_offered_and_undone_while_it_streams() {
+async fn gzip_is_offered_and_decoded_incrementally() {
     let origin = Origin::start(site).await;
     let mut options = origin.options();
     options.accept_encoding = AcceptEncoding::Gzip;
@@ -161,7 +161,7 @@ async fn gzip_is_offered_and_undone_while_it_streams() {
 }
 
 #[tokio::test]
-async fn hosts_have_connections_and_look_ups_of_their_own() {
+async fn each_host_has_separate_connections_and_queries() {
     let html = "<img src=http://b.test:PORT/1><img src=http://gone.test:PORT/2><img src=http://b.test:PORT/3>\
         <img src=http://gone.test:PORT/4><img src=http://127.0.0.1:PORT/5>";
     let origin = Origin::start(move |request| match request.uri().path() {
@@ -191,7 +191,7 @@ async fn hosts_have_connections_and_look_ups_of_their_own() {
 }
 
 #[tokio::test]
-async fn cookies_are_kept_and_a_redirect_back_is_asked_again() {
+async fn cookies_are_stored_and_a_redirect_to_the_same_url_is_requested_again() {
     let origin = Origin::start(|request| {
         let cookie = request
             .headers()
@@ -225,7 +225,7 @@ async fn cookies_are_kept_and_a_redirect_back_is_asked_again() {
 }
 
 #[tokio::test]
-async fn https_is_loaded_with_the_trust_it_is_given() {
+async fn https_uses_the_given_trust() {
     let origin = Origin::start_https(site).await;
     let url = origin.url("https://a.test/page");
     let page = load(&url, &origin.options(), None).await.unwrap();
@@ -241,7 +241,7 @@ async fn https_is_loaded_with_the_trust_it_is_given() {
 }
 
 #[tokio::test]
-async fn what_the_start_of_a_page_names_is_asked_for_before_its_end() {
+async fn references_at_the_start_are_requested_before_the_end_of_the_page() {
     let (asked, mut wait) = tokio::sync::mpsc::channel::<()>(1);
     let wait = std::sync::Mutex::new(Some(async move { wait.recv().await }));
     let address = scripted(move |_, mut peer| {

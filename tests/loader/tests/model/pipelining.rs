@@ -54,7 +54,7 @@ async fn the_factor_is_the_mean_of_the_pipeline_indices() {
 }
 
 #[tokio::test]
-async fn the_depth_bounds_what_is_outstanding() {
+async fn the_depth_bounds_outstanding_requests() {
     // The page; two requests; and then a response for each received request, so that two stay outstanding.
     let address = scripted(|_, mut peer| async move {
         peer.request().await;
@@ -81,7 +81,7 @@ async fn the_depth_bounds_what_is_outstanding() {
 }
 
 #[tokio::test]
-async fn requests_behind_a_fin_go_out_again() {
+async fn requests_without_response_at_a_fin_are_sent_again() {
     // Every connection answers two requests and is closed, however many it received.
     let address = scripted(|_, mut peer| async move {
         for _ in 0..2 {
@@ -110,7 +110,7 @@ async fn requests_behind_a_fin_go_out_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_announces_the_end_gets_no_further_request_on_the_connection() {
+async fn no_request_follows_an_announced_close() {
     let address = scripted(|_, mut peer| async move {
         let path = peer.request().await.unwrap();
         let body = if path == "/" { page(3) } else { path };
@@ -131,7 +131,7 @@ async fn a_server_that_announces_the_end_gets_no_further_request_on_the_connecti
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_asked_for_once_more() {
+async fn a_truncated_body_is_requested_once_more() {
     let asked = std::sync::Arc::new(AtomicUsize::new(0));
     let counter = std::sync::Arc::clone(&asked);
     let address = scripted(move |_, mut peer| {

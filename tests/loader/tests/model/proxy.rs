@@ -18,7 +18,7 @@ fn options(proxy: std::net::SocketAddr, origin: &Origin) -> ModelOptions {
 }
 
 #[tokio::test]
-async fn one_pool_serves_all_hosts_and_no_name_is_looked_up() {
+async fn a_proxied_load_shares_connections_and_resolves_no_names() {
     let targets: Arc<Mutex<Vec<(usize, String)>>> = Arc::default();
     let log = Arc::clone(&targets);
     let proxy = scripted(move |connection, mut peer| {
@@ -103,7 +103,7 @@ async fn https_goes_through_a_tunnel() {
 }
 
 #[tokio::test]
-async fn the_reason_of_the_proxy_is_told() {
+async fn errors_of_the_proxy_are_reported() {
     let proxy = scripted(|_, mut peer| async move {
         peer.request().await;
         peer.send("HTTP/1.1 504 Late\r\nProxy-Status: longhaul; details=\"no gateway\"\r\nContent-Length: 0\r\n\r\n").await;

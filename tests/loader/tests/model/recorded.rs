@@ -113,7 +113,7 @@ async fn compare(path: &Path, recording: Recording) {
 }
 
 #[tokio::test]
-async fn recorded_sites_load_alike_in_both_loaders() {
+async fn both_loaders_load_the_same_objects_of_recorded_sites() {
     for path in recordings() {
         let recording = Recording::open(&path).unwrap();
         compare(&path, recording).await;

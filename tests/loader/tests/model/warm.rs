@@ -16,7 +16,7 @@ fn with(mut response: Response<Bytes>, fields: &[(&'static str, &str)]) -> Respo
 }
 
 #[tokio::test]
-async fn a_second_load_asks_only_whether_things_have_changed() {
+async fn a_second_load_sends_only_conditional_requests() {
     let origin = Origin::start(|request| {
         if request.headers().contains_key(header::IF_NONE_MATCH)
             || request.headers().contains_key(header::IF_MODIFIED_SINCE)

@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_appears_or_vanishes_and_runs_repeat(
+    fn packets_are_conserved_and_runs_are_reproducible(
         config in config(),
         seed: u64,
         traffic in proptest::collection::vec((0_u64..30, 1_u64..1600), 1..150),

@@ -107,7 +107,7 @@ fn everything() -> HopConfig {
 }
 
 #[test]
-fn every_key_means_what_it_says() {
+fn every_key_sets_its_property() {
     let text = r#"
         [link.mine]
         rate = { down = "39.6 kbit/s", up = "13400 bit/s" }
@@ -141,7 +141,7 @@ fn every_key_means_what_it_says() {
 }
 
 #[test]
-fn a_base_is_inherited_and_what_it_has_can_be_taken_away() {
+fn a_base_is_inherited_and_its_keys_can_be_disabled() {
     let full = LinkDefinition {
         name: "full".to_owned(),
         hop: everything(),
@@ -164,7 +164,7 @@ fn a_base_is_inherited_and_what_it_has_can_be_taken_away() {
 }
 
 #[test]
-fn traces_are_read_once_and_begin_where_they_are_told() {
+fn traces_are_read_once_and_begin_at_their_offset() {
     let text = r#"
         [link.car]
         trace = { down = "car.down", up = "car.up" }

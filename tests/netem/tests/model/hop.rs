@@ -12,7 +12,7 @@ fn hop(changes: AddressChanges) -> Hop<Probe> {
 }
 
 #[test]
-fn both_sides_hear_each_other() {
+fn packets_are_delivered_in_both_directions() {
     let mut hop = hop(AddressChanges::default());
     hop.send(at(0), Side::Client, Probe::new(1, 1000));
     hop.send(at(0), Side::Gateway, Probe::new(2, 1000));
@@ -25,7 +25,7 @@ fn both_sides_hear_each_other() {
 }
 
 #[test]
-fn a_change_of_address_loses_what_goes_to_the_old_one() {
+fn packets_to_an_earlier_client_address_are_lost() {
     let mut hop = hop(AddressChanges::at([at(100), at(50)]));
     assert_eq!(hop.client_address(at(49)), ClientAddress(0));
     assert_eq!(hop.client_address(at(50)), ClientAddress(1));
@@ -56,7 +56,7 @@ fn a_change_of_address_loses_what_goes_to_the_old_one() {
 }
 
 #[test]
-fn directions_draw_apart_and_seeds_matter() {
+fn directions_and_seeds_have_different_draws() {
     let arrivals = |seed| {
         let mut jittery = config(8_000);
         jittery.jitter = ms(1000);

@@ -3,7 +3,7 @@ use longhaul_netem::{Link, Packet, Probability};
 use crate::probe::{config, ms, send_spaced};
 
 #[test]
-fn duplicates_arrive_right_behind_each_other_and_cost_no_capacity() {
+fn duplicates_arrive_consecutively_and_use_no_capacity() {
     let mut duplicating = config(8_000);
     duplicating.duplication = Probability::per_mille(100);
     let mut link = Link::new(duplicating, 2);
@@ -19,7 +19,7 @@ fn duplicates_arrive_right_behind_each_other_and_cost_no_capacity() {
 }
 
 #[test]
-fn corruption_flips_one_bit_anywhere_in_the_packet() {
+fn corruption_inverts_one_uniformly_distributed_bit() {
     let mut corrupting = config(8_000);
     corrupting.corruption = Probability::per_mille(250);
     let mut link = Link::new(corrupting, 3);
@@ -43,7 +43,7 @@ fn corruption_flips_one_bit_anywhere_in_the_packet() {
 }
 
 #[test]
-fn a_flipped_bit_of_real_bytes_is_that_bit() {
+fn flip_bit_inverts_exactly_the_numbered_bit() {
     let mut packet = vec![0_u8; 4];
     packet.flip_bit(9);
     assert_eq!(packet, [0, 2, 0, 0]);
@@ -53,7 +53,7 @@ fn a_flipped_bit_of_real_bytes_is_that_bit() {
 }
 
 #[test]
-fn one_impairment_does_not_move_the_draws_of_another() {
+fn impairments_have_independent_random_streams() {
     let losses = |jitter| {
         let mut lossy = config(8_000);
         lossy.loss = longhaul_netem::Loss::Random(Probability::per_mille(50));

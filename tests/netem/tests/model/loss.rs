@@ -20,7 +20,7 @@ fn delivered(loss: Loss, seed: u64, count: u64) -> Vec<bool> {
 }
 
 #[test]
-fn random_loss_lies_in_its_binomial_interval() {
+fn random_loss_is_within_its_binomial_interval() {
     let count = 100_000;
     for per_mille in [1, 30, 200] {
         for seed in SEEDS {
@@ -73,7 +73,7 @@ fn bursts_have_the_mean_loss_and_length_of_their_chain() {
 }
 
 #[test]
-fn a_lost_packet_has_occupied_the_link() {
+fn a_lost_packet_occupies_the_link() {
     let mut lossy = config(8);
     lossy.loss = Loss::Random(Probability::ONE);
     let mut link = Link::new(lossy, 1);
@@ -85,7 +85,7 @@ fn a_lost_packet_has_occupied_the_link() {
 }
 
 #[test]
-fn arq_repairs_in_order_and_pays_with_capacity() {
+fn arq_delivers_in_order_and_uses_capacity() {
     for seed in SEEDS {
         let mut radio = config(256);
         radio.queue = ByteCount::kb(100_000);
@@ -109,7 +109,7 @@ fn arq_repairs_in_order_and_pays_with_capacity() {
 }
 
 #[test]
-fn arq_gives_up_after_its_last_transmission() {
+fn arq_discards_a_packet_after_the_last_transmission() {
     let mut dead = config(256);
     dead.arq = Some(Arq {
         frame_loss: Probability::ONE,
@@ -139,7 +139,7 @@ fn a_probability_is_a_number_from_zero_to_one() {
 }
 
 #[test]
-fn a_packet_can_be_told_to_be_lost() {
+fn lose_after_loses_exactly_the_selected_packet() {
     let lost_at = |bytes: u64| {
         let mut link = Link::new(config(1_000_000), 1);
         link.lose_after(at(0), ByteCount::new(bytes));

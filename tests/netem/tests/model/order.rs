@@ -39,7 +39,7 @@ fn jitter_of_packets_far_apart_is_uniform() {
 }
 
 #[test]
-fn the_share_of_detours_and_the_distance_are_as_configured() {
+fn the_share_of_detoured_packets_and_the_distance_are_as_configured() {
     for (max_distance, extra) in [(1, 1000), (3, 1000), (100, 25), (3, 2)] {
         let mut reordering = config(1_000_000);
         reordering.reordering = Some(Reordering {
@@ -99,7 +99,7 @@ fn a_distance_of_zero_reorders_nothing() {
 }
 
 #[test]
-fn a_late_receiver_sees_the_same_order() {
+fn a_late_poll_returns_packets_in_the_same_order() {
     let run = |extra: u64, gap: u64| {
         let mut reordering = config(1_000_000);
         reordering.delay = ms(0);

@@ -41,7 +41,7 @@ fn a_hold_keeps_the_queue_and_continues_the_packet_in_service() {
 }
 
 #[test]
-fn a_packet_that_comes_during_a_hold_leaves_after_it() {
+fn a_packet_enqueued_during_a_hold_is_sent_after_it() {
     let mut link = link(WhileOut::Hold, 10_000);
     link.enqueue(at(600), Probe::new(0, 1000));
     assert_eq!(arrivals(&mut link), [(0, 1360)]);
@@ -58,7 +58,7 @@ fn the_queue_bound_holds_during_a_hold() {
 }
 
 #[test]
-fn a_drop_loses_what_is_sent_during_it_in_part_or_whole() {
+fn a_dropping_outage_loses_packets_whose_transmission_overlaps_it() {
     let mut link = link(WhileOut::Drop, 100_000);
     for number in 0..15 {
         link.enqueue(at(0), Probe::new(number, 1000));

@@ -24,7 +24,7 @@ fn bps(kbps: f64) -> BitRate {
 }
 
 #[test]
-fn the_profiles_are_those_of_the_benchmark() {
+fn profiles_match_the_table_of_the_benchmark() {
     let names: Vec<_> = TABLE.iter().map(|row| row.0).collect();
     assert_eq!(Profile::names().collect::<Vec<_>>(), names);
     for (name, down, up, delay, jitter, queue_down, queue_up) in TABLE {
@@ -55,7 +55,7 @@ fn the_profiles_are_those_of_the_benchmark() {
 }
 
 #[test]
-fn the_product_knows_the_same_profiles() {
+fn the_product_has_the_same_profiles() {
     assert_eq!(
         LinkProfile::names().collect::<Vec<_>>(),
         Profile::names().collect::<Vec<_>>()
@@ -69,7 +69,7 @@ fn the_product_knows_the_same_profiles() {
 }
 
 #[test]
-fn an_unknown_name_lists_the_known() {
+fn an_unknown_profile_error_lists_the_known_profiles() {
     let error = Profile::named("5g").unwrap_err().to_string();
     assert!(error.contains("`5g`") && error.contains("gprs-3+1, "), "{error}");
 }

@@ -5,7 +5,7 @@ use longhaul_types::{BitRate, ByteCount};
 use crate::probe::{Probe, at, config, drain, ms};
 
 #[test]
-fn a_policer_lets_its_burst_and_its_rate_through() {
+fn a_policer_admits_its_burst_and_its_rate() {
     let mut policed = config(100_000);
     policed.policer = Some(Policer {
         rate: BitRate::kbps(800),
@@ -50,14 +50,14 @@ fn codel_drops(packets_per_10_ms: u64) -> (u64, Link<Probe>) {
 }
 
 #[test]
-fn codel_leaves_a_queue_alone_that_empties_again() {
+fn codel_drops_nothing_from_a_queue_that_empties() {
     let (drops, link) = codel_drops(10);
     assert_eq!(drops, 0, "bursts of 10 ms that drain are no standing queue");
     assert!(link.queueing_delays().max() >= ms(9));
 }
 
 #[test]
-fn codel_drops_more_and_more_often_from_a_standing_queue() {
+fn codel_increases_its_drop_rate_for_a_standing_queue() {
     let (drops, link) = codel_drops(11);
     // An overload of a tenth is 2000 packets in 20 s; without CoDel they would fill the queue of 1 MB.
     assert!(drops > 900, "{drops}");
@@ -70,7 +70,7 @@ fn codel_drops_more_and_more_often_from_a_standing_queue() {
 }
 
 #[test]
-fn codel_drops_at_the_times_of_its_law() {
+fn codel_drops_at_the_times_of_rfc_8289() {
     // The first drop happens an interval after the target was first exceeded, the next 100 ms later, then
     // after 100 / sqrt(2) ms, 100 / sqrt(3) ms and so on.
     let mut managed = config(800);

@@ -28,7 +28,7 @@ fn a_saturated_link_delivers_its_rate_within_one_percent() {
 }
 
 #[test]
-fn a_lone_packet_takes_its_serialisation_and_the_delay() {
+fn a_single_packet_takes_serialisation_plus_delay() {
     let mut link = Link::new(config(40), 1);
     link.enqueue(at(7), Probe::new(0, 1000));
     let arrived = drain(&mut link);
@@ -68,7 +68,7 @@ fn the_queue_bound_is_exact_and_counts_the_packet_in_service() {
 }
 
 #[test]
-fn an_idle_link_does_not_save_up_capacity() {
+fn idle_time_does_not_accumulate_capacity() {
     let mut link = Link::new(config(8), 1);
     link.enqueue(at(0), Probe::new(0, 10));
     link.enqueue(at(5000), Probe::new(1, 10));
@@ -80,7 +80,7 @@ fn an_idle_link_does_not_save_up_capacity() {
 }
 
 #[test]
-fn late_polls_change_nothing_but_the_time_of_delivery() {
+fn late_polls_change_only_the_time_of_delivery() {
     let run = |polls: &[u64]| {
         let mut link = Link::new(config(80), 3);
         let mut arrivals = Vec::new();
@@ -109,7 +109,7 @@ fn a_packet_above_the_mtu_is_dropped() {
 }
 
 #[test]
-fn a_link_of_rate_zero_announces_nothing() {
+fn a_link_of_rate_zero_announces_no_event() {
     let stuck = LinkConfig::new(Capacity::Rate(BitRate::bps(0)), ms(0), ByteCount::kb(1));
     let mut link = Link::new(stuck, 1);
     link.enqueue(at(0), Probe::new(0, 1000));

@@ -35,7 +35,7 @@ fn a_trace_is_replayed_exactly_and_repeats() {
 }
 
 #[test]
-fn a_single_line_is_a_fixed_rate() {
+fn a_trace_of_a_single_line_is_a_constant_rate() {
     let mut link = link("1");
     assert_eq!(arrivals(&mut link, at(0), 5, 1500), [1, 2, 3, 4, 5]);
     assert_eq!(link.capacity_between(at(0), at(1000)), ByteCount::kb(1500));
@@ -49,7 +49,7 @@ fn an_opportunity_serves_bytes_not_packets() {
 }
 
 #[test]
-fn an_opportunity_serves_only_what_was_there_before_it() {
+fn an_opportunity_serves_only_packets_enqueued_before_it() {
     assert_eq!(arrivals(&mut link("5"), at(5), 1, 1500), [10]);
     assert_eq!(arrivals(&mut link("5"), at(4), 1, 1500), [5]);
     let mut late = link("5");
@@ -58,7 +58,7 @@ fn an_opportunity_serves_only_what_was_there_before_it() {
 }
 
 #[test]
-fn a_window_of_a_trace_begins_where_it_is_told() {
+fn an_offset_sets_the_beginning_of_a_trace() {
     let text = "3\n3\n10\n12\n";
     for offset in 0..30 {
         let trace = DeliveryTrace::parse(text).unwrap().starting_at(ms(offset));
@@ -76,7 +76,7 @@ fn a_window_of_a_trace_begins_where_it_is_told() {
 }
 
 #[test]
-fn the_queue_bound_holds_on_a_trace_too() {
+fn the_queue_bound_holds_on_a_trace() {
     let mut limited = config("10");
     limited.queue = ByteCount::new(3000);
     let mut link = Link::new(limited, 1);
@@ -89,7 +89,7 @@ fn the_queue_bound_holds_on_a_trace_too() {
 }
 
 #[test]
-fn outages_take_opportunities_away() {
+fn opportunities_during_an_outage_are_lost() {
     let out = |behaviour| {
         let mut config = config("10");
         let outage = Outage {
@@ -108,7 +108,7 @@ fn outages_take_opportunities_away() {
 }
 
 #[test]
-fn a_text_that_is_no_trace_is_refused_with_its_line() {
+fn an_invalid_trace_is_rejected_with_the_line_number() {
     let bad = |line, text: &str| ParseTraceError::BadLine {
         line,
         text: text.to_owned(),
@@ -136,14 +136,14 @@ fn a_text_that_is_no_trace_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_trace_with_too_many_lines_is_refused() {
+fn a_trace_with_too_many_lines_is_rejected() {
     let lines = 16 * 1024 * 1024 + 1;
     let refused = DeliveryTrace::parse(&"1\n".repeat(lines));
     assert_eq!(refused, Err(ParseTraceError::TooLarge { line: lines }));
 }
 
 #[test]
-fn lines_may_end_as_on_windows() {
+fn lines_may_end_with_carriage_return_and_line_feed() {
     let trace = DeliveryTrace::parse("1\r\n2\r\n").unwrap();
     assert_eq!((trace.opportunities(), trace.period()), (2, ms(2)));
 }

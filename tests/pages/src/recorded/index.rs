@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named() {
+    fn index_errors_contain_the_line_and_column() {
         let fault = |text| Index::parse(text).unwrap_err().to_string();
         assert_eq!(fault(""), "line 1 names no column `site`");
         assert_eq!(fault("site\turl"), "line 1 names no column `main_url`");

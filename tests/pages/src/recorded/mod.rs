@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_page_and_edition() {
+    fn file_names_contain_page_and_edition() {
         for (file, expected) in [
             ("heise.v2.warc.gz", Some(("heise", 2))),
             ("reddit.warc.gz", Some(("reddit", 0))),

@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_shares_are_those_of_the_paper() {
+    fn text_shares_match_the_paper() {
         for recipe in RECIPES {
             let bytes = f64::from(u32::try_from(recipe.published.bytes).unwrap());
             let share = f64::from(u32::try_from(recipe.text).unwrap()) / bytes;

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_the_published_one() {
+    fn the_sequence_matches_the_published_values() {
         // Known first outputs of SplitMix64 with seed 0.
         let mut random = Random::new(0);
         assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_sum_up() {
+    fn sizes_have_the_given_sum() {
         for recipe in RECIPES {
             let count = recipe.published.objects - 1 - recipe.styles - recipe.scripts - recipe.frames;
             let total = usize::try_from(recipe.published.bytes).unwrap() - recipe.text;

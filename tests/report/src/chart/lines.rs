@@ -208,7 +208,7 @@ mod tests {
     use crate::quantity;
 
     #[test]
-    fn thinning_keeps_peaks_and_order() {
+    fn reducing_points_keeps_peaks_and_order() {
         let points: Vec<SeriesPoint> = (0..10_000)
             .map(|index| SeriesPoint {
                 at: quantity::length(index),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_choose_their_unit() {
+    fn rates_are_displayed_in_a_suitable_unit() {
         assert_eq!(
             axis_unit("goodput, bit/s", 39_600.0),
             ("goodput, kbit/s".to_owned(), 1e3)

@@ -182,13 +182,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_lose_their_unit() {
+    fn quantity_of_removes_the_unit() {
         assert_eq!(quantity_of("goodput, bit/s"), "goodput");
         assert_eq!(quantity_of("goodput"), "goodput");
     }
 
     #[test]
-    fn nothing_is_said_of_no_bars() {
+    fn no_bars_render_nothing() {
         assert_eq!(bar_table(&[]), "");
     }
 }

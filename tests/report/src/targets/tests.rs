@@ -74,7 +74,7 @@ fn cold_pages_are_met_only_when_all_are_measured() {
 }
 
 #[test]
-fn a_failed_load_breaks_its_target() {
+fn a_failed_load_misses_its_target() {
     let mut rows: Vec<Row> = REFERENCE_PAGES
         .iter()
         .map(|page| row(page, "longhaul", 5.0))
@@ -132,7 +132,7 @@ fn study_sites_need_all_four() {
 }
 
 #[test]
-fn revisits_are_held_to_one_round_trip_and_two_kilobytes() {
+fn the_limit_of_revisits_is_one_round_trip_and_two_kilobytes() {
     let mut again = row("mail", "longhaul", 0.83);
     again.state = "revisit".to_owned();
     // 0.64 s + 8 x 2000 B / 80 kbit/s = 0.84 s
@@ -142,7 +142,7 @@ fn revisits_are_held_to_one_round_trip_and_two_kilobytes() {
 }
 
 #[test]
-fn loss_is_judged_against_the_same_pages_without_loss() {
+fn loads_with_loss_are_compared_with_the_same_pages_without_loss() {
     let mut lossy = row("mail", "longhaul", 5.4);
     lossy.internet_loss = 0.05;
     let clean = row("mail", "longhaul", 5.0);
@@ -212,7 +212,7 @@ fn bars_decide_the_transport() {
 }
 
 #[test]
-fn files_of_different_commits_are_judged_apart() {
+fn files_of_different_commits_are_decided_separately() {
     let file = |commit: &str, seconds: f64| {
         let mut results = Results {
             rows: vec![row("mail", "longhaul", seconds)],

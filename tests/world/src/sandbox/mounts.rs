@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_line_of_hosts_is_replaced() {
+    fn only_the_hosts_line_of_nsswitch_is_replaced() {
         let switch = "passwd: files\nhosts: files mdns4_minimal [NOTFOUND=return] dns\nshadow: files\n";
         assert_eq!(
             with_plain_hosts(switch),

@@ -28,7 +28,7 @@ fn binomial_interval(count: u32, probability: f64) -> (u64, u64) {
 }
 
 #[test]
-fn the_interval_is_that_of_the_tables() {
+fn the_binomial_interval_matches_the_normal_approximation() {
     // The normal approximation, 3.29 standard deviations around the mean, is accurate to one unit in this
     // range.
     let (low, high) = binomial_interval(3000, 0.2);
@@ -38,7 +38,7 @@ fn the_interval_is_that_of_the_tables() {
 }
 
 #[test]
-fn losses_lie_in_their_binomial_interval() {
+fn losses_are_within_their_binomial_interval() {
     let _machine = machine();
     for (per_mille, way) in [(30, Way::Down), (30, Way::Up), (200, Way::Up), (200, Way::Down)] {
         let mut lossy = link(BitRate::kbps(20_000), ms(5), ByteCount::kb(2000));

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::traffic::{machine, profile, wait, world};
 
 #[test]
-fn programs_that_are_started_inside_are_inside() {
+fn programs_started_in_a_namespace_run_in_it() {
     let _machine = machine();
     let Some(world) = world(profile("lan-fast")) else {
         return;
@@ -39,7 +39,7 @@ fn programs_that_are_started_inside_are_inside() {
 }
 
 #[test]
-fn a_panic_inside_comes_out() {
+fn a_panic_in_a_namespace_reaches_the_caller() {
     let _machine = machine();
     let Some(world) = world(profile("lan-fast")) else {
         return;
@@ -56,7 +56,7 @@ fn a_panic_inside_comes_out() {
 }
 
 #[test]
-fn work_that_nobody_waits_for_ends() {
+fn dropping_the_returned_future_cancels_the_work() {
     let _machine = machine();
     let Some(world) = world(profile("lan-fast")) else {
         return;
@@ -77,7 +77,7 @@ fn work_that_nobody_waits_for_ends() {
 }
 
 #[test]
-fn everything_ends_with_the_world() {
+fn dropping_a_world_ends_its_namespaces() {
     let _machine = machine();
     let Some(world) = world(profile("lan-fast")) else {
         return;

@@ -57,7 +57,7 @@ fn a_holding_outage_delays_and_loses_nothing() {
 }
 
 #[test]
-fn a_dropping_outage_loses_what_is_sent_meanwhile() {
+fn a_dropping_outage_loses_packets_sent_during_it() {
     let _machine = machine();
     let Some(world) = world(hop(WhileOut::Drop)) else {
         return;

@@ -12,7 +12,7 @@ fn page_sized_transfer() -> Option<Duration> {
 }
 
 #[test]
-fn four_slow_worlds_agree_with_one() {
+fn four_concurrent_worlds_give_the_times_of_one() {
     let _machine = machine();
     let Some(alone) = page_sized_transfer() else {
         return;

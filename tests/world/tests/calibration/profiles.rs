@@ -75,7 +75,7 @@ async fn check_rate(world: &longhaul_world::World, profile: Profile, way: Way, l
 }
 
 #[test]
-fn each_profile_is_what_its_name_says() {
+fn each_profile_has_its_rtt_and_rates() {
     let _machine = machine();
     // The slow ones in parallel, because they mostly wait; the fast ones one after the other.
     let (slow, fast): (Vec<_>, Vec<_>) =

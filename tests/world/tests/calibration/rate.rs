@@ -89,7 +89,7 @@ fn tcp_fills_a_slow_link() {
 }
 
 #[test]
-fn tcp_fills_a_middling_link_upwards() {
+fn tcp_fills_a_medium_link_in_the_up_direction() {
     let _machine = machine();
     tcp_fills(BitRate::kbps(20_000), ms(10), 4_000_000, Way::Up);
 }
@@ -101,7 +101,7 @@ fn tcp_fills_a_fast_link() {
 }
 
 #[test]
-fn udp_arrives_at_the_rate() {
+fn udp_is_received_at_the_rate_of_the_link() {
     let _machine = machine();
     for (kbps, queue, len, way) in [
         (384, 30, 1500, Way::Down),
@@ -150,7 +150,7 @@ fn each_congestion_control_fills_the_link() {
 }
 
 #[test]
-fn an_unknown_congestion_control_is_refused_with_those_there_are() {
+fn an_unknown_congestion_control_is_rejected_with_the_available_ones() {
     let _machine = machine();
     for name in ["nonesuch", "cubic dev lo\nlink set lo down"] {
         let mut config = config(profile("lan-fast"));

@@ -5,7 +5,7 @@ use longhaul_world::{DriverCounters, GATEWAY_ON_HOP, Quiet};
 use crate::traffic::{Way, blast, both, link, machine, ms, ping, profile, wait, world};
 
 #[test]
-fn nothing_crosses_a_world_where_nobody_sends() {
+fn an_unused_world_carries_no_packets() {
     let _machine = machine();
     let Some(world) = world(profile("lan-fast")) else {
         return;
@@ -73,7 +73,7 @@ fn samples_show_the_queue_drain() {
 }
 
 #[test]
-fn a_flipped_bit_is_carried_and_found_by_the_checksum() {
+fn a_corrupted_packet_is_delivered_and_fails_its_checksum() {
     let _machine = machine();
     let mut corrupting = link(BitRate::kbps(10_000), ms(1), ByteCount::kb(500));
     corrupting.corruption = longhaul_netem::Probability::ONE;
@@ -93,7 +93,7 @@ fn a_flipped_bit_is_carried_and_found_by_the_checksum() {
 }
 
 #[test]
-fn a_short_ping_is_counted_whole() {
+fn a_short_ping_is_counted_with_all_headers() {
     let _machine = machine();
     let Some(world) = world(profile("lan-fast")) else {
         return;

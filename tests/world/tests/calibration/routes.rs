@@ -58,7 +58,7 @@ async fn datagram(world: &World, from: &Namespace, to: SocketAddr) -> SocketAddr
 }
 
 #[test]
-fn every_host_is_at_the_origins() {
+fn every_host_is_reached_at_the_origins() {
     let _machine = machine();
     let Some(world) = world(profile("lan-fast")) else {
         return;
@@ -105,7 +105,7 @@ fn tcp_can_be_diverted_to_the_gateway() {
 }
 
 #[test]
-fn the_mtu_of_the_model_is_that_of_the_devices() {
+fn devices_have_the_mtu_of_the_model() {
     let _machine = machine();
     let mut small = link(BitRate::kbps(10_000), ms(1), ByteCount::kb(100));
     small.mtu = Some(ByteCount::new(576));
@@ -118,7 +118,7 @@ fn the_mtu_of_the_model_is_that_of_the_devices() {
 }
 
 #[test]
-fn what_a_world_cannot_do_is_refused() {
+fn unsupported_world_configurations_are_rejected() {
     let _machine = machine();
     let changes = |count: u64| AddressChanges::at((0..count).map(|index| Timestamp::ZERO + ms(index)));
     let mut moving = profile("lan-fast");

@@ -11,7 +11,7 @@ fn config(trace: &DeliveryTrace, delay: Duration) -> LinkConfig {
 }
 
 #[test]
-fn packets_leave_at_the_traces_opportunities() {
+fn packets_leave_at_the_opportunities_of_the_trace() {
     let _machine = machine();
     // Bursts, steady periods and gaps; one second long.
     let millis: Vec<u64> = (1..=1000_u64)

@@ -13,7 +13,7 @@ fn mistakes(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_those_there_are() {
+fn an_unknown_key_is_rejected_with_the_known_keys() {
     let found = mistakes(&format!("[link.mine]\n{VALID}latency = \"50 ms\"\n[[other]]\n"));
     assert_eq!(found.len(), 2);
     assert_eq!(found[0], "`other`: there is no such key; known are: link");
@@ -37,7 +37,7 @@ fn an_unknown_key_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn a_mistake_says_link_key_and_what_is_expected() {
+fn a_mistake_contains_link_key_and_expected_value() {
     for (line, key, expected) in [
         ("rate = 39600", "rate", "a rate above 0 with its unit"),
         ("rate = \"0 kbit/s\"", "rate", "a rate above 0"),
@@ -119,7 +119,7 @@ fn with(line: &str) -> String {
 }
 
 #[test]
-fn what_is_missing_is_named_by_direction() {
+fn a_missing_key_is_reported_by_direction() {
     assert_eq!(
         mistakes("[link.mine]\nrate = { down = \"1 kbit/s\" }\nqueue = \"64 kB\"")
             .iter()
@@ -133,7 +133,7 @@ fn what_is_missing_is_named_by_direction() {
 }
 
 #[test]
-fn names_bases_and_traces_are_checked() {
+fn invalid_names_bases_and_traces_are_rejected() {
     for (text, expected) in [
         (
             "[link.lte]\nbase = \"edge\"",
@@ -182,13 +182,13 @@ fn names_bases_and_traces_are_checked() {
 }
 
 #[test]
-fn a_mistake_of_a_base_is_told_once() {
+fn a_mistake_in_a_base_is_reported_once() {
     let text = "[link.a]\nbase = \"b\"\n[link.b]\nbase = \"c\"\n[link.c]\nbase = \"edge\"\nloss = 7";
     assert_eq!(mistakes(text).len(), 1);
 }
 
 #[test]
-fn no_text_is_too_much() {
+fn texts_beyond_the_limits_are_rejected() {
     assert!(matches!(parse("[link"), Err(LinkFileError::Syntax(_))));
     assert_eq!(parse(""), Ok(Vec::new()));
     let long = "#".repeat(2_000_000);

@@ -148,12 +148,12 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "(\\PC|\n){0,200}") {
+    fn arbitrary_text_does_not_panic(text in "(\\PC|\n){0,200}") {
         let _ = parse_links(&text, |_| Ok("1\n".to_owned()));
     }
 
     #[test]
-    fn whatever_is_written_is_read_back(down in link(), up in link(), change in time(ms(1 << 30))) {
+    fn links_survive_a_round_trip_through_toml(down in link(), up in link(), change in time(ms(1 << 30))) {
         let mut hop = HopConfig::new(down, up);
         hop.address_changes = AddressChanges::at([Timestamp::ZERO + change]);
         let text = LinkDefinition { name: "mine".to_owned(), hop: hop.clone() }.to_toml().unwrap();
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_panics(links in proptest::collection::vec(
+    fn arbitrary_values_do_not_panic(links in proptest::collection::vec(
         proptest::collection::btree_map(field(), value(), 0..8), 1..4,
     )) {
         let mut text = String::new();

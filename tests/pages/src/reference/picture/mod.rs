@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_met_and_the_files_decode() {
+    fn pictures_have_the_target_size_and_decode() {
         let motifs = [
             (Motif::Bullet, 120),
             (Motif::Rule, 200),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoded_photograph_shows_the_scene() {
+    fn a_decoded_photograph_is_similar_to_the_scene() {
         for seed in 0..12 {
             let raster = Scene::new(&mut Random::new(seed)).shoot(150, 107);
             let (file, wanted) = (encode::jpeg(&raster, 82).unwrap(), raster.to_rgb());
