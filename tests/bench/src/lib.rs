@@ -55,7 +55,7 @@ pub enum CommandError {
     #[error("--internet-loss {0}: a percentage from 0 to below 100 is expected")]
     Loss(f64),
     /// The system does not support the loader.
-    #[error("--system {system} cannot be loaded by --loader {loader}: {reason}")]
+    #[error("--loader {loader} does not support --system {system}: {reason}")]
     Refused {
         /// The system.
         system: system::System,
@@ -83,7 +83,7 @@ pub enum CommandError {
     #[error("{0}")]
     Worker(String),
     /// The worker's own subcommand was called by a user.
-    #[error("`worker` is for longhaul-bench itself: {0}")]
+    #[error("only longhaul-bench itself starts `worker`: {0}")]
     WorkerInput(io::Error),
     /// Pictures could not be measured.
     #[error(transparent)]
@@ -106,7 +106,7 @@ pub enum CommandError {
     #[error("interrupted")]
     Interrupted,
     /// Some loads have no row.
-    #[error("{} loads gave no result:\n  {}", .0.len(), .0.join("\n  "))]
+    #[error("{} loads have no result:\n  {}", .0.len(), .0.join("\n  "))]
     Incomplete(Vec<String>),
 }
 
@@ -191,7 +191,7 @@ fn print_targets(targets: &[longhaul_report::Target]) {
         .filter(|target| target.verdict == longhaul_report::Verdict::NotMeasured);
     let open: Vec<_> = open.map(|target| target.what.as_str()).collect();
     if !open.is_empty() {
-        print(&format!("not decided by these results: {}\n", open.join("; ")));
+        print(&format!("undecided by these results: {}\n", open.join("; ")));
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Link {
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// There is no such link.
-    #[error("`{name}` is no link{among}; built in are: {known}. `trace:PATH` takes PATH.down and PATH.up, and links of your own come with --links-file",
+    #[error("`{name}` is not a link{among}; built-in links are: {known}. `trace:PATH` reads PATH.down and PATH.up, and --links-file adds link definitions",
         known = Profile::names().collect::<Vec<_>>().join(", "))]
     Unknown {
         /// The requested name.
@@ -273,7 +273,7 @@ mod tests {
         let said = |name: &str, file| LinkChoice::new(name, file).resolve().unwrap_err().to_string();
         let unknown = said("gprs", None);
         assert!(
-            unknown.contains("`gprs` is no link") && unknown.contains("gprs-3+1"),
+            unknown.contains("`gprs` is not a link") && unknown.contains("gprs-3+1"),
             "{unknown}"
         );
         let key = said("a", Some(file.as_path()));

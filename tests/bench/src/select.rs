@@ -15,7 +15,7 @@ pub enum SelectError {
     #[error(transparent)]
     Recorded(#[from] recorded::FolderError),
     /// The folder does not contain the page.
-    #[error("{} has no page `{name}`; it has: {known}", folder.display())]
+    #[error("{} has no page `{name}`; existing pages are: {known}", folder.display())]
     NotRecorded {
         /// The folder.
         folder: PathBuf,

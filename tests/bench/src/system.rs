@@ -75,9 +75,9 @@ impl System {
     /// Returns the reason for which this loader cannot load pages with this system, if there is one.
     pub fn refuses(self, loader: Loader) -> Option<&'static str> {
         match (self, loader) {
-            (Self::DirectH2, Loader::Model) => Some("the scripted browser speaks no HTTP/2"),
+            (Self::DirectH2, Loader::Model) => Some("the scripted browser has no HTTP/2"),
             (Self::Direct6 | Self::DirectPipelined | Self::DirectHttp10, Loader::Chromium) => {
-                Some("Chromium keeps its own rules for connections; use `direct`")
+                Some("Chromium has its own rules for connections; use `direct`")
             }
             _ => None,
         }
@@ -121,7 +121,7 @@ pub enum UnknownSystem {
     #[error("`{0}` is not in this version")]
     NotYet(String),
     /// The name is unknown.
-    #[error("`{0}` is no system; there are: {known}", known = names())]
+    #[error("`{0}` is not a system; existing systems are: {known}", known = names())]
     Unknown(String),
 }
 

@@ -148,7 +148,7 @@ fn chosen(link: &LinkDefinition, names: &[String]) -> Result<Vec<Experiment>, Co
     if chosen.is_empty() {
         let known: Vec<_> = all.iter().map(Experiment::to_string).collect();
         return Err(CommandError::Transport(format!(
-            "no experiment of {} begins with {}; there are: {}",
+            "no experiment of {} begins with {}; existing experiments are: {}",
             link.name,
             names.join(" or "),
             known.join("; ")
@@ -172,7 +172,7 @@ async fn attempt(sandbox: &Sandbox, job: TransportJob) -> (TransportJob, Result<
         Ok(Reply::Failed { reason, fatal: true }) => Err(Problem::Fatal(reason)),
         Ok(Reply::Failed { reason, fatal: false }) => Err(Problem::Experiment(reason)),
         Ok(Reply::Loaded { .. }) => Err(Problem::Experiment(
-            "the worker answered another question".to_owned(),
+            "the worker replied to another job".to_owned(),
         )),
         Err(error) => Err(Problem::Experiment(error.to_string())),
     };

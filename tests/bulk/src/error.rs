@@ -29,16 +29,16 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The certificate could not be created.
-    #[error("no throw-away certificate: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// The certificate was rejected.
-    #[error("TLS configuration refused: {0}")]
+    #[error("TLS configuration rejected: {0}")]
     Tls(#[from] rustls::Error),
     /// Longhaul's listener could not be started.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The operating system provided no randomness.
-    #[error("no randomness from the system: {0}")]
+    #[error("the operating system provides no randomness: {0}")]
     Randomness(#[from] getrandom::Error),
 }
 
@@ -66,13 +66,13 @@ pub enum TransferError {
     #[error(transparent)]
     Wrong(#[from] WrongBytes),
     /// The QUIC connection has ended.
-    #[error("QUIC connection dead: {0}")]
+    #[error("the QUIC connection has ended: {0}")]
     QuicConnection(#[from] quinn::ConnectionError),
     /// Another error of QUIC.
     #[error("QUIC: {0}")]
     Quic(String),
     /// TLS rejected the server's certificate as an authority.
-    #[error("TLS configuration refused: {0}")]
+    #[error("TLS configuration rejected: {0}")]
     Tls(#[from] rustls::Error),
     /// Longhaul's session could not be started.
     #[error(transparent)]
@@ -84,10 +84,10 @@ pub enum TransferError {
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// Longhaul's session ended before the response.
-    #[error("session lost while waiting for a response: {0}")]
+    #[error("the session ended before the response: {0}")]
     Unanswered(CloseReason),
     /// The server has no such client.
-    #[error("the server knows clients 0 to {}, not {asked}", .known.saturating_sub(1))]
+    #[error("the server has clients 0 to {}, not {asked}", .known.saturating_sub(1))]
     UnknownClient {
         /// Number of the client.
         asked: usize,
@@ -95,10 +95,10 @@ pub enum TransferError {
         known: usize,
     },
     /// A wrong profile was requested for a link without a profile.
-    #[error("nothing is known of this link that could be told wrongly; base it on a built-in link")]
+    #[error("a wrong profile needs a link with a profile; base this link on a built-in link")]
     NoProfile,
     /// It exceeded its time limit.
-    #[error("{0} was not done in time")]
+    #[error("{0} exceeded its time limit")]
     TimedOut(&'static str),
 }
 

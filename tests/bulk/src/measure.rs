@@ -33,10 +33,10 @@ pub enum BulkError {
     #[error(transparent)]
     Transfer(#[from] TransferError),
     /// The world is not new.
-    #[error("this world is {0:?} old; an experiment wants one that was just built")]
+    #[error("this world is {0:?} old; an experiment needs a new one")]
     OldWorld(Duration),
     /// It did not end within the time limit.
-    #[error("no result after {0:?}: {1} hangs")]
+    #[error("no result after {0:?}: {1} has hung")]
     Hung(Duration, System),
 }
 
@@ -90,7 +90,7 @@ pub async fn measure(
     let lateness = world.hop().take_lateness().percentile(99);
     if measured_the_machine(lateness, link) {
         errors.push(format!(
-            "the emulator was late by {lateness:?} (p99): this machine is overloaded, run fewer experiments side by side"
+            "the emulator was late by {lateness:?} (p99): this machine is overloaded, run fewer experiments in parallel"
         ));
     }
     if let Some(fault) = world.hop().snapshot().driver.fault {

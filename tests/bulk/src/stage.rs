@@ -116,7 +116,7 @@ impl<'a> Stage<'a> {
         let mut download = self.start(client, order);
         let outcome = tokio::time::timeout(limit, &mut download.task).await;
         let joined = outcome.map_err(|_| TransferError::TimedOut("a fetch"))?;
-        joined.map_err(|_| TransferError::TimedOut("a fetch that broke off"))??;
+        joined.map_err(|_| TransferError::TimedOut("an aborted fetch"))??;
         Ok(download.progress.clone())
     }
 
@@ -232,7 +232,7 @@ impl Download {
         self.progress.stop();
         let stopped = tokio::time::timeout(STOPPING, &mut self.task).await;
         let joined = stopped.map_err(|_| TransferError::TimedOut("stopping a download"))?;
-        joined.map_err(|_| TransferError::TimedOut("a download that broke off"))?
+        joined.map_err(|_| TransferError::TimedOut("an aborted download"))?
     }
 }
 

@@ -73,7 +73,9 @@ impl System {
     /// Returns a description of transport and congestion control, for the results' environment.
     pub const fn description(self) -> &'static str {
         match self {
-            Self::Longhaul => "Longhaul over UDP, credit by the receiver, link profile given",
+            Self::Longhaul => {
+                "Longhaul over UDP, congestion control by the receiver, link profile configured"
+            }
             Self::Cubic => "kernel TCP, cubic",
             Self::Bbr => "kernel TCP, bbr",
             Self::Quinn => "quinn 0.11 (QUIC), cubic, defaults, 0-RTT where a session is not open",

@@ -208,5 +208,5 @@ async fn a_part_of_a_trace_is_measured_at_its_offset() {
     };
     let full = bulk.utilisation > 0.9 && bulk.utilisation < 1.01;
     assert!(full || overloaded(&link, &measured), "{bulk:?}");
-    assert_eq!(bulk.lost, 0.0, "the queue has no end: {bulk:?}");
+    assert_eq!(bulk.lost, 0.0, "the queue is unlimited: {bulk:?}");
 }

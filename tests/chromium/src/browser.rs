@@ -60,7 +60,7 @@ pub enum ChromiumError {
         error: io::Error,
     },
     /// It ended, or printed no address, before it listened.
-    #[error("Chromium did not start ({reason}); its last lines were:\n{log}")]
+    #[error("Chromium did not start ({reason}); the last lines of its log are:\n{log}")]
     NotStarted {
         /// Description of the event.
         reason: String,

@@ -31,7 +31,7 @@ pub enum DevToolsError {
     #[error("Chromium does not answer `{0}`: the machine is overloaded or Chromium hangs")]
     Silent(String),
     /// The browser rejects a call.
-    #[error("Chromium refuses `{method}`: {reason}")]
+    #[error("Chromium rejects `{method}`: {reason}")]
     Refused {
         /// The method called.
         method: String,
@@ -39,7 +39,7 @@ pub enum DevToolsError {
         reason: String,
     },
     /// A message does not conform to the protocol.
-    #[error("Chromium sent what is not of the DevTools protocol: {0}")]
+    #[error("Chromium sent an invalid DevTools message: {0}")]
     Malformed(String),
 }
 

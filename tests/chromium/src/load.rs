@@ -105,7 +105,7 @@ pub enum EvaluateError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The expression threw an exception.
-    #[error("the page threw: {0}")]
+    #[error("the expression threw an exception: {0}")]
     Threw(String),
     /// There was no value within the limit.
     #[error("no value within {} s", .0.as_secs())]

@@ -76,7 +76,7 @@ impl Failure {
             words.push_str(blocked);
         }
         if self.canceled {
-            words.push_str(", given up before a response");
+            words.push_str(", cancelled before a response");
         }
         words
     }

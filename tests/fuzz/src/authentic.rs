@@ -251,7 +251,7 @@ impl Victim {
         let open = self.is_open();
         let mut buf = Vec::new();
         for sent in 0.. {
-            assert!(sent < BURST, "an endpoint sends without end");
+            assert!(sent < BURST, "an endpoint sends endlessly");
             if self.endpoint.poll_transmit(now, &mut buf).is_none() {
                 break;
             }
@@ -260,7 +260,7 @@ impl Victim {
         }
         assert!(
             self.sent_after_close <= CLOSES,
-            "a closed session goes on sending"
+            "a closed session continues to send"
         );
         self.check();
     }

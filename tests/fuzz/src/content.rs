@@ -22,7 +22,7 @@ pub(crate) fn body_windows(bytes: &[u8]) {
     assert_eq!(
         decode(coding, base, &[wire]),
         decode(coding, base, &[&wire[..cut], &wire[cut..]]),
-        "the cut changed the body"
+        "the split changed the body"
     );
 }
 
@@ -98,10 +98,14 @@ pub(crate) fn content_codings(bytes: &[u8]) {
             return;
         };
         total += out.len();
-        assert!(out.len() <= Undo::MAX_STEP, "one step gave {} bytes", out.len());
+        assert!(
+            out.len() <= Undo::MAX_STEP,
+            "one step returned {} bytes",
+            out.len()
+        );
         assert!(
             total <= (1 << 20) + Undo::MAX_STEP,
-            "the limit did not hold: {total} bytes"
+            "the limit was exceeded: {total} bytes"
         );
         coded = &coded[step.consumed..];
         if !step.more {

@@ -83,7 +83,7 @@ fn drain(endpoint: &mut Endpoint, now: Timestamp) -> Vec<(SocketAddr, Vec<u8>)> 
         assert_eq!(transmit.len, buf.len());
         sent.push((transmit.remote, buf.clone()));
     }
-    panic!("an endpoint sends without end")
+    panic!("an endpoint sends endlessly")
 }
 
 fn events(endpoint: &mut Endpoint) -> Vec<(ConnectionHandle, Event)> {
@@ -200,7 +200,7 @@ impl Pair {
             }
             self.step();
         }
-        panic!("{} bytes do not arrive", wanted.len())
+        panic!("{} bytes did not arrive", wanted.len())
     }
 }
 
@@ -330,7 +330,7 @@ fn at_session(bytes: &[u8]) {
     send_stream(&mut pair.agent, now, pair.handle, Bytes::copy_from_slice(&more));
     pair.run_until_arrived(&more);
     let requests = pair.streams.iter().filter(|stream| *stream == b"GET /");
-    assert_eq!(requests.count(), 1, "early data was taken twice");
+    assert_eq!(requests.count(), 1, "early data was accepted twice");
 }
 
 pub(crate) fn datagram_seeds() -> Vec<Vec<u8>> {

@@ -32,12 +32,12 @@ pub(crate) fn vcdiff_decode(bytes: &[u8]) {
     assert_eq!(
         pieces(source, [first, second], limits),
         whole,
-        "the cut changed the target"
+        "the split changed the target"
     );
     if let Ok(target) = whole {
         assert!(
             target.len() <= 1 << 20,
-            "the limit did not hold: {} bytes",
+            "the limit was exceeded: {} bytes",
             target.len()
         );
         let again = encode(source, &target, Effort::Fast);

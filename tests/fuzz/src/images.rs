@@ -18,7 +18,7 @@ pub(crate) fn image_headers(bytes: &[u8]) {
         assert!(header.width > 0 && header.height > 0, "an image without pixels");
         assert!(
             header.animation.is_none_or(|animation| animation.frames > 1),
-            "an animation that stands still"
+            "an animation with a single frame"
         );
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn images(bytes: &[u8]) {
     };
     if let Ok(Outcome::Transcoded(variant)) = transcode(bytes, &request) {
         assert!(variant.webp.len() < bytes.len(), "a larger image");
-        let header = inspect(&variant.webp).expect("our own image has a header");
+        let header = inspect(&variant.webp).expect("the transcoded image has a header");
         assert_eq!((header.width, header.height), (variant.width, variant.height));
     }
 }
@@ -108,13 +108,13 @@ pub(crate) fn picture_messages(bytes: &[u8]) {
     if let Ok(frame) = framed(MAX_JOB)
         && let Ok((job, picture)) = Job::decode(frame)
     {
-        let head = job.encode(picture.len()).expect("what was decoded fits");
+        let head = job.encode(picture.len()).expect("a decoded value can be encoded");
         assert_eq!([&head, picture].concat(), bytes[..PREFIX + frame.len()]);
     }
     if let Ok(frame) = framed(Reply::longest(1_000))
         && let Ok(reply) = Reply::decode(frame)
     {
-        let again = reply.encode().expect("what was decoded fits");
+        let again = reply.encode().expect("a decoded value can be encoded");
         assert_eq!(again, bytes[..PREFIX + frame.len()]);
     }
 }

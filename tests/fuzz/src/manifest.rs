@@ -8,11 +8,11 @@ pub(crate) fn manifest_records(bytes: &[u8]) {
     assert_eq!(
         whole,
         read(&[&bytes[..cut], &bytes[cut..]]),
-        "the cut changed what was read"
+        "the split changed the records"
     );
     for record in whole {
         let mut wire = Vec::new();
-        encode_record(&record, &mut wire).expect("what was decoded fits");
+        encode_record(&record, &mut wire).expect("a decoded value can be encoded");
         assert_eq!(read(&[&wire]), [record]);
     }
 }

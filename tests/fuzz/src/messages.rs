@@ -13,11 +13,11 @@ pub(crate) fn session_messages(bytes: &[u8]) {
     assert_eq!(
         whole,
         read(&[&bytes[..cut], &bytes[cut..]]),
-        "the cut changed what was read"
+        "the split changed the messages"
     );
     for message in whole {
         let mut wire = Vec::new();
-        encode(&message, &mut wire).expect("what was decoded fits");
+        encode(&message, &mut wire).expect("a decoded value can be encoded");
         assert_eq!(read(&[&wire]), [message]);
     }
 }
@@ -181,7 +181,7 @@ pub(crate) fn header_set(bytes: &[u8]) {
         };
         for known in [&sets, &HeaderSets::new()] {
             if let Ok(fields) = decode_header_set(&set, id, known) {
-                let again = encode_header_set(&fields, id, 1, &sets).expect("what was decoded fits");
+                let again = encode_header_set(&fields, id, 1, &sets).expect("a decoded value can be encoded");
                 assert_eq!(decode_header_set(&again, id, &sets).as_ref(), Ok(&fields));
             }
         }

@@ -21,7 +21,7 @@ fn check(found: &[Reference]) {
     for reference in found {
         assert!(
             matches!(reference.url.scheme(), "http" | "https") && reference.url.has_host(),
-            "{} is nothing to ask for",
+            "{} cannot be requested",
             reference.url
         );
     }
@@ -62,7 +62,7 @@ pub(crate) fn page_html(bytes: &[u8]) {
         urls
     };
     // The default icon is known only at the end of the document; here it may have been requested earlier.
-    assert_eq!(urls(&whole), urls(&cut), "the cut changed what was found");
+    assert_eq!(urls(&whole), urls(&cut), "the split changed the references");
 }
 
 pub(crate) fn html_seeds() -> Vec<Vec<u8>> {
@@ -154,11 +154,11 @@ pub(crate) fn learned_plan(bytes: &[u8]) {
         return;
     };
     let (exact, pattern) = (learned.page_record(), learned.pattern_record());
-    let again = Learned::read(&page(), Some(&exact), Some(&pattern)).expect("what was written is read");
+    let again = Learned::read(&page(), Some(&exact), Some(&pattern)).expect("a written record is readable");
     assert_eq!(
         (again.page_record(), again.pattern_record()),
         (exact, pattern),
-        "a record changed by being kept"
+        "a record changed in a round trip"
     );
     for extra in learned.extras(NOW) {
         assert!(matches!(extra.url.scheme(), "http" | "https"), "{}", extra.url);

@@ -8,7 +8,7 @@ use longhaul_replay::warc::{Recording, WarcReader};
 pub(crate) fn warc(bytes: &[u8]) {
     let plain = records(bytes);
     if !bytes.starts_with(&[0x1f, 0x8b]) {
-        assert_eq!(records(&gzip(bytes)), plain, "gzip changed what was read");
+        assert_eq!(records(&gzip(bytes)), plain, "gzip changed the records");
     }
     let Ok(recording) = Recording::read(bytes) else {
         return;
@@ -35,7 +35,7 @@ fn records(bytes: &[u8]) -> (Vec<Vec<u8>>, bool) {
             Err(_) => {
                 assert!(
                     matches!(reader.next_record(), Ok(None)),
-                    "a reader goes on behind an error"
+                    "a reader continues after an error"
                 );
                 return (blocks, false);
             }
@@ -45,8 +45,8 @@ fn records(bytes: &[u8]) -> (Vec<Vec<u8>>, bool) {
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut coder = GzEncoder::new(Vec::new(), Compression::fast());
-    coder.write_all(bytes).expect("a vector takes all");
-    coder.finish().expect("a vector takes all")
+    coder.write_all(bytes).expect("writing to a vector does not fail");
+    coder.finish().expect("writing to a vector does not fail")
 }
 
 pub(crate) fn warc_seeds() -> Vec<Vec<u8>> {

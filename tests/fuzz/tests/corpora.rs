@@ -53,7 +53,7 @@ fn mutate(rng: &mut ChaCha8Rng, inputs: &[Vec<u8>]) -> Vec<u8> {
 fn every_harness_passes_its_corpus_and_mutations() {
     for harness in HARNESSES {
         let inputs = corpus(harness);
-        assert!(!inputs.is_empty(), "{} has nothing to start from", harness.name);
+        assert!(!inputs.is_empty(), "{} has no initial input", harness.name);
         for input in &inputs {
             (harness.run)(input);
         }

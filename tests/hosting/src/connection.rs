@@ -109,7 +109,7 @@ where
                 }
                 let drained = cork.poll_drain(cx);
                 if let Poll::Ready(Err(error)) = drained {
-                    tracing::debug!(%error, "a client is gone");
+                    tracing::debug!(%error, "a client has disconnected");
                     return Poll::Ready(Ok(()));
                 }
                 let mut progress = exchange.progress();

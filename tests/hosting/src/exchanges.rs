@@ -90,7 +90,11 @@ mod tests {
         drop(one);
         assert_eq!(log.open(), 1);
         drop(other);
-        assert_eq!(log.open(), 0, "a client that goes away leaves nothing open");
+        assert_eq!(
+            log.open(),
+            0,
+            "no request stays open after the client has disconnected"
+        );
         let taken = log.take();
         assert_eq!(taken.len(), 1);
         assert!(taken[0].asked <= taken[0].answered);

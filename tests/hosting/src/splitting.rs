@@ -218,7 +218,9 @@ async fn relay_both(
     if counters.outgoing(|open| open.contains(&from)) {
         counters.change(|statistics| statistics.looped += 1);
         reset(&origin);
-        tracing::warn!("the TCP-splitting proxy is diverted to itself; route the origins away from it");
+        tracing::warn!(
+            "connections of the TCP-splitting proxy are redirected to itself; correct the routes to the origins"
+        );
         return Err(SplitError::Looped);
     }
     let relayed = {
@@ -238,9 +240,9 @@ async fn relay_both(
 
 #[derive(Debug, thiserror::Error)]
 enum SplitError {
-    #[error("the origin does not accept: {0}")]
+    #[error("the origin does not accept connections: {0}")]
     Refused(io::Error),
-    #[error("it came from the proxy itself")]
+    #[error("the connection came from the proxy itself")]
     Looped,
     #[error(transparent)]
     Broken(#[from] io::Error),

@@ -108,7 +108,7 @@ mod tests {
         for nanos in edges.chain([u64::MAX]) {
             let bound = upper_bound(bucket_of(nanos));
             assert!(bound >= nanos, "{nanos} is above its bucket's bound {bound}");
-            assert!(bound - nanos <= nanos / 64, "{nanos}: bound {bound} is too far");
+            assert!(bound - nanos <= nanos / 64, "{nanos}: bound {bound} is too high");
         }
     }
 

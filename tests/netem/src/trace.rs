@@ -42,13 +42,15 @@ pub enum ParseTraceError {
         text: String,
     },
     /// A timestamp is earlier than its predecessor.
-    #[error("line {line} of the trace goes back in time; timestamps must not decrease")]
+    #[error(
+        "line {line} of the trace has an earlier timestamp than its predecessor; timestamps must not decrease"
+    )]
     Decreasing {
         /// Number of the line, from 1.
         line: usize,
     },
     /// All timestamps are zero, so that a repetition of the trace would take no time.
-    #[error("the trace lasts no time; its last timestamp must be above 0")]
+    #[error("the trace has no duration; its last timestamp must be above 0")]
     NoDuration,
     /// The text has more lines than the maximum, or a timestamp of more than 49 days.
     #[error(

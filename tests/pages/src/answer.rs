@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(
             coded.gzipped().body,
             coded.body,
-            "what is coded is not coded again"
+            "a coded body is not coded again"
         );
         let image = answer(&[("content-type", "image/png")], &text);
         assert_eq!(image.gzipped().body, image.body);

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(
             renames.original(&named).as_str(),
             "http://cdn.wikipedia.org/en.wikipedia.org/a?u=http%3A%2F%2Fwikipedia.org&v=aa.aa",
-            "text that was renamed names sites in paths and queries"
+            "renamed text contains names in paths and queries"
         );
         assert_eq!(
             renames.original(&url("http://x.test/")).as_str(),

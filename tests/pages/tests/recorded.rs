@@ -114,12 +114,12 @@ fn editions_are_grouped_and_the_index_is_used() {
     );
     assert_eq!(first.hosts(), ["a.test", "b.test:8080"]);
     assert_eq!(first.blocked_hosts(), ["ads.test"]);
-    assert_eq!(first.sibling(), None, "a frame is no page of its own");
+    assert_eq!(first.sibling(), None, "a frame is not a sibling page");
     let second = first.next_edition().unwrap();
     assert_eq!(
         (second.name(), second.url().as_str(), second.edition()),
         ("a", "http://a.test/frame", 2),
-        "what was not recorded is not the page"
+        "a URL that was not recorded is not used as the page"
     );
     let body = |page: &longhaul_pages::Page| page.answer(&Method::GET, first.url()).unwrap().body;
     assert_eq!((&body(first)[..], &body(&second)[..]), (&b"one"[..], &b"two"[..]));
@@ -152,7 +152,7 @@ fn folder_errors_contain_file_and_remedy() {
     let named = folder(&[("a.warc", &sound), ("b.warc", b"damaged")]);
     assert_eq!(recorded::named(named.path(), "a").unwrap().name(), "a");
     let error = recorded::named(named.path(), "c").unwrap_err();
-    assert!(error.to_string().ends_with("there are: a, b"), "{error}");
+    assert!(error.to_string().ends_with("existing pages are: a, b"), "{error}");
 
     let index = folder(&[("a.warc", &sound), ("INDEX.tsv", b"site\tmain_url\na\tnowhere")]);
     let error = recorded::folder(index.path()).unwrap_err();
@@ -182,7 +182,7 @@ fn a_page_recorded_over_https_is_replayed_over_http() {
     let named = "https://cdn.test/a.gif".parse().unwrap();
     assert!(
         plain.answer(&Method::GET, &named).is_some(),
-        "what it names by https is answered"
+        "references by https are answered"
     );
     let next = plain.next_edition().unwrap();
     assert_eq!(next.url().as_str(), "http://site.test/");

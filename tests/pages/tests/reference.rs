@@ -218,7 +218,7 @@ fn the_static_page_matches_the_benchmark() {
     let page = reference::named("static").unwrap();
     assert_eq!(body(&page, page.url()).len(), 40_000);
     let ideal = ideal_sizes(&page, &page.objects());
-    assert_near(ideal.gzip(), 88_268, 0.005, "what the ideal transfers");
+    assert_near(ideal.gzip(), 88_268, 0.005, "size of the ideal transfer");
     assert_near(ideal.text_gzip, 12_904, 0.01, "the HTML by gzip");
     let images = page
         .objects()

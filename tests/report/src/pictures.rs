@@ -26,7 +26,7 @@ impl Compared {
         match self.no_worse {
             Some(true) => "no worse",
             Some(false) => "worse",
-            None => "not decided",
+            None => "undecided",
         }
     }
 }

@@ -107,11 +107,11 @@ pub fn text_pictures(results: &Results) -> String {
     let decided = pictures.len() - open;
     let mut text = aligned(&lines);
     text.push_str(&format!(
-        "pictures: {} of {decided} no worse than direct against direct",
+        "pictures: {} of {decided} no worse than direct compared with direct",
         decided - worse
     ));
     if open > 0 {
-        text.push_str(&format!("; {open} not decided, which takes two runs of direct"));
+        text.push_str(&format!("; {open} undecided, which requires two runs of direct"));
     }
     text.push('\n');
     text

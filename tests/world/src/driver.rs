@@ -187,7 +187,7 @@ impl Driver {
     /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.carry() {
-            tracing::error!(%error, "an emulated link has died");
+            tracing::error!(%error, "an emulated link has stopped");
             self.shared.lock().counters.fault = Some(error.to_string());
         }
     }

@@ -95,7 +95,7 @@ fn mounts() -> String {
 fn until(what: &str, condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < PATIENCE, "{what} does not come true");
+        assert!(began.elapsed() < PATIENCE, "{what} did not happen in time");
         thread::yield_now();
     }
 }

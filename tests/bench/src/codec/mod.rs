@@ -27,7 +27,7 @@ const RATES: [BitRate; 4] = [
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
     /// There are no texts.
-    #[error("the pages hold no texts: --pages must name some with HTML, style sheets, scripts or data")]
+    #[error("the pages contain no texts: select pages with HTML, style sheets, scripts or data with --pages")]
     None,
     /// A coder failed.
     #[error("cannot code {url}: {source}")]
@@ -38,7 +38,7 @@ pub enum CodecError {
         source: EncodeError,
     },
     /// The operating system does not report processor time.
-    #[error("this system does not tell a thread's processor time: {0}")]
+    #[error("this system does not report the processor time of a thread: {0}")]
     Clock(nix::Error),
     /// The results file could not be written.
     #[error("cannot write {}: {source}", path.display())]

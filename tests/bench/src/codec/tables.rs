@@ -81,7 +81,7 @@ pub(super) fn of_bases(texts: &[Measured], unchanged: usize) {
     }
     let all: Vec<_> = texts.iter().collect();
     print_coders(&format!("{:<19}", "all"), &all);
-    print_choices("choice with the edition before as base", &all);
+    print_choices("choice with the previous edition as base", &all);
 }
 
 /// Prints a line for each coder that coded all of these texts: sums.
@@ -110,7 +110,7 @@ fn print_coders(group: &str, texts: &[&Measured]) {
 /// Prints regrets by rate and size, the chosen coders, and the best ones.
 fn print_choices(title: &str, texts: &[&Measured]) {
     print(&format!(
-        "\n{title}: coding time + bytes / rate, by that of the best coder in hindsight\n{:<12} {:<11}{:>5} {:>7} {:>7} {:>7} {:>7}  chosen / best\n",
+        "\n{title}: coding time + bytes / rate, divided by that of the best coder in hindsight\n{:<12} {:<11}{:>5} {:>7} {:>7} {:>7} {:>7}  chosen / best\n",
         "link", "size", "texts", "median", "p90", "worst", "sum"
     ));
     for (index, link) in RATES.into_iter().enumerate() {

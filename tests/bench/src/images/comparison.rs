@@ -189,7 +189,7 @@ fn fill(row: &mut Row, variant: &Variant, source: &Source, request: &Request) {
 
 const TITLE: &str = "\
 set                level    effort    pictures  KB in   KB out  ratio | lossy lossless kept failed | SSIMULACRA2 mean  p10  median  PSNR-Y | \
-lossy alone: KB  JPEG as near  cwebp -q 75 (score) | ms a picture\n";
+lossy alone: KB  similar JPEG  cwebp -q 75 (score) | ms per picture\n";
 
 fn print_line(set: &str, level: ImageLevel, effort: ImageEffort, rows: &[&Row]) {
     let sum = |of: &dyn Fn(&Row) -> usize| float(rows.iter().map(|row| of(row)).sum()) / 1000.0;

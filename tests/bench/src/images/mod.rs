@@ -34,7 +34,7 @@ pub enum ImagesError {
         source: std::io::Error,
     },
     /// There are no pictures.
-    #[error("no pictures found: --folder or --pages must name some")]
+    #[error("no pictures found: select pictures with --folder or --pages")]
     None,
     /// The results file could not be written.
     #[error("cannot write {}: {source}", path.display())]

@@ -55,7 +55,7 @@ pub(super) fn speed(sets: &[Set]) {
                 .push(float(usize::try_from(pixels * u64::from(frames)).unwrap_or(usize::MAX)) / 1e6);
         }
     }
-    print("                        pictures  megapixels   ms mean   ms median   ms p95   ms a megapixel\n");
+    print("                        pictures  megapixels   ms mean   ms median   ms p95   ms per megapixel\n");
     for ((moving, class, index), times) in times {
         let Times {
             mut milliseconds,

@@ -36,7 +36,7 @@ pub(super) type Attempted = (LoadJob, Result<Loaded, Problem>);
 /// Runs a load in a worker, and repeats it if the worker fails.
 pub(super) async fn attempt(sandbox: &Sandbox, job: LoadJob) -> Attempted {
     let work = Job::Load(Box::new(job.clone()));
-    let mut problem = Problem::Load("not tried".to_owned());
+    let mut problem = Problem::Load("not attempted".to_owned());
     for _ in 0..ATTEMPTS {
         problem = match run::run_job(sandbox, &work).await {
             Ok(Reply::Loaded {
@@ -55,7 +55,7 @@ pub(super) async fn attempt(sandbox: &Sandbox, job: LoadJob) -> Attempted {
             }
             Ok(Reply::Failed { reason, fatal: true }) => return (job, Err(Problem::Fatal(reason))),
             Ok(Reply::Failed { reason, fatal: false }) => Problem::Load(reason),
-            Ok(Reply::Measured(_)) => Problem::Load("the worker answered another question".to_owned()),
+            Ok(Reply::Measured(_)) => Problem::Load("the worker replied to another job".to_owned()),
             Err(error) => Problem::Load(error.to_string()),
         };
     }

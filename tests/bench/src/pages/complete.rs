@@ -96,7 +96,7 @@ pub(super) async fn references(
     let loads: Vec<_> = loads.collect();
     if loads.len() > 3 {
         crate::say(&format!(
-            "loading {} pages directly first, to know what is complete",
+            "first loading {} pages directly, to determine their complete sets of objects",
             loads.len()
         ));
     }
@@ -154,10 +154,10 @@ fn note(
             }
             return Ok((job.renamed.len() > known).then_some(job));
         }
-        Ok(_) => problems.push(format!("{page}: does not load directly; left out")),
+        Ok(_) => problems.push(format!("{page}: the direct load failed; page omitted")),
         Err(Problem::Fatal(reason)) => return Err(CommandError::Worker(reason)),
         Err(Problem::Load(reason)) => {
-            problems.push(format!("{page}: does not load directly, left out: {reason}"));
+            problems.push(format!("{page}: the direct load failed; page omitted: {reason}"));
         }
     }
     Ok(None)

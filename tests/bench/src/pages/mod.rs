@@ -63,7 +63,7 @@ pub async fn pages(args: &PagesArgs) -> Result<(), CommandError> {
         let kept = results.rows.len();
         let file = args.json.display();
         crate::say(&format!(
-            "interrupted: {file} has {kept} of {all} loads; go on with --resume"
+            "interrupted: {file} has {kept} of {all} loads; continue with --resume"
         ));
         return Err(CommandError::Interrupted);
     };

@@ -28,7 +28,7 @@ const MAX_NAME: usize = 180;
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     /// No selected browser paints.
-    #[error("--screenshots needs --loader chromium: the scripted browser paints nothing")]
+    #[error("--screenshots needs --loader chromium: the scripted browser does not paint")]
     NoBrowser,
     /// A file or folder could not be written.
     #[error("cannot write {}: {source}", path.display())]
@@ -39,7 +39,7 @@ pub enum PictureError {
         source: io::Error,
     },
     /// The worker sent an invalid screenshot.
-    #[error("the worker's picture of {0} is not understood")]
+    #[error("the worker's screenshot of {0} is invalid")]
     Coding(String),
 }
 

@@ -22,19 +22,19 @@ const GRACE: Duration = Duration::from_secs(4 * 3600);
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// A required path contains a separator.
-    #[error("a path with a colon in it cannot be used here: {0}")]
+    #[error("paths with a colon are not supported here: {0}")]
     Path(#[from] std::env::JoinPathsError),
     /// The worker cannot be started, or communication with it failed.
     #[error("cannot run a worker: {0}")]
     Start(#[from] io::Error),
     /// It ended without a reply.
-    #[error("the worker ended without an answer; it said: {0}")]
+    #[error("the worker ended without a reply; the end of its log is: {0}")]
     Ended(String),
     /// Its reply is invalid.
-    #[error("the worker's answer is not understood: {0}")]
+    #[error("the worker's reply is invalid: {0}")]
     Answer(#[from] serde_json::Error),
     /// It exceeded its time limit.
-    #[error("the worker does not end")]
+    #[error("the worker exceeded its time limit")]
     Stuck,
 }
 

@@ -25,7 +25,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The file is not a results file.
-    #[error("{}: {source}; without --resume it is replaced", path.display())]
+    #[error("{}: {source}; without --resume the file is replaced", path.display())]
     Content {
         /// Which file.
         path: PathBuf,

@@ -54,7 +54,7 @@ pub(super) async fn start(client: &Namespace, proxy: Option<SocketAddr>, origin:
 async fn download(proxy: Option<SocketAddr>, origin: SocketAddr) {
     loop {
         if let Err(error) = fetch(proxy, origin).await {
-            tracing::debug!(%error, "the download beside begins anew");
+            tracing::debug!(%error, "the concurrent download restarts");
             // A pause after an error of the proxy.
             let _elapsed = timeout(Duration::from_secs(1), pending::<()>()).await;
         }

@@ -72,10 +72,10 @@ pub(super) enum LoadError {
     #[error(transparent)]
     Chromium(#[from] ChromiumError),
     /// TLS of the scripted browser could not be configured.
-    #[error("cannot trust the test authority: {0}")]
+    #[error("cannot configure trust in the test authority: {0}")]
     Trust(#[from] longhaul_replay::page::TrustError),
     /// The load before the measured one failed.
-    #[error("the page does not load in the first place: {0}")]
+    #[error("the load before the measured one failed: {0}")]
     Earlier(String),
 }
 
@@ -246,7 +246,7 @@ async fn leave(network: &Network) {
     if let Some(proxy) = network.proxy().filter(|_| network.is_longhaul()) {
         let left = network.world.client().run(move || leaving::leave(proxy)).await;
         if let Err(error) = left {
-            tracing::debug!(%error, "the page is not left");
+            tracing::debug!(%error, "the browser did not leave the page");
         }
     }
 }

@@ -93,7 +93,7 @@ impl Asking {
     async fn without_end(self, connection: usize) {
         loop {
             if let Err(error) = self.ask(connection).await {
-                tracing::debug!(%error, "a connection of the other device begins anew");
+                tracing::debug!(%error, "a connection of the other device restarts");
                 // A pause after an error of the proxy.
                 let _elapsed = timeout(Duration::from_secs(1), pending::<()>()).await;
             }
@@ -139,6 +139,6 @@ async fn length_of_answer(stream: &mut BufReader<TcpStream>) -> io::Result<u64> 
             length = value.trim().parse().ok();
         }
     }
-    let refused = || io::Error::other("the request was refused");
+    let refused = || io::Error::other("the request was rejected");
     length.filter(|_| is_answer).ok_or_else(refused)
 }

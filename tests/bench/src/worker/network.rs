@@ -99,7 +99,7 @@ pub(super) enum NetworkError {
     #[error(transparent)]
     Pair(#[from] pair::PairError),
     /// The emulator failed.
-    #[error("the emulated links did not work as they should, so nothing was measured: {0}")]
+    #[error("the emulated links did not work correctly, so there is no measurement: {0}")]
     Emulator(String),
     /// Temporary files could not be written.
     #[error("cannot write temporary files: {0}")]
@@ -268,7 +268,7 @@ impl Network {
             if driver.write_failures.packets > 0 {
                 let count = driver.write_failures.packets;
                 return Err(NetworkError::Emulator(format!(
-                    "{count} packets could not be given to the kernel"
+                    "{count} packets could not be passed to the kernel"
                 )));
             }
         }
@@ -276,7 +276,7 @@ impl Network {
             && proxy.statistics().connections == 0
         {
             return Err(NetworkError::Emulator(
-                "no connection came through the TCP proxy".to_owned(),
+                "no connection passed through the TCP proxy".to_owned(),
             ));
         }
         match self.world.kernel_drops()? {

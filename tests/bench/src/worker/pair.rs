@@ -72,7 +72,7 @@ pub(super) enum PairError {
     #[error("cannot set up Longhaul: {0}")]
     Set(#[from] io::Error),
     /// There is no invite.
-    #[error("longhaul-gateway made no invite: {0}")]
+    #[error("longhaul-gateway created no invite: {0}")]
     Invite(String),
     /// The agent's certificate authority cannot be read.
     #[error("the agent's certificate authority cannot be read: {0}")]
@@ -179,7 +179,8 @@ impl Pair {
     /// The pair was not configured for it, or it does not start.
     pub(super) async fn start_other(&mut self, gateway: &Namespace) -> Result<(), PairError> {
         let invite = self.other_invite.take();
-        let invite = invite.ok_or_else(|| PairError::Invite("none for another device".to_owned()))?;
+        let invite =
+            invite.ok_or_else(|| PairError::Invite("there is none for another device".to_owned()))?;
         let plan = PairPlan {
             link: None,
             ..self.plan.clone()
@@ -201,7 +202,8 @@ impl Pair {
     /// The pair was not configured for a second device, or its agent does not start.
     pub(super) async fn change_device(&mut self, client: &Namespace) -> Result<(), PairError> {
         let invite = self.spare.take();
-        let invite = invite.ok_or_else(|| PairError::Invite("none for a second device".to_owned()))?;
+        let invite =
+            invite.ok_or_else(|| PairError::Invite("there is none for a second device".to_owned()))?;
         self.agent.end().await?;
         let plan = self.plan.clone();
         self.agent = client
@@ -281,7 +283,7 @@ async fn invite(mut command: Command, name: &str) -> Result<String, PairError> {
         .lines()
         .find(|line| line.trim().parse::<longhaul_types::Invite>().is_ok());
     line.map(|line| line.trim().to_owned())
-        .ok_or_else(|| PairError::Invite("it printed none".to_owned()))
+        .ok_or_else(|| PairError::Invite("its output contains none".to_owned()))
 }
 
 async fn start_agent(plan: &PairPlan, folder: &str, invite: &str) -> Result<Service, PairError> {

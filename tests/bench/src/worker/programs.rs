@@ -11,7 +11,7 @@ const SERVER_FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// One of Longhaul's programs is missing.
-    #[error("`{name}` is not in {}; build it with `cargo build --release`, or set LONGHAUL_BIN_DIR to where it is", folder.display())]
+    #[error("`{name}` is not in {}; build it with `cargo build --release`, or set LONGHAUL_BIN_DIR to its folder", folder.display())]
     Ours {
         /// The program.
         name: &'static str,
@@ -19,21 +19,21 @@ pub enum ProgramError {
         folder: PathBuf,
     },
     /// The program is older than image levels.
-    #[error("this version's agent knows no image levels; use --image-level original")]
+    #[error("this version of the agent has no image levels; use --image-level original")]
     NoImageLevels,
     /// A page without its pictures is not comparable.
     #[error(
-        "image level `text` loads no pictures, so its loads compare with no other; use high, medium or low"
+        "image level `text` loads no pictures, so its loads are not comparable with others; use high, medium or low"
     )]
     NoTextLevel,
     /// The program is older than the fixed effort.
-    #[error("this version's gateway has no --coding-effort; leave `longhaul-fixed` away")]
+    #[error("this version of the gateway has no --coding-effort; omit the system `longhaul-fixed`")]
     NoFixedEffort,
     /// The program is older than the flag for pushes.
-    #[error("this version's agent has no --no-push; leave `longhaul-nopush` away")]
+    #[error("this version of the agent has no --no-push; omit the system `longhaul-nopush`")]
     NoPushFlag,
     /// The program is older than the flag for https.
-    #[error("this version's agent has no --https-accelerate; leave `longhaul-https` away")]
+    #[error("this version of the agent has no --https-accelerate; omit the system `longhaul-https`")]
     NoHttpsFlag,
     /// A program of the system is missing.
     #[error("`{name}` is not installed; on Debian: apt-get install {name}")]
@@ -43,7 +43,7 @@ pub enum ProgramError {
     },
     /// The location of this program is unknown.
     #[error(
-        "cannot find out where this program is ({0}); set LONGHAUL_BIN_DIR to the folder of Longhaul's programs"
+        "cannot determine the location of this program ({0}); set LONGHAUL_BIN_DIR to the folder of Longhaul's programs"
     )]
     OwnPlace(#[source] std::io::Error),
 }

@@ -96,7 +96,7 @@ impl Service {
         match timeout(READY, ready).await {
             Ok(Some(address)) => Ok((service, address)),
             Ok(None) => Err(service.not_ready("ended before it was ready")),
-            Err(_) => Err(service.not_ready("is not ready in time")),
+            Err(_) => Err(service.not_ready("is not ready within the time limit")),
         }
     }
 
@@ -157,7 +157,7 @@ impl Service {
         let ended = timeout(READY, self.child.wait()).await;
         match (sent, ended) {
             (Ok(_), Ok(Ok(_))) => Ok(()),
-            _ => Err(self.not_ready("does not end")),
+            _ => Err(self.not_ready("does not end within the time limit")),
         }
     }
 

@@ -90,7 +90,7 @@ fn every_coder_codes_the_texts_of_a_generated_page() {
         for choice in list(text, "choices") {
             assert!(
                 number(choice, "regret") >= 1.0,
-                "the choice is among the candidates: {choice}"
+                "the choice must be one of the candidates: {choice}"
             );
         }
     }

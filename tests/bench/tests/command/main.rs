@@ -67,7 +67,7 @@ fn worlds() -> bool {
 fn programs() -> bool {
     let built = Path::new(BENCH).with_file_name("longhaul-gateway").exists();
     if !built {
-        eprintln!("SKIPPED: longhaul-gateway is not beside {BENCH}; `make test` builds it first");
+        eprintln!("SKIPPED: longhaul-gateway is not in the folder of {BENCH}; `make test` builds it first");
     }
     built
 }

@@ -22,7 +22,7 @@ fn refused(options: &[&str]) -> String {
 fn errors_of_unknown_names_list_the_known_ones() {
     let link = refused(&["--link", "gprs", "--pages", "static"]);
     assert!(
-        link.contains("`gprs` is no link") && link.contains("gprs-3+1"),
+        link.contains("`gprs` is not a link") && link.contains("gprs-3+1"),
         "{link}"
     );
     let page = refused(&["--link", "lte", "--pages", "statik"]);

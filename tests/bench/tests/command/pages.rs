@@ -338,7 +338,7 @@ fn second_visits_and_second_devices_load_completely() {
             "{row}"
         );
         let (taken, pushed) = (row["push_taken_bytes"].as_u64(), row["pushed_bytes"].as_u64());
-        assert!(taken <= pushed, "more taken than pushed: {row}");
+        assert!(taken <= pushed, "more used than pushed: {row}");
         if let (Some(taken), Some(pushed @ 1..)) =
             (row["push_taken_objects"].as_u64(), row["pushed_objects"].as_u64())
         {
@@ -379,7 +379,7 @@ fn second_visits_and_second_devices_load_completely() {
     let output = run(bench(&["report"]).arg(&results).arg("--out").arg(&report));
     assert!(output.status.success(), "{}", said(&output));
     let html = std::fs::read_to_string(&report).expect("a report");
-    assert!(html.contains("Coming back") && html.contains("second-device"));
+    assert!(html.contains("Second visits") && html.contains("second-device"));
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn a_recorded_site_is_replayed_over_http() {
             assert_eq!(
                 row["pushed_objects"].as_u64().unwrap_or(0),
                 0,
-                "nobody sees into tunnels: {row}"
+                "the contents of tunnels are not counted: {row}"
             );
         }
     }

@@ -33,7 +33,10 @@ fn marked(mark: &str) -> Vec<u32> {
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what} does not come");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{what} did not happen in time"
+        );
         std::thread::yield_now();
     }
 }

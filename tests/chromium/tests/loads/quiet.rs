@@ -54,7 +54,7 @@ async fn only_the_page_causes_queries_and_connections() {
         let url = Url::parse(url).expect("a URL");
         let host = url.host_str().unwrap_or_default();
         let known = ["site.test", "img.test", "gone.test", "127.0.0.1", ""].contains(&host);
-        assert!(known, "Chromium asks for {url}");
+        assert!(known, "Chromium requests {url}");
     }
     let mut addresses = BTreeSet::new();
     for (_, attempt) in events(&log, &["TCP_CONNECT_ATTEMPT"]) {

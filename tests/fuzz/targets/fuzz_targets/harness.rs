@@ -9,14 +9,14 @@ use libfuzzer_sys::fuzz_target;
 static NAME: OnceLock<String> = OnceLock::new();
 
 fn name() -> &'static str {
-    NAME.get_or_init(|| std::env::var("LONGHAUL_HARNESS").expect("LONGHAUL_HARNESS names a harness"))
+    NAME.get_or_init(|| std::env::var("LONGHAUL_HARNESS").expect("LONGHAUL_HARNESS contains the name of a harness"))
 }
 
 fuzz_target!(
     init: {
         // Before libfuzzer reads its corpus.
         if let Some(folder) = std::env::var_os("LONGHAUL_SEEDS") {
-            longhaul_fuzz::write_seeds(name(), folder.as_ref()).expect("LONGHAUL_SEEDS is a folder to write to");
+            longhaul_fuzz::write_seeds(name(), folder.as_ref()).expect("LONGHAUL_SEEDS is a writable folder");
         }
     },
     |bytes: &[u8]| longhaul_fuzz::run(name(), bytes)

@@ -176,7 +176,7 @@ impl<S: AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
         let mut rest = Vec::new();
         timeout(PATIENCE, self.stream.read_to_end(&mut rest))
             .await
-            .context("the connection stays open")??;
+            .context("the connection was not closed in time")??;
         assert_eq!(String::from_utf8_lossy(&self.unread), "");
         assert_eq!(String::from_utf8_lossy(&rest), "");
         Ok(())
@@ -186,7 +186,7 @@ impl<S: AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
         let mut space = vec![0; 64 * 1024];
         let read = timeout(PATIENCE, self.stream.read(&mut space))
             .await
-            .context("no response comes")??;
+            .context("no response in time")??;
         if read == 0 {
             bail!("the connection ended within or before a response");
         }

@@ -148,7 +148,7 @@ async fn backpressure_of_the_client_reaches_the_origin() -> Result<()> {
             Err(error) => return Err(error).context("the origin's connection"),
         }
     }
-    assert!(taken < 64 * 1024 * 1024, "{taken} bytes were taken");
+    assert!(taken < 64 * 1024 * 1024, "{taken} bytes were accepted");
     drop(client);
     Ok(())
 }

@@ -57,13 +57,13 @@ pub(super) enum What {
 /// Reason of a closed connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Closed {
-    #[error("the connection was closed without an answer")]
+    #[error("the connection was closed without a response")]
     Fin,
     #[error("the connection broke: {0}")]
     Broken(String),
     #[error("{0}")]
     Framing(#[from] FramingError),
-    #[error("nothing came for {} s", .0.as_secs())]
+    #[error("no data for {} s", .0.as_secs())]
     Silent(Duration),
 }
 

@@ -82,14 +82,14 @@ pub(super) enum DialError {
     Name { host: String, reason: NameError },
     #[error("cannot connect to {to}: {reason}")]
     Connect { to: String, reason: String },
-    #[error("the proxy answered CONNECT with {status}{}", .said.as_deref().map(|said| format!(" ({said})")).unwrap_or_default())]
+    #[error("the proxy responded to CONNECT with {status}{}", .said.as_deref().map(|said| format!(" ({said})")).unwrap_or_default())]
     Tunnel {
         status: StatusCode,
         said: Option<String>,
         /// The proxy reports that the name does not exist.
         no_such_name: bool,
     },
-    #[error("the proxy did not answer CONNECT: {0}")]
+    #[error("the proxy did not respond to CONNECT: {0}")]
     Proxy(String),
     #[error("the TLS handshake with {host} failed: {reason}")]
     Tls { host: String, reason: String },
@@ -177,11 +177,13 @@ impl Dial {
                 }
             }
         };
-        let late = |_| DialError::Proxy(format!("nothing came for {} s", self.idle.as_secs()));
+        let late = |_| DialError::Proxy(format!("no data for {} s", self.idle.as_secs()));
         let (head, clean) = timeout_at(self.deadline(), answer).await.map_err(late)??;
         match head.status {
             status if status.is_success() && clean => Ok(stream),
-            status if status.is_success() => Err(DialError::Proxy("bytes before the tunnel's".to_owned())),
+            status if status.is_success() => {
+                Err(DialError::Proxy("unexpected bytes before the tunnel".to_owned()))
+            }
             status => {
                 let (said, no_such_name) = proxy_error(&head.headers)
                     .map(|error| (Some(error.said), error.no_such_name))
@@ -206,7 +208,7 @@ impl Dial {
         match timeout_at(self.deadline(), connector.connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
             Ok(Err(error)) => Err(failed(error.to_string())),
-            Err(_) => Err(failed(format!("nothing came for {} s", self.idle.as_secs()))),
+            Err(_) => Err(failed(format!("no data for {} s", self.idle.as_secs()))),
         }
     }
 

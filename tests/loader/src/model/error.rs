@@ -39,7 +39,7 @@ pub enum ModelError {
     #[error("the page redirects more than {0} times in a row")]
     Redirects(usize),
     /// A redirect to a URL that is not http or https.
-    #[error("the page redirects to something that is no http or https URL")]
+    #[error("the page redirects to a URL that is not http or https")]
     RedirectTarget,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Failure {
     Coding(String),
     #[error("more than {0} redirects in a row")]
     Redirects(usize),
-    #[error("redirects to something that is no http or https URL")]
+    #[error("redirects to a URL that is not http or https")]
     RedirectTarget,
 }
 
@@ -97,7 +97,7 @@ impl Failure {
         match self {
             Self::Dial(DialError::Tunnel { status, said, .. }) => ModelError::Proxy {
                 status,
-                reason: said.unwrap_or_else(|| "it opens no tunnel".to_owned()),
+                reason: said.unwrap_or_else(|| "it did not open a tunnel".to_owned()),
             },
             Self::Dial(error) if error.no_such_name() => ModelError::NameNotFound(text),
             Self::Dial(_) => ModelError::Connect(text),

@@ -40,11 +40,11 @@ pub(super) enum FramingError {
     HeadTooLarge,
     #[error("the response's Content-Length is invalid")]
     ContentLength,
-    #[error("the response's chunks are not framed right")]
+    #[error("the response's chunked coding is invalid")]
     Chunk,
     #[error("the connection was closed before the response's end")]
     Truncated,
-    #[error("the server switched protocols without being asked")]
+    #[error("the server switched protocols without a request")]
     Upgrade,
 }
 

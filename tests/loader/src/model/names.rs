@@ -32,15 +32,15 @@ const MAX_MESSAGE: usize = 4096;
 /// Errors of resolving a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NameError {
-    #[error("the DNS server says that the name does not exist or has no IPv4 address")]
+    #[error("the name does not exist or has no IPv4 address, according to the DNS server")]
     NotFound,
-    #[error("the name is not one that DNS can hold")]
+    #[error("the name is not a valid DNS name")]
     Invalid,
     #[error("the DNS server answered {0}")]
     Refused(String),
     #[error("the DNS server did not answer in {} s", TRIES.iter().sum::<Duration>().as_secs())]
     Silent,
-    #[error("cannot ask the DNS server: {0}")]
+    #[error("cannot query the DNS server: {0}")]
     Socket(String),
 }
 

@@ -131,7 +131,7 @@ async fn time_size_and_object_limits_are_enforced() {
     let Outcome::Failed(reason) = &page.objects[2].outcome else {
         panic!("never answered")
     };
-    assert!(reason.starts_with("nothing came for"), "{reason}");
+    assert!(reason.starts_with("no data for"), "{reason}");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ const OUTAGES: &str = "a list of at most 10000 tables { start, length, behaviour
 const OUTAGE: &str = "a table { start, length, behaviour }";
 const BEHAVIOUR: &str = "\"hold\" or \"drop\"";
 const OUTAGE_LENGTH: &str = "a time above 0";
-const APART: &str = "a time at which no other outage is";
+const APART: &str = "a time without another outage";
 
 /// Reads one value for both directions, or a table `{ down, up }` with one or both.
 fn each<T: Clone>(

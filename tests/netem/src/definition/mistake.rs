@@ -60,7 +60,7 @@ pub enum Mistake {
         expected: &'static str,
     },
     /// The key contradicts another key.
-    #[error("cannot stand beside `{other}`; {advice}")]
+    #[error("conflicts with `{other}`; {advice}")]
     Conflict {
         /// The other key.
         other: &'static str,
@@ -76,7 +76,7 @@ pub enum Mistake {
         known: String,
     },
     /// The link is, directly or indirectly, its own base.
-    #[error("the links build on each other in a circle")]
+    #[error("the bases of the links form a circle")]
     Circle,
     /// The trace file cannot be read.
     #[error("cannot read the trace `{path}`: {reason}")]

@@ -9,7 +9,7 @@ use super::LinkDefinition;
 
 /// A link that cannot be written as TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a link from a trace has no text of its own: give the path of the trace in a definition")]
+#[error("a link from a trace cannot be written as TOML: define it with the path of its trace")]
 pub struct NotExpressible;
 
 impl LinkDefinition {

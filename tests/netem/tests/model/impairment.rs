@@ -49,7 +49,7 @@ fn flip_bit_inverts_exactly_the_numbered_bit() {
     assert_eq!(packet, [0, 2, 0, 0]);
     packet.flip_bit(9);
     packet.flip_bit(32);
-    assert_eq!(packet, [0; 4], "a bit beyond the packet changes nothing");
+    assert_eq!(packet, [0; 4], "a bit number beyond the packet has no effect");
 }
 
 #[test]

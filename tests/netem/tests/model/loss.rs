@@ -144,7 +144,7 @@ fn lose_after_loses_exactly_the_selected_packet() {
         let mut link = Link::new(config(1_000_000), 1);
         link.lose_after(at(0), ByteCount::new(bytes));
         let arrived = send_spaced(&mut link, 6, ms(1));
-        assert_eq!(arrived.len(), 5, "one packet, and only one");
+        assert_eq!(arrived.len(), 5, "exactly one packet is lost");
         assert_eq!(link.stats().dropped(DropCause::Loss).packets, 1);
         let arrived: Vec<_> = arrived.iter().map(|delivery| delivery.packet.number).collect();
         (0..6).find(|number| !arrived.contains(number)).unwrap()

@@ -27,7 +27,7 @@ impl Packet for Probe {
         ByteCount::new(self.len)
     }
     fn flip_bit(&mut self, bit: u64) {
-        assert_eq!(self.flipped.replace(bit), None, "one bit is flipped at most");
+        assert_eq!(self.flipped.replace(bit), None, "at most one bit is inverted");
     }
 }
 
@@ -51,11 +51,17 @@ pub(crate) fn drain(link: &mut Link<Probe>) -> Vec<Delivery<Probe>> {
     while let Some(next) = link.next_event() {
         let before = out.len();
         while let Some(delivery) = link.poll_deliver(next) {
-            assert_eq!(delivery.arrived, next, "the event was announced late or early");
+            assert_eq!(
+                delivery.arrived, next,
+                "the event was announced too late or too early"
+            );
             out.push(delivery);
         }
         let progressed = out.len() > before || link.next_event().is_none_or(|later| later > next);
-        assert!(progressed, "the link announces {next:?} again and again");
+        assert!(
+            progressed,
+            "the link announces {next:?} repeatedly without progress"
+        );
     }
     out
 }

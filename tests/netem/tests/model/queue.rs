@@ -52,7 +52,7 @@ fn codel_drops(packets_per_10_ms: u64) -> (u64, Link<Probe>) {
 #[test]
 fn codel_drops_nothing_from_a_queue_that_empties() {
     let (drops, link) = codel_drops(10);
-    assert_eq!(drops, 0, "bursts of 10 ms that drain are no standing queue");
+    assert_eq!(drops, 0, "bursts of 10 ms that drain are not a standing queue");
     assert!(link.queueing_delays().max() >= ms(9));
 }
 

@@ -17,10 +17,10 @@ pub enum IndexFault {
     #[error("is larger than {} MiB", MAX_INDEX / (1024 * 1024))]
     TooLarge,
     /// The header line lacks a column.
-    #[error("line 1 names no column `{0}`")]
+    #[error("line 1 has no column `{0}`")]
     Column(&'static str),
     /// The URL of a page is invalid.
-    #[error("line {line}: `{url}` is no http or https URL")]
+    #[error("line {line}: `{url}` is not an http or https URL")]
     Url {
         /// Line in the file, from 1.
         line: usize,
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn index_errors_contain_the_line_and_column() {
         let fault = |text| Index::parse(text).unwrap_err().to_string();
-        assert_eq!(fault(""), "line 1 names no column `site`");
-        assert_eq!(fault("site\turl"), "line 1 names no column `main_url`");
+        assert_eq!(fault(""), "line 1 has no column `site`");
+        assert_eq!(fault("site\turl"), "line 1 has no column `main_url`");
         let text = "site\tmain_url\na\thttp://a.test/\nb\tfile:///b";
-        assert_eq!(fault(text), "line 3: `file:///b` is no http or https URL");
+        assert_eq!(fault(text), "line 3: `file:///b` is not an http or https URL");
     }
 }

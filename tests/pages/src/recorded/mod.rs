@@ -39,7 +39,7 @@ pub enum FolderError {
     },
     /// It contains no WARC file.
     #[error(
-        "{} holds no recorded page: it needs files named PAGE.warc or PAGE.warc.gz (record them with \
+        "{} contains no recorded page: it needs files named PAGE.warc or PAGE.warc.gz (record them with \
          `wget --warc-file`, pywb or Browsertrix)", .folder.display()
     )]
     Empty {
@@ -47,13 +47,13 @@ pub enum FolderError {
         folder: PathBuf,
     },
     /// It contains too many files.
-    #[error("{} holds more than {MAX_FILES} files: give a folder of its own to the recordings", .folder.display())]
+    #[error("{} contains more than {MAX_FILES} files: move the recordings to a separate folder", .folder.display())]
     TooMany {
         /// The folder.
         folder: PathBuf,
     },
     /// It contains no page of this name.
-    #[error("{} holds no page named `{name}`; there are: {}", .folder.display(), .names.join(", "))]
+    #[error("{} contains no page named `{name}`; existing pages are: {}", .folder.display(), .names.join(", "))]
     Unknown {
         /// The folder.
         folder: PathBuf,
@@ -82,7 +82,7 @@ pub enum FolderError {
     },
     /// A recording contains no page.
     #[error(
-        "the recording {} holds no HTML page; remove it, or name its page's URL in column main_url of {INDEX}",
+        "the recording {} contains no HTML page; remove it, or enter its page's URL in column main_url of {INDEX}",
         .file.display()
     )]
     NoPage {

@@ -13,7 +13,7 @@ pub(crate) fn float(count: usize) -> f32 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "saturates, which is what is wanted"
+    reason = "saturates as intended"
 )]
 pub(crate) fn floor(value: f32) -> usize {
     value as usize

@@ -86,7 +86,7 @@ pub(crate) fn draw(panels: &[Panel], palette: &Palette) -> String {
         axes.panel(&mut drawing, panel, palette, corner);
     }
     drawing
-        .finish("Share of the capacity against the 95th percentile of the queueing delay")
+        .finish("Share of the capacity versus the 95th percentile of the queueing delay")
         .replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1)
 }
 
@@ -101,7 +101,7 @@ fn legend(drawing: &mut Drawing, panels: &[Panel], palette: &Palette) {
         "tick",
         Anchor::Start,
         (10.0, 39.0),
-        "share of the capacity used; large: the trace's beginning, median and range of the repetitions; small: other parts of it; dashed: what the bar asks for. Up and left is better.",
+        "share of the capacity used; large: the trace's beginning, median and range of the repetitions; small: other parts of it; dashed: the limits of the bar. Higher and further left is better.",
     );
 }
 

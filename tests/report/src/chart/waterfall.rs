@@ -45,7 +45,7 @@ pub(crate) fn waterfall(title: &str, row: &Row, detail: &Detail, until: f64) -> 
         y += ROW;
     }
     if left_out > 0 {
-        let words = format!("{left_out} further objects are not drawn");
+        let words = format!("{left_out} further objects are omitted");
         drawing.text("label", Anchor::End, (LEFT - 8.0, y + 11.0), &words);
     }
     if has_samples {

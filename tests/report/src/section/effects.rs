@@ -27,7 +27,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
         ),
         ("The queue that a download fills (GPRS-WWW)", queue),
         ("Loss in the Internet (UMTS-PROXY)", loss),
-        ("The static page today", today),
+        ("Current systems on the static page", today),
     ] {
         if !body.is_empty() {
             html.push_str(&format!("<h3>{}</h3>\n{body}", escape(title)));
@@ -97,7 +97,7 @@ fn connections(context: &Context<'_>) -> String {
         let longhaul = longhaul.map_or_else(|| "longhaul".to_owned(), Variant::label);
         let mut table = Table::new(
             &format!(
-                "{}: seconds, and improvement over two connections; the paper's GPRS figures beside",
+                "{}: seconds, and improvement over two connections; with the paper's GPRS figures",
                 setting.label()
             ),
             &[

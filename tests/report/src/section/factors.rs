@@ -45,14 +45,19 @@ pub(super) fn render(context: &Context<'_>) -> String {
     html
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">A factor of 4 means a quarter of the time or bytes of system <code>direct</code> with loader \
-<code>model</code> (HTTP/1.1, two persistent connections a host, no pipelining, identity coding), over the pages that both loaded. Time, down and \
-up: the sums over pages, divided. Perceived bandwidth: what the page weighs without optimisation, over the time the user waited; the mean over \
-pages, divided. The papers' lines are from live networks of their day and other pages: they stand here for the size of the effect, not as a run \
-side by side. C/S: agent and gateway; CLS: gateway alone. NettGain ran at its low picture quality.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">A factor of 4 means a quarter of the time or bytes of system \
+<code>direct</code> with loader <code>model</code> (HTTP/1.1, two persistent connections per host, no \
+pipelining, identity coding), over the pages that both loaded. Time, down and up: ratio of the sums over \
+pages. Perceived bandwidth: bytes of the page without optimisation, divided by the load time; ratio of the \
+means over pages. The papers' rows were measured in live networks of their time with other pages: they show \
+the size of the effect, and are not a direct comparison. C/S: agent and gateway; CLS: gateway alone. \
+NettGain ran at its low picture quality.</p>";
 
 fn table(setting: &Setting, measured: &[(String, MeasuredFactors)]) -> String {
-    let mut table = Table::new(&format!("{}: factors against direct", setting.label()), COLUMNS);
+    let mut table = Table::new(
+        &format!("{}: factors relative to direct", setting.label()),
+        COLUMNS,
+    );
     for (label, factors) in measured {
         let mut cells = vec![
             Cell::Head("measured".to_owned()),

@@ -40,29 +40,32 @@ pub(crate) fn introduction(context: &Context<'_>) -> String {
     tile(failed.to_string(), "loads that failed");
     html.push_str("</div>");
     if rows().next().is_none() {
-        html.push_str("<p class=\"notice\">No rows: these files hold no page loads.</p>");
+        html.push_str("<p class=\"notice\">No rows: these files contain no page loads.</p>");
     }
     html.push_str(HOW_TO_READ);
     html
 }
 
-const HOW_TO_READ: &str = "<p>How close is a page load to the ideal one-shot download, and how far ahead of what a user would have without \
-Longhaul? The <b>ideal</b> asks once and receives the page as one object, without handshakes, headers or congestion control:</p>\
-<p class=\"formula\">T<sub>ideal</sub> = T<sub>DNS</sub> + RTT + 8 · S / R</p>\
-<p>RTT is the hop's and one of the Internet's; R is the link's raw rate; T<sub>DNS</sub> is 0 where a proxy is configured. S has three sizes: \
-<b>raw</b>, bodies as the origin stores them; <b>gzip</b>, text gzip&nbsp;-9 and images untouched; <b>lossy</b>, text gzip&nbsp;-9 and images as \
-this load delivered them, so that picture quality cancels. <b>1.00 is the ideal</b>, more is slower; only better compression than S can fall \
-below it. The paper that defined the ideal took R from the FTP goodput, 2.7&nbsp;% less than the raw rate: the column “FTP goodput” shows that \
-easier version.</p>\
-<p>Bytes are IP packets on the hop, headers and handshakes included; kB is 1000 bytes. A figure is the median over the repetitions of a load, a \
-figure over pages is the median (or geometric mean) of those medians. <b>A load with a failed object does not count</b>: it is left out of every \
-median, and its cell is marked ✗ with the number of such loads; a page that failed every time is struck and named. So a system never looks fast \
-because it dropped something. Objects that do not exist anywhere (missing) are no failure.</p>";
+const HOW_TO_READ: &str = "<p>The report shows how close page loads are to the ideal one-shot download, and \
+how they compare with loads without Longhaul. The <b>ideal</b> sends one request and receives the page as \
+one object, without handshakes, headers or congestion control:</p><p class=\"formula\">T<sub>ideal</sub> = \
+T<sub>DNS</sub> + RTT + 8 · S / R</p><p>RTT is the hop's and one of the Internet's; R is the link's raw \
+rate; T<sub>DNS</sub> is 0 if a proxy is configured. S has three sizes: <b>raw</b>, bodies as the origin \
+stores them; <b>gzip</b>, text by gzip&nbsp;-9 and images unchanged; <b>lossy</b>, text by gzip&nbsp;-9 and \
+images as delivered in this load, so that the picture quality has no effect. <b>1.00 is the ideal</b>, more \
+is slower; only better compression than that of S gives values below 1. The paper that defined the ideal \
+took R from the FTP goodput, 2.7&nbsp;% less than the raw rate: the column “FTP goodput” shows this \
+variant.</p><p>Bytes are those of IP packets on the hop, including headers and handshakes; kB is 1000 bytes. \
+A figure is the median over the repetitions of a load, a figure over pages is the median (or geometric mean) \
+of those medians. <b>A load with a failed object is not valid</b>: it is excluded from every median, and its \
+cell is marked ✗ with the number of such loads; a page whose loads all failed is struck through and listed. \
+Thereby no system appears fast because it omitted something. Objects that do not exist at all (missing) are \
+no failure.</p>";
 
 /// Returns the list of failures, at the beginning of the report.
 pub(crate) fn failures(context: &Context<'_>) -> String {
     let mut table = Table::new(
-        "Loads that are left out of the medians",
+        "Loads that are excluded from the medians",
         &[
             ("link and condition", Column::Words),
             ("system", Column::Words),
@@ -137,9 +140,9 @@ fn bare_reason(row: &Row) -> String {
     if row.failed > 0 {
         "objects failed, no reason given".to_owned()
     } else if row.objects == 0 {
-        "nothing arrived".to_owned()
+        "no object was delivered".to_owned()
     } else {
-        format!("no usable time: {}", quantity::number(row.time_s))
+        format!("invalid time: {}", quantity::number(row.time_s))
     }
 }
 

@@ -26,11 +26,13 @@ pub(super) fn render(context: &Context<'_>) -> String {
     html
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">Between the first and the last byte of the page on the hop, medians over pages; shares are of that \
-time. origin: something was under way between gateway and origins, and nothing that the browser had asked for lay at the gateway. gateway: something that \
-the browser had asked for lay there, so its transport or the gateway itself let the hop idle. request: nothing that was missing had been asked for; what \
-was pushed and not asked for yet counts here, too. idle without origin: the time in which the hop waited for origins left out of the idle time and of \
-the whole. The definition is in BENCHMARKING.md.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">Between the first and the last byte of the page on the hop, \
+medians over pages; shares are of that time. origin: data was in transit between gateway and origins, and \
+the gateway held no data that the browser had requested. gateway: the gateway held data that the browser had \
+requested, so its transport or the gateway itself left the hop idle. request: the browser had not requested \
+the missing data; this includes pushed objects that it has not requested yet. idle without origin: idle time \
+without the time in which the hop waited for origins, in numerator and denominator. The definition is in \
+BENCHMARKING.md.</p>";
 
 fn is_told(pages: &Pages<'_>) -> bool {
     let mut rows = pages.values().flat_map(|loads| loads.sound());
@@ -52,7 +54,7 @@ fn table(link: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
         ]
         .map(|title| (title, Column::Numbers)),
     );
-    let mut table = Table::new(&format!("{link}: what the hop waited for"), &columns);
+    let mut table = Table::new(&format!("{link}: causes of idle time on the hop"), &columns);
     for (setting, systems) in settings {
         let told: Vec<_> = systems.iter().filter(|(_, pages)| is_told(pages)).collect();
         for (index, (variant, pages)) in told.iter().enumerate() {

@@ -24,13 +24,13 @@ pub(super) fn render(context: &Context<'_>) -> String {
         }
         html.push_str(&bar_chart(
             &format!(
-                "{}: load time over the ideal, by page and system",
+                "{}: load time divided by the ideal's, by page and system",
                 setting.label()
             ),
             &groups(context, systems),
         ));
         html.push_str(&matrix(setting, systems));
-        html.push_str("<details><summary>Every figure of these pages</summary>\n");
+        html.push_str("<details><summary>All figures of these pages</summary>\n");
         html.push_str(&every_figure(setting, systems));
         html.push_str(if with_loss {
             "</details></details>\n"
@@ -44,8 +44,9 @@ pub(super) fn render(context: &Context<'_>) -> String {
     html
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">Bars: load time × ideal (gzip); the dashed line is the ideal. Median over the repetitions, whiskers from the fastest to the slowest load, » beyond the \
-scale. Tables: median seconds, below it × ideal (gzip) and the least and greatest seconds.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">Bars: load time × ideal (gzip); the dashed line is the ideal. \
+Median over the repetitions, whiskers from the fastest to the slowest load, » beyond the scale. Tables: \
+median seconds, below it × ideal (gzip) and the minimum and maximum in seconds.</p>";
 
 /// Returns the pages of a setting in order, each with its loads by system.
 fn by_page<'m>(
@@ -72,7 +73,7 @@ fn groups(context: &Context<'_>, systems: &Systems<'_>) -> Vec<BarGroup> {
                     let ratio = loads.ratio(Ideal::Gzip);
                     let seconds = quantity::number_or_none(loads.time().map(|time| time.median));
                     let note = ratio.map_or_else(
-                        || "no load counts".to_owned(),
+                        || "no valid load".to_owned(),
                         |ratio| format!("{} × ({seconds} s)", quantity::ratio(ratio.median)),
                     );
                     let label = variant.label();
@@ -193,7 +194,7 @@ fn every_figure(setting: &Setting, systems: &Systems<'_>) -> String {
         ]
         .map(number),
     );
-    let mut table = Table::new(&format!("{}: every figure, medians", setting.label()), &columns);
+    let mut table = Table::new(&format!("{}: all figures, medians", setting.label()), &columns);
     for (page, loads_by_system) in by_page(systems) {
         let rows = loads_by_system.len();
         for (index, (variant, loads)) in loads_by_system.into_iter().enumerate() {

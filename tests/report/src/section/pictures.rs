@@ -6,9 +6,11 @@ use crate::{
     quantity,
 };
 
-const LEGEND: &str = "<p class=\"legend-text\">Share of the viewport's pixels of which a channel differs by more than 16 of 255. direct, direct: the most \
-that two direct loads of the page differ from each other. this, direct: the median over the direct loads, of the load that differs most. A page that \
-differs by itself is no system's fault: <b>no worse</b> means no more than that, and a thousandth of the pixels.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">Share of the viewport's pixels of which a channel differs by \
+more than 16 of 255. direct, direct: maximum difference between two direct loads of the page. this, direct: \
+difference of the load that differs most, as the median over the direct loads. A page that differs by itself \
+is not the system's fault: <b>no worse</b> means at most that difference plus a thousandth of the \
+pixels.</p>";
 
 pub(super) fn render(context: &Context<'_>) -> String {
     let pictures = compared(context.measurements);

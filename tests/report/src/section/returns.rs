@@ -42,10 +42,12 @@ pub(super) fn render(context: &Context<'_>) -> String {
     html
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">revisit: the page was loaded before through the same system, the browser's own cache is empty. \
-warm: it is not. second-device: another device loaded it through the same gateway. Medians over pages. Round trips: the load's time over \
-one round trip of hop and Internet. against direct: geometric mean, over the pages that both loaded, of the time of <code>direct</code> with a warm \
-browser over this one's. push taken: share of the pushed bytes, and of the pushed objects, that the browser took until it went on to another site.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">revisit: the page was loaded before through the same system, \
+the browser's own cache is empty. warm: the browser's own cache is not empty. second-device: another device \
+loaded it through the same gateway. Medians over pages. Round trips: load time divided by one round trip of \
+hop and Internet. against direct: geometric mean, over the pages that both loaded, of the time of \
+<code>direct</code> with a warm browser divided by this one's. push taken: share of the pushed bytes, and of \
+the pushed objects, that the browser used before it navigated to another site.</p>";
 
 fn table(title: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
     let without = settings

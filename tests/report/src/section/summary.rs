@@ -15,7 +15,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
         html.push_str(&format!("<h3>{}</h3>\n", escape(&link.text)));
         html.push_str(&link_line(&settings));
         let mut table = Table::new(
-            &format!("{}: systems against the ideal, medians over pages", link.text),
+            &format!("{}: systems relative to the ideal, medians over pages", link.text),
             &[
                 ("condition", Column::Words),
                 ("system", Column::Words),
@@ -48,12 +48,14 @@ pub(super) fn render(context: &Context<'_>) -> String {
     html
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">pages: pages with at least one load that counts, of those that any system was measured with in this \
-condition; a system that lacks pages is marked, because its medians are over fewer pages. × ideal (gzip): the median over pages; quartiles and geometric mean likewise. FTP goodput: median × ideal \
-(gzip) with R reduced by 2.7&nbsp;%. direct / this: geometric mean, over the pages that both loaded, of the time of <code>direct</code> over \
-this system's; above 1 is faster than direct. down × ideal: bytes on the hop towards the client over the gzip ideal's. hop idle: share of the \
-load in which the hop was idle while something was missing. push taken: share of the pushed bytes that the browser took before it left the \
-page.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">pages: pages with at least one valid load, of those that were \
+measured with any system in this condition; a system that lacks pages is marked, because its medians are \
+over fewer pages. × ideal (gzip): the median over pages; quartiles and geometric mean likewise. FTP goodput: \
+median × ideal (gzip) with R reduced by 2.7&nbsp;%. direct / this: geometric mean, over the pages that both \
+loaded, of the time of <code>direct</code> divided by this system's; above 1 is faster than direct. down × \
+ideal: bytes on the hop towards the client divided by the gzip ideal's. hop idle: share of the load in which \
+the hop was idle while data was missing. push taken: share of the pushed bytes that the browser used before \
+it left the page.</p>";
 
 fn link_line(settings: &[(&Setting, &Systems<'_>)]) -> String {
     let row = settings

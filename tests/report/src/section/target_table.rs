@@ -22,9 +22,11 @@ pub(super) fn render(context: &Context<'_>) -> String {
         table.row(Tone::Plain, &row(target));
     }
     format!(
-        "<p><b>{} met, {} missed, {} not measured.</b> A target is decided only by rows that cover it: where it speaks of each reference page and \
-         some are not in these files, it stays not measured unless one of them already breaks it. A failed load in the rows that decide a target \
-         makes it missed. Judged is system <code>longhaul</code>, without loss in the Internet unless the target says so.</p>{}",
+        "<p><b>{} met, {} missed, {} not measured.</b> A target is decided only by rows that cover it: a \
+         target for each reference page stays not measured if some pages are not in these files, unless one \
+         of the others misses it. A failed load in the rows that decide a target makes it missed. The \
+         decisions are for system <code>longhaul</code>, without loss in the Internet unless the target \
+         states a loss.</p>{}",
         count(Verdict::Met),
         count(Verdict::Missed),
         count(Verdict::NotMeasured),

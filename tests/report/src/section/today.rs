@@ -23,7 +23,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
     columns.extend(links.iter().map(|title| (title.as_str(), Column::Numbers)));
     columns.push(("kB down/up on gprs-3+1", Column::Numbers));
     let mut table = Table::new(
-        "Page static, Chromium: measured here, then what others reach today",
+        "Page static, Chromium: these measurements, then those of current systems",
         &columns,
     );
     for ((variant, state), measured) in measured(context) {
@@ -45,9 +45,10 @@ pub(super) fn render(context: &Context<'_>) -> String {
     table.finish() + LEGEND
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">The lines from elsewhere were measured with an independent emulator and headless Chromium, a fresh \
-profile a load, median of 3 (lte and geo-sat: 2). Their ideal is 88,268 bytes, which is the page with its HTML gzipped. “to theirs”: by how much this command's own figure differs where \
-both ran the same system, that is, how alike the two testbeds are.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">The rows from elsewhere were measured with an independent \
+emulator and headless Chromium, a new profile for each load, median of 3 (lte and geo-sat: 2). Their ideal \
+is 88,268 bytes, the page with its HTML gzipped. “to theirs”: deviation of this command's own figure if both \
+ran the same system, that is, the similarity of the two test networks.</p>";
 
 fn measured<'m>(context: &'m Context<'_>) -> BTreeMap<(&'m Variant, &'m str), Measured> {
     let mut found: BTreeMap<(&Variant, &str), Measured> = BTreeMap::new();

@@ -71,7 +71,7 @@ fn bar_table(bars: &[&Bar]) -> String {
     let missed = judged(|(met, of)| met < of);
     let open = groups.len() - met - missed;
     format!(
-        "<p>{met} met, {missed} missed in one repetition at least, {open} without a limit.</p>{}",
+        "<p>{met} met, {missed} missed in at least one repetition, {open} without a limit.</p>{}",
         table.finish()
     )
 }
@@ -164,7 +164,7 @@ fn scatters(palette: &Palette, series: &[&Series]) -> String {
             .collect();
         let chart = LineChart {
             title: format!(
-                "{}: goodput against queueing delay (up and left is better)",
+                "{}: goodput versus queueing delay (higher and further left is better)",
                 link.text
             ),
             x_axis: "95th percentile of the queueing delay, s".to_owned(),

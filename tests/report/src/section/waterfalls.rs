@@ -52,24 +52,26 @@ pub(super) fn render(context: &Context<'_>) -> String {
     let mut notes = String::new();
     if left_out > 0 {
         notes.push_str(&format!(
-            "<p class=\"notice\">{left_out} waterfalls are left out to keep this file small.</p>"
+            "<p class=\"notice\">{left_out} waterfalls are omitted to keep this file small.</p>"
         ));
     }
     if undetailed > 0 {
         notes.push_str(&format!(
-            "<p>{undetailed} conditions have no recorded course.</p>"
+            "<p>{undetailed} conditions have no recorded details.</p>"
         ));
     }
     format!("{LEGEND}{notes}{html}")
 }
 
-const LEGEND: &str = "<p class=\"legend-text\">One load each: the one nearest to the median of its repetitions. The loads of one page share a \
-time axis. Each object: <span class=\"key wait\"></span> thin line, known but not asked for; <span class=\"key ask\"></span> pale, asked for and \
-waiting for the first byte; <span class=\"key take\"></span> full, receiving; hatched and ✗, failed; outlined, missing or unfinished. Letters and \
-colours: <span class=\"k-document\">D</span> document, <span class=\"k-style\">C</span> style sheet, <span class=\"k-script\">J</span> script, \
-<span class=\"k-image\">I</span> image, <span class=\"k-font\">F</span> font, <span class=\"k-other\">O</span> other. Below: the hop's rate \
-(filled: towards the client; dotted line: from the client) and the bytes queued towards the client. Dashed: the ideal's end (gzip); full line: \
-loaded.</p>";
+const LEGEND: &str = "<p class=\"legend-text\">One load each: the one nearest to the median of its \
+repetitions. The loads of one page share a time axis. Each object: <span class=\"key wait\"></span> thin \
+line, discovered but not requested; <span class=\"key ask\"></span> pale, requested and waiting for the \
+first byte; <span class=\"key take\"></span> full, receiving; hatched and ✗, failed; outlined, missing or \
+unfinished. Letters and colours: <span class=\"k-document\">D</span> document, <span \
+class=\"k-style\">C</span> style sheet, <span class=\"k-script\">J</span> script, <span \
+class=\"k-image\">I</span> image, <span class=\"k-font\">F</span> font, <span class=\"k-other\">O</span> \
+other. Below: the hop's rate (filled: towards the client; dotted line: from the client) and the bytes queued \
+towards the client. Dashed: the ideal's end (gzip); full line: end of the load.</p>";
 
 fn of_page(setting: &Setting, page: &str, chosen: &[(&Variant, (&Row, &Detail))]) -> String {
     let until = chosen

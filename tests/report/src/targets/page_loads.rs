@@ -48,11 +48,12 @@ pub(super) fn judge(rows: &Judged<'_>) -> Vec<Target> {
         "a full revalidation per object",
     ));
     targets.push(
-        Finding::unmeasured("page loads do not carry the size of brotli-11 with the same base").target(
-            "next edition",
-            "bytes within 3 % of brotli-11 with the same base",
-            "61–99 % saved",
-        ),
+        Finding::unmeasured("rows of page loads do not contain the size by brotli-11 with the same base")
+            .target(
+                "next edition",
+                "bytes within 3 % of brotli-11 with the same base",
+                "61–99 % saved",
+            ),
     );
     targets.push(internet_loss(rows).target(
         "Internet loss 5 % against 0 %",
@@ -62,7 +63,7 @@ pub(super) fn judge(rows: &Judged<'_>) -> Vec<Target> {
     targets.push(fast_link(rows).target(
         "fast link (lan-fast)",
         "time over direct at most 1.00 in the median and 1.05 at the 95th percentile",
-        "proxies that slow the ideal case",
+        "proxies that are slower in the ideal case",
     ));
     targets.push(beside_bulk(rows).target(
         "page beside a bulk download through the same agent",
@@ -112,7 +113,7 @@ fn cold_page(rows: &Judged<'_>, link: &str) -> Finding {
         }
     }
     let Some(middle) = median(&ratios) else {
-        return with_failures(Finding::unmeasured("no load counts"), failed(&found));
+        return with_failures(Finding::unmeasured("no valid load"), failed(&found));
     };
     let missing = papers::REFERENCE_PAGES
         .iter()
@@ -162,7 +163,7 @@ fn factors(rows: &Judged<'_>, link: &str, limits: [f64; 4]) -> Finding {
         .and_then(|base| MeasuredFactors::of(first.pages, base))
     else {
         return with_failures(
-            Finding::unmeasured("no page that direct loaded too"),
+            Finding::unmeasured("no page that direct loaded as well"),
             failed(&found),
         );
     };
@@ -224,7 +225,7 @@ fn study_sites(rows: &Judged<'_>) -> Finding {
         }
     }
     best.map_or_else(
-        || Finding::unmeasured("no such site loaded both ways"),
+        || Finding::unmeasured("no such site loaded by both systems"),
         |(_, finding)| finding,
     )
 }
@@ -389,7 +390,7 @@ fn fast_link(rows: &Judged<'_>) -> Finding {
     }
     let (Some(middle), Some(high)) = (median(&ratios), quantile(&ratios, 0.95)) else {
         return with_failures(
-            Finding::unmeasured("no page loaded both ways on lan-fast"),
+            Finding::unmeasured("no page loaded by both systems on lan-fast"),
             failed(&found),
         );
     };

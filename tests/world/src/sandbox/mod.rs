@@ -72,9 +72,7 @@ pub enum SandboxError {
 #[derive(Debug, thiserror::Error)]
 pub enum EnterError {
     /// The process was not started through a sandbox.
-    #[error(
-        "this process was not started through the sandbox; it is a part of the command, not a command of its own"
-    )]
+    #[error("this process was not started in a sandbox; it is an internal part of the command")]
     NotSandboxed,
     /// The process with id 1 failed.
     #[error(transparent)]

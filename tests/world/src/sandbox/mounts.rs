@@ -37,7 +37,7 @@ pub enum MountError {
     )]
     NoPlace,
     /// A file that must be covered does not exist.
-    #[error("{} is missing or leads nowhere; make an empty file there", path.display())]
+    #[error("{} does not exist or is a broken link; create an empty file there", path.display())]
     Missing {
         /// Path of the file.
         path: PathBuf,

@@ -57,7 +57,7 @@ fn losses_are_within_their_binomial_interval() {
         assert_eq!(
             arrivals.len() as u64 + lost,
             u64::from(COUNT),
-            "the kernel lost some too"
+            "the kernel must not lose packets"
         );
         let (low, high) = binomial_interval(COUNT, probability.value());
         let seed = crate::traffic::SEED;

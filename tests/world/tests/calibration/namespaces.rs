@@ -52,7 +52,7 @@ fn a_panic_in_a_namespace_reaches_the_caller() {
         catch_unwind(failing).unwrap_err().downcast_ref::<&str>(),
         Some(&"async")
     );
-    assert_eq!(client.run_blocking(|| 7), 7, "and the thread lives on");
+    assert_eq!(client.run_blocking(|| 7), 7, "the thread still runs");
 }
 
 #[test]

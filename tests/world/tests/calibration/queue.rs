@@ -58,7 +58,7 @@ async fn blast_without_waiting(world: &longhaul_world::World, way: Way, count: u
     loop {
         tokio::select! {
             biased;
-            _ = &mut sending => unreachable!("the link takes hours"),
+            _ = &mut sending => unreachable!("sending takes hours"),
             () = tokio::task::yield_now() => {}
         }
         let snapshot = world.hop().snapshot();

@@ -177,7 +177,7 @@ fn the_clients_address_changes_as_behind_a_nat() {
         assert_eq!(after.misaddressed.packets, 1);
         assert_eq!(
             after.up.offered.packets, before.up.offered.packets,
-            "the client had nothing to answer"
+            "the client sent a response"
         );
     });
 }

@@ -109,7 +109,11 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
         .enable_all()
         .build()
         .unwrap();
-    runtime.block_on(async { timeout(PATIENCE, work).await.expect("the test takes too long") })
+    runtime.block_on(async {
+        timeout(PATIENCE, work)
+            .await
+            .expect("the test exceeds its time limit")
+    })
 }
 
 /// Returns the round-trip times of `count` echo requests of [`PING_BYTES`], sent one after the other. A lost
@@ -176,7 +180,7 @@ fn stamped(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, SystemTime)> 
         other => {
             assert_eq!(
                 message.bytes, 0,
-                "the kernel has not stamped what it received: {other:?}"
+                "the received data has no kernel timestamp: {other:?}"
             );
             Duration::ZERO
         }

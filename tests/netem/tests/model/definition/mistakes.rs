@@ -150,11 +150,11 @@ fn invalid_names_bases_and_traces_are_rejected() {
         ),
         (
             "[link.a]\nbase = \"a\"",
-            "link `a`, key `base`: the links build on each other in a circle",
+            "link `a`, key `base`: the bases of the links form a circle",
         ),
         (
             "[link.a]\nbase = \"b\"\n[link.b]\nbase = \"a\"",
-            "link `b`, key `base`: the links build on each other in a circle",
+            "link `b`, key `base`: the bases of the links form a circle",
         ),
         (
             "[link.a]\ntrace = \"x\"\ndelay = \"1 ms\"\nqueue = \"9 kB\"",
@@ -162,7 +162,7 @@ fn invalid_names_bases_and_traces_are_rejected() {
         ),
         (
             "[link.a]\nrate = \"1 kbit/s\"\ntrace = \"x\"\ndelay = \"1 ms\"\nqueue = \"9 kB\"",
-            "cannot stand beside `rate`; a direction has a rate or a trace",
+            "conflicts with `rate`; a direction has a rate or a trace",
         ),
     ] {
         let found = mistakes(text);
