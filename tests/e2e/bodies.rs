@@ -1,4 +1,4 @@
-//! Bodies, through the pair: whole, coded, in parts, broken.
+//! Bodies between origin and browser: content codings, framings, ranges, and bodies that end early.
 use std::{io::Write, sync::Arc};
 
 use anyhow::Result;
@@ -20,32 +20,32 @@ const ACCEPT: (&str, &str) = ("Accept-Encoding", "gzip, deflate, br, zstd");
 
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-    encoder.write_all(body).expect("into memory");
-    encoder.finish().expect("into memory")
+    encoder.write_all(body).expect("writing to memory succeeds");
+    encoder.finish().expect("writing to memory succeeds")
 }
 
 fn zlib(body: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
-    encoder.write_all(body).expect("into memory");
-    encoder.finish().expect("into memory")
+    encoder.write_all(body).expect("writing to memory succeeds");
+    encoder.finish().expect("writing to memory succeeds")
 }
 
 fn raw_deflate(body: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
-    encoder.write_all(body).expect("into memory");
-    encoder.finish().expect("into memory")
+    encoder.write_all(body).expect("writing to memory succeeds");
+    encoder.finish().expect("writing to memory succeeds")
 }
 
 fn brotli(body: &[u8]) -> Vec<u8> {
     let mut coder = mbrotli::Compressor::new(mbrotli::EncoderConfig::default()).expect("the defaults");
-    coder.compress(body).expect("into memory")
+    coder.compress(body).expect("writing to memory succeeds")
 }
 
 fn zstd(body: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(body, 3).expect("into memory")
+    zstd::bulk::compress(body, 3).expect("writing to memory succeeds")
 }
 
-/// A response with these fields and a length.
+/// A 200 response with these fields and a `Content-Length`.
 fn response(fields: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n{fields}\r\n",
@@ -249,7 +249,8 @@ async fn a_broken_body_is_never_taken_for_a_whole_one() -> Result<()> {
             .await?;
         let response = match client.response().await {
             Ok(response) => response,
-            // The agent breaks the connection hard, which may overtake the little that came before: no clean end either.
+            // The agent resets the connection, and the reset can overtake the bytes before it. The body does
+            // not end cleanly then either.
             Err(error) if error.to_string().contains("ended before a response") => continue,
             Err(error) => return Err(error),
         };
@@ -271,11 +272,11 @@ async fn a_broken_body_is_never_taken_for_a_whole_one() -> Result<()> {
         if path != "bad-gzip" {
             assert!(
                 original.starts_with(&response.body),
-                "{path}: other bytes than the origin's"
+                "{path}: the bytes differ from the origin's"
             );
         }
     }
-    // One answer's end is not the pair's.
+    // The pair serves further requests after a broken response.
     assert_eq!(
         pair.get("http://site.test/length").await?.ending,
         Ending::Truncated

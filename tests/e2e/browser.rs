@@ -28,7 +28,7 @@ const PAGE: &str = r#"<!doctype html><title>Depot</title><link rel=stylesheet hr
 const STYLE: &str = "@import 'more.css'; h1 { background: url(back.gif) }";
 const SCRIPT: &str = "document.getElementById('said').textContent = 'said by the script';
 var late = document.createElement('img'); late.src = 'late.gif'; document.body.append(late);";
-/// What a browser needs of the page, the document first.
+/// Paths that the browser requests for the page, the document first.
 const OBJECTS: &[&str] = &[
     "",
     "style.css",
@@ -55,7 +55,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
         .expect("a valid response")
 }
 
-/// Notes connections that are not the gateway's.
+/// Records connections from any process other than the gateway.
 #[derive(Clone, Default)]
 struct Callers {
     gateway: Arc<OnceLock<u32>>,
@@ -66,10 +66,10 @@ impl Callers {
     fn admit(&self, peer: SocketAddr) {
         let owner = match self.gateway.get() {
             Some(pid) => sockets::expect_owner(*pid, peer),
-            None => Err(format!("{peer} came before there was a gateway")),
+            None => Err(format!("{peer} connected before the gateway started")),
         };
         if let Err(found) = owner {
-            self.others.lock().expect("no panic before").push(found);
+            self.others.lock().expect("the lock is not poisoned").push(found);
         }
     }
 }
@@ -101,8 +101,8 @@ async fn a_browser_loads_pages_over_http_and_https() -> Result<()> {
     let pair = Pair::start(Setup::resolving(&names)).await?;
     callers.gateway.set(pair.gateway().pid()).expect("set once");
 
-    // The browser, not the gateway, verifies an https site that goes through the tunnel: it knows the test's authority
-    // by the hash of its key, and no other.
+    // The browser, not the gateway, verifies an https site behind a tunnel: its only trusted key is that of
+    // the test's authority, which it knows by hash.
     let mut options = BrowserOptions::behind(pair.proxy());
     options.trust_spki = vec![authority.pin().to_owned()];
     let mut browser = Browser::start(&options).await?;
@@ -119,10 +119,10 @@ async fn a_browser_loads_pages_over_http_and_https() -> Result<()> {
         "https://secure.test",
     );
 
-    let strangers = callers.others.lock().expect("no panic before").clone();
+    let strangers = callers.others.lock().expect("the lock is not poisoned").clone();
     assert!(
         strangers.is_empty(),
-        "connections that were not the gateway's: {strangers:?}"
+        "connections from other processes than the gateway: {strangers:?}"
     );
     assert!(plain.seen().iter().all(|seen| seen.host == "site.test"));
     assert!(
@@ -137,7 +137,7 @@ async fn a_browser_loads_pages_over_http_and_https() -> Result<()> {
     let refused = stranger
         .load("https://secure.test/", &LoadOptions::within(LOAD))
         .await
-        .expect_err("nobody vouches for this site");
+        .expect_err("no trusted authority signed this certificate");
     assert!(
         format!("{refused:#}").contains("ERR_CERT_AUTHORITY_INVALID"),
         "{refused:#}"
@@ -190,7 +190,7 @@ async fn a_browser_posts_forms_and_shows_error_pages() -> Result<()> {
         .await?;
     assert!(
         failed.text.contains("Whose fault?"),
-        "the agent's page, not the browser's: {}",
+        "the agent's error page, not the browser's: {}",
         failed.text
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! Connections of browsers and origins: reuse, order, tunnels, streams without end.
+//! Connections of browsers and origins: reuse, order, tunnels, endless streams.
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
@@ -61,12 +61,12 @@ async fn pipelined_requests_are_answered_in_order() -> Result<()> {
         );
         assert_eq!(response.body.len(), format!("/{number} ").len() + 20_000);
     }
-    // The connection goes on after that, and a close is honoured.
+    // The connection remains usable, and the agent honours `Connection: close`.
     client
         .send(get("http://site.test/last", &[("Connection", "close")]))
         .await?;
     assert!(client.response().await?.text().starts_with("/last"));
-    assert!(client.read().await?.is_empty(), "closed as asked");
+    assert!(client.read().await?.is_empty(), "the agent closes the connection");
     Ok(())
 }
 
@@ -92,7 +92,10 @@ async fn a_hundred_requests_at_once_arrive() -> Result<()> {
                 "{number}: {}",
                 response.status
             );
-            ensure!(response.body == prose(30_000, number), "{number}: another body");
+            ensure!(
+                response.body == prose(30_000, number),
+                "{number}: the body differs"
+            );
             Ok(())
         });
     }
@@ -105,7 +108,7 @@ async fn a_hundred_requests_at_once_arrive() -> Result<()> {
 
 type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
-/// The next request's response.
+/// Waits for the next request and returns the sender of its response body.
 async fn next(streams: &mut mpsc::Receiver<Pieces>) -> Result<Pieces> {
     timeout(LIMIT, streams.recv())
         .await
@@ -113,7 +116,8 @@ async fn next(streams: &mut mpsc::Receiver<Pieces>) -> Result<Pieces> {
         .context("the origin ended")
 }
 
-/// An origin that sends the pieces that the test hands it, and tells when nobody takes them any more.
+/// An origin whose response bodies are the pieces that the test sends. The test's sender closes when the
+/// connection of the gateway closes.
 async fn streaming() -> Result<(Origin, mpsc::Receiver<Pieces>)> {
     let (started, streams) = mpsc::channel(8);
     let origin = Origin::start(
@@ -149,7 +153,7 @@ async fn a_live_stream_is_not_held_back() -> Result<()> {
     for number in 0..5 {
         let event = format!("data: event number {number}\n\n");
         events.send(Ok(Bytes::from(event.clone()))).await?;
-        // The next event comes only after this one was seen at the other end.
+        // Each event must arrive before the next one is sent.
         while !String::from_utf8_lossy(&seen).contains(&event) {
             let read = client.read().await?;
             ensure!(
@@ -178,7 +182,7 @@ async fn an_abandoned_download_stops_at_the_origin() -> Result<()> {
         while endless.send(Ok(block.clone())).await.is_ok() {}
     })
     .await;
-    stopped.context("the origin still sends to nobody")?;
+    stopped.context("the origin did not notice that the download was cancelled")?;
     Ok(())
 }
 
@@ -190,7 +194,8 @@ async fn a_reader_that_pauses_holds_the_origin_back() -> Result<()> {
     client.send(get("http://site.test/large", &[])).await?;
     let large = next(&mut streams).await?;
     let block = Bytes::from(noise(1_000_000, 2));
-    // 200 MB that nobody reads must not gather in the programs: at some point the origin waits.
+    // 200 MB that the reader does not take must not be buffered in the programs: flow control must stop the
+    // origin.
     let mut taken = 0;
     while taken < 200
         && timeout(Duration::from_secs(2), large.send(Ok(block.clone())))
@@ -199,8 +204,8 @@ async fn a_reader_that_pauses_holds_the_origin_back() -> Result<()> {
     {
         taken += 1;
     }
-    println!("{taken} MB were on their way when the origin had to wait");
-    assert!(taken < 100, "{taken} MB without a reader");
+    println!("the origin had sent {taken} MB when flow control stopped it");
+    assert!(taken < 100, "{taken} MB were buffered");
     client.head().await?;
     assert!(!client.read().await?.is_empty());
     Ok(())
@@ -221,7 +226,8 @@ async fn tunnels_carry_anything_in_both_directions() -> Result<()> {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = echo.accept().await {
             tokio::spawn(async move {
-                // The server speaks first, as mail and SSH servers do, and has the last word after the client's end.
+                // The server sends first, as mail and SSH servers do, and sends the last bytes after the
+                // client's end of stream.
                 stream.write_all(b"220 ready\r\n").await?;
                 let (mut reader, mut writer) = stream.split();
                 tokio::io::copy(&mut reader, &mut writer).await?;
@@ -244,13 +250,16 @@ async fn tunnels_carry_anything_in_both_directions() -> Result<()> {
         client.send(&data).await?;
         assert!(
             client.read_exact(size).await? == data,
-            "{size} bytes came back changed"
+            "{size} bytes were changed on the way"
         );
     }
     client.send(b"last").await?;
     client.finish().await?;
     assert_eq!(client.read_exact(7).await?, b"lastbye");
-    assert!(client.read().await?.is_empty(), "the tunnel ends with the host");
+    assert!(
+        client.read().await?.is_empty(),
+        "the tunnel ends when the host closes its connection"
+    );
     Ok(())
 }
 
@@ -312,7 +321,7 @@ async fn websockets_go_through_the_tunnel() -> Result<()> {
     Ok(())
 }
 
-/// Connections that a gone client leaves behind would be found here.
+/// Fails if the gateway leaks the host's connection after the client has closed its own.
 #[tokio::test]
 async fn a_tunnel_ends_when_its_client_goes() -> Result<()> {
     let server = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -324,7 +333,7 @@ async fn a_tunnel_ends_when_its_client_goes() -> Result<()> {
     drop(client);
     let mut rest = Vec::new();
     let ended = timeout(LIMIT, stream.read_to_end(&mut rest)).await;
-    ended.context("the host's connection stays open")?.ok();
+    ended.context("the host's connection remains open")?.ok();
     assert!(rest.is_empty());
     Ok(())
 }

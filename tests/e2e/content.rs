@@ -1,4 +1,4 @@
-//! Bodies and answers.
+//! Response bodies for test origins.
 use bytes::Bytes;
 use http::{Response, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -6,7 +6,7 @@ use hyper::body::Frame;
 use longhaul_tests::origin::AnswerBody;
 use tokio::sync::mpsc;
 
-/// Bytes that do not compress; the same for the same seed (xorshift64*).
+/// Incompressible bytes, the same for the same seed (xorshift64*).
 pub(crate) fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_685_821_657_736_338_717) | 1;
     let mut step = || {
@@ -23,7 +23,7 @@ pub(crate) fn noise(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Text that compresses about as well as a page's.
+/// Text with about the compression ratio of a typical page, the same for the same seed.
 pub(crate) fn prose(length: usize, seed: u64) -> Vec<u8> {
     const WORDS: &[&str] = &[
         "<p>",
@@ -61,7 +61,7 @@ pub(crate) fn prose(length: usize, seed: u64) -> Vec<u8> {
     text
 }
 
-/// A whole body.
+/// A complete body of known length.
 pub(crate) fn whole(body: impl Into<Bytes>) -> AnswerBody {
     Full::new(body.into())
         .map_err(|never| match never {})
@@ -76,7 +76,7 @@ pub(crate) fn ok(kind: &str, body: impl Into<Bytes>) -> Response<AnswerBody> {
         .expect("a valid response")
 }
 
-/// A body of unknown length, piece by piece; an error breaks the connection.
+/// A body of unknown length in pieces; an error breaks the connection.
 pub(crate) fn pieces() -> (mpsc::Sender<Result<Bytes, std::io::Error>>, AnswerBody) {
     let (sender, receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let stream = futures_util::stream::unfold(receiver, |mut receiver| async move {

@@ -1,4 +1,4 @@
-//! What operators and scripts rely on: commands, flags, settings, formats, exit codes.
+//! Interfaces for operators and scripts: commands, flags, settings, formats, exit codes.
 use std::{net::SocketAddr, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
@@ -124,10 +124,18 @@ async fn both_programs_say_ready_once_and_end_in_order() -> Result<()> {
     std::fs::write(folder.path().join("gateway.toml"), "")?;
     for signal in ["TERM", "INT"] {
         let gateway = start_gateway(folder.path(), "127.0.0.1:0").await?;
-        assert_ne!(gateway.address().port(), 0, "the real port");
+        assert_ne!(
+            gateway.address().port(),
+            0,
+            "the port is the one that the system chose"
+        );
         let line = invite(folder.path(), signal, &gateway.address().to_string()).await?;
         let agent = start_agent(folder.path(), &line, &[]).await?;
-        assert_ne!(agent.address().port(), 0, "the real port");
+        assert_ne!(
+            agent.address().port(),
+            0,
+            "the port is the one that the system chose"
+        );
         let about: Value =
             serde_json::from_str(&std::fs::read_to_string(folder.path().join("agent/agent.json"))?)?;
         assert_eq!(about["proxy"], agent.address().to_string());
@@ -135,7 +143,7 @@ async fn both_programs_say_ready_once_and_end_in_order() -> Result<()> {
         assert_eq!(ended.code(), Some(0), "agent after SIG{signal}: {ended}");
         assert!(
             !folder.path().join("agent/agent.json").exists(),
-            "the agent withdraws its address"
+            "the agent removes the file with its address"
         );
         let ended = gateway.end(signal, LIMIT).await?;
         assert_eq!(ended.code(), Some(0), "gateway after SIG{signal}: {ended}");
@@ -143,7 +151,7 @@ async fn both_programs_say_ready_once_and_end_in_order() -> Result<()> {
     Ok(())
 }
 
-/// The keys of `demo --once --json`, in their order.
+/// Keys of the output of `demo --once --json`, in their order.
 const REPORT: [&str; 10] = [
     "url",
     "objects",
@@ -157,17 +165,17 @@ const REPORT: [&str; 10] = [
     "errors",
 ];
 
-/// One line of JSON with exactly the fixed keys and their types.
+/// Parses one line of JSON with exactly the specified keys and types.
 pub(crate) fn report(stdout: &str) -> Value {
     assert!(
         stdout.ends_with('\n') && stdout.lines().count() == 1,
-        "exactly one line: {stdout}"
+        "not exactly one line: {stdout}"
     );
     let report: Value = serde_json::from_str(stdout).expect("one line of JSON");
     let keys: Vec<&String> = report.as_object().expect("an object").keys().collect();
     let mut expected = REPORT.to_vec();
     expected.sort_unstable();
-    assert_eq!(keys, expected, "exactly the fixed keys");
+    assert_eq!(keys, expected, "the keys and their order");
     assert!(report["url"].is_string(), "{report}");
     for key in ["objects", "failed", "bytes_down", "bytes_up", "origin_bytes"] {
         assert!(report[key].is_u64(), "{key} in {report}");
@@ -250,11 +258,11 @@ async fn the_demo_says_where_it_is_and_leaves_nothing_behind() -> Result<()> {
     assert_eq!(ended.code(), Some(0), "after Ctrl-C: {ended}");
     assert!(
         std::fs::read_dir(temporary.path())?.next().is_none(),
-        "nothing is left behind"
+        "the demo removes its files"
     );
     assert!(
         tokio::net::TcpStream::connect(proxy).await.is_err(),
-        "the agent ended, too"
+        "the agent of the demo ends with it"
     );
     Ok(())
 }
@@ -308,7 +316,7 @@ async fn the_control_port_serves_status_and_script_and_only_to_itself() -> Resul
         );
         assert!(script.text().contains("DIRECT"), "{}", script.text());
     }
-    // A web page that points its own name here sends that name.
+    // DNS rebinding: a web page whose name resolves to the agent sends its own name as `Host`.
     for host in ["evil.test", "127.0.0.1", ""] {
         let request = format!("GET /status.json HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         assert_eq!(ask(control, request).await?.status, 403, "{host}");
@@ -321,7 +329,7 @@ async fn the_control_port_serves_status_and_script_and_only_to_itself() -> Resul
     assert_eq!(
         through.status,
         403,
-        "the gateway would be asked for its own machine: {}",
+        "a proxy request for the control port must be refused: {}",
         through.text()
     );
     Ok(())
@@ -365,7 +373,7 @@ async fn later_layers_of_settings_win() -> Result<()> {
             checked.stdout
         );
     }
-    // What it prints is itself a configuration with the same meaning.
+    // The printed settings are a configuration with the same meaning.
     let printed = folder.path().join("printed.toml");
     std::fs::write(&printed, &checked.stdout)?;
     let printed = printed.display().to_string();
@@ -421,7 +429,7 @@ async fn later_layers_of_settings_win() -> Result<()> {
             checked.stdout
         );
     }
-    assert!(!checked.stdout.contains(line), "the invite is a secret");
+    assert!(!checked.stdout.contains(line), "the invite must not be printed");
     Ok(())
 }
 
@@ -437,13 +445,13 @@ async fn a_device_goes_from_keygen_or_invite_to_enrolment_and_status() -> Result
     let state = folder.path().join("agent").display().to_string();
 
     let stopped = run(LONGHAUL, &["status", "--state-dir", &state], COMMAND).await?;
-    println!("status of no agent: {}", stopped.stderr);
+    println!("status without a running agent: {}", stopped.stderr);
     assert_eq!(stopped.code, Some(1), "{stopped:?}");
 
     let enrolled = run(LONGHAUL, &["enroll", &line, "--state-dir", &state], COMMAND).await?;
     println!("{}", enrolled.stdout);
     assert_eq!(enrolled.code, Some(0), "{}", enrolled.stderr);
-    assert!(!enrolled.stdout.contains(&line), "the invite is a secret");
+    assert!(!enrolled.stdout.contains(&line), "the invite must not be printed");
     let arguments = [
         "run",
         "--listen",
@@ -490,7 +498,7 @@ async fn a_device_goes_from_keygen_or_invite_to_enrolment_and_status() -> Result
         .stdout
         .lines()
         .find_map(|line| line.strip_prefix("public key: "))
-        .context("a public key")?;
+        .context("no public key in the output")?;
     let arguments = [
         "device",
         "add",

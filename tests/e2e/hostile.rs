@@ -1,4 +1,4 @@
-//! Hostile datagrams at both sockets while a download runs.
+//! Hostile datagrams to both sockets during a download.
 use std::{
     net::SocketAddr,
     sync::{
@@ -34,7 +34,7 @@ const LINK: BitRate = BitRate::kbps(20_000);
 const RATE: u64 = 20_000;
 const TICK: Duration = Duration::from_millis(1);
 
-/// Sends hostile datagrams at one end: half from strangers' addresses, half from the very address of the other end.
+/// Sends hostile datagrams to one end: half from unknown addresses, half from the address of the other end.
 struct Attacker {
     relay: Arc<Relay>,
     direction: Direction,
@@ -66,7 +66,7 @@ impl Attacker {
         loop {
             ticks.tick().await;
             let copies = self.relay.copies(self.direction);
-            // No more at once than a socket's buffer can take, or the kernel would lose them for us.
+            // Catch up by at most the capacity of a socket buffer: the kernel would drop the rest.
             let due = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX) * RATE / 1_000_000;
             for _ in 0..due.saturating_sub(number).min(200) {
                 self.send(number, &hostile(number, &copies)).await;
@@ -90,7 +90,8 @@ impl Attacker {
     }
 }
 
-/// The hostile datagram of this number: noise, pieces of genuine ones, copies, and genuine ones with changes.
+/// The hostile datagram of this number: noise, fragments of genuine datagrams, copies, or genuine datagrams
+/// with changes.
 fn hostile(number: u64, copies: &[bytes::Bytes]) -> Vec<u8> {
     let pick = usize::try_from(number.wrapping_mul(2_654_435_761) % 1_000_003).unwrap_or(0);
     let copy = match copies.len() {
@@ -110,7 +111,7 @@ fn hostile(number: u64, copies: &[bytes::Bytes]) -> Vec<u8> {
             forged
         }
         _ => {
-            // The head of a genuine datagram, so that it is taken for one of the session, with a forged rest.
+            // The header of a genuine datagram, so that it reaches the session, with a forged rest.
             let kept = copy.len().min(16);
             [&copy[..kept], &noise(copy.len() - kept, number)].concat()
         }
@@ -143,7 +144,7 @@ async fn hostile_datagrams_change_nothing_but_the_time() -> Result<()> {
     let calm = began.elapsed();
     ensure!(
         response.body == noise(SIZE, 30) && response.ending == Ending::Whole,
-        "the calm download"
+        "the download without an attack"
     );
 
     let mut attacks = JoinSet::new();
@@ -156,7 +157,7 @@ async fn hostile_datagrams_change_nothing_but_the_time() -> Result<()> {
     let response = ask(pair.proxy(), &file).await?;
     let attacked = began.elapsed();
     let rates = counts.map(|count| count.load(Relaxed) as f64 / attacked.as_secs_f64());
-    // A new session under attack: the gateway must still tell a device from noise.
+    // The gateway must also accept a new session during the attack.
     let second = pair.second_agent("second").await?;
     let newcomer = ask(second.address(), get("http://files.test/small", &[])).await?;
     attacks.abort_all();
@@ -173,21 +174,21 @@ async fn hostile_datagrams_change_nothing_but_the_time() -> Result<()> {
     assert_eq!((response.status, response.ending), (200, Ending::Whole));
     assert!(
         response.body == noise(SIZE, 30),
-        "{} bytes, not the file",
+        "{} bytes that differ from the file",
         response.body.len()
     );
     assert_eq!(
         newcomer.status,
         200,
-        "a new session under attack: {}",
+        "a new session during the attack: {}",
         newcomer.text()
     );
     let status = pair.status().await?;
-    assert_eq!(status["sessions"], 1, "the session survives: {status:#}");
+    assert_eq!(status["sessions"], 1, "there is still one session: {status:#}");
     assert_eq!(status["failures"], 0, "{status:#}");
     assert!(
         rates.iter().all(|rate| *rate > 1000.0),
-        "hardly an attack: {rates:?}"
+        "the attack rate is too low: {rates:?}"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The meaning of HTTP messages, through the pair.
+//! HTTP semantics through agent and gateway.
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Result;
@@ -58,7 +58,7 @@ async fn page(request: Request<Incoming>) -> Response<AnswerBody> {
 async fn heads_conditions_and_statuses_pass() -> Result<()> {
     let origin = Origin::start(None, |_| {}, page).await?;
     let pair = Pair::start(site(origin.address())).await?;
-    // All on one connection: a body where there must be none would be taken for the next response.
+    // All requests use one connection: a forbidden body would be parsed as the next response.
     let mut client = RawClient::connect(pair.proxy()).await?;
     client.send(request("HEAD", "http://site.test/page", &[])).await?;
     let head = client.head().await?;
@@ -225,7 +225,7 @@ async fn the_origin_sees_the_target_as_it_was_written() -> Result<()> {
             "{target}"
         );
     }
-    // No path at all means `/`; the name of the target counts, not the Host field.
+    // An absent path means `/`, and the authority of the target has precedence over the `Host` field.
     let odd = "GET http://SITE.test HTTP/1.1\r\nHost: other.test\r\n\r\n";
     assert_eq!(ask(pair.proxy(), odd).await?.status, 200);
     let heads = origin.heads();
@@ -251,7 +251,7 @@ async fn every_method_brings_its_body() -> Result<()> {
                 .into_body()
                 .collect()
                 .await
-                .expect("a whole body")
+                .expect("the body is complete")
                 .to_bytes();
             let mut response = ok("text/plain", [method.as_bytes(), b" ", &body].concat());
             if let Some(length) = length {
@@ -350,7 +350,7 @@ async fn old_clients_get_no_chunks() -> Result<()> {
 async fn two_framings_never_reach_the_origin() -> Result<()> {
     let origin = RawOrigin::start(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()).await?;
     let pair = Pair::start(site(origin.address())).await?;
-    // Whoever went by the length would take the end of the body for a request of its own.
+    // A server that uses the length would parse the end of the body as a second request (request smuggling).
     let fields = [("Content-Length", "4"), ("Transfer-Encoding", "chunked")];
     let hidden = "0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: site.test\r\n\r\n";
     let response = ask(

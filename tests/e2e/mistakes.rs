@@ -1,4 +1,5 @@
-//! What users and operators get wrong, and what they are told.
+//! Mistakes of users and operators, and failures of origins: each gets an error message with cause and
+//! remedy.
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context, Result, ensure};
@@ -26,7 +27,7 @@ use crate::{
 const GATEWAY: &str = "longhaul-gateway";
 const AGENT: &str = "longhaul-agent";
 
-/// Shows what a user reads, and checks it for its key words.
+/// Prints a message for users and checks that it contains the words and no internal terms.
 fn assert_says(what: &str, text: &str, words: &[&str]) {
     println!("--- {what}\n{}", text.trim_end());
     for word in words {
@@ -37,7 +38,7 @@ fn assert_says(what: &str, text: &str, words: &[&str]) {
     }
 }
 
-/// The readable text of an error page.
+/// Visible text of an error page.
 fn words(page: &RawResponse) -> String {
     let html = page.text();
     let body = html.split("<main>").nth(1).unwrap_or(&html);
@@ -113,11 +114,15 @@ async fn a_revoked_device_is_told_so_and_its_session_ends() -> Result<()> {
         502,
         &["gateway refuses this device", "operator", "revoked"],
     );
-    assert_eq!(origin.seen().len(), 1, "nothing is fetched for it");
+    assert_eq!(
+        origin.seen().len(),
+        1,
+        "the gateway fetches nothing for the revoked device"
+    );
     Ok(())
 }
 
-/// An invite's parts with other keys.
+/// An invite with the parts of an existing one and other keys.
 fn invite_with(address: &str, gateway: &SecretKey, device: u8) -> Result<String> {
     let device = SecretKey::from_bytes([device; 32]);
     Ok(Invite::new(address.to_owned(), gateway.public(), device, [0; 32])?.to_line())
@@ -129,7 +134,7 @@ async fn wrong_keys_lead_to_no_session_and_a_hint() -> Result<()> {
     let address = pair.gateway().address().to_string();
     let never = ["--fallback-after".to_owned(), "never".to_owned()];
 
-    // A device that the gateway has never heard of: the true gateway key, another device's key.
+    // An unknown device: the correct gateway key with another device's key.
     let line = invite(pair.folder(), "known", &address).await?;
     let known: Invite = line.parse()?;
     let unknown = Invite::new(
@@ -400,7 +405,7 @@ async fn requests_that_cannot_be_carried_out_get_a_page() -> Result<()> {
             &["length"],
         ),
     ] {
-        // A server may answer before it has read everything, and then close: sending may fail by that.
+        // A server may respond before it has read the whole request and then close, so that sending can fail.
         let mut client = longhaul_tests::client::RawClient::connect(pair.proxy()).await?;
         let _refused = client.send(request).await;
         let page = client.response().await.with_context(|| what.to_owned())?;
@@ -485,13 +490,14 @@ async fn origins_that_fail_are_told_apart() -> Result<()> {
     Ok(())
 }
 
-/// Waits until the origin is reached again in the ordinary way.
+/// Waits until requests pass through the gateway again.
 async fn through_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> {
     timeout(LIMIT, async {
         loop {
             let before = origin.seen().len();
             let response = ask(proxy, get("http://127.0.0.1/", &[])).await?;
-            // Going around the gateway nothing listens on port 80; through it the name leads to the origin.
+            // Without the gateway no server listens on port 80; at the gateway the name resolves to the
+            // origin.
             if response.status == 200 && origin.seen().len() > before {
                 return Ok(());
             }
@@ -504,7 +510,7 @@ async fn through_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> {
 async fn without_a_gateway_there_is_a_page_then_the_direct_way_then_the_gateway_again() -> Result<()> {
     let origin = hello().await?;
     let folder = folder()?;
-    // A port where nobody answers until the gateway starts there.
+    // A port that does not answer until the gateway starts there.
     let address = free_udp_port().await?.to_string();
     let line = invite(folder.path(), "early", &address).await?;
 
@@ -531,13 +537,14 @@ async fn without_a_gateway_there_is_a_page_then_the_direct_way_then_the_gateway_
     assert_eq!(
         (direct.status, direct.text().as_str()),
         (200, "hello"),
-        "around the gateway"
+        "without the gateway"
     );
     let status = status_until(control(folder.path())?, |status| status["direct_in_use"] == true).await?;
     assert_eq!(status["direct_requests"], 1, "{status:#}");
     assert_ne!(status["state"], "open", "{status:#}");
 
-    // The gateway's own name for port 80 tells the two ways apart.
+    // The gateway resolves the name to another port, so that the test can tell direct requests from those
+    // through the gateway.
     std::fs::write(
         folder.path().join("gateway.toml"),
         format!("[fetch.resolve]\n\"127.0.0.1:80\" = \"{}\"\n", origin.address()),

@@ -1,4 +1,4 @@
-//! Outages of the hop: they suspend, they do not fail.
+//! Outages of the hop suspend transfers without an error.
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -20,10 +20,10 @@ use crate::{
 };
 
 const SIZE: usize = 2_000_000;
-/// The link dies when this much of both downloads is through.
+/// Bytes of both downloads together after which the outage begins.
 const BEFORE: u64 = 1_000_000;
 const OUTAGE: Duration = Duration::from_secs(40);
-/// Downloads the file as a web application does, and sums it up: crypto.subtle is for secure origins only.
+/// Downloads the file in a page and computes a checksum: crypto.subtle requires a secure origin.
 const DOWNLOAD: &str = "fetch('/file').then(answer => answer.arrayBuffer()).then(buffer => {
     let sum = 7; const bytes = new Uint8Array(buffer);
     for (const byte of bytes) sum = (Math.imul(sum, 31) + byte) >>> 0;
@@ -54,7 +54,7 @@ async fn origin() -> Result<Origin> {
     .await
 }
 
-/// Blocks the hop for its time, and returns the agent's status of its last seconds.
+/// Blocks the hop for `OUTAGE` and returns the agent's status in the last seconds of it.
 async fn outage(pair: &Pair, relay: &Relay) -> Result<Value> {
     relay.has_passed(Direction::Down, BEFORE, LIMIT).await?;
     relay.set(Direction::Down, Passage::Blocked);
@@ -67,10 +67,10 @@ async fn outage(pair: &Pair, relay: &Relay) -> Result<Value> {
     );
     ensure!(
         began.elapsed() < OUTAGE,
-        "noticed only after {:?}",
+        "the agent noticed the outage only after {:?}",
         began.elapsed()
     );
-    // Nothing ends the wait but the time of the outage itself.
+    // Only the end of this time ends the wait.
     let ended = timeout(
         OUTAGE.saturating_sub(began.elapsed()),
         std::future::pending::<()>(),
@@ -93,20 +93,20 @@ async fn downloads_go_on_after_forty_seconds_without_a_link() -> Result<()> {
     let setup = Setup::resolving(&[("files.test", origin.address())]);
     let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(3000)))).await?;
     let mut browser = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
-    // Noise does not compress: each of the two downloads takes its whole size from the link.
+    // Noise is incompressible, so each download transfers its full size over the link.
     let in_browser = browser.evaluate("http://files.test/", DOWNLOAD, 3 * LIMIT);
     let in_browser = async { Ok(in_browser.await?) };
     let raw = ask(pair.proxy(), get("http://files.test/file", &[]));
     let began = Instant::now();
     let (summed, response, stalled) = tokio::try_join!(in_browser, raw, outage(&pair, pair.relay()))?;
     println!(
-        "both downloads took {:.1} s, {OUTAGE:?} of them the outage",
+        "both downloads took {:.1} s including the outage of {OUTAGE:?}",
         began.elapsed().as_secs_f64()
     );
     assert_eq!((response.status, response.ending), (200, Ending::Whole));
     assert!(
         response.body == noise(SIZE, 20),
-        "{} bytes, not the file",
+        "{} bytes that differ from the file",
         response.body.len()
     );
     assert_eq!(summed.as_str().context("a sum")?, sum(&noise(SIZE, 20)));
@@ -120,7 +120,7 @@ async fn downloads_go_on_after_forty_seconds_without_a_link() -> Result<()> {
     assert_eq!(status["state"], "open", "{status:#}");
     assert_eq!(
         status["sessions"], 1,
-        "the session outlives the outage: {status:#}"
+        "there is still one session after the outage: {status:#}"
     );
     assert_eq!(
         (&status["truncated"], &status["repeated"]),
@@ -128,7 +128,7 @@ async fn downloads_go_on_after_forty_seconds_without_a_link() -> Result<()> {
         "{status:#}"
     );
     let fetched = origin.seen().iter().filter(|seen| seen.path == "/file").count();
-    assert_eq!(fetched, 2, "nothing was fetched again");
+    assert_eq!(fetched, 2, "each file was fetched once");
     Ok(())
 }
 
@@ -151,7 +151,7 @@ async fn a_request_made_in_an_outage_is_answered_after_it() -> Result<()> {
     let began = Instant::now();
     let (response, ()) = tokio::try_join!(request, back)?;
     println!(
-        "answered {:.1} s after it was made",
+        "the response arrived {:.1} s after the request",
         began.elapsed().as_secs_f64()
     );
     assert_eq!((response.status, response.ending), (200, Ending::Whole));
@@ -167,7 +167,7 @@ async fn an_idle_pair_is_nearly_silent() -> Result<()> {
     let pair = Pair::start(setup.over(Link::Relayed)).await?;
     assert_eq!(pair.get("http://files.test/file").await?.status, 200);
     let relay = pair.relay();
-    // The last acknowledgements of the download pass first.
+    // Wait for the last acknowledgements of the download.
     let settled = timeout(Duration::from_secs(1), std::future::pending::<()>()).await;
     ensure!(settled.is_err());
     let before = (relay.passed(Direction::Down), relay.passed(Direction::Up));
@@ -178,7 +178,7 @@ async fn an_idle_pair_is_nearly_silent() -> Result<()> {
     println!("idle for {WATCHED:?}: {down} bytes down, {up} bytes up");
     assert!(
         down + up < 2000,
-        "{down} bytes down, {up} bytes up in {WATCHED:?} without any work"
+        "{down} bytes down, {up} bytes up in {WATCHED:?} without requests"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A gateway and an agent as separate processes, enrolled with each other.
+//! A gateway and an agent as separate processes, with the agent enrolled at the gateway.
 use std::{
     ffi::OsString,
     net::SocketAddr,
@@ -22,26 +22,26 @@ use tokio::{
     time::{interval, timeout},
 };
 
-/// Commands that end by themselves take less.
+/// Maximum duration of a command that ends by itself.
 pub(crate) const COMMAND: Duration = Duration::from_secs(30);
-/// Longest wait for one event. The machine may be busy.
+/// Maximum wait for one event, sufficient for a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
-/// How often a status is looked at while a test waits for a change.
+/// Interval between status requests while a test waits for a change.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The hop between agent and gateway.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Link {
-    /// Loopback itself.
+    /// Direct UDP over loopback.
     #[default]
     Direct,
-    /// Through a relay, as fast as it can.
+    /// Through a relay without a rate limit.
     Relayed,
     /// Through a relay with this rate in both directions.
     Paced(BitRate),
 }
 
-/// What a pair is started with.
+/// Options of a pair.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
     /// Lines of the gateway's configuration file.
@@ -50,13 +50,13 @@ pub(crate) struct Setup {
     pub(crate) agent_arguments: Vec<String>,
     /// The hop.
     pub(crate) link: Link,
-    /// If set, both states lie on file systems of this size, bytes. Needs root.
+    /// If set, both state directories are on file systems of this size in bytes. Requires root.
     pub(crate) disk: Option<u64>,
 }
 
 impl Setup {
-    /// A gateway that finds these names at these addresses. Without a gateway the agent waits: no test may reach an
-    /// origin by another way than the one that it is about.
+    /// A gateway that resolves these names to these addresses, and an agent without direct fallback, so that
+    /// no request can bypass the gateway.
     pub(crate) fn resolving(names: &[(&str, SocketAddr)]) -> Self {
         let lines: Vec<String> = names
             .iter()
@@ -69,7 +69,7 @@ impl Setup {
         }
     }
 
-    /// The same over another hop.
+    /// The same options with another hop.
     pub(crate) fn over(self, link: Link) -> Self {
         Self { link, ..self }
     }
@@ -90,7 +90,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Starts both; the agent knows the gateway from an invite. A second device is admitted for tests that need one.
+    /// Starts gateway and agent; the agent gets an invite. A second device is enrolled for tests with two
+    /// devices.
     pub(crate) async fn start(setup: Setup) -> Result<Self> {
         let folder = folder()?;
         let mut disks = Vec::new();
@@ -100,7 +101,7 @@ impl Pair {
             }
         }
         std::fs::write(folder.path().join("gateway.toml"), &setup.gateway_config)?;
-        // The devices are admitted before the gateway runs, so that it knows them from its start.
+        // The devices are enrolled before the gateway starts, so that it knows them from the start.
         let gateway_address = free_udp_port().await?;
         let relay = match setup.link {
             Link::Direct => None,
@@ -125,7 +126,8 @@ impl Pair {
         })
     }
 
-    /// Starts an agent of the second device, with its state in a folder of this name; it may have run before.
+    /// Starts an agent of the second device with its state in the folder `name`, which may exist from an
+    /// earlier run.
     pub(crate) async fn second_agent(&self, name: &str) -> Result<Running> {
         self.second_agent_with(name, &[]).await
     }
@@ -149,7 +151,7 @@ impl Pair {
         self.gateway.as_ref().expect("not killed")
     }
 
-    /// Where browsers connect.
+    /// Address of the agent's proxy port.
     pub(crate) fn proxy(&self) -> SocketAddr {
         self.agent().address()
     }
@@ -164,7 +166,7 @@ impl Pair {
         self.relay.as_ref().expect("a pair with a relay")
     }
 
-    /// The hop's relay, for those who share it; it lives as long as they keep it.
+    /// Takes the hop's relay out of the pair; the hop ends when the relay is dropped.
     pub(crate) fn take_relay(&mut self) -> Result<Relay> {
         self.relay.take().context("a pair with a relay")
     }
@@ -179,7 +181,7 @@ impl Pair {
         self.gateway.take().context("a running gateway")?.kill().await
     }
 
-    /// Ends the gateway with a signal, in order.
+    /// Ends the gateway in order, by a signal.
     pub(crate) async fn end_gateway(&mut self, signal: &str) -> Result<()> {
         let gateway = self.gateway.take().context("a running gateway")?;
         let status = gateway.end(signal, LIMIT).await?;
@@ -199,13 +201,13 @@ impl Pair {
         self.agent.take().context("a running agent")?.kill().await
     }
 
-    /// Starts the agent again, with the same state; it may listen elsewhere.
+    /// Starts the agent again with the same state; its port may change.
     pub(crate) async fn start_agent(&mut self) -> Result<()> {
         self.agent = Some(start_agent(self.folder.path(), &self.line, &self.agent_arguments).await?);
         Ok(())
     }
 
-    /// Ends both in order.
+    /// Ends both programs in order.
     pub(crate) async fn end(&mut self) -> Result<()> {
         for running in [self.agent.take(), self.gateway.take()] {
             running.context("a running program")?.end("INT", LIMIT).await?;
@@ -213,28 +215,28 @@ impl Pair {
         Ok(())
     }
 
-    /// The agent's status page's address.
+    /// Address of the agent's control port.
     pub(crate) fn control(&self) -> Result<SocketAddr> {
         control(self.folder.path())
     }
 
-    /// What the agent says about itself.
+    /// The agent's status.
     pub(crate) async fn status(&self) -> Result<Value> {
         status(self.control()?).await
     }
 
-    /// Waits until the agent's status fulfils a condition.
+    /// Waits until the agent's status meets a condition.
     pub(crate) async fn status_until(&self, reached: impl Fn(&Value) -> bool) -> Result<Value> {
         status_until(self.control()?, reached).await
     }
 
-    /// A GET through the agent.
+    /// Sends a GET request through the agent.
     pub(crate) async fn get(&self, url: &str) -> Result<RawResponse> {
         ask(self.proxy(), get(url, &[])).await
     }
 }
 
-/// A small file system of its own, for a state directory that is to be full; it goes when dropped.
+/// A small file system for a state directory; dropping it unmounts it.
 #[derive(Debug)]
 struct SmallDisk(PathBuf);
 
@@ -254,7 +256,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // A program that has just been killed may still hold it.
+        // A killed process may still use the file system for a moment.
         let _left = std::process::Command::new("umount")
             .arg("--lazy")
             .arg(&self.0)
@@ -262,17 +264,18 @@ impl Drop for SmallDisk {
     }
 }
 
-/// An address that no program uses now. Another one could take it before we do, but ports come from a large range.
+/// An address with a free UDP port. Another program could take the port before the test does, but the range
+/// is large.
 pub(crate) async fn free_udp_port() -> Result<SocketAddr> {
     Ok(UdpSocket::bind(("127.0.0.1", 0)).await?.local_addr()?)
 }
 
-/// A folder for a test's state.
+/// A temporary folder for the state of a test.
 pub(crate) fn folder() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("longhaul-e2e-").tempdir()?)
 }
 
-/// Starts the gateway of a test folder.
+/// Starts the gateway whose state is in a test folder.
 pub(crate) async fn start_gateway(folder: &Path, listen: &str) -> Result<Running> {
     let mut arguments: Vec<OsString> = ["run", "--listen", listen, "--config"]
         .map(OsString::from)
@@ -282,7 +285,7 @@ pub(crate) async fn start_gateway(folder: &Path, listen: &str) -> Result<Running
     Running::start("longhaul-gateway", &arguments).await
 }
 
-/// Makes an invite to the gateway of a test folder.
+/// Creates an invite of the gateway whose state is in a test folder.
 pub(crate) async fn invite(folder: &Path, name: &str, address: &str) -> Result<String> {
     let state = folder.join("gateway").display().to_string();
     let arguments = [
@@ -296,11 +299,15 @@ pub(crate) async fn invite(folder: &Path, name: &str, address: &str) -> Result<S
     ];
     let made = run("longhaul-gateway", &arguments, COMMAND).await?;
     ensure!(made.code == Some(0), "invite: {}", made.stderr);
-    ensure!(made.stdout.lines().count() == 1, "one line: {}", made.stdout);
+    ensure!(
+        made.stdout.lines().count() == 1,
+        "not exactly one line: {}",
+        made.stdout
+    );
     Ok(made.stdout.trim().to_owned())
 }
 
-/// Starts the agent of a test folder.
+/// Starts the agent whose state is in a test folder.
 pub(crate) async fn start_agent(folder: &Path, line: &str, more: &[String]) -> Result<Running> {
     let mut arguments: Vec<OsString> = [
         "run",
@@ -318,14 +325,14 @@ pub(crate) async fn start_agent(folder: &Path, line: &str, more: &[String]) -> R
     Running::start("longhaul-agent", &arguments).await
 }
 
-/// Where the agent of a test folder serves its status page.
+/// Address of the control port of the agent whose state is in a test folder.
 pub(crate) fn control(folder: &Path) -> Result<SocketAddr> {
     let about = std::fs::read_to_string(folder.join("agent/agent.json")).context("agent.json")?;
     let about: Value = serde_json::from_str(&about)?;
     Ok(about["control"].as_str().context("control address")?.parse()?)
 }
 
-/// What an agent says about itself.
+/// The status of an agent.
 pub(crate) async fn status(control: SocketAddr) -> Result<Value> {
     let request = format!("GET /status.json HTTP/1.1\r\nHost: {control}\r\nConnection: close\r\n\r\n");
     let response = ask(control, request).await?;
@@ -333,7 +340,7 @@ pub(crate) async fn status(control: SocketAddr) -> Result<Value> {
     Ok(serde_json::from_slice(&response.body)?)
 }
 
-/// Waits until an agent's status fulfils a condition.
+/// Waits until an agent's status meets a condition.
 pub(crate) async fn status_until(control: SocketAddr, reached: impl Fn(&Value) -> bool) -> Result<Value> {
     let mut last = Value::Null;
     let mut looks = interval(LOOK);
@@ -348,6 +355,6 @@ pub(crate) async fn status_until(control: SocketAddr, reached: impl Fn(&Value) -
     };
     match timeout(LIMIT, wait).await {
         Ok(result) => result,
-        Err(_) => anyhow::bail!("the status stays {last:#}"),
+        Err(_) => anyhow::bail!("the last status was {last:#}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Pages through `longhaul demo --once`: its own, and recorded ones.
+//! Page loads by `longhaul demo --once`: the built-in page and recorded pages.
 use std::time::Duration;
 
 use anyhow::Result;
@@ -39,7 +39,7 @@ async fn the_demo_loads_its_own_page() -> Result<()> {
 #[tokio::test]
 async fn the_demo_loads_recorded_pages() -> Result<()> {
     let Some(corpus) = corpus() else {
-        println!("SKIPPED: the recorded sites are not here; set LONGHAUL_CORPUS to their folder");
+        println!("SKIPPED: no recorded sites; set LONGHAUL_CORPUS to their folder");
         return Ok(());
     };
     for (file, url) in [

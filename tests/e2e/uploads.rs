@@ -1,4 +1,5 @@
-//! What goes up: nothing twice that must not be, nothing early that must not be, and all of it.
+//! Uploads: requests that must not be repeated, requests that may travel in early data, and complete transfer
+//! of bodies.
 use std::{
     net::SocketAddr,
     sync::{
@@ -27,7 +28,7 @@ fn site(address: SocketAddr) -> Setup {
     Setup::resolving(&[("site.test", address)])
 }
 
-/// An origin that does not answer while it is deaf, but counts what it got.
+/// An origin that counts requests and does not answer while `deaf` is set.
 #[derive(Clone)]
 struct Deaf {
     deaf: Arc<AtomicBool>,
@@ -66,7 +67,7 @@ impl Deaf {
         let mut got = self.got.subscribe();
         timeout(LIMIT, got.wait_for(|got| *got >= requests))
             .await
-            .context("the origin got nothing")??;
+            .context("no request reached the origin")??;
         Ok(())
     }
 }
@@ -104,16 +105,16 @@ async fn a_post_whose_answer_is_lost_is_not_sent_again_and_a_get_is() -> Result<
     );
     assert!(lost.text().contains("Check whether"), "{}", lost.text());
 
-    // The pair is whole again; had it kept the POST to repeat it, it would have done so by now.
+    // Both programs run again; a stored POST would have been repeated by now.
     assert_eq!(pair.get("http://site.test/after").await?.status, 200);
-    assert_eq!(count(&origin, "POST"), 1, "the origin saw one POST");
-    assert_eq!(count(&origin, "GET"), 3, "the repeated GET came again");
+    assert_eq!(count(&origin, "POST"), 1, "the POST reached the origin once");
+    assert_eq!(count(&origin, "GET"), 3, "the GET was repeated");
     let posted = ask(
         pair.proxy(),
         request("POST", "http://site.test/order", &[("Content-Length", "0")]),
     )
     .await?;
-    assert_eq!(posted.status, 200, "a new POST goes through");
+    assert_eq!(posted.status, 200, "a new POST succeeds");
     assert_eq!(count(&origin, "POST"), 2);
     Ok(())
 }
@@ -145,8 +146,9 @@ async fn only_safe_requests_travel_in_early_data() -> Result<()> {
     .await?;
     let pair = Pair::start(site(origin.address()).over(Link::Relayed)).await?;
     let relay = pair.relay();
-    // An agent that has been here before starts while nothing comes down: whatever the origin gets from it came in
-    // early data. (A token of an invite may be older than the gateway's start, which ends the early data of all tokens.)
+    // The agent has connected before and starts again while the gateway's datagrams are blocked, so all its
+    // requests at the origin arrived in early data. (A token of an invite can be older than the gateway's
+    // start and is then not valid for early data.)
     let agent = pair.second_agent("early").await?;
     status_until(control(&pair.folder().join("early"))?, |status| {
         status["state"] == "open"
@@ -203,7 +205,11 @@ async fn only_safe_requests_travel_in_early_data() -> Result<()> {
         .filter(|seen| seen.path == "/unwilling")
         .map(early)
         .collect();
-    assert_eq!(unwilling, [true, false], "repeated outside early data");
+    assert_eq!(
+        unwilling,
+        [true, false],
+        "the gateway repeats a refused request without early data"
+    );
     let page: Vec<bool> = seen
         .iter()
         .filter(|seen| seen.path == "/page")
@@ -213,7 +219,7 @@ async fn only_safe_requests_travel_in_early_data() -> Result<()> {
     Ok(())
 }
 
-/// Keeps uploads and tells how much of them is there.
+/// Stores uploads and reports how many bytes have arrived.
 #[derive(Clone)]
 struct Store {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -239,7 +245,7 @@ impl Store {
                     .expect("valid");
             };
             if let Ok(data) = frame.into_data() {
-                let mut bytes = self.bytes.lock().expect("no panic before");
+                let mut bytes = self.bytes.lock().expect("the lock is not poisoned");
                 bytes.extend_from_slice(&data);
                 self.length.send_replace(bytes.len());
             }
@@ -277,11 +283,14 @@ async fn a_large_upload_is_streamed_and_arrives_exactly() -> Result<()> {
             if framing == "chunked" {
                 client.send("\r\n").await?;
             }
-            // The next part is sent only when most of this one has reached the origin: nobody waits for the end.
+            // The next part is sent when most of this one has reached the origin: no component waits for the
+            // end of the upload.
             let wanted = (number + 1) * PART - PART / 4;
             let mut length = store.length.subscribe();
             let arrived = timeout(LIMIT, length.wait_for(|length| *length >= wanted)).await;
-            arrived.with_context(|| format!("{framing}: the upload is held back in part {number}"))??;
+            arrived.with_context(|| {
+                format!("{framing}: part {number} of the upload did not reach the origin")
+            })??;
         }
         if framing == "chunked" {
             client.send("0\r\n\r\n").await?;
@@ -293,8 +302,8 @@ async fn a_large_upload_is_streamed_and_arrives_exactly() -> Result<()> {
             "{framing}"
         );
         assert!(
-            *store.bytes.lock().expect("no panic before") == body,
-            "{framing}: other bytes than were sent"
+            *store.bytes.lock().expect("the lock is not poisoned") == body,
+            "{framing}: the bytes differ from those sent"
         );
     }
     Ok(())
@@ -315,10 +324,13 @@ async fn the_agent_itself_answers_expect_100_continue() -> Result<()> {
     client.send("expected!").await?;
     let response = client.response().await?;
     assert_eq!((response.status, response.text().as_str()), (200, "9"));
-    assert_eq!(*store.bytes.lock().expect("no panic before"), b"expected!");
+    assert_eq!(
+        *store.bytes.lock().expect("the lock is not poisoned"),
+        b"expected!"
+    );
     assert!(
         origin.seen()[0].headers.get("expect").is_none(),
-        "the agent has met the expectation already"
+        "the agent does not forward `Expect`"
     );
     Ok(())
 }
@@ -354,7 +366,7 @@ async fn an_answer_before_the_end_of_the_upload_comes_through() -> Result<()> {
     Ok(())
 }
 
-/// Tells how a request's handling ended, also if the connection's end cut it short.
+/// Reports how the handling of a request ended, also when the end of the connection cancels it.
 struct Verdict(watch::Sender<Option<bool>>);
 
 impl Drop for Verdict {
@@ -396,14 +408,14 @@ async fn an_upload_that_breaks_off_is_not_completed() -> Result<()> {
     let mut beginning = begun.subscribe();
     timeout(LIMIT, beginning.wait_for(|begun| *begun))
         .await
-        .context("the upload is held back")??;
+        .context("the upload did not reach the origin")??;
     drop(client);
     let mut verdict = was_whole.subscribe();
     let whole = timeout(LIMIT, verdict.wait_for(Option::is_some)).await;
     assert_eq!(
-        *whole.context("the origin still waits for the rest")??,
+        *whole.context("the origin did not notice the end of the upload")??,
         Some(false),
-        "half an upload became a whole one"
+        "the origin received a complete request"
     );
     Ok(())
 }

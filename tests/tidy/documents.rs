@@ -1,7 +1,7 @@
-//! Rules on documents: what code cites exists.
+//! Rules on documents: every citation and link has a target.
 use crate::sources::{files, root};
 
-/// `docs/protocol/NAME.md section N.M` in a comment names a heading of that file.
+/// A citation `docs/protocol/NAME.md section N.M` in a comment names a heading of that file.
 #[test]
 fn cited_sections_exist() {
     for (path, text) in files(".rs") {
@@ -35,7 +35,7 @@ fn cited_sections_exist() {
     }
 }
 
-/// Every decision is numbered once and says what was decided.
+/// Every decision has a number of its own and a title that begins with it.
 #[test]
 fn decisions_are_numbered() {
     let mut numbers = Vec::new();
@@ -46,9 +46,9 @@ fn decisions_are_numbered() {
         let number = name.split('-').next().unwrap_or_default().to_owned();
         assert!(
             number.len() == 4 && number.chars().all(|c| c.is_ascii_digit()),
-            "{path}: NNNN-title.md"
+            "{path}: the name has the form NNNN-title.md"
         );
-        assert!(text.starts_with("# "), "{path} starts with its title");
+        assert!(text.starts_with("# "), "{path} does not start with its title");
         numbers.push(number);
     }
     numbers.sort();
@@ -57,12 +57,12 @@ fn decisions_are_numbered() {
     assert_eq!(before, numbers.len(), "two decisions share a number");
 }
 
-/// Relative links in documents lead somewhere.
+/// The targets of relative links in documents exist.
 #[test]
 fn links_lead_somewhere() {
     for (path, text) in files(".md") {
         let folder = root().join(&path);
-        let folder = folder.parent().expect("a file lies in a folder");
+        let folder = folder.parent().expect("a file has a parent folder");
         for (at, _) in text.match_indices("](") {
             let target: String = text[at + 2..]
                 .chars()

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::sources::root;
 
-/// Crates without I/O, clock or runtime: none of `RUNTIME` may be below them.
+/// Crates without I/O, clock or runtime: they must not depend on any crate of `RUNTIME`, not even indirectly.
 const PURE: &[&str] = &[
     "longhaul-types",
     "longhaul-protocol",
@@ -28,7 +28,8 @@ const RUNTIME: &[&str] = &[
     "rusqlite",
     "hyper",
 ];
-/// Never anywhere: they need cmake, libclang or the system's OpenSSL to build.
+/// Crates that must not appear in Cargo.lock, because they need cmake, libclang or the system's OpenSSL to
+/// build.
 const BANNED: &[&str] = &[
     "aws-lc-sys",
     "aws-lc-rs",
@@ -38,14 +39,14 @@ const BANNED: &[&str] = &[
     "native-tls",
     "xdelta3",
 ];
-/// A dependency that only the named crates of the workspace may import directly.
+/// Dependencies that only the listed crates of the workspace may import directly.
 const RESERVED: &[(&str, &[&str])] = &[
     ("snow", &["longhaul-protocol"]),
     ("bincode", &["longhaul-session"]),
     ("rusqlite", &["longhaul-cache"]),
     ("quinn-udp", &["longhaul-driver"]),
 ];
-/// Licences that may be linked into what we ship.
+/// Licences of dependencies that the programs may be linked with.
 const LICENCES: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -67,9 +68,9 @@ const LICENCES: &[&str] = &[
 struct Package {
     name: String,
     licence: String,
-    /// The path of its Cargo.toml.
+    /// Path of its Cargo.toml.
     manifest: String,
-    /// (name, is a dev-dependency)
+    /// Direct dependencies: name, and `true` for a dev-dependency.
     direct: Vec<(String, bool)>,
 }
 
@@ -101,7 +102,7 @@ fn graph() -> Graph {
         ])
         .current_dir(root())
         .output()
-        .expect("cargo runs");
+        .expect("cargo metadata runs");
     assert!(
         output.status.success(),
         "cargo metadata: {}",
@@ -201,7 +202,7 @@ fn code_map() -> Vec<Room> {
         if !name.starts_with("longhaul") {
             continue;
         }
-        // What follows a semicolon is a remark.
+        // Text after a semicolon is a remark.
         let listed = may_import.split(';').next().unwrap_or_default();
         let may_import = match listed {
             "-" => Imports::Only(BTreeSet::new()),
@@ -237,7 +238,7 @@ fn crates_import_only_what_the_architecture_allows() {
         };
         assert!(
             package.manifest.ends_with(&format!("/{folder}Cargo.toml")),
-            "{} lies at {}, not in {folder}",
+            "{} is at {}, not in {folder}",
             package.name,
             package.manifest
         );
@@ -250,7 +251,8 @@ fn crates_import_only_what_the_architecture_allows() {
             .filter(|(name, _)| name.starts_with("longhaul"));
         for (name, dev) in ours {
             let is_test = room(name).is_some_and(Room::is_test);
-            // The transport's tests use the model of a link. A test of one end may speak to the other through the driver.
+            // Tests of the transport import the link model, and tests of one end import the driver as its
+            // peer.
             let is_netem = name == "longhaul-netem" && folder.starts_with("protocol/");
             let in_tests = *dev && (is_netem || !is_test);
             assert!(
@@ -276,7 +278,7 @@ fn pure_crates_stay_pure() {
         let Some(id) = graph.member(name) else { continue };
         for below in graph.below(id) {
             let below = &graph.packages[below].name;
-            assert!(!RUNTIME.contains(&below.as_str()), "{name} reaches {below}");
+            assert!(!RUNTIME.contains(&below.as_str()), "{name} depends on {below}");
         }
     }
 }
@@ -288,13 +290,13 @@ fn agent_and_gateway_do_not_know_each_other() {
         ("longhaul-agent", "longhaul-gateway"),
         ("longhaul-gateway", "longhaul-agent"),
     ] {
-        let from_id = graph.member(from).expect("a member");
+        let from_id = graph.member(from).expect("a workspace member");
         assert!(
             !graph
                 .below(from_id)
                 .iter()
                 .any(|id| graph.packages[*id].name == to),
-            "{from} reaches {to}"
+            "{from} depends on {to}"
         );
     }
 }
@@ -331,12 +333,12 @@ fn licences_are_known() {
     let graph = graph();
     for package in graph.packages.values() {
         let expression = package.licence.replace('/', " OR ");
-        // `A OR B` needs one that is known; `A AND B` needs all.
-        let fine = expression.replace(['(', ')'], " ").split(" OR ").any(|choice| {
+        // `A OR B` requires one known licence; `A AND B` requires all.
+        let is_known = expression.replace(['(', ')'], " ").split(" OR ").any(|choice| {
             choice
                 .split(" AND ")
                 .all(|licence| LICENCES.contains(&licence.trim()))
         });
-        assert!(fine, "{}: licence `{}`", package.name, package.licence);
+        assert!(is_known, "{}: licence `{}`", package.name, package.licence);
     }
 }

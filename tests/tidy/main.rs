@@ -1,4 +1,5 @@
-//! The rules of the house as tests: who may depend on whom, what never gets in, how large a file may grow.
+//! Rules of the workspace as tests: allowed dependencies between crates, banned dependencies and licences,
+//! file sizes and names, links of documents.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,

@@ -1,13 +1,13 @@
 //! Rules on source files.
 use std::path::{Path, PathBuf};
 
-/// A file that grows beyond this is split by concern.
+/// Maximum lines of a file; a longer file has several concerns and is split.
 const MAX_LINES: usize = 700;
-/// Names that say nothing about what they hold.
+/// File names that do not describe the contents.
 const EMPTY_NAMES: &[&str] = &[
     "utils", "util", "common", "helpers", "helper", "manager", "misc", "handy",
 ];
-/// Folders whose code is handed time and randomness.
+/// Folders whose code gets time and randomness from its caller.
 const PURE_FOLDERS: &[&str] = &[
     "protocol/src",
     "protocol/session",
@@ -21,17 +21,17 @@ const PURE_FOLDERS: &[&str] = &[
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent()
-        .expect("the tests live in the workspace")
+        .expect("the crate of the tests is in a workspace")
         .to_path_buf()
 }
 
-/// Every file with this ending, `target` folders left out, as (path from the root, text).
+/// All files with this ending outside of `target` folders, as (path from the root, text).
 pub(crate) fn files(ending: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![root()];
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a readable folder") {
-            let path = entry.expect("a readable entry").path();
+        for entry in std::fs::read_dir(&folder).expect("the folder is readable") {
+            let path = entry.expect("the entry is readable").path();
             let name = path
                 .file_name()
                 .unwrap_or_default()
@@ -42,10 +42,10 @@ pub(crate) fn files(ending: &str) -> Vec<(String, String)> {
                     open.push(path);
                 }
             } else if name.ends_with(ending) {
-                let text = std::fs::read_to_string(&path).expect("a readable file");
+                let text = std::fs::read_to_string(&path).expect("the file is readable");
                 let short = path
                     .strip_prefix(root())
-                    .expect("below the root")
+                    .expect("the file is below the root")
                     .to_string_lossy()
                     .into_owned();
                 found.push((short, text));
@@ -90,7 +90,7 @@ fn every_crate_forbids_unsafe_code() {
             path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") || path.contains("/src/bin/");
         assert!(
             !is_root || text.contains("#![forbid(unsafe_code)]"),
-            "{path} lacks #![forbid(unsafe_code)]"
+            "{path} does not contain #![forbid(unsafe_code)]"
         );
     }
 }
@@ -124,12 +124,12 @@ fn noise_and_bincode_stay_in_their_place() {
         }
         assert!(
             !text.contains("snow::") || path.starts_with("protocol/src/crypto/"),
-            "{path} uses snow"
+            "{path} uses snow outside of protocol/src/crypto"
         );
         let encodes = text.contains("bincode::encode") || text.contains("bincode::decode");
         assert!(
             !encodes || path.starts_with("protocol/session/src/"),
-            "{path} uses bincode"
+            "{path} uses bincode outside of the session crate"
         );
     }
 }
@@ -139,8 +139,11 @@ fn tests_wait_for_events_not_for_time() {
     for (path, text) in files(".rs") {
         let test_file = path.contains("/tests/") || path.ends_with("tests.rs") || path.starts_with("tests/");
         if test_file && !path.starts_with("tests/tidy") {
-            assert!(!text.contains("sleep("), "{path} sleeps");
-            assert!(!text.contains("#[ignore"), "{path} ignores a test");
+            assert!(
+                !text.contains("sleep("),
+                "{path} calls sleep: wait for an event instead"
+            );
+            assert!(!text.contains("#[ignore"), "{path} contains an ignored test");
         }
     }
 }

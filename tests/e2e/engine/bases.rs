@@ -1,5 +1,5 @@
-//! The next edition of a page, its renamed files and its sisters cost their difference; users of a site and devices
-//! never share a base.
+//! Delta bases: the next edition of a page, its renamed files and similar pages cost only their difference;
+//! users of a site and devices never share a base.
 use anyhow::Result;
 use longhaul_tests::{origin::Origin, relay::Direction};
 use longhaul_types::BitRate;
@@ -11,24 +11,24 @@ use crate::{
 };
 
 const SIZE: usize = 120_000;
-/// Visits until the gateway has heard of what the first one left at the agent.
+/// Maximum number of visits until the gateway has received the record of the bodies that the agent holds.
 const ATTEMPTS: u32 = 50;
 
-/// A text of a site: all have most in common, none is another.
+/// A text of a site: texts with the same `seed` are similar, and each `which` is different.
 fn text(seed: u64, which: u64) -> Vec<u8> {
     let mut text = prose(SIZE, seed);
     text.splice(50_000..50_100, prose(900, 1000 + which));
     text
 }
 
-/// Edition `n` of the page, with its script under a new name.
+/// Edition `n` of the page, which refers to its script by a new name.
 fn document(n: u64) -> Vec<u8> {
     let mut page = format!("<!doctype html><script src=\"/app.{n:x}f00.js\"></script><p>").into_bytes();
     page.extend_from_slice(&text(1, n));
     page
 }
 
-/// `/N` is edition N, `/app.Nf00.js` its script; `/mine` is each user's own.
+/// `/N` is edition N, `/app.Nf00.js` is its script, and `/mine` is different for each user.
 async fn site() -> Result<Origin> {
     origin(|request| {
         let path = request.uri().path();
@@ -47,7 +47,7 @@ async fn site() -> Result<Origin> {
     .await
 }
 
-/// Loads edition `n`; the bytes that came down.
+/// Loads edition `n` and returns the bytes received over the hop.
 async fn visit(pair: &Pair, visitor: &Visitor, n: u64) -> Result<u64> {
     let before = pair.relay().passed(Direction::Down);
     let (page, script) = (
@@ -63,14 +63,15 @@ async fn visit(pair: &Pair, visitor: &Visitor, n: u64) -> Result<u64> {
     Ok(pair.relay().passed(Direction::Down) - before)
 }
 
-/// Loads an edition anew until it costs next to nothing: then the gateway knows that the agent holds all of it.
+/// Loads an edition repeatedly until it costs next to nothing: the gateway then knows that the agent holds
+/// all of it.
 async fn settle(pair: &Pair, visitor: &Visitor, n: u64) -> Result<()> {
     for _ in 0..ATTEMPTS {
         if visit(pair, visitor, n).await? < 3_000 {
             return Ok(());
         }
     }
-    anyhow::bail!("edition {n} is sent again and again")
+    anyhow::bail!("edition {n} is sent in full on every visit")
 }
 
 async fn based(pair: &Pair) -> Result<(u64, u64)> {
@@ -79,7 +80,7 @@ async fn based(pair: &Pair) -> Result<(u64, u64)> {
     Ok((count("bases_used"), count("bases_missing")))
 }
 
-/// A style sheet of a site that was never visited.
+/// A style sheet of a site that was not visited before.
 const STYLES: &str = ".tides { display: -webkit-box; display: -ms-flexbox; display: flex; position: relative }\n\
     .tides > li { list-style: none; margin: 0; padding: 0; text-align: center; cursor: pointer }\n\
     .harbour::after { content: \"\"; position: absolute; top: 0; left: 0; width: 100%; height: 100% }\n\
@@ -118,7 +119,7 @@ async fn the_next_edition_costs_its_difference() -> Result<()> {
     let visitor = Visitor::new(pair.proxy());
     let first = visit(&pair, &visitor, 1).await?;
     if !has_engine(&pair.status().await?) {
-        println!("SKIPPED: this agent has no page engine");
+        println!("SKIPPED: this agent does not accelerate page loads");
         return Ok(());
     }
     settle(&pair, &visitor, 1).await?;
@@ -126,7 +127,7 @@ async fn the_next_edition_costs_its_difference() -> Result<()> {
     assert_eq!(based(&pair).await?, (2, 0));
     assert!(second < first / 8, "{second} of {first} B");
     settle(&pair, &visitor, 2).await?;
-    // What the gateway knows of its agents outlives it.
+    // The gateway's record of the agent's bodies outlives a restart of the gateway.
     pair.kill_gateway().await?;
     pair.start_gateway().await?;
     let third = visit(&pair, &visitor, 3).await?;
@@ -140,12 +141,12 @@ async fn users_and_devices_have_bases_of_their_own() -> Result<()> {
     let origin = site().await?;
     let pair = Pair::start(both(&origin).over(hop())).await?;
     if !has_engine(&pair.status().await?) {
-        println!("SKIPPED: this agent has no page engine");
+        println!("SKIPPED: this agent does not accelerate page loads");
         return Ok(());
     }
     let mine = "http://site.test/mine";
     let user = |name: &str| Visitor::new(pair.proxy()).with_cookie("site.test", "sid", name);
-    // On plain http a browser that does not say where it comes from may come from anywhere.
+    // Without `Referer` on plain http, the requester is unknown, and the request could come from any site.
     let page = async |name: &str, url: &str| {
         let by_itself = [
             ("Referer", "http://site.test/"),
@@ -158,8 +159,8 @@ async fn users_and_devices_have_bases_of_their_own() -> Result<()> {
         assert!(body(&page(name, mine).await?) == page_of(name), "{name}");
         settle(&pair, &Visitor::new(pair.proxy()), 1).await?;
     }
-    assert_eq!(based(&pair).await?.0, 0, "somebody got another's page as a base");
-    // The same user's other page is one.
+    assert_eq!(based(&pair).await?.0, 0, "another user's page was used as a base");
+    // Another page of the same user may be the base.
     let again = page("ann", "http://site.test/mine?again").await?;
     assert_eq!(body(&again).len(), page_of("ann").len());
     assert_eq!(based(&pair).await?, (1, 0));

@@ -1,4 +1,4 @@
-//! Bodies of a page's objects: coded, unframed, cut off, and bombs.
+//! Bodies of a page's objects: content codings, framings, truncated bodies, and decompression bombs.
 use std::{
     io::Write,
     sync::{
@@ -24,7 +24,7 @@ use crate::{
 };
 
 const PAGE: &str = "http://site.test/";
-/// Coding and framing of an object, by its name.
+/// Names of objects; a name determines content coding and framing.
 const OBJECTS: &[&str] = &[
     "gzip.css",
     "gzip.js",
@@ -46,29 +46,32 @@ const OBJECTS: &[&str] = &[
 fn coded(name: &str, body: &[u8]) -> (Vec<u8>, &'static str) {
     let gzip = |body: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-        encoder.write_all(body).expect("into memory");
-        encoder.finish().expect("into memory")
+        encoder.write_all(body).expect("writing to memory succeeds");
+        encoder.finish().expect("writing to memory succeeds")
     };
     let brotli = |body: &[u8]| {
         let config = mbrotli::EncoderConfig::default().with_quality(mbrotli::Quality::Q5);
         let mut coder = mbrotli::Compressor::new(config).expect("a quality");
-        coder.compress(body).expect("into memory")
+        coder.compress(body).expect("writing to memory succeeds")
     };
     match name.split(['-', '.']).next() {
         Some("gzip") => (gzip(body), "gzip"),
         Some("zlib") => {
             let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
-            encoder.write_all(body).expect("into memory");
-            (encoder.finish().expect("into memory"), "deflate")
+            encoder.write_all(body).expect("writing to memory succeeds");
+            (encoder.finish().expect("writing to memory succeeds"), "deflate")
         }
         Some("br") => (brotli(body), "br"),
-        Some("zstd") => (zstd::bulk::compress(body, 3).expect("into memory"), "zstd"),
+        Some("zstd") => (
+            zstd::bulk::compress(body, 3).expect("writing to memory succeeds"),
+            "zstd",
+        ),
         Some("twice") => (brotli(&gzip(body)), "gzip, br"),
         _ => (body.to_vec(), "identity"),
     }
 }
 
-/// A response with a coded body, framed as the name says.
+/// A response with an encoded body and the framing that the name determines.
 fn response(name: &str, kind: &str, body: &[u8]) -> Vec<u8> {
     let (coded, coding) = coded(name, body);
     let head = format!(
@@ -137,7 +140,7 @@ async fn objects_of_every_coding_and_framing_are_the_origins() -> Result<()> {
     Ok(())
 }
 
-/// What broke off at the origin breaks off at the browser, and is nothing that a later load is answered with.
+/// A body that is truncated at the origin is truncated at the browser, and no later load uses it.
 #[tokio::test]
 async fn what_broke_off_is_not_kept() -> Result<()> {
     const NAMES: &[&str] = &[
@@ -160,7 +163,7 @@ async fn what_broke_off_is_not_kept() -> Result<()> {
         };
         let mut bytes = response(name, "text/html", &body);
         if now.load(Relaxed) && path != "/" {
-            // Where it hurts: codings and lengths both tell.
+            // Cut where both the coding and the length reveal the truncation.
             bytes.truncate(bytes.len() * 2 / 3);
         }
         bytes
@@ -177,7 +180,10 @@ async fn what_broke_off_is_not_kept() -> Result<()> {
         );
         for name in NAMES {
             let found = ask_for(&pair, page_url, name).await?;
-            assert!(found.is_none(), "{name} of {page_url}: a clean end");
+            assert!(
+                found.is_none(),
+                "{name} of {page_url}: the truncated body ended cleanly"
+            );
         }
     }
     broken.store(false, Relaxed);
@@ -192,7 +198,7 @@ async fn what_broke_off_is_not_kept() -> Result<()> {
             let found = ask_for(&pair, "http://site.test/cut", name).await?;
             assert!(
                 found == Some(expected(name)),
-                "round {round}, {name}: not whole afterwards"
+                "round {round}, {name}: not complete after the origin sends it completely"
             );
         }
     }
@@ -208,7 +214,7 @@ async fn ask_for(pair: &Pair, page: &str, name: &str) -> Result<Option<Vec<u8>>>
     whole(pair, get(&url, &[("Accept", "*/*"), ("Referer", page)])).await
 }
 
-/// The body if it ended where it should; broken and refused ones are none.
+/// The body if it ended cleanly; `None` if it was truncated or refused.
 async fn whole(pair: &Pair, request: String) -> Result<Option<Vec<u8>>> {
     let mut client = RawClient::connect(pair.proxy()).await?;
     client.send(request).await?;
@@ -219,7 +225,7 @@ async fn whole(pair: &Pair, request: String) -> Result<Option<Vec<u8>>> {
     Ok(whole.then_some(response.body))
 }
 
-/// A gigabyte of nothing in a megabyte, as a page and as its style sheet.
+/// A decompression bomb of 1 GB in 1 MB, as a page and as its style sheet.
 #[tokio::test]
 async fn bombs_do_not_fill_the_memory() -> Result<()> {
     const MOST: u64 = 700 << 20;
@@ -252,7 +258,7 @@ async fn bombs_do_not_fill_the_memory() -> Result<()> {
             .await?;
         let head = client.head().await?;
         let mut read = 0;
-        // A browser gives up some time, too.
+        // Stop reading at a limit, as a browser would.
         while read < 80 << 20 {
             match client.read().await {
                 Ok(bytes) if !bytes.is_empty() => read += bytes.len(),
@@ -268,7 +274,7 @@ async fn bombs_do_not_fill_the_memory() -> Result<()> {
         for (name, running) in [("gateway", pair.gateway()), ("agent", pair.agent())] {
             let peak = peak_memory(running.pid()).unwrap_or(0);
             println!("{name}: at most {} MB", peak >> 20);
-            assert!(peak < MOST, "{name} held {} MB for {url}", peak >> 20);
+            assert!(peak < MOST, "{name} used {} MB for {url}", peak >> 20);
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Recorded sites: what a browser gets through the pair is what it gets without it, over http and over accelerated https.
+//! Recorded sites: the browser receives the same through agent and gateway as without them, over http and
+//! over accelerated https.
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
@@ -18,7 +19,7 @@ use url::Url;
 use super::scale::{options, options_trusting};
 use crate::pair::{Pair, Setup};
 
-/// A recorded page, its hosts and those that must not be found.
+/// A recorded page with the hosts that resolve.
 #[derive(Debug)]
 struct Site(Page);
 
@@ -43,14 +44,14 @@ impl Content for Site {
     }
 }
 
-/// What came for each URL that was asked for.
+/// The loaded object of each requested URL.
 type Found = BTreeMap<String, ObjectLoad>;
 
 async fn load(page: &Page, proxy: SocketAddr) -> Result<Found> {
     let mut url = page.url().clone();
     let secure = url.scheme() == "https";
     if secure {
-        // The recordings answer either scheme; what a page itself names by https stays apart.
+        // The recordings answer under either scheme; https URLs in the page remain https.
         ensure!(url.set_scheme("http").is_ok(), "{url} without TLS");
     }
     let load = model::load(&url, &options(proxy)?, None).await;
@@ -62,7 +63,7 @@ async fn load(page: &Page, proxy: SocketAddr) -> Result<Found> {
     Ok(plain.map(|object| (object.url.to_string(), object)).collect())
 }
 
-/// Loads a page under the scheme that it was recorded under.
+/// Loads a page with the scheme of the recording.
 async fn load_as_recorded(page: &Page, pair: &Pair, authority: &TestAuthority) -> Result<Found> {
     let mut roots = authority.roots()?;
     if let Ok(ours) = CertificateDer::from_pem_file(pair.folder().join("agent/ca.pem")) {
@@ -82,17 +83,21 @@ fn compare(page: &str, direct: &Found, through: &Found) {
             .cloned()
             .collect()
     };
-    assert_eq!(only(direct, through), [""; 0], "{page}: asked for directly only");
+    assert_eq!(
+        only(direct, through),
+        [""; 0],
+        "{page}: requested only without the pair"
+    );
     assert_eq!(
         only(through, direct),
         [""; 0],
-        "{page}: asked for through the pair only"
+        "{page}: requested only through the pair"
     );
     let (mut delivered, mut bytes) = (0, 0);
     for (url, expected) in direct {
         let found = &through[url];
         assert_eq!(found.outcome, expected.outcome, "{page}: {url}");
-        // Images may be coded anew, everything else is as it was sent.
+        // Images may be transcoded; all other bodies are exact.
         if expected.outcome == Outcome::Delivered && expected.class != ObjectClass::Image {
             assert_eq!(found.status, expected.status, "{page}: {url}");
             assert_eq!(
@@ -110,7 +115,7 @@ fn compare(page: &str, direct: &Found, through: &Found) {
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_sites_come_through_unchanged() -> Result<()> {
     let Some(folder) = corpus() else {
-        println!("SKIPPED: the recorded sites are not here; set LONGHAUL_CORPUS to their folder");
+        println!("SKIPPED: no recorded sites; set LONGHAUL_CORPUS to their folder");
         return Ok(());
     };
     for page in longhaul_pages::recorded::folder(&folder)? {
@@ -122,7 +127,7 @@ async fn recorded_sites_come_through_unchanged() -> Result<()> {
         };
         let hosting = Hosting::start(content, &listen, &authority, HostingOptions::default()).await?;
         let origin = *hosting.plain().first().context("a listener")?;
-        // The origin takes requests as a proxy does: this is the way without Longhaul.
+        // The origin accepts proxy requests, so this load bypasses Longhaul.
         let direct = load(&page, origin).await?;
         let pair = Pair::start(Setup::resolving(&[("*:80", origin)])).await?;
         for visit in ["first visit", "second visit"] {
@@ -135,7 +140,7 @@ async fn recorded_sites_come_through_unchanged() -> Result<()> {
     Ok(())
 }
 
-/// A pair for these origins, which trusts their authority.
+/// A pair that resolves the hosts to these origins and trusts their authority.
 async fn pair(hosting: &Hosting, authority: &TestAuthority, accelerate: &str) -> Result<Pair> {
     let plain = *hosting.plain().first().context("a listener")?;
     let secure = *hosting.tls().first().context("a listener with TLS")?;
@@ -152,7 +157,7 @@ async fn pair(hosting: &Hosting, authority: &TestAuthority, accelerate: &str) ->
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_sites_come_through_unchanged_when_https_is_accelerated() -> Result<()> {
     let Some(folder) = corpus() else {
-        println!("SKIPPED: the recorded sites are not here; set LONGHAUL_CORPUS to their folder");
+        println!("SKIPPED: no recorded sites; set LONGHAUL_CORPUS to their folder");
         return Ok(());
     };
     for page in longhaul_pages::recorded::folder(&folder)? {
@@ -166,7 +171,7 @@ async fn recorded_sites_come_through_unchanged_when_https_is_accelerated() -> Re
             tls: vec![(Ipv4Addr::LOCALHOST, 0).into()],
         };
         let hosting = Hosting::start(content, &listen, &authority, HostingOptions::default()).await?;
-        // A tunnel is encrypted from end to end: what comes out of it is what the origin sent.
+        // A tunnel is encrypted end to end, so its bytes are the origin's.
         let tunnelled = pair(&hosting, &authority, "off").await?;
         let direct = load_as_recorded(&page, &tunnelled, &authority).await?;
         drop(tunnelled);
@@ -178,7 +183,7 @@ async fn recorded_sites_come_through_unchanged_when_https_is_accelerated() -> Re
         let status = accelerated.status().await?;
         ensure!(
             status["pages"].as_u64() >= Some(1) && status["tunnels"] == 0,
-            "{}: it went through tunnels: {status}",
+            "{}: the site was tunnelled: {status}",
             page.name()
         );
     }

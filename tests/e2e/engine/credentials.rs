@@ -1,4 +1,5 @@
-//! Cookies: a page sets what its objects need, and what an answer sets is set once.
+//! Cookies: the objects of a page are requested with the cookies that the page sets, and a response that sets
+//! a cookie is delivered once.
 use std::{
     collections::BTreeSet,
     sync::{
@@ -15,10 +16,10 @@ use tokio::time::timeout;
 use super::{answer, body, has_engine, page, sent, site, visitor::Visitor};
 
 const PAGE: &str = "http://site.test/";
-/// Longer than a push takes here.
+/// More than the duration of the pushes.
 const PUSHED: Duration = Duration::from_secs(2);
 
-/// Each visit gets a cookie of its own, without which the page's objects are refused.
+/// Each visit gets a new cookie; the origin refuses objects without the visit's cookie.
 #[tokio::test]
 async fn objects_need_the_cookie_that_their_page_sets() -> Result<()> {
     let number = Arc::new(AtomicUsize::new(1));
@@ -56,14 +57,14 @@ async fn objects_need_the_cookie_that_their_page_sets() -> Result<()> {
                 let text = visit.object(url).text();
                 assert_eq!(text, format!("{path} for {cookie}"), "round {round}");
             }
-            // Nobody's cookies go to another site.
+            // Cookies of one site are not sent to another.
             assert_eq!(visit.object(urls[3]).text(), "free, cookie <>");
         }
     }
     Ok(())
 }
 
-/// An object that sets a cookie sets another one each time: no answer may reach two requests.
+/// An object that sets a new cookie in each response: no response may answer two requests.
 #[tokio::test]
 async fn what_sets_a_cookie_is_delivered_once() -> Result<()> {
     for caching in ["", "max-age=600", "public, max-age=600", "private, max-age=600"] {
@@ -95,7 +96,8 @@ async fn what_sets_a_cookie_is_delivered_once() -> Result<()> {
                 let visitor = Visitor::new(proxy);
                 visitor.page(PAGE).await?;
                 if device == 0 && has_engine(&pair.status().await?) {
-                    // What is pushed is there before it is asked for; an engine may also choose not to push it.
+                    // Wait for the pushes, if the gateway pushes these objects, so that they precede the
+                    // requests.
                     let all = |status: &Value| status["pushed_objects"].as_u64() >= Some(3);
                     let _none = timeout(PUSHED, pair.status_until(all)).await;
                 }
@@ -104,10 +106,11 @@ async fn what_sets_a_cookie_is_delivered_once() -> Result<()> {
                     let response = &found[*url];
                     let number = String::from_utf8_lossy(body(response)).replace("number ", "");
                     let first = seen.insert(number.clone());
-                    // A private cache may keep what says for how long; the cookie was set the first time.
+                    // A private cache may reuse a response with explicit freshness, which set its cookie the
+                    // first time.
                     assert!(
                         first || caching.contains("max-age"),
-                        "`{caching}`: {number} was delivered twice"
+                        "`{caching}`: {number} answered two requests"
                     );
                     let set: &[_] = if first {
                         &[format!("c{number}={number}")]
@@ -125,12 +128,12 @@ async fn what_sets_a_cookie_is_delivered_once() -> Result<()> {
             by_device.push(seen);
         }
         let both: Vec<_> = by_device[0].intersection(&by_device[1]).collect();
-        assert!(both.is_empty(), "`{caching}`: two devices got {both:?}");
+        assert!(both.is_empty(), "`{caching}`: two devices received {both:?}");
     }
     Ok(())
 }
 
-/// A page asks for a cookie to be deleted, and its objects must be asked for without it.
+/// A page deletes a cookie, and its objects must be requested without it.
 #[tokio::test]
 async fn a_page_that_logs_out_takes_its_objects_along() -> Result<()> {
     let (_origin, pair) = site(|request| match request.uri().path() {
@@ -148,7 +151,7 @@ async fn a_page_that_logs_out_takes_its_objects_along() -> Result<()> {
     Ok(())
 }
 
-/// Credentials in the request never make an answer that others get.
+/// A response to a request with `Authorization` never answers others.
 #[tokio::test]
 async fn authorisation_is_nobody_elses() -> Result<()> {
     let (_origin, pair) = site(|request| {

@@ -1,4 +1,4 @@
-//! Two devices at one gateway: what is one's never becomes the other's.
+//! Two devices of one gateway: private responses and logins of one device never reach the other.
 use std::{
     collections::BTreeMap,
     path::Path,
@@ -15,7 +15,7 @@ use super::{answer, body, files_with, page, sent, site, token, visitor::Visitor}
 use crate::pair::{Pair, Setup};
 
 const PAGE: &str = "http://site.test/";
-/// What an account's answers may say about caching.
+/// `Cache-Control` of the account's responses.
 const CACHING: &[&str] = &[
     "",
     "private",
@@ -95,12 +95,12 @@ async fn devices_see_their_own_accounts() -> Result<()> {
     );
     assert!(
         super::hits(&origin, &never_kept) >= 6,
-        "what may not be stored was stored"
+        "a no-store response was reused"
     );
     Ok(())
 }
 
-/// What the origin forbids to store is in no file of either end, whatever it is and whoever asks.
+/// A `no-store` response is in no file of either program, whatever its type and requester.
 #[tokio::test]
 async fn what_may_not_be_stored_is_in_no_file() -> Result<()> {
     let (secret, public) = (token("secret"), token("public"));
@@ -145,9 +145,9 @@ async fn what_may_not_be_stored_is_in_no_file() -> Result<()> {
     nothing_of(pair.folder(), &secret, "while both run");
     pair.end().await?;
     nothing_of(pair.folder(), &secret, "after both ended");
-    // The search itself must be able to find something.
+    // Check that the search finds a public response, so that finding nothing has a meaning.
     if files_with(pair.folder(), &public).is_empty() {
-        println!("SKIPPED: nothing at all is stored, or not in clear: the search proves little");
+        println!("SKIPPED: stored responses are not found in the files, so the search is without meaning");
     }
     Ok(())
 }
@@ -155,10 +155,10 @@ async fn what_may_not_be_stored_is_in_no_file() -> Result<()> {
 fn nothing_of(folder: &Path, secret: &str, when: &str) {
     let found = files_with(folder, secret);
     let around = found.iter().map(|path| around(path, secret)).collect::<Vec<_>>();
-    assert!(found.is_empty(), "{when}: the secret is in {around:#?}");
+    assert!(found.is_empty(), "{when}: the secret is in a file: {around:#?}");
 }
 
-/// Where in a file a text is, with what stands around it.
+/// Position of a text in a file, with the bytes around it.
 fn around(path: &Path, wanted: &str) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
     let places = bytes
@@ -172,7 +172,7 @@ fn around(path: &Path, wanted: &str) -> String {
     format!("{}: {}", path.display(), places.collect::<Vec<_>>().join("; "))
 }
 
-/// An origin that asks for NTLM: whoever proves on a connection who he is, is that for everything on it.
+/// An origin that requires NTLM: authentication of a request authenticates all requests of its connection.
 fn ntlm() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     let known = Mutex::new(BTreeMap::<usize, String>::new());
     move |request| {
@@ -184,7 +184,7 @@ fn ntlm() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
         let proof = request.field("authorization").unwrap_or_default().to_owned();
         if proof.starts_with("NTLM negotiate") {
             known.remove(&request.connection);
-            // What follows must come on this very connection.
+            // The following steps must arrive on the same connection.
             known.insert(request.connection, String::new());
             return refused("NTLM challenge");
         }
@@ -238,7 +238,7 @@ async fn ntlm_pair() -> Result<(RawOrigin, Pair)> {
     Ok((origin, pair))
 }
 
-/// Who proved who he is on a connection of the gateway must not have opened it for everybody.
+/// A connection of the gateway on which one device has authenticated serves no other device.
 #[tokio::test]
 async fn connection_bound_logins_do_not_cross_devices() -> Result<()> {
     let (_origin, pair) = ntlm_pair().await?;
@@ -247,14 +247,14 @@ async fn connection_bound_logins_do_not_cross_devices() -> Result<()> {
         let url = format!("{PAGE}{path}");
         let mut anna = RawClient::connect(pair.proxy()).await?;
         let status = log_in(&mut anna, &url, "anna").await?;
-        println!("{path}: the login through the pair ends with {status}");
+        println!("{path}: login through the pair: status {status}");
         for attempt in 0..12 {
             let stranger = Visitor::new(second.address());
             let seen = stranger.page(&url).await?;
             assert_eq!(
                 seen.status,
                 401,
-                "attempt {attempt} of a stranger on another device: {}",
+                "attempt {attempt} of another device without login: {}",
                 seen.text()
             );
         }
@@ -262,33 +262,33 @@ async fn connection_bound_logins_do_not_cross_devices() -> Result<()> {
     Ok(())
 }
 
-/// The same for another browser on the same device: a login is that of one connection of a browser.
+/// The login also does not extend to another browser connection of the same device.
 #[tokio::test]
 async fn connection_bound_logins_do_not_cross_connections() -> Result<()> {
     let (_origin, pair) = ntlm_pair().await?;
     let mut anna = RawClient::connect(pair.proxy()).await?;
     let status = log_in(&mut anna, PAGE, "anna").await?;
-    println!("the login through the pair ends with {status}");
+    println!("login through the pair: status {status}");
     for attempt in 0..12 {
         let seen = Visitor::new(pair.proxy()).page(PAGE).await?;
         assert_eq!(
             seen.status,
             401,
-            "attempt {attempt} of a stranger on the same device: {}",
+            "attempt {attempt} of another connection without login: {}",
             seen.text()
         );
     }
     Ok(())
 }
 
-/// A login works as it does without Longhaul: on one connection of the browser.
+/// NTLM authentication succeeds on one connection of the browser, as without Longhaul.
 #[tokio::test]
 async fn a_connection_bound_login_succeeds() -> Result<()> {
     let (_origin, pair) = ntlm_pair().await?;
     for attempt in 0..3 {
         let mut anna = RawClient::connect(pair.proxy()).await?;
         assert_eq!(log_in(&mut anna, PAGE, "anna").await?, 200, "attempt {attempt}");
-        // From now on the connection is anna's.
+        // All further requests of the connection are authenticated.
         anna.send(get(PAGE, &[("Upgrade-Insecure-Requests", "1")]))
             .await?;
         assert_eq!(anna.response().await?.text(), "files of anna");

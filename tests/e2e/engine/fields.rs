@@ -1,11 +1,12 @@
-//! What comes beside the bodies: every field of the origin's, each for its own URL, however the body came.
+//! Response fields: the browser receives each field of the origin for the URL it belongs to, independent of
+//! the source of the body.
 use anyhow::Result;
 
 use super::{answer, body, page, sent, site, visitor::Visitor};
 use crate::content::prose;
 
 const PAGE: &str = "http://site.test/";
-/// Fields that no proxy has to touch.
+/// Fields that a proxy forwards unchanged.
 const FIELDS: &[(&str, &str)] = &[
     ("Content-Type", "text/x-odd; charset=\"utf-8\"; a=b"),
     ("Content-Language", "de, en"),
@@ -57,7 +58,7 @@ async fn fields_are_the_origins() -> Result<()> {
             ("Vary", "Accept-Encoding, X-None"),
         ]);
         if sent(request, "if-none-match") == tag {
-            // What changed of the fields alone is told by a 304.
+            // A 304 response carries changed fields.
             return answer(304, &[("Cache-Control", *caching), ("ETag", &tag)], "");
         }
         answer(200, &fields, prose(3000, 70))
@@ -100,7 +101,7 @@ async fn fields_are_the_origins() -> Result<()> {
     Ok(())
 }
 
-/// One body under many URLs: each has its own status and fields.
+/// URLs with equal bodies keep their own status and fields.
 #[tokio::test]
 async fn equal_bodies_keep_their_own_fields() -> Result<()> {
     let names: Vec<String> = (0..20).map(|number| format!("same-{number}.gif")).collect();
@@ -142,7 +143,7 @@ async fn equal_bodies_keep_their_own_fields() -> Result<()> {
     Ok(())
 }
 
-/// A browser that tells nobody where it comes from gets the same.
+/// A browser that sends no `Referer` receives the same responses.
 #[tokio::test]
 async fn requests_without_referers_are_answered() -> Result<()> {
     let (_origin, pair) = site(|request| match request.uri().path() {
@@ -168,7 +169,7 @@ async fn requests_without_referers_are_answered() -> Result<()> {
         ] {
             let found = visitor.fetch(url, "*/*", &[]).await?;
             let path = url.split(".test").nth(1).unwrap_or_default();
-            // Nor may the gateway tell on its own.
+            // The gateway must not add a `Referer` either.
             assert_eq!(body(&found), format!("{path} <>").as_bytes(), "round {round}");
         }
     }

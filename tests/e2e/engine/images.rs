@@ -1,4 +1,4 @@
-//! Pictures at the level that a device's user asks for; everything else as the origin sent it.
+//! Images at the image level of the device's user; all other bodies are the origin's.
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -19,7 +19,7 @@ const PAGE: &str = "http://site.test/";
 const PICTURE: &str = "http://site.test/a.jpg";
 const DISPLAYED: &str = "image/avif,image/webp,image/*,*/*;q=0.8";
 
-/// A picture with much detail, well coded.
+/// A detailed image, efficiently encoded.
 fn picture() -> Vec<u8> {
     const SIDE: u16 = 320;
     let grain = noise(usize::from(SIDE) * usize::from(SIDE), 5);
@@ -37,7 +37,7 @@ fn picture() -> Vec<u8> {
     file
 }
 
-/// `/` displays `/a.jpg`, `/kept.jpg` must stay as it is, `/broken.jpg` is none.
+/// `/` displays `/a.jpg`; `/kept.jpg` has `no-transform`; `/broken.jpg` is not an image.
 async fn gallery() -> Result<(Origin, Arc<Vec<u8>>)> {
     let file = Arc::new(picture());
     let held = Arc::clone(&file);
@@ -96,7 +96,7 @@ fn assert_smaller(response: &RawResponse, original: &[u8]) {
 async fn displayed_pictures_become_smaller_and_nothing_else_does() -> Result<()> {
     let (origin, original) = gallery().await?;
     let pair = Pair::start(at(both(&origin), "low")).await?;
-    // Of this browser the gateway knows that it takes WebP.
+    // By its User-Agent, this browser is known to accept WebP.
     let chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36";
     let visitor = Visitor::new(pair.proxy()).named(chrome);
     let names = ["a.jpg", "kept.jpg", "broken.jpg"].map(|name| format!("{PAGE}{name}"));
@@ -109,18 +109,21 @@ async fn displayed_pictures_become_smaller_and_nothing_else_does() -> Result<()>
         body(visit.object(urls[2])) == &original[..original.len() / 3],
         "no picture"
     );
-    // A script that reads it, a part of it, somebody who opens it.
+    // Requests of scripts, range requests and navigations get the original.
     let exact = visitor.fetch(PICTURE, "*/*", &[("Referer", PAGE)]).await?;
     assert!(body(&exact) == original.as_slice(), "for scripts");
     assert_eq!(field(&exact, "etag"), "\"original\"");
     let range = [("Referer", PAGE), ("Range", "bytes=0-99")];
     let part = visitor.fetch(PICTURE, DISPLAYED, &range).await?;
-    assert!(!part.body.starts_with(b"RIFF"), "a part of another file");
+    assert!(
+        !part.body.starts_with(b"RIFF"),
+        "the range is of the transcoded image"
+    );
     let opened = visitor
         .fetch(PICTURE, "text/html,image/webp,*/*;q=0.8", &[])
         .await?;
     assert!(body(&opened) == original.as_slice(), "opened alone");
-    // The browser has it.
+    // Conditional request of a browser that has the image.
     let tag = field(small, "etag").to_owned();
     let again = [
         ("Referer", PAGE),
@@ -147,11 +150,11 @@ async fn each_device_has_its_level_and_the_work_is_done_once() -> Result<()> {
         .await?;
     let other = Visitor::new(second.address()).object(PAGE, PICTURE, &[]).await?;
     assert!(body(&other) == original.as_slice());
-    assert_eq!(hits(&origin, "/a.jpg"), 1, "the gateway had it");
+    assert_eq!(hits(&origin, "/a.jpg"), 1, "the gateway fetched the image once");
     Ok(())
 }
 
-/// Presses a button of the status page.
+/// Sets the image level at the status page.
 async fn choose(pair: &Pair, level: &str) -> Result<()> {
     let control = pair.control()?;
     let token = std::fs::read_to_string(pair.folder().join("agent/control-token"))?;
@@ -176,21 +179,25 @@ async fn text_first_then_the_pictures_that_are_asked_for() -> Result<()> {
     let hidden = visit.object(PICTURE);
     assert_eq!((hidden.status, hidden.body.len()), (204, 0));
     assert_eq!(field(hidden, "x-longhaul"), "image=text");
-    assert_eq!(hits(&origin, "/a.jpg"), 0, "nobody asked for it");
+    assert_eq!(
+        hits(&origin, "/a.jpg"),
+        0,
+        "level `text`: the gateway does not fetch the image in advance"
+    );
     let status = pair.status().await?;
     assert_eq!(status["exits"]["looking.hidden"], 1);
-    // The page is reloaded without caches: with its pictures, as they are.
+    // A reload that bypasses caches gets the original images.
     let reload = [("Cache-Control", "no-cache"), ("Pragma", "no-cache")];
     let page = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8";
     assert_eq!(visitor.fetch(PAGE, page, &reload).await?.status, 200);
     let asked = visitor.object(PAGE, PICTURE, &reload).await?;
-    assert!(body(&asked) == original.as_slice(), "asked for");
-    // Another level, while the session goes on.
+    assert!(body(&asked) == original.as_slice(), "after the reload");
+    // Change the level during the session.
     choose(&pair, "low").await?;
     let another = |n: u8| format!("http://site.test/another.jpg?{n}");
     let mut smaller = visitor.object(PAGE, &another(0), &[]).await?;
     for n in 1..20 {
-        // The agent says so on its control stream, which a request may overtake.
+        // The agent sends the level on its control stream, and a request can overtake it.
         if field(&smaller, "x-longhaul").is_empty() {
             smaller = visitor.object(PAGE, &another(n), &[]).await?;
         }

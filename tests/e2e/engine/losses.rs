@@ -1,4 +1,4 @@
-//! Programs that are killed in the middle of a page: what came is right, and the next load is whole.
+//! Programs killed during a page load: received bytes are correct, and the next load is complete.
 use anyhow::{Context, Result};
 use longhaul_tests::{
     client::{Ending, RawResponse},
@@ -15,11 +15,12 @@ use crate::{
 
 const PAGE: &str = "http://site.test/";
 const NAMES: [&str; 6] = ["a.css", "b.js", "c.gif", "d.gif", "e.js", "f.gif"];
-/// So much of the page has crossed the hop when the program dies: nothing, the head, the document, half of it, most.
+/// Bytes over the hop after which the program is killed: none, the head, part of the document, half of the
+/// page, most of it.
 const POINTS: [u64; 5] = [0, 1_500, 20_000, 120_000, 260_000];
 const RATE: BitRate = BitRate::kbps(2_000);
 
-/// An object of the page for this point. Each point has a page of its own: what is held would not cross the hop.
+/// An object of this point's page. Each point has its own page, because held bodies would not cross the hop.
 fn object(point: u64, name: &str) -> Vec<u8> {
     let seed: u64 = name.bytes().map(u64::from).sum();
     noise(50_000, seed + 1000 * point)
@@ -65,7 +66,7 @@ async fn depot() -> Result<(Origin, Pair)> {
     Ok((origin, pair))
 }
 
-/// A page is loaded when the program dies: nothing that came is anything but the beginning of what should have come.
+/// Loads a page while the program is killed: every received body must be a prefix of the origin's.
 async fn interrupted(visitor: &Visitor, point: u64) {
     let beginning_of = |found: Result<RawResponse>, name: &str, expected: &[u8]| {
         let Ok(found) = found else { return };
@@ -74,12 +75,12 @@ async fn interrupted(visitor: &Visitor, point: u64) {
         }
         assert!(
             expected.starts_with(&found.body),
-            "{name}: other bytes than the origin's"
+            "{name}: the bytes differ from the origin's"
         );
         if found.ending == Ending::Whole {
             assert!(
                 found.body == expected,
-                "{name}: a clean end after {} bytes",
+                "{name}: ended cleanly after {} bytes",
                 found.body.len()
             );
         }
@@ -151,7 +152,7 @@ async fn a_killed_agent_costs_one_page_load() -> Result<()> {
     Ok(())
 }
 
-/// Both at once, as when a machine that runs both loses power.
+/// Gateway and agent together, as in a power failure of a machine that runs both.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_killed_cost_one_page_load() -> Result<()> {
     let (_origin, mut pair) = depot().await?;

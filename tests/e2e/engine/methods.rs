@@ -1,4 +1,4 @@
-//! Methods, redirects and statuses: what a page does beside loading.
+//! Methods, redirects, statuses, ranges and frames in page loads.
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
@@ -12,7 +12,7 @@ use crate::content::{noise, prose};
 
 const PAGE: &str = "http://site.test/";
 
-/// What was written is seen, however fresh the page was (RFC 9111 section 4.4).
+/// A write invalidates stored responses, however fresh they are (RFC 9111 section 4.4).
 #[tokio::test]
 async fn a_page_shows_what_was_written() -> Result<()> {
     let orders = Arc::new(AtomicUsize::new(0));
@@ -64,11 +64,15 @@ async fn a_page_shows_what_was_written() -> Result<()> {
         assert_eq!(body(after.object(count)), (number + 1).to_string().as_bytes());
     }
     let writes = origin.seen().iter().filter(|seen| seen.method != "GET").count();
-    assert_eq!((writes, orders.load(Relaxed)), (4, 4), "each was sent once");
+    assert_eq!(
+        (writes, orders.load(Relaxed)),
+        (4, 4),
+        "each POST reached the origin once"
+    );
     Ok(())
 }
 
-/// Redirects go to the browser as they are, each of them, of pages and of objects.
+/// Redirects of pages and of objects reach the browser unchanged.
 #[tokio::test]
 async fn redirects_are_the_browsers_to_follow() -> Result<()> {
     let (_origin, pair) = site(|request| {
@@ -123,7 +127,7 @@ async fn redirects_are_the_browsers_to_follow() -> Result<()> {
     Ok(())
 }
 
-/// Follows redirects as a browser does; every one of them must be the origin's.
+/// Follows redirects as a browser does; each redirect must be the origin's.
 async fn follow(
     visitor: &Visitor,
     start: &str,
@@ -151,10 +155,10 @@ async fn follow(
             false => format!("{}/{next}", url.rsplit_once('/').map_or("", |(base, _)| base)),
         };
     }
-    anyhow::bail!("{start} does not end")
+    anyhow::bail!("too many redirects from {start}")
 }
 
-/// What leads to itself is no work without end for the gateway.
+/// A redirect loop does not make the gateway follow it without end.
 #[tokio::test]
 async fn a_redirect_in_a_circle_is_one_redirect() -> Result<()> {
     let (origin, pair) = site(|request| match request.uri().path() {
@@ -293,7 +297,7 @@ async fn heads_and_parts_of_a_pages_objects() -> Result<()> {
                         part.body.len()
                     );
                 }
-                // A server may ignore the range, but never send part of a 200.
+                // A server may ignore the range, but a 200 response is complete.
                 _ => assert!(body(&part) == film, "round {round}"),
             }
         }
@@ -311,7 +315,7 @@ async fn heads_and_parts_of_a_pages_objects() -> Result<()> {
     Ok(())
 }
 
-/// A page in a page, with objects of its own, does not end the page around it.
+/// The load of a frame and its objects does not end the load of the page around it.
 #[tokio::test]
 async fn frames_load_beside_their_page() -> Result<()> {
     let (_origin, pair) = site(|request| {
@@ -345,7 +349,7 @@ async fn frames_load_beside_their_page() -> Result<()> {
     Ok(())
 }
 
-/// A site that is asked twice at once answers twice, or one answer serves both; the bytes are the same.
+/// Simultaneous requests are answered separately or share one origin fetch; the bytes are the same.
 #[tokio::test]
 async fn many_browsers_ask_for_one_page_at_once() -> Result<()> {
     let (origin, pair) = site(|request| match request.uri().path() {

@@ -1,5 +1,6 @@
-//! The page engine's correctness: pages as browsers load them, through separate processes, held against what the origin
-//! sent. What is only faster with the engine is asserted only where the agent has one; all else holds for any agent.
+//! Correctness of page loads: requests as browsers send them, through separate agent and gateway processes,
+//! compared with the origin's data. Tests of speed are skipped if the agent does not accelerate page loads;
+//! all others apply to every agent.
 mod bases;
 mod codings;
 mod corpus;
@@ -37,7 +38,7 @@ use crate::{
     pair::{Pair, Setup},
 };
 
-/// An origin whose answers need no waiting.
+/// An origin whose responses are computed without waiting.
 async fn origin(
     answer: impl Fn(&Request<Incoming>) -> Response<AnswerBody> + Clone + Send + Sync + 'static,
 ) -> Result<Origin> {
@@ -49,7 +50,7 @@ async fn origin(
     .await
 }
 
-/// `site.test` and `other.test` at one origin, and a pair that finds them.
+/// An origin of `site.test` and `other.test`, and a pair that resolves both names.
 async fn site(
     answer: impl Fn(&Request<Incoming>) -> Response<AnswerBody> + Clone + Send + Sync + 'static,
 ) -> Result<(Origin, Pair)> {
@@ -58,7 +59,7 @@ async fn site(
     Ok((origin, pair))
 }
 
-/// `site.test` and `other.test` at one origin.
+/// Options of a pair that resolves `site.test` and `other.test` to one origin.
 fn both(origin: &Origin) -> Setup {
     Setup::resolving(&[("site.test", origin.address()), ("other.test", origin.address())])
 }
@@ -72,7 +73,7 @@ fn answer(status: u16, fields: &[(&str, &str)], body: impl Into<bytes::Bytes>) -
     response.body(whole(body)).expect("a valid response")
 }
 
-/// A page that refers to these objects, each by the element that its name's ending asks for.
+/// A page that refers to these objects, each by the element for its file name extension.
 fn page(objects: &[&str]) -> String {
     let mut html = "<!doctype html><title>Page</title>\n<link rel=icon href=data:,>\n".to_owned();
     for object in objects {
@@ -87,7 +88,7 @@ fn page(objects: &[&str]) -> String {
     html
 }
 
-/// The value of a request's field, empty if it is not there.
+/// Value of a request's field, or an empty string.
 fn sent(request: &Request<Incoming>, name: &str) -> String {
     let value = request.headers().get(name);
     value
@@ -95,12 +96,12 @@ fn sent(request: &Request<Incoming>, name: &str) -> String {
         .unwrap_or_default()
 }
 
-/// How often a path was asked for at the origin.
+/// Number of requests for a path at the origin.
 fn hits(origin: &Origin, path: &str) -> usize {
     origin.seen().iter().filter(|seen| seen.path == path).count()
 }
 
-/// The body of a response that must be a whole 200.
+/// The body of a response that must be complete with status 200.
 fn body(response: &RawResponse) -> &[u8] {
     assert_eq!(
         (response.status, response.ending),
@@ -112,12 +113,12 @@ fn body(response: &RawResponse) -> &[u8] {
     &response.body
 }
 
-/// Whether the agent has a page engine; without one there is nothing to be fast.
+/// Whether the agent accelerates page loads.
 fn has_engine(status: &Value) -> bool {
     status["pushed_objects"].is_u64()
 }
 
-/// A text that nothing else contains.
+/// A unique text.
 fn token(what: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let number = NEXT.fetch_add(1, Relaxed) as u64;
@@ -155,7 +156,7 @@ fn files_with(folder: &Path, wanted: &str) -> Vec<PathBuf> {
     files(folder).into_iter().filter(holds).collect()
 }
 
-/// The databases below a folder, by what their first bytes say.
+/// The databases below a folder, recognised by their first bytes.
 fn databases(folder: &Path) -> Vec<PathBuf> {
     let is_database = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap_or_default();
@@ -164,7 +165,7 @@ fn databases(folder: &Path) -> Vec<PathBuf> {
     files(folder).into_iter().filter(is_database).collect()
 }
 
-/// Memory that a process holds at most until now, bytes.
+/// The peak memory of a process in bytes.
 pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

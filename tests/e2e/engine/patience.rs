@@ -1,4 +1,4 @@
-//! Origins that take their time, or more room than a bundle has: nothing else of the page waits for them.
+//! Slow, stalled and large responses: the rest of the page does not wait for them.
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
@@ -18,7 +18,7 @@ use crate::{
 
 const PAGE: &str = "http://site.test/";
 
-/// An object whose answer comes only when all others are there.
+/// An object whose response the origin sends only after all others have been received.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_object_holds_nothing_up() -> Result<()> {
     const OTHERS: [&str; 5] = ["a.css", "b.js", "c.gif", "d.gif", "e.js"];
@@ -57,7 +57,7 @@ async fn a_slow_object_holds_nothing_up() -> Result<()> {
             let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
             let found = timeout(LIMIT, visitor.objects(PAGE, &urls))
                 .await
-                .context("others wait for the slow one")??;
+                .context("the other objects wait for the slow one")??;
             for (name, url) in OTHERS.iter().zip(&urls) {
                 let expected = [format!("/{name}").as_bytes(), &prose(30_000, 8)].concat();
                 assert!(body(&found[*url]) == expected, "{name}");
@@ -74,7 +74,7 @@ async fn a_slow_object_holds_nothing_up() -> Result<()> {
     Ok(())
 }
 
-/// An origin that falls silent in the middle of a body.
+/// An origin that stalls in the middle of a body.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_body_is_left_without_a_trace() -> Result<()> {
     let (opened, open) = watch::channel(0_usize);
@@ -111,7 +111,7 @@ async fn a_silent_body_is_left_without_a_trace() -> Result<()> {
             ))
             .await?;
         assert_eq!(waiting.head().await?.status, 200, "round {round}");
-        // Behind the chunk's size.
+        // After the line with the size of the chunk.
         let beginning = waiting.read_exact(15).await?;
         let beginning = String::from_utf8_lossy(&beginning).into_owned();
         assert!(beginning.contains("beginning"), "round {round}: {beginning}");
@@ -121,18 +121,18 @@ async fn a_silent_body_is_left_without_a_trace() -> Result<()> {
         assert_eq!(body(&good), b"/good.css", "round {round}");
         drop(waiting);
     }
-    // Whoever went elsewhere is not fetched for any more.
+    // After the browser has left, the gateway cancels the fetch.
     Visitor::new(pair.proxy())
         .page("http://other.test/good-bye")
         .await?;
     let mut open = open;
     timeout(LIMIT, open.wait_for(|open| *open == 0))
         .await
-        .context("the gateway still waits for bodies that nobody wants")??;
+        .context("the gateway did not cancel the stalled fetches")??;
     Ok(())
 }
 
-/// A body that begins and does not go on; counted while somebody waits for it.
+/// A body that begins and then stalls; `opened` counts such bodies while a client waits for them.
 fn silent(opened: &Arc<watch::Sender<usize>>) -> Response<AnswerBody> {
     let (sender, body) = pieces();
     opened.send_modify(|open| *open += 1);
@@ -150,7 +150,7 @@ fn silent(opened: &Arc<watch::Sender<usize>>) -> Response<AnswerBody> {
     response
 }
 
-/// More than a bundle may hold: it comes all the same, and is not hoarded.
+/// Objects larger than the limits of a page bundle are delivered without buffering all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_objects_come_and_are_not_hoarded() -> Result<()> {
     const MOST: u64 = 500 << 20;
@@ -190,13 +190,13 @@ async fn large_objects_come_and_are_not_hoarded() -> Result<()> {
         for (name, running) in [("gateway", pair.gateway()), ("agent", pair.agent())] {
             let peak = peak_memory(running.pid()).unwrap_or(0);
             println!("round {round}: {name}: at most {} MB", peak >> 20);
-            assert!(peak < MOST, "{name} held {} MB", peak >> 20);
+            assert!(peak < MOST, "{name} used {} MB", peak >> 20);
         }
     }
     Ok(())
 }
 
-/// An origin that answers late is asked once, however long the browser waits.
+/// A slow origin gets one request, however long the browser waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_takes_long_is_asked_for_once() -> Result<()> {
     let origin = Origin::start(
@@ -206,7 +206,7 @@ async fn what_takes_long_is_asked_for_once() -> Result<()> {
             match request.uri().path() {
                 "/" => answer(200, &[("Content-Type", "text/html")], page(&["late.js"])),
                 _ => {
-                    // Longer than any round trip here, so that whoever is impatient shows it.
+                    // Longer than any round trip here, so that a premature repetition would be visible.
                     let _elapsed = timeout(Duration::from_secs(2), std::future::pending::<()>()).await;
                     answer(200, &[], "late")
                 }

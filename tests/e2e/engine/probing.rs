@@ -1,4 +1,5 @@
-//! Pages of other sites learn nothing from what this device holds: neither by asking for it nor from the sizes on the hop.
+//! Pages of other sites do not learn which objects this device holds, neither by the time of a response nor
+//! by sizes on the hop.
 use anyhow::Result;
 use longhaul_tests::relay::Direction;
 use longhaul_types::BitRate;
@@ -17,7 +18,7 @@ async fn fresh_answers(pair: &Pair) -> Result<u64> {
     Ok(status["exits"]["looking.fresh"].as_u64().unwrap_or_default())
 }
 
-/// A fresh object answers at once the site on which it was loaded, and nobody else.
+/// A fresh response answers at once only requests from the site on which it was loaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_site_loaded_answers_no_other() -> Result<()> {
     let (origin, pair) = site(|request| {
@@ -42,18 +43,19 @@ async fn what_one_site_loaded_answers_no_other() -> Result<()> {
     assert_eq!(
         fresh_answers(&pair).await?,
         before,
-        "a probe was answered at once"
+        "a cached response answered the probe"
     );
     println!(
-        "the origin had {} and {} requests",
+        "the origin received {} and {} requests",
         hits(&origin, "/visited.js"),
         hits(&origin, "/never.js")
     );
     Ok(())
 }
 
-/// A page of another site has the browser load guesses of a secret, which the site puts into a page as large as the one
-/// with the secret. If one of them were its base, the right guess would make it smaller.
+/// A page of another site requests URLs with guesses of a secret, and the site repeats the guess in a page as
+/// large as the one with the secret. If the page with the secret were used as base, the correct guess would
+/// reduce the size.
 #[tokio::test(flavor = "multi_thread")]
 async fn guesses_of_another_site_do_not_change_sizes() -> Result<()> {
     const SECRET: &str = "c0ffee-5ca1ab1e-facade-deadbeef";
@@ -86,11 +88,15 @@ async fn guesses_of_another_site_do_not_change_sizes() -> Result<()> {
         let page = visitor.page("http://site.test/page").await?;
         assert!(page.text().contains(SECRET));
         sizes.push(pair.relay().passed(Direction::Down) - before);
-        assert_eq!(pair.status().await?["bases_used"], 0, "a guess became a base");
+        assert_eq!(
+            pair.status().await?["bases_used"],
+            0,
+            "a base was used for a guess"
+        );
     }
     let (least, most) = (sizes.iter().min(), sizes.iter().max());
-    println!("bytes that came down: {sizes:?}");
-    // Acknowledgements may come in other packets.
+    println!("bytes received over the hop: {sizes:?}");
+    // The packing of acknowledgements may vary.
     assert!(
         most.zip(least).is_some_and(|(most, least)| most - least < 64),
         "{sizes:?}"

@@ -1,4 +1,5 @@
-//! Coming back: what is held costs next to nothing, and what is lost or damaged costs a load, never a wrong page.
+//! Revisits: held pages cost next to nothing, and lost or damaged caches cost a load but never produce a
+//! wrong page.
 use std::{path::Path, sync::Arc};
 
 use anyhow::Result;
@@ -27,7 +28,8 @@ fn document() -> Vec<u8> {
     [page(&NAMES).into_bytes(), prose(60_000, 23)].concat()
 }
 
-/// An origin whose answers have validators; odd ones are fresh for an hour, the others must be validated.
+/// An origin whose responses have validators; every other one is fresh for an hour, the rest must be
+/// validated.
 async fn depot() -> Result<Origin> {
     origin(|request| {
         let name = request.uri().path().trim_start_matches('/').to_owned();
@@ -84,7 +86,7 @@ async fn visit_behind(proxy: std::net::SocketAddr, when: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the hop and the origin carried for something, bytes and bodies.
+/// Bytes over the hop and bodies of the origin in a test step.
 struct Cost {
     down: u64,
     up: u64,
@@ -119,16 +121,16 @@ async fn cost(pair: &Pair, origin: &Origin, when: &str) -> Result<Cost> {
     Ok(cost)
 }
 
-/// Whether the pair has a page engine; says so loudly if not.
+/// Whether the agent accelerates page loads; prints a note otherwise.
 async fn engine(pair: &Pair) -> Result<bool> {
     let found = has_engine(&pair.status().await?);
     if !found {
-        println!("SKIPPED: this agent has no page engine: a second visit costs as much as the first");
+        println!("SKIPPED: this agent does not accelerate page loads");
     }
     Ok(found)
 }
 
-/// A page that has not changed crosses the hop once, whoever of the two ends was restarted in between.
+/// An unchanged page crosses the hop once, also if either program restarts before the second visit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_is_held_is_not_sent_again() -> Result<()> {
     let origin = depot().await?;
@@ -161,13 +163,16 @@ async fn a_page_that_is_held_is_not_sent_again() -> Result<()> {
                 again.up,
                 first.up
             );
-            assert_eq!(again.bodies, 0, "{when}: the origin sent bodies that are held");
+            assert_eq!(
+                again.bodies, 0,
+                "{when}: the origin sent bodies that the cache holds"
+            );
         }
     }
     Ok(())
 }
 
-/// A second device finds at the gateway what the first one caused to be fetched, if it is for everybody.
+/// A second device gets public responses from the gateway's cache, which the first one filled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_device_gets_what_is_public_from_the_gateway() -> Result<()> {
     let origin = origin(|request| match request.uri().path() {
@@ -192,13 +197,17 @@ async fn a_second_device_gets_what_is_public_from_the_gateway() -> Result<()> {
     visit_behind(second.address(), "second device").await?;
     if engine(&pair).await? {
         for name in NAMES {
-            assert_eq!(hits(&origin, &format!("/{name}")), 1, "{name} was fetched again");
+            assert_eq!(
+                hits(&origin, &format!("/{name}")),
+                1,
+                "{name} was fetched more than once"
+            );
         }
     }
     Ok(())
 }
 
-/// What one end kept is gone or is not what it was: both ends must notice.
+/// Both ends detect that the other end's cache is lost or damaged.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
     type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
@@ -216,7 +225,7 @@ async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
             Some(bytes)
         }),
         ("flipped behind its head", |bytes| {
-            // The file opens, and what is in it is wrong.
+            // The database opens, but its contents are damaged.
             let mut bytes = bytes.to_vec();
             for at in (8192..bytes.len()).step_by(1511) {
                 bytes[at] ^= 0x01;
@@ -233,7 +242,8 @@ async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
         for ends in [&["agent"][..], &["gateway"], &["agent", "gateway"]] {
             let when = format!("{what}, {ends:?}");
             if ends == ["agent"] {
-                // Damage that a clean end would not leave: what is still in a log is damaged, too.
+                // Kill the programs, because in-order termination would empty the write-ahead log: the log is
+                // damaged, too.
                 pair.kill_agent().await?;
                 pair.kill_gateway().await?;
             } else {
@@ -249,12 +259,12 @@ async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
         }
     }
     if found == 0 {
-        println!("SKIPPED: neither end keeps a database that could be damaged");
+        println!("SKIPPED: neither end has a database to damage");
     }
     Ok(())
 }
 
-/// Damages every database below a folder, and its log.
+/// Damages each database below a folder and its write-ahead log.
 fn damage_all(folder: &Path, damage: fn(&[u8]) -> Option<Vec<u8>>) -> Result<usize> {
     let databases = databases(folder);
     for database in &databases {
@@ -267,7 +277,7 @@ fn damage_all(folder: &Path, damage: fn(&[u8]) -> Option<Vec<u8>>) -> Result<usi
                 None => std::fs::remove_file(&path)?,
             }
         }
-        // Without its log's index a database is as a crash leaves it.
+        // Without the index of the log, a database is in the state after a crash.
         let mut index = database.as_os_str().to_owned();
         index.push("-shm");
         let _none = std::fs::remove_file(index);
@@ -275,12 +285,12 @@ fn damage_all(folder: &Path, damage: fn(&[u8]) -> Option<Vec<u8>>) -> Result<usi
     Ok(databases.len())
 }
 
-/// No room for what is to be kept: pages load all the same.
+/// A full disk does not prevent page loads.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_costs_the_cache_and_no_page() -> Result<()> {
     const DISK: u64 = 2 << 20;
     if std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own))? != 0 {
-        println!("SKIPPED: a small file system can be mounted by root only");
+        println!("SKIPPED: only root can mount a small file system");
         return Ok(());
     }
     let large = Arc::new(noise(1_500_000, 31));

@@ -1,4 +1,4 @@
-//! Pages that are larger than anybody plans for: thousands of objects, and no end.
+//! Very large pages: thousands of objects, and documents without end.
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -39,12 +39,12 @@ fn picture(number: usize) -> Vec<u8> {
     noise(200 + number % 700, 10_000 + number as u64)
 }
 
-/// A scripted browser behind a proxy, for pages of any size.
+/// Options of a scripted browser behind a proxy, with limits for very large pages.
 pub(super) fn options(proxy: std::net::SocketAddr) -> Result<ModelOptions> {
     options_trusting(proxy, rustls::RootCertStore::empty())
 }
 
-/// The same, which trusts these authorities.
+/// The same options, with trust in these authorities.
 pub(super) fn options_trusting(
     proxy: std::net::SocketAddr,
     roots: rustls::RootCertStore,
@@ -112,7 +112,7 @@ async fn three_thousand_objects_are_all_there() -> Result<()> {
     Ok(())
 }
 
-/// An origin whose pages never end; it counts what it could send and who is still there.
+/// An origin with endless pages; it counts the bytes it could send and the open responses.
 struct Endless {
     origin: Origin,
     sent: Arc<AtomicU64>,
@@ -139,7 +139,7 @@ async fn endless() -> Result<Endless> {
                         tokio::spawn(async move {
                             let mut piece = Bytes::from(page(&["style.css"]));
                             let mut number = 0;
-                            // It ends when nobody listens any more.
+                            // The channel closes when the connection closes.
                             while sender.send(Ok(piece.clone())).await.is_ok() {
                                 sent.fetch_add(piece.len() as u64, Relaxed);
                                 number += 1;
@@ -161,7 +161,8 @@ async fn endless() -> Result<Endless> {
     Ok(Endless { origin, sent, open })
 }
 
-/// A page that never ends begins, is not hoarded, and ends when its reader leaves.
+/// An endless page reaches the browser from its beginning, is not buffered without limit, and ends when the
+/// reader leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
     const MOST: u64 = 500 << 20;
@@ -180,12 +181,12 @@ async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
         let beginning = client.read_exact(100).await?;
         let text = String::from_utf8_lossy(&beginning).into_owned();
         assert!(text.contains("<!doctype html>"), "{text}");
-        // Its objects come while it goes on.
+        // Objects of the page load while it continues.
         let style = Visitor::new(pair.proxy())
             .object("http://site.test/endless", "http://site.test/style.css", &[])
             .await?;
         assert_eq!(body(&style), b"p { margin: 0 }");
-        // The reader stops reading: the origin must soon be stopped as well.
+        // The reader stops reading: flow control must stop the origin.
         stands_still(&sent).await?;
         for running in [pair.gateway(), pair.agent()] {
             let peak = peak_memory(running.pid()).unwrap_or(0);
@@ -199,7 +200,7 @@ async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
         let mut open = open.clone();
         timeout(LIMIT, open.wait_for(|open| *open == 0))
             .await
-            .context("the origin goes on although the reader left")??;
+            .context("the origin did not notice that the reader left")??;
     }
     let visit = Visitor::new(pair.proxy())
         .visit(PAGE, &["http://site.test/style.css"])
@@ -211,7 +212,7 @@ async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
     Ok(())
 }
 
-/// Waits until a counter does not grow for a second.
+/// Waits until a counter does not increase for a second.
 async fn stands_still(sent: &AtomicU64) -> Result<()> {
     const MOST: u64 = 400 << 20;
     let began = sent.load(Relaxed);
@@ -221,7 +222,7 @@ async fn stands_still(sent: &AtomicU64) -> Result<()> {
         loop {
             looks.tick().await;
             let now = sent.load(Relaxed);
-            ensure!(now - began < MOST, "{} MB are hoarded", (now - began) >> 20);
+            ensure!(now - began < MOST, "{} MB were buffered", (now - began) >> 20);
             still = if now == last { still + 1 } else { 0 };
             last = now;
             if still == 4 {
@@ -231,10 +232,10 @@ async fn stands_still(sent: &AtomicU64) -> Result<()> {
     };
     timeout(LIMIT, wait)
         .await
-        .context("the origin is never stopped")?
+        .context("flow control did not stop the origin")?
 }
 
-/// Readers that leave in the middle of pages leave nothing behind that the next one would meet.
+/// Readers that leave during page loads have no effect on later loads.
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_that_leave_disturb_nobody() -> Result<()> {
     let bodies: Arc<BTreeMap<String, Vec<u8>>> = Arc::new(

@@ -1,5 +1,5 @@
-//! What a real browser enforces, and what only byte-identical bodies and untouched fields survive: Subresource Integrity,
-//! Content Security Policy, CORS, service workers.
+//! Checks of a real browser that require exact bodies and unchanged fields: Subresource Integrity, Content
+//! Security Policy, CORS, service workers.
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,7 +12,7 @@ use super::{answer, has_engine, page, sent, site};
 const LOAD: Duration = Duration::from_secs(60);
 const PAGE: &str = "http://site.test/";
 
-/// A script that leaves its name in the document.
+/// A script that appends its name to the document.
 fn script(name: &str) -> String {
     format!(
         "document.body.append(' ran-{name} '); /* {} */",
@@ -151,7 +151,8 @@ async fn other_origins_are_read_where_they_allow_it() -> Result<()> {
     Ok(())
 }
 
-/// A service worker on plain http: browsers allow it on secure origins only, so this one is told that the site is one.
+/// A service worker on plain http: browsers require a secure origin, and a flag of the browser declares this
+/// site as one.
 #[tokio::test(flavor = "multi_thread")]
 async fn service_workers_answer_as_they_are_written() -> Result<()> {
     const WORKER: &str = "self.addEventListener('install', () => self.skipWaiting());
@@ -202,7 +203,7 @@ async fn service_workers_answer_as_they_are_written() -> Result<()> {
         Some(http::HeaderValue::from_static("script"))
     );
     if !has_engine(&pair.status().await?) {
-        println!("note: this agent has no page engine");
+        println!("note: this agent does not accelerate page loads");
     }
     Ok(())
 }

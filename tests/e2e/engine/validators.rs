@@ -1,4 +1,4 @@
-//! Freshness and validators: what changed at the origin is seen when its rules say so.
+//! Freshness and validation: changes at the origin become visible as its fields require.
 use std::{
     sync::{
         Arc,
@@ -13,7 +13,7 @@ use super::{answer, body, page, sent, site, visitor::Visitor};
 use crate::content::prose;
 
 const PAGE: &str = "http://site.test/";
-/// Path, validator field, value in each version (`#` stands for its number).
+/// Path, validator field, and its value with `#` in place of the version's number.
 const KINDS: &[(&str, &str, &str)] = &[
     ("/strong.js", "ETag", "\"v#\""),
     ("/weak.css", "ETag", "W/\"v#\""),
@@ -26,7 +26,8 @@ fn text(path: &str, version: usize) -> Vec<u8> {
     [format!("{path} in version {version}\n").as_bytes(), &words].concat()
 }
 
-/// Whatever is stored on the way, an answer that must be validated is the newest one; a browser's own copy is confirmed.
+/// A response that must be validated is current, wherever copies are stored; a conditional request for the
+/// browser's own current copy gets a 304 response.
 #[tokio::test]
 async fn validated_answers_are_the_newest() -> Result<()> {
     for caching in ["no-cache", "max-age=0, must-revalidate", "private, no-cache"] {
@@ -102,7 +103,7 @@ fn paths() -> Vec<&'static str> {
     KINDS.iter().map(|(path, ..)| *path).collect()
 }
 
-/// A reload asks the origin, however fresh the stored answer is.
+/// A reload reaches the origin, however fresh the stored response is.
 #[tokio::test]
 async fn reloads_reach_the_origin() -> Result<()> {
     let version = Arc::new(AtomicUsize::new(1));
@@ -136,7 +137,7 @@ async fn reloads_reach_the_origin() -> Result<()> {
         (5, "max-age=0"),
     ] {
         version.store(now, Relaxed);
-        // Firefox and older Chromium send Pragma with a forced reload.
+        // Firefox and older Chromium versions send `Pragma` with a forced reload.
         let fields = [("Cache-Control", reload), ("Pragma", "no-cache")];
         let fields = if reload == "no-cache" {
             &fields[..]
@@ -159,7 +160,7 @@ async fn reloads_reach_the_origin() -> Result<()> {
     Ok(())
 }
 
-/// An origin whose clock is wrong: what it says is over at once stays over.
+/// An origin with a wrong clock: a response that its fields declare stale is not reused.
 #[tokio::test]
 async fn wrong_clocks_keep_nothing_alive() -> Result<()> {
     let day = Duration::from_secs(86_400);
@@ -207,7 +208,7 @@ async fn wrong_clocks_keep_nothing_alive() -> Result<()> {
     Ok(())
 }
 
-/// A date as HTTP writes it (RFC 9110 section 5.6.7).
+/// A date in the format of HTTP (RFC 9110 section 5.6.7).
 fn http_date(at: SystemTime) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [
@@ -256,7 +257,8 @@ fn dates_are_written_as_http_has_them() {
     assert_eq!(at(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
 }
 
-/// Old pages in old encodings: the bytes stay, and nobody asks for what no browser would ask for.
+/// Pages in old character encodings: bodies are exact, and the gateway requests only objects that a browser
+/// would request.
 #[tokio::test]
 async fn old_encodings_stay_as_they_are() -> Result<()> {
     type Case = (
@@ -335,7 +337,7 @@ async fn old_encodings_stay_as_they_are() -> Result<()> {
     for seen in origin.seen() {
         assert!(
             known.contains(&seen.path.as_str()),
-            "{} was asked for; no browser does",
+            "{} was requested, but no browser would request it",
             seen.path
         );
     }

@@ -1,9 +1,10 @@
-//! Variants: what `Vary` names decides which response a browser gets.
+//! Variants: the request fields that `Vary` names select the response.
 use anyhow::Result;
 
 use super::{answer, body, page, sent, site, visitor::Visitor};
 
-/// Loads a page and an object that vary with a request field for several visitors, twice over and on two devices.
+/// Several visitors with different values of a request field load a page and an object that vary with it,
+/// twice and on two devices.
 async fn varies_with(
     field: &'static str,
     visitors: impl Fn(std::net::SocketAddr) -> Vec<Visitor>,
@@ -32,7 +33,11 @@ async fn varies_with(
                 let mut expected = None;
                 for response in urls.iter().map(|url| visit.object(url)).chain([&visit.page]) {
                     let text = String::from_utf8_lossy(body(response)).into_owned();
-                    let variant = text.split_once("for <").expect("what it is for").1.to_owned();
+                    let variant = text
+                        .split_once("for <")
+                        .expect("the value in the text")
+                        .1
+                        .to_owned();
                     let same = expected.get_or_insert_with(|| variant.clone()) == &variant;
                     assert!(
                         same,
@@ -95,7 +100,7 @@ async fn cookies_that_vary_names_are_not_mixed_up() -> Result<()> {
     .await
 }
 
-/// A response for the scripts of one origin is not one for those of another.
+/// A response that allows one origin by CORS does not answer requests of another origin.
 #[tokio::test]
 async fn allowed_origins_are_those_of_the_request() -> Result<()> {
     let (_origin, pair) = site(|request| {

@@ -1,4 +1,4 @@
-//! A browser as far as its requests go: the page, then what it refers to, several at a time, with cookies.
+//! A scripted browser: loads a page, then its objects over several connections, with cookies.
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use longhaul_tests::client::{RawClient, RawResponse, get};
 
-/// Connections to one host, as browsers have them.
+/// Maximum connections per host, as in browsers.
 const CONNECTIONS: usize = 6;
 const PAGE: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8";
 
-/// Somebody at a browser.
+/// The user of one scripted browser.
 #[derive(Debug)]
 pub(super) struct Visitor {
     proxy: SocketAddr,
@@ -22,7 +22,7 @@ pub(super) struct Visitor {
     cookies: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
 }
 
-/// A page with what it refers to.
+/// A loaded page with its objects.
 #[derive(Debug)]
 pub(super) struct Visit {
     pub(super) page: RawResponse,
@@ -30,14 +30,14 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// The answer for an object.
+    /// The response for an object.
     pub(super) fn object(&self, url: &str) -> &RawResponse {
-        self.objects.get(url).expect("an object that was asked for")
+        self.objects.get(url).expect("the object was requested")
     }
 }
 
 impl Visitor {
-    /// Behind this proxy.
+    /// A visitor that uses this proxy.
     pub(super) fn new(proxy: SocketAddr) -> Self {
         Self {
             proxy,
@@ -47,7 +47,7 @@ impl Visitor {
         }
     }
 
-    /// The same with another language.
+    /// The same visitor with another `Accept-Language`.
     pub(super) fn speaking(self, language: &str) -> Self {
         Self {
             language: language.to_owned(),
@@ -55,7 +55,7 @@ impl Visitor {
         }
     }
 
-    /// The same with another name.
+    /// The same visitor with another `User-Agent`.
     pub(super) fn named(self, software: &str) -> Self {
         Self {
             software: software.to_owned(),
@@ -63,18 +63,18 @@ impl Visitor {
         }
     }
 
-    /// The same with a cookie of this host.
+    /// The same visitor with a cookie of this host.
     pub(super) fn with_cookie(self, host: &str, name: &str, value: &str) -> Self {
         self.keep(host, &format!("{name}={value}"));
         self
     }
 
-    /// Navigates.
+    /// Navigates to a page.
     pub(super) async fn page(&self, url: &str) -> Result<RawResponse> {
         self.fetch(url, PAGE, &[]).await
     }
 
-    /// Asks for an object of a page.
+    /// Requests an object of a page.
     pub(super) async fn object(&self, page: &str, url: &str, more: &[(&str, &str)]) -> Result<RawResponse> {
         let path = url.split('?').next().unwrap_or_default();
         let accept = match path.rsplit('.').next() {
@@ -95,7 +95,7 @@ impl Visitor {
         self.fetch(url, accept, &fields).await
     }
 
-    /// Loads a page, then what it refers to, several at a time.
+    /// Loads a page, then its objects over several connections.
     pub(super) async fn visit(&self, page: &str, objects: &[&str]) -> Result<Visit> {
         let loaded = self.page(page).await?;
         let objects = self.objects(page, objects).await?;
@@ -105,7 +105,7 @@ impl Visitor {
         })
     }
 
-    /// Asks for several objects of a page.
+    /// Requests several objects of a page.
     pub(super) async fn objects(
         &self,
         page: &str,
@@ -122,7 +122,7 @@ impl Visitor {
             .await
     }
 
-    /// Asks for a URL on a connection of its own.
+    /// Requests a URL on a new connection.
     pub(super) async fn fetch(&self, url: &str, accept: &str, more: &[(&str, &str)]) -> Result<RawResponse> {
         let host = host(url);
         let cookie = self.cookie(host);
@@ -149,7 +149,7 @@ impl Visitor {
         Ok(response)
     }
 
-    /// The cookies for a host, as they are sent.
+    /// Value of the `Cookie` field for a host.
     pub(super) fn cookie(&self, host: &str) -> String {
         let cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
         let cookies = cookies.get(host).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Two hosts of one origin, one of them accelerated, over a hop that is away for a while.
+//! Two hosts of one origin, one accelerated and one tunnelled, over a hop with outages.
 use std::{convert::Infallible, io, net::SocketAddr};
 
 use anyhow::{Context as _, Result, ensure};
@@ -19,22 +19,22 @@ use tokio::time::timeout;
 use super::Accelerated;
 use crate::pair::{LIMIT, Link, Setup};
 
-/// Accelerated; the other one passes through a tunnel.
+/// The accelerated host; `PLAIN` is tunnelled.
 pub(super) const FAST: &str = "fast.test";
 pub(super) const PLAIN: &str = "plain.test";
 pub(super) const HOSTS: [&str; 2] = [FAST, PLAIN];
 
-/// The body of a request.
+/// Body of a request.
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A pair for both hosts, which lie at this address, with a relay between agent and gateway.
+/// A pair that resolves both hosts to this address, with a relay between agent and gateway.
 pub(super) async fn over_a_relay(authority: &TestAuthority, origin: SocketAddr) -> Result<Accelerated> {
     let names = HOSTS.map(|host| (host, origin));
     let set = |setup: &mut Setup| setup.link = Link::Relayed;
     Accelerated::start_with(&names, authority, FAST, set).await
 }
 
-/// A client of one host: HTTP/2 with the agent, HTTP/1.1 with the origin.
+/// A client of one host: HTTP/2 with the agent for `FAST`, HTTP/1.1 with the origin for `PLAIN`.
 pub(super) enum Client {
     Http1(http1::SendRequest<Body>),
     Http2(http2::SendRequest<Body>),
@@ -80,21 +80,21 @@ impl Client {
     }
 }
 
-/// No body.
+/// An empty request body.
 pub(super) fn nothing() -> Body {
     Empty::new()
         .map_err(|never: Infallible| match never {})
         .boxed_unsync()
 }
 
-/// Blocks the hop until the agent has noticed it, and for what is done meanwhile.
+/// Blocks the hop, runs `meanwhile`, and opens the hop again when the agent has noticed the outage.
 pub(super) async fn outage(site: &Accelerated, meanwhile: impl Future<Output = Result<()>>) -> Result<()> {
     let relay = site.pair.relay();
     for direction in [Direction::Down, Direction::Up] {
         relay.set(direction, Passage::Blocked);
     }
     meanwhile.await?;
-    // What waits for an answer notices a silence sooner than what only listens.
+    // A request in progress makes the agent notice the outage sooner.
     let asks = site.pair.get("http://nobody.invalid/");
     let ends = async {
         site.pair

@@ -1,4 +1,4 @@
-//! Certificates of origins: what is wrong with one is named, and nothing is fetched.
+//! Certificates of origins: the error page names each defect, and nothing is fetched.
 use anyhow::{Context as _, Result};
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -36,15 +36,18 @@ async fn a_wrong_certificate_is_told_and_the_browser_may_judge_it_itself() -> Re
             "{}",
             loaded.text
         );
-        assert!(origin.seen().is_empty(), "nothing was asked of it");
-        // Nobody but the page knows the way.
+        assert!(
+            origin.seen().is_empty(),
+            "the gateway sent a request to an origin with an invalid certificate"
+        );
+        // Bypassing the host requires the token of the error page.
         let ours = site.exported().await?;
         let guess = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
         let head =
             "POST /.well-known/longhaul/unaccelerated/0 HTTP/1.1\r\nHost: safe.test\r\nContent-Length: 0\r\n";
         let answer = said(guess, &format!("{head}Connection: close\r\n\r\n")).await?;
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
-        // The page that would answer goes away.
+        // Pressing the button leaves the error page, so that it cannot return a result.
         let press = "new Promise(done => { addEventListener('pagehide', () => done());
             document.querySelector('button').click() })";
         let _navigated = browser.evaluate("https://safe.test/x", press, LOAD).await;
@@ -55,7 +58,7 @@ async fn a_wrong_certificate_is_told_and_the_browser_may_judge_it_itself() -> Re
     Ok(())
 }
 
-/// What a page gets of another host: nothing, whatever it uses it for.
+/// Uses another host in a page as image, script, frame and by `fetch()`; each use must fail.
 const USES: &str = "(async () => {
     const end = element => new Promise(done => {
         element.onload = () => done('loaded'); element.onerror = () => done('failed');
@@ -143,13 +146,16 @@ async fn each_defect_is_named_and_nothing_is_fetched() -> Result<()> {
             .evaluate("https://good.test/", &USES.replace("HOST", host), LOAD)
             .await?;
         assert_eq!(uses, "failed failed failed failed", "{host}");
-        assert!(origin.seen().is_empty(), "{host}: nothing was asked of it");
+        assert!(
+            origin.seen().is_empty(),
+            "{host}: the gateway sent a request to an origin with an invalid certificate"
+        );
     }
     assert!(!good.seen().is_empty());
     assert_eq!(
         site.spared().await?,
         [],
-        "nothing but the user's choice opens them unaccelerated"
+        "only the user bypasses a host with an invalid certificate"
     );
     Ok(())
 }
@@ -157,7 +163,7 @@ async fn each_defect_is_named_and_nothing_is_fetched() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_excluded_site_shows_its_own_certificate() -> Result<()> {
     let authority = TestAuthority::new()?;
-    // By the user, and by the built-in list.
+    // Excluded by the user's settings, and by the built-in list.
     let hosts = ["excluded.test", "www.mychart.com"];
     let tls = authority.server(&hosts)?;
     let origin = Origin::start(Some(tls), |_| {}, answer).await?;
@@ -178,7 +184,10 @@ async fn an_excluded_site_shows_its_own_certificate() -> Result<()> {
         let stream = site.connect_as(host, client_config(authority.pem())?).await?;
         let shown = stream.get_ref().1.peer_certificates().context("certificates")?;
         let authority: &[u8] = authority.certificate();
-        assert!(shown.len() == 2 && *shown[1] == *authority, "the origin's own");
+        assert!(
+            shown.len() == 2 && *shown[1] == *authority,
+            "the origin's own certificate"
+        );
     }
     assert!(origin.seen().iter().all(|seen| !seen.headers.contains_key("via")));
     assert_eq!(site.spared().await?, []);

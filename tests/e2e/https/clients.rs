@@ -1,5 +1,5 @@
-//! Clients that do not accept the agent's certificates, and hosts that ask clients for theirs: both get to each other
-//! unaccelerated.
+//! Clients that reject the agent's certificates, and hosts that request client certificates: both bypass
+//! acceleration.
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Result, ensure};
@@ -45,17 +45,17 @@ async fn origin(authority: &TestAuthority, hosts: &[&str], clients: Clients) -> 
     Origin::start(Some(authority.server_with(hosts, &options)?), |_| {}, answer).await
 }
 
-/// Says a ClientHello, and leaves without a word when the agent's certificate is there.
+/// Sends a ClientHello and closes the connection without an alert when the agent's certificate arrives.
 async fn leave_at_certificate(proxy: SocketAddr, host: &str, trusted: &str) -> Result<()> {
     let (mut stream, _hello) = greeted(proxy, host, trusted).await?;
-    // TLS 1.3 begins with a ServerHello of 127 bytes or so; the certificates follow.
+    // In TLS 1.3 the ServerHello has about 127 bytes; the certificates follow.
     let mut flight = [0; 600];
     stream.read_exact(&mut flight).await?;
-    ensure!(flight[0] == 0x16, "a TLS handshake");
+    ensure!(flight[0] == 0x16, "not a TLS handshake");
     Ok(())
 }
 
-/// A connection on which a ClientHello has been said.
+/// A connection on which a ClientHello has been sent.
 async fn greeted(proxy: SocketAddr, host: &str, trusted: &str) -> Result<(TcpStream, ClientConnection)> {
     let mut config = client_config(trusted)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -77,14 +77,14 @@ async fn a_client_with_pinned_certificates_works_from_its_second_connection_on()
     let ours = site.exported().await?;
     let proxy = site.pair.proxy();
 
-    // The first says why it leaves.
+    // The first client sends an alert.
     let first = site.connect("alert.test", authority.pem(), &[b"http/1.1"]).await;
-    assert!(first.is_err(), "it knows the origin's authority alone");
+    assert!(first.is_err(), "this client trusts only the origin's authority");
     assert_eq!(site.until_spared("alert.test").await?, REFUSED);
-    // The second leaves when it sees the certificate.
+    // The second client closes the connection when it receives the certificate.
     leave_at_certificate(proxy, "leaves.test", authority.pem()).await?;
     assert_eq!(site.until_spared("leaves.test").await?, LEFT);
-    // The third has no objection to the certificate as such, but knows the key that it wants.
+    // The third client completes the handshake and then closes, as a client with a pinned key does.
     drop(site.connect("closes.test", &ours, &[b"h2", b"http/1.1"]).await?);
     assert_eq!(site.until_spared("closes.test").await?, LEFT);
 
@@ -94,7 +94,7 @@ async fn a_client_with_pinned_certificates_works_from_its_second_connection_on()
         assert!(answer.ends_with("through a tunnel"), "{host}: {answer}");
     }
 
-    // It is remembered when the agent starts again.
+    // The bypassed hosts survive a restart of the agent.
     let before = site.spared().await?;
     assert_eq!(before.len(), hosts.len());
     site.pair.end().await?;
@@ -116,15 +116,15 @@ async fn a_client_that_only_leaves_has_refused_nothing() -> Result<()> {
     let site = Accelerated::start(&[("safe.test", origin.address())], &authority, "all").await?;
     let ours = site.exported().await?;
     let proxy = site.pair.proxy();
-    // Opened for later and closed without a word.
+    // Opened in advance and closed without a byte.
     drop(site.open("safe.test").await?);
-    // Opened beside one that will stand, and closed before it does.
+    // Closed before another handshake of the same host completes.
     let (first, hello) = greeted(proxy, "safe.test", &ours).await?;
     leave_at_certificate(proxy, "safe.test", &ours).await?;
     let stands = site.get("safe.test", "/", "").await?;
     assert!(stands.ends_with("through the gateway"), "{stands}");
     drop((first, hello));
-    // Or after it stood.
+    // Closed after another handshake of the same host has completed.
     leave_at_certificate(proxy, "safe.test", &ours).await?;
     for _ in 0..3 {
         let again = site.get("safe.test", "/", "").await?;
@@ -134,7 +134,7 @@ async fn a_client_that_only_leaves_has_refused_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Silent until the agent has given it a tunnel.
+/// Opens a connection and sends nothing until the agent has opened a tunnel for it.
 async fn late(site: &Accelerated, host: &str) -> Result<TcpStream> {
     let tunnels = |status: &Value| status["tunnels"].as_u64().unwrap_or_default();
     let before = tunnels(&site.pair.status().await?);
@@ -147,7 +147,7 @@ async fn late(site: &Accelerated, host: &str) -> Result<TcpStream> {
 async fn a_client_that_is_late_gets_a_tunnel_and_the_next_one_is_accelerated() -> Result<()> {
     let authority = TestAuthority::new()?;
     let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
-    // A host of another protocol, in which servers speak first.
+    // A host of a protocol in which the server sends first.
     let greeter = TcpListener::bind("127.0.0.1:0").await?;
     let names = [
         ("safe.test", origin.address()),
@@ -192,7 +192,7 @@ async fn a_host_that_asks_for_a_client_certificate_gets_it() -> Result<()> {
     let site = Accelerated::start(&names, &authority, "all").await?;
     for (host, origin) in &origins {
         let host = *host;
-        // The first try is the agent's, which has nothing to show.
+        // The first attempt is accelerated, and the agent has no client certificate.
         let first = site.get(host, "/", "").await?;
         assert!(first.starts_with("HTTP/1.1 502"), "{host}: {first}");
         assert!(
@@ -200,9 +200,12 @@ async fn a_host_that_asks_for_a_client_certificate_gets_it() -> Result<()> {
             "{host}: {first}"
         );
         assert!(first.contains("TlsClientCertificate"), "{host}: {first}");
-        assert!(origin.seen().is_empty(), "{host}: nothing was asked of it");
+        assert!(
+            origin.seen().is_empty(),
+            "{host}: the origin received a request without a client certificate"
+        );
         assert_eq!(site.until_spared(host).await?, ASKS);
-        // The second is the client's own.
+        // The second attempt is tunnelled.
         let (chain, key) = authority.client()?;
         let mut config = trusting(authority.pem())?.with_client_auth_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -227,6 +230,6 @@ async fn a_browser_does_not_notice_that_a_host_asks_for_a_client_certificate() -
     );
     assert_eq!(site.until_spared("wants.test").await?, ASKS);
     let pages = origin.seen().iter().filter(|seen| seen.path == "/").count();
-    assert_eq!(pages, 1, "it was asked once");
+    assert_eq!(pages, 1, "the origin received one request for the page");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The device's certificate authority by command.
+//! Commands for the device's certificate authority.
 use anyhow::Result;
 use longhaul_tests::process::run;
 

@@ -1,4 +1,4 @@
-//! HTTPS that is accelerated by the user's choice (docs/https.md).
+//! Acceleration of HTTPS (docs/https.md).
 mod away;
 mod certificates;
 mod clients;
@@ -34,20 +34,20 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::pair::{COMMAND, Pair, Setup};
 
-/// Longest time that a page may take.
+/// Maximum duration of a page load.
 pub(crate) const LOAD: Duration = Duration::from_secs(60);
 
-/// A pair that accelerates HTTPS.
+/// A pair whose agent accelerates HTTPS.
 #[derive(Debug)]
 pub(crate) struct Accelerated {
     pub(crate) pair: Pair,
-    /// The authority that the gateway trusts; it reads the file whenever it starts.
+    /// Certificate of the authority that the gateway trusts; the gateway reads the file at each start.
     _trusted: NamedTempFile,
 }
 
 impl Accelerated {
-    /// A pair whose gateway trusts this authority, finds these hosts at port 443 there, and whose agent accelerates what
-    /// `hosts` says.
+    /// A pair whose gateway trusts this authority and resolves these hosts to port 443 of these addresses,
+    /// and whose agent accelerates the hosts that the setting `hosts` selects.
     pub(crate) async fn start(
         names: &[(&str, SocketAddr)],
         trusted: &TestAuthority,
@@ -56,7 +56,7 @@ impl Accelerated {
         Self::start_with(names, trusted, hosts, |_| {}).await
     }
 
-    /// The same with further settings. Lines of the gateway's configuration belong to `[fetch]`.
+    /// The same with further settings. The gateway's configuration ends inside of the table `[fetch]`.
     async fn start_with(
         names: &[(&str, SocketAddr)],
         trusted: &TestAuthority,
@@ -80,18 +80,18 @@ impl Accelerated {
         })
     }
 
-    /// The hash of the key of the agent's authority.
+    /// Hash of the public key of the agent's authority.
     pub(crate) fn pin(&self) -> Result<String> {
         let key = std::fs::read_to_string(self.pair.folder().join("agent/ca.key"))?;
         Ok(authority::pin(&KeyPair::from_pem(&key)?))
     }
 
-    /// The certificate of the agent's authority, as its command prints it.
+    /// Certificate of the agent's authority in PEM, from the command `ca export`.
     pub(crate) async fn exported(&self) -> Result<String> {
         exported(&self.pair.folder().join("agent")).await
     }
 
-    /// A browser that trusts the agent's authority, and those whose keys have these hashes.
+    /// A browser that trusts the agent's authority and the authorities whose keys have these hashes.
     pub(crate) async fn browser(&self, pins: &[&str]) -> Result<Browser> {
         let mut options = BrowserOptions::behind(self.pair.proxy());
         options.trust_spki = vec![self.pin()?];
@@ -101,12 +101,12 @@ impl Accelerated {
         Ok(Browser::start(&options).await?)
     }
 
-    /// The hosts that are left alone, and why, from the agent's status.
+    /// The bypassed hosts with the reasons, from the agent's status.
     async fn spared(&self) -> Result<Vec<(String, String)>> {
         spared(&self.pair.status().await?)
     }
 
-    /// Waits until a host is left alone; why.
+    /// Waits until a host is bypassed and returns the reason.
     async fn until_spared(&self, host: &str) -> Result<String> {
         let is_there =
             |status: &Value| spared(status).is_ok_and(|spared| spared.iter().any(|(name, _)| name == host));
@@ -115,7 +115,7 @@ impl Accelerated {
         Ok(found.context("the host")?.1)
     }
 
-    /// A TLS connection to a host through the agent's proxy, by a client that trusts this authority alone.
+    /// A TLS connection to a host through the agent's proxy, with trust only in this authority.
     pub(crate) async fn connect(
         &self,
         host: &str,
@@ -127,19 +127,20 @@ impl Accelerated {
         self.connect_as(host, config).await
     }
 
-    /// The same by a client that is set up so.
+    /// The same with this TLS configuration.
     async fn connect_as(&self, host: &str, config: ClientConfig) -> Result<TlsStream<TcpStream>> {
         let stream = self.open(host).await?;
         let name = host.to_owned().try_into()?;
         Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
     }
 
-    /// A connection to a host through the agent's proxy on which nothing has been said.
+    /// A connection to a host through the agent's proxy on which nothing has been sent.
     async fn open(&self, host: &str) -> Result<TcpStream> {
         open(self.pair.proxy(), host).await
     }
 
-    /// What a host answers to a GET over HTTP/1.1, head and body, for a client that trusts the agent's authority.
+    /// Response of a host to a GET over HTTP/1.1, head and body, for a client that trusts the agent's
+    /// authority.
     pub(crate) async fn get(&self, host: &str, path: &str, fields: &str) -> Result<String> {
         let stream = self
             .connect(host, &self.exported().await?, &[b"http/1.1"])
@@ -149,7 +150,7 @@ impl Accelerated {
     }
 }
 
-/// The certificate of an agent's authority, as its command prints it.
+/// Certificate of the authority of the agent with this state directory, in PEM.
 async fn exported(state: &Path) -> Result<String> {
     let state = state.display().to_string();
     let exported = run(
@@ -162,7 +163,7 @@ async fn exported(state: &Path) -> Result<String> {
     Ok(exported.stdout)
 }
 
-/// A connection to port 443 of a host through a proxy.
+/// A CONNECT tunnel to port 443 of a host through a proxy.
 async fn open(proxy: SocketAddr, host: &str) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(proxy).await?;
     stream
@@ -180,7 +181,7 @@ async fn open(proxy: SocketAddr, host: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// A client that trusts this authority alone.
+/// TLS configuration with trust only in this authority.
 fn client_config(trusted: &str) -> Result<ClientConfig> {
     Ok(trusting(trusted)?.with_no_client_auth())
 }
@@ -194,7 +195,7 @@ fn trusting(trusted: &str) -> Result<rustls::ConfigBuilder<ClientConfig, rustls:
         .with_root_certificates(roots))
 }
 
-/// Says something on a connection, and reads what is answered until its end.
+/// Sends text on a connection and reads until the end of the stream.
 pub(crate) async fn said(mut stream: TlsStream<TcpStream>, text: &str) -> Result<String> {
     stream.write_all(text.as_bytes()).await?;
     let mut answer = Vec::new();
@@ -211,15 +212,15 @@ fn spared(status: &Value) -> Result<Vec<(String, String)>> {
     hosts.collect()
 }
 
-/// A page that must load.
+/// Loads a page that must load without error.
 pub(crate) async fn load(browser: &mut Browser, url: &str) -> Result<Loaded> {
     Ok(browser.load(url, &LoadOptions::within(LOAD)).await?)
 }
 
-/// What a browser says of a page that it does not load.
+/// The browser's error for a page that must not load.
 async fn refused(browser: &mut Browser, url: &str) -> Result<String> {
     match browser.load(url, &LoadOptions::within(LOAD)).await {
-        Ok(loaded) => anyhow::bail!("it was loaded: {}", loaded.text),
+        Ok(loaded) => anyhow::bail!("the page was loaded: {}", loaded.text),
         Err(error) => Ok(format!("{error:#}")),
     }
 }

@@ -1,5 +1,5 @@
-//! What a browser's requests say to an origin, accelerated and not: the origin must not be able to tell, but for what
-//! proxies say of themselves.
+//! Requests of a browser as the origin receives them, accelerated and tunnelled: they must be equal except
+//! for fields that proxies add.
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
@@ -18,8 +18,8 @@ use super::{Accelerated, LOAD, load};
 use crate::content::ok;
 
 const HOSTS: [&str; 3] = ["shop.test", "cdn.shop.test", "ads.test"];
-/// Fields that say something of the way, not of the browser: `Via` is a proxy's; on the last part of the way are other
-/// codings and another version of HTTP, in which there is no `Priority`.
+/// Fields that depend on the path, not on the browser: `Via` is added by proxies; between gateway and origin
+/// there are other content codings and another version of HTTP, without `Priority`.
 const OF_THE_WAY: [&str; 6] = [
     "via",
     "accept-encoding",
@@ -59,7 +59,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     };
     let mut response = ok(kind, body);
     let headers = response.headers_mut();
-    // Without a validator there are no conditions, and every load asks for everything.
+    // Without validators there are no conditional requests, so every load requests every object.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(
         "accept-ch",
@@ -100,7 +100,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
 /// A 1 x 1 pixel GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// The fields of each request, by URL.
+/// Request fields by URL.
 type Asked = BTreeMap<String, BTreeMap<String, String>>;
 
 fn fields(headers: &HeaderMap) -> BTreeMap<String, String> {
@@ -117,7 +117,7 @@ fn fields(headers: &HeaderMap) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What a browser asks for in its second visit, once its first has left cookies and preferences everywhere.
+/// Requests of a browser's second visit, after the first has set cookies and client hints of all hosts.
 async fn visits(
     authority: &TestAuthority,
     hosts: &str,
@@ -157,7 +157,11 @@ async fn requests_say_the_same_accelerated_and_not() -> Result<()> {
     let (through, _, ways) = visits(&authority, "off").await?;
     assert_eq!(ways, BTreeSet::from([false]), "tunnels");
     let (accelerated, status, ways) = visits(&authority, "all").await?;
-    assert_eq!(ways, BTreeSet::from([true]), "all through the gateway's HTTP");
+    assert_eq!(
+        ways,
+        BTreeSet::from([true]),
+        "all requests pass through the gateway's HTTP client"
+    );
     println!(
         "pushed {}, taken {}, promised {}",
         status["pushed_objects"], status["push_taken_objects"], status["exits"]
@@ -167,7 +171,7 @@ async fn requests_say_the_same_accelerated_and_not() -> Result<()> {
     let mut differences = Vec::new();
     for url in urls {
         let (Some(own), Some(ours)) = (through.get(url), accelerated.get(url)) else {
-            differences.push(format!("{url}: asked for in one way only"));
+            differences.push(format!("{url}: requested only accelerated or only tunnelled"));
             continue;
         };
         let names: BTreeSet<&String> = own.keys().chain(ours.keys()).collect();

@@ -1,5 +1,5 @@
-//! Coming back with a browser that has its own cache: what it still needs it asks for, and no more goes out for it,
-//! accelerated or not.
+//! Revisits by a browser with its own cache: it requests only what it needs, accelerated or not, and no
+//! further requests reach the origin.
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -24,8 +24,8 @@ use super::{
 use crate::content::{ok, prose};
 
 const SIZE: usize = 30_000;
-/// What the page consists of, and what may be done with each: two are fresh, two must be validated and have not changed,
-/// one must be and has, one may not be stored.
+/// Objects of the page with their caching: two fresh ones, two unchanged and one changed one that must be
+/// validated, and one that is not storable.
 const OBJECTS: [(&str, &str); 6] = [
     ("/fresh.css", "max-age=3600"),
     ("/fresh.js", "max-age=3600"),
@@ -48,7 +48,7 @@ fn body(path: &str, visit: u64) -> Vec<u8> {
     let seed: u64 = path.bytes().map(u64::from).sum();
     let edition = if path == "/news.js" { visit } else { 0 };
     let mut body = format!("/* {path} edition {edition} ").into_bytes();
-    // The browser hands out text as it decoded it, and this does not say in what coding it is.
+    // The browser returns text without its encoding, so the body is ASCII.
     body.extend(prose(SIZE, seed).into_iter().filter(u8::is_ascii));
     body.extend_from_slice(b" */");
     body
@@ -81,7 +81,7 @@ fn answer(request: &Request<Incoming>, visit: u64) -> Response<AnswerBody> {
     response
 }
 
-/// Loads the page as it is on this visit, and checks each body.
+/// Loads the page in its state of this visit and checks each body.
 async fn visit(browser: &mut Browser, host: &str, visit: u64) -> Result<()> {
     let mut options = LoadOptions::within(LOAD);
     options.hash_bodies = true;
@@ -90,7 +90,7 @@ async fn visit(browser: &mut Browser, host: &str, visit: u64) -> Result<()> {
         let url = format!("https://{host}{path}");
         let mut objects = loaded.load.objects.iter();
         let object = objects.find(|object| object.url.as_str() == url);
-        let object = object.with_context(|| format!("{url} is not there"))?;
+        let object = object.with_context(|| format!("{url} was not loaded"))?;
         assert_eq!(object.outcome, Outcome::Delivered, "visit {visit}: {object:?}");
         let expected = ContentHash::of(&body(path, visit));
         assert_eq!(
@@ -124,7 +124,7 @@ async fn comes_back(
         seen = origin.seen().split_off(asked);
     }
     println!(
-        "{host}: {down:?} bytes came down; {} requests for the second visit",
+        "{host}: {down:?} bytes received over the hop; {} requests of the second visit",
         seen.len()
     );
     for (path, caching) in OBJECTS {

@@ -1,4 +1,4 @@
-//! What is accelerated and what is not.
+//! Selection of accelerated hosts.
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::{
@@ -17,7 +17,7 @@ use super::{Accelerated, LOAD, refused, said};
 
 const PAGE: &str = "<!doctype html><title>Safe</title><link rel=stylesheet href=/style.css><link rel=icon href=data:,>\
 <h1>Safe</h1><img src=https://cdn.test/dot><p id=said>not said</p><script src=/script.js></script>";
-/// What it asks for may come after the load event.
+/// The script runs before the load event, but its request may finish after it.
 const SCRIPT: &str = "var said = fetch('/cookie').then(answer => answer.text()).then(text => \
 document.getElementById('said').textContent = 'cookie: ' + text)";
 
@@ -44,7 +44,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
         .expect("a valid response")
 }
 
-/// An origin of these hosts, and a pair that accelerates what `hosts` says.
+/// An origin of these hosts, and a pair that accelerates the hosts that the setting `hosts` selects.
 async fn site(authority: &TestAuthority, names: &[&str], hosts: &str) -> Result<(Origin, Accelerated)> {
     let origin = Origin::start(Some(authority.server(names)?), |_| {}, answer).await?;
     let addresses: Vec<_> = names.iter().map(|name| (*name, origin.address())).collect();
@@ -64,11 +64,14 @@ async fn a_browser_loads_an_accelerated_site_by_the_page_engine() -> Result<()> 
     let seen = origin.seen();
     let page = seen.iter().find(|seen| seen.path == "/").context("the page")?;
     assert_eq!(page.headers["sec-fetch-dest"], "document");
-    assert!(page.headers.contains_key("via"), "through the gateway's HTTP");
+    assert!(
+        page.headers.contains_key("via"),
+        "the page passes through the gateway's HTTP client"
+    );
     let elsewhere: Vec<_> = seen.iter().filter(|seen| seen.host == "cdn.test").collect();
     assert!(
         !elsewhere.is_empty() && elsewhere.iter().all(|seen| !seen.headers.contains_key("via")),
-        "what is not listed comes through a tunnel and is not fetched for it: {elsewhere:?}"
+        "an unlisted host is tunnelled and never fetched by the gateway: {elsewhere:?}"
     );
     let status = pair.status().await?;
     assert_eq!(
@@ -79,10 +82,11 @@ async fn a_browser_loads_an_accelerated_site_by_the_page_engine() -> Result<()> 
     assert!(status["pushed_objects"].as_u64() >= Some(2), "{status}");
     assert!(
         status["tunnels"].as_u64() >= Some(1),
-        "that of cdn.test: {status}"
+        "only the tunnel of cdn.test: {status}"
     );
 
-    // A browser that does not trust this device's authority gets the site all the same, from its second try on.
+    // A browser without trust in the device's authority loads the site from its second attempt on, through a
+    // tunnel.
     let authority = site.exported().await?;
     assert!(authority.starts_with("-----BEGIN CERTIFICATE-----"));
     let mut stranger = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
@@ -94,7 +98,7 @@ async fn a_browser_loads_an_accelerated_site_by_the_page_engine() -> Result<()> 
     assert_eq!(status["https"]["spared"][0]["host"], "safe.test", "{status}");
     assert!(
         status["tunnels"].as_u64() >= Some(1),
-        "the second try was the origin's own certificate: {status}"
+        "the second attempt reached the origin through a tunnel: {status}"
     );
     Ok(())
 }
@@ -105,7 +109,7 @@ async fn only_what_the_user_lists_is_accelerated() -> Result<()> {
     let names = ["safe.test", "other.test"];
     let (origin, site) = site(&authority, &names, "safe.test").await?;
     let ours = site.exported().await?;
-    // The agent's certificate for the one, the origin's own for the other.
+    // The listed host has the agent's certificate, the other one the origin's.
     let answer = site.get("safe.test", "/cookie", "Cookie: a=1\r\n").await?;
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.ends_with("a=1"),
@@ -119,7 +123,7 @@ async fn only_what_the_user_lists_is_accelerated() -> Result<()> {
         "{answer}"
     );
     assert!(site.connect("other.test", &ours, &[b"http/1.1"]).await.is_err());
-    // Another host on the same connection is not answered.
+    // A request for another host on the same connection gets status 421.
     let safe = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
     let answer = said(
         safe,
@@ -128,7 +132,7 @@ async fn only_what_the_user_lists_is_accelerated() -> Result<()> {
     .await?;
     assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
     assert!(origin.seen().iter().all(|seen| seen.host == "safe.test"));
-    // What is not HTTP is not touched: its client sees the origin's own certificate.
+    // Connections of other protocols are tunnelled: the client receives the origin's certificate.
     assert!(site.connect("safe.test", &ours, &[b"imap"]).await.is_err());
     let status = site.pair.status().await?;
     assert_eq!(status["https"]["spared"][0]["host"], "safe.test", "{status}");

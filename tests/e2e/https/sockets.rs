@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{content::ok, pair::LIMIT};
 
-/// A server of WebSockets that sends back what it gets; where, and the path of each request.
+/// A WebSocket server that echoes all messages; returns its address and the path of each request.
 async fn echo(tls: Arc<ServerConfig>) -> Result<(SocketAddr, JoinSet<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -74,7 +74,7 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
         Some(0),
         "{status}"
     );
-    // A host that does not want it says so itself.
+    // The origin itself refuses an upgrade.
     let ours = site.exported().await?;
     let mut plain = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
     plain
@@ -88,7 +88,7 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
     Ok(())
 }
 
-/// Numbered messages before an outage, in its midst and after it: each comes back once, in order.
+/// Numbered messages before, during and after an outage: each is echoed once, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_of_websockets_outlast_an_outage() -> Result<()> {
     const EACH: usize = 40;
@@ -103,7 +103,7 @@ async fn messages_of_websockets_outlast_an_outage() -> Result<()> {
         let (talk, _response) = client_async(format!("wss://{host}/talk"), stream).await?;
         talks.push((host, talk.split()));
     }
-    // Of lengths that fill a packet now and then.
+    // Lengths that vary around the size of a packet.
     let message = |number: usize| format!("{number}:{}", "x".repeat(number * 97 % 3000));
     for part in 0..3 {
         let numbers = part * EACH..(part + 1) * EACH;
@@ -124,15 +124,17 @@ async fn messages_of_websockets_outlast_an_outage() -> Result<()> {
             for (host, (_, from)) in &mut talks {
                 let came = timeout(LIMIT, from.next()).await;
                 let came = came.with_context(|| format!("{host}: no message {number}"))?;
-                let came = came.context("the end")??.into_text()?;
+                let came = came.context("the stream ended")??.into_text()?;
                 assert_eq!(came.as_str(), message(number), "{host}");
             }
         }
     }
     for (host, (mut to, mut from)) in talks {
         to.send(Message::Close(None)).await?;
-        let last = timeout(LIMIT, from.next()).await.context("no end")?;
-        // The server's farewell, or the end of its connection.
+        let last = timeout(LIMIT, from.next())
+            .await
+            .context("the connection does not end")?;
+        // A Close frame of the server, or the end of the connection.
         let is_message = matches!(last, Some(Ok(Message::Text(_) | Message::Binary(_))));
         assert!(!is_message, "{host}: {last:?}");
     }

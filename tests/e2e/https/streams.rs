@@ -1,5 +1,5 @@
-//! What streams over https, accelerated and through tunnels, over a hop that is away for a while: events, long polls,
-//! gRPC-Web.
+//! Streaming responses over https, accelerated and through tunnels, over a hop with outages: event streams,
+//! long polls, gRPC-Web.
 use std::io;
 
 use anyhow::{Context as _, Result, ensure};
@@ -27,7 +27,7 @@ use crate::{
 
 type Sender = mpsc::Sender<Result<Bytes, io::Error>>;
 
-/// Answers that the test brings piece by piece, by the host and path that they are for.
+/// Open responses, by host and path; the test sends their bodies in pieces.
 #[derive(Clone)]
 struct Script(watch::Sender<Vec<(String, Sender)>>);
 
@@ -39,7 +39,7 @@ impl Script {
         body
     }
 
-    /// Waits for the request.
+    /// Waits for the request of a path and returns the sender of its response body.
     async fn sender(&self, host: &str, path: &str) -> Result<Sender> {
         let key = format!("{host}{path}");
         let mut begun = self.0.subscribe();
@@ -48,11 +48,11 @@ impl Script {
             .await
             .context("no request")??;
         let found = begun.iter().find(|(of, _)| *of == key);
-        Ok(found.context("the request")?.1.clone())
+        Ok(found.context("no such request")?.1.clone())
     }
 }
 
-/// So many bytes of a body, which must come while it is open.
+/// Reads a number of bytes of a body that must not end meanwhile.
 async fn read(body: &mut Incoming, length: usize) -> Result<Vec<u8>> {
     let mut read = BytesMut::new();
     let reading = async {
@@ -65,22 +65,26 @@ async fn read(body: &mut Incoming, length: usize) -> Result<Vec<u8>> {
         anyhow::Ok(())
     };
     let came = timeout(LIMIT, reading).await;
-    came.with_context(|| format!("{} bytes of {length} came", read.len()))??;
+    came.with_context(|| format!("{} of {length} bytes arrived", read.len()))??;
     ensure!(read.len() == length, "{} bytes, not {length}", read.len());
     Ok(read.to_vec())
 }
 
-/// A clean end, without anything before it.
+/// Reads the clean end of a body without further data.
 async fn end(body: &mut Incoming) -> Result<()> {
-    // HTTP/2 may say it in a frame of its own.
-    while let Some(frame) = timeout(LIMIT, body.frame()).await.context("no end")? {
+    // HTTP/2 may signal the end in an empty frame.
+    while let Some(frame) = timeout(LIMIT, body.frame())
+        .await
+        .context("the body does not end")?
+    {
         let data = frame?.into_data();
         ensure!(data.as_ref().is_ok_and(Bytes::is_empty), "{data:?}");
     }
     Ok(())
 }
 
-/// One message or the trailers of gRPC-Web (github.com/grpc/grpc, doc/PROTOCOL-WEB.md): flags, length, contents.
+/// A message or the trailers of gRPC-Web (github.com/grpc/grpc, doc/PROTOCOL-WEB.md): flags, length,
+/// contents.
 fn frame(flags: u8, contents: &[u8]) -> Bytes {
     let mut frame = BytesMut::new();
     frame.put_u8(flags);
@@ -135,7 +139,7 @@ async fn events_and_calls_arrive_while_their_streams_are_open() -> Result<()> {
             };
             let client = own.as_mut().unwrap_or(&mut client);
             let answering = client.send(request, host, path, body);
-            // The head of a stream comes when it begins, before its first event.
+            // The head of a stream arrives before its first event.
             let (response, sender) = tokio::join!(answering, script.sender(host, path));
             let sender = sender?;
             let response = response?;
@@ -165,7 +169,7 @@ async fn events_and_calls_arrive_while_their_streams_are_open() -> Result<()> {
             assert_eq!(came, expected, "{host}{path}");
         }
     }
-    // The script's own ends of them.
+    // Drop the senders to end the bodies.
     script.0.send_replace(Vec::new());
     for (host, path, sender, mut body) in streams {
         let trailers = frame(0x80, b"grpc-status: 0\r\n");
@@ -177,12 +181,12 @@ async fn events_and_calls_arrive_while_their_streams_are_open() -> Result<()> {
         end(&mut body).await.with_context(|| format!("{host}{path}"))?;
     }
     let asked = origin.seen();
-    assert_eq!(asked.len(), 4, "nothing was asked for twice");
+    assert_eq!(asked.len(), 4, "each stream was requested once");
     let relayed = asked
         .iter()
         .filter(|seen| seen.headers.contains_key("via"))
         .count();
-    assert_eq!(relayed, 2, "the tunnel's were not read");
+    assert_eq!(relayed, 2, "only the accelerated streams are relayed");
     Ok(())
 }
 
@@ -213,7 +217,7 @@ async fn a_long_poll_is_answered_after_an_outage() -> Result<()> {
         let mut asked = asked.subscribe();
         timeout(LIMIT, asked.wait_for(|asked| *asked == 2)).await??;
         outage(&site, async {
-            // The answer comes while there is no link.
+            // The origin responds while the link is down.
             answer_now.send_replace(true);
             Ok(())
         })
@@ -223,6 +227,6 @@ async fn a_long_poll_is_answered_after_an_outage() -> Result<()> {
     for response in [first, second] {
         assert_eq!(response.into_body().collect().await?.to_bytes(), "{\"news\":1}");
     }
-    assert_eq!(origin.seen().len(), 2, "nothing was asked for twice");
+    assert_eq!(origin.seen().len(), 2, "each long poll was requested once");
     Ok(())
 }

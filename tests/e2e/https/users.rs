@@ -1,4 +1,4 @@
-//! What one user, or one site, may learn of another's: nothing, over https as over http.
+//! Isolation between users and between sites over https.
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Result;
@@ -21,7 +21,7 @@ use crate::{
     pair::Link,
 };
 
-/// What an account's answers may say about caching.
+/// `Cache-Control` of the account's responses.
 const CACHING: [&str; 7] = [
     "",
     "private",
@@ -32,7 +32,7 @@ const CACHING: [&str; 7] = [
     "private, no-transform, max-age=600",
 ];
 
-/// Somebody at a device.
+/// A user of a device.
 struct User {
     proxy: SocketAddr,
     trusted: String,
@@ -48,7 +48,7 @@ impl User {
         })
     }
 
-    /// The body of a URL that a page of `from` asks for, as browsers ask.
+    /// The body of a URL that a page of `from` requests, with the fields of a browser.
     async fn get(&self, host: &str, path: &str, from: &str) -> Result<Bytes> {
         let mut config = client_config(&self.trusted)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -139,7 +139,7 @@ async fn users_of_one_gateway_see_their_own_accounts() -> Result<()> {
     ];
     assert_ne!(
         users[0].1.trusted, users[1].1.trusted,
-        "each device has its own authority"
+        "two devices have the same certificate authority"
     );
     for round in 0..4 {
         let visits = users.iter().map(|(name, user)| async move {
@@ -167,7 +167,7 @@ async fn users_of_one_gateway_see_their_own_accounts() -> Result<()> {
     let status = site.pair.status().await?;
     assert!(
         status["pushed_objects"].as_u64() > Some(0),
-        "the engine was at work: {status}"
+        "page loads were accelerated: {status}"
     );
     let never_kept = origin
         .seen()
@@ -176,7 +176,7 @@ async fn users_of_one_gateway_see_their_own_accounts() -> Result<()> {
         .count();
     assert!(
         never_kept >= 8,
-        "what may not be stored was: {never_kept} requests"
+        "a no-store response was reused: {never_kept} requests"
     );
     Ok(())
 }
@@ -208,13 +208,13 @@ async fn what_one_site_loaded_answers_no_other() -> Result<()> {
     assert_eq!(
         fresh_answers(&site).await?,
         before,
-        "a probe was answered at once"
+        "a cached response answered the probe"
     );
     Ok(())
 }
 
-/// As over http: a page of another site has the browser load guesses of a secret, which the site puts into a page as large
-/// as the one with the secret.
+/// A page of another site requests URLs with guesses of a secret, and the site repeats the guess in a page as
+/// large as the one with the secret. Sizes on the hop must not depend on the guess.
 #[tokio::test(flavor = "multi_thread")]
 async fn guesses_of_another_site_do_not_change_sizes() -> Result<()> {
     const SECRET: &str = "c0ffee-5ca1ab1e-facade-deadbeef";
@@ -249,12 +249,12 @@ async fn guesses_of_another_site_do_not_change_sizes() -> Result<()> {
         assert_eq!(
             site.pair.status().await?["bases_used"],
             0,
-            "a guess became a base"
+            "a base was used for a guess"
         );
     }
     let (least, most) = (sizes.iter().min(), sizes.iter().max());
-    println!("bytes that came down: {sizes:?}");
-    // Acknowledgements may come in other packets.
+    println!("bytes received over the hop: {sizes:?}");
+    // The packing of acknowledgements may vary.
     assert!(
         most.zip(least).is_some_and(|(most, least)| most - least < 64),
         "{sizes:?}"

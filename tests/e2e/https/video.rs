@@ -1,4 +1,4 @@
-//! Films over https, accelerated and through tunnels: parts of a file, and a browser's `<video>` that seeks.
+//! Videos over https, accelerated and through tunnels: range requests, and seeking in a browser's `<video>`.
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use http::{Request, Response, header};
@@ -23,14 +23,14 @@ use crate::{
 const SECONDS: u8 = 120;
 const PAGE: &str = "<!doctype html><title>Film</title><link rel=icon href=data:,><p>A film";
 
-/// The part of a body that a request wants: where it begins and, if it says so, its last byte.
+/// The range of a request: its first byte and, if present, its last byte.
 fn wanted(headers: &http::HeaderMap) -> Option<(usize, Option<usize>)> {
     let range = headers.get(header::RANGE)?.to_str().ok()?;
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()))
 }
 
-/// The answer to a request for a file or a part of it, as servers of films give it.
+/// The response to a request for a file or a range of it, as video servers send it.
 fn part(file: &Bytes, kind: &str, headers: &http::HeaderMap) -> Response<AnswerBody> {
     let is_same = headers.get(header::IF_RANGE).is_none_or(|tag| tag == "\"v1\"");
     let builder = Response::builder()
@@ -69,7 +69,7 @@ async fn parts_of_a_video_are_parts() -> Result<()> {
     let site = Accelerated::start(&names, &authority, FAST).await?;
     for host in HOSTS {
         let mut client = Client::connect(&site, &authority, host).await?;
-        // As players do: the beginning, the index at the end, then where the viewer looks, forwards and back.
+        // The ranges of a player: the beginning, the index at the end, then forward and backward seeks.
         for (range, if_range, status, expected) in [
             ("bytes=0-", None, 206, 0..LENGTH),
             ("bytes=2900000-", Some("\"v1\""), 206, 2_900_000..LENGTH),
@@ -102,14 +102,14 @@ async fn parts_of_a_video_are_parts() -> Result<()> {
         assert_eq!(whole.status(), 200);
         assert!(
             whole.into_body().collect().await?.to_bytes() == video,
-            "{host}: a part never stands for the whole"
+            "{host}: a range was stored as the complete file"
         );
     }
     Ok(())
 }
 
-/// What a page does with the film: plays it from three places, each of which must show its own second, soon and a
-/// second later.
+/// Plays the film from three positions in a page; the picture must show the current second soon after the
+/// seek and a second later.
 fn playing() -> String {
     format!(
         "new Promise((done, fail) => {{
@@ -122,13 +122,13 @@ fn playing() -> String {
     }};
     const frame = () => new Promise(go => requestAnimationFrame(go));
     const watch = async from => {{
-        // The picture may come later than the event.
+        // The picture may be displayed after the event.
         for (let tries = 0; tries < 300 && shown(video) != Math.floor(video.currentTime); tries++) await frame();
         isAt(video.currentTime);
         for (;;) {{
             await next('timeupdate');
             const at = video.currentTime, part = at % 1;
-            // Not while one second's picture gives way to the next one's.
+            // Not close to the change from one second's picture to the next.
             if (at > from + 1 && part > 0.3 && part < 0.7) return isAt(at);
         }}
     }};
@@ -151,13 +151,13 @@ fn playing() -> String {
     )
 }
 
-/// Where in the film a request begins that was asked for it.
+/// First bytes of the ranges that requests asked for.
 fn beginnings(seen: &[Seen]) -> Vec<usize> {
     let films = seen.iter().filter(|seen| seen.path == "/film.webm");
     films.filter_map(|seen| Some(wanted(&seen.headers)?.0)).collect()
 }
 
-/// A browser seeks in a film; the answer to what it wants for the second place comes while the hop is away.
+/// A browser seeks in a film; the response for the second position arrives during an outage.
 async fn a_player_seeks_in(host: &str) -> Result<()> {
     let authority = TestAuthority::new()?;
     let film = Bytes::from(film(SECONDS)?);
@@ -171,7 +171,7 @@ async fn a_player_seeks_in(host: &str) -> Result<()> {
             if request.uri().path() != "/film.webm" {
                 return ok("text/html", PAGE);
             }
-            // The second place, and not the index behind it.
+            // Offsets of the second position, without the index behind it.
             let place = length / 6 * 5..length / 20 * 19;
             if wanted(request.headers()).is_some_and(|(first, _)| place.contains(&first)) {
                 told.send_replace(true);
@@ -189,7 +189,7 @@ async fn a_player_seeks_in(host: &str) -> Result<()> {
         let mut asked = asked.subscribe();
         timeout(LIMIT, asked.wait_for(|asked| *asked))
             .await
-            .context("nobody asked for the second place")??;
+            .context("the second position was not requested")??;
         outage(&site, async {
             away.send_replace(true);
             Ok(())
@@ -200,13 +200,13 @@ async fn a_player_seeks_in(host: &str) -> Result<()> {
     assert_eq!(said, format!("{SECONDS} s, 320 pixels"));
     let seen = origin.seen();
     let from = beginnings(&seen);
-    println!("{host}: a film of {length} bytes, asked for from {from:?}");
+    println!("{host}: a film of {length} bytes, requested from the offsets {from:?}");
     for place in [60, 110] {
         let second = length / usize::from(SECONDS) * place;
         let near = second - length / 20..second + length / 20;
         assert!(
             from.iter().any(|first| near.contains(first)),
-            "second {place}: {from:?}"
+            "position {place} s: {from:?}"
         );
     }
     let is_relayed = |seen: &Seen| seen.headers.contains_key("via");

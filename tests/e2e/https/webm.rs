@@ -1,20 +1,20 @@
-//! A film to seek in: WebM (RFC 8794, RFC 9559) whose pictures say which second they show.
+//! A film for seeking: WebM (RFC 8794, RFC 9559) whose pictures encode the second that they belong to.
 //!
-//! Each picture is a key frame of VP8, which is what a lossy WebP holds (RFC 9649 section 2.5). The index lies at the end,
-//! where most programs write it, so that players look there first.
+//! Each picture is a VP8 key frame, taken from a lossy WebP (RFC 9649 section 2.5). The index is at the end,
+//! where most programs write it, so that players request the end first.
 use anyhow::{Context as _, Result, ensure};
 use webpx::{Encoder, Unstoppable};
 
 use crate::content::noise;
 
-/// Pixels across, of which the upper half shows the second in black and white, its lowest bit first; the rest is noise.
+/// Width in pixels. The upper half shows the second in black and white, lowest bit first; the rest is noise.
 const WIDTH: usize = 320;
 const HEIGHT: usize = 240;
-/// Bits of a second.
+/// Bits of the second that a picture shows.
 const BITS: usize = 8;
-/// Pictures in a second, all the same.
+/// Pictures per second; the pictures of a second are equal.
 const RATE: u16 = 5;
-/// The highest quality, for the most bytes.
+/// The highest quality, which gives the largest film.
 const QUALITY: f32 = 100.0;
 
 const EBML: u32 = 0x1A45_DFA3;
@@ -47,11 +47,11 @@ const CUE_TRACK_POSITIONS: u32 = 0xB7;
 const CUE_TRACK: u32 = 0xF7;
 const CUE_CLUSTER_POSITION: u32 = 0xF1;
 
-/// A film of so many seconds.
+/// A film of this many seconds.
 pub(super) fn film(seconds: u8) -> Result<Vec<u8>> {
     let clusters: Vec<Vec<u8>> = (0..seconds).map(cluster).collect::<Result<_>>()?;
     let (info, tracks) = (info(seconds), tracks());
-    // All numbers in it have eight bytes: its length is known before what it says.
+    // All numbers have eight bytes, so that the length of the seek head does not depend on its values.
     let index = seek_head([0; 3]).len();
     let after_tracks = index + info.len() + tracks.len();
     let mut at = after_tracks;
@@ -70,7 +70,7 @@ pub(super) fn film(seconds: u8) -> Result<Vec<u8>> {
     Ok(film)
 }
 
-/// What a page does to read the second out of the picture that a `<video>` shows: a function of the element.
+/// JavaScript function that returns the second that a `<video>` element shows.
 pub(super) const SECOND_SHOWN: &str = "video => {
     const canvas = document.createElement('canvas'); canvas.width = 320; canvas.height = 240;
     const pen = canvas.getContext('2d'); pen.drawImage(video, 0, 0);
@@ -80,7 +80,7 @@ pub(super) const SECOND_SHOWN: &str = "video => {
     return second;
 }";
 
-/// An element with its length in eight bytes.
+/// An element with a length of eight bytes.
 fn element(id: u32, contents: &[u8]) -> Vec<u8> {
     let id = id.to_be_bytes();
     let mut element: Vec<u8> = id.into_iter().skip_while(|byte| *byte == 0).collect();
@@ -93,7 +93,7 @@ fn number(id: u32, value: usize) -> Vec<u8> {
     element(id, &(value as u64).to_be_bytes())
 }
 
-/// Where the parts of the segment lie in it: information, tracks, index.
+/// Positions of the parts in the segment: information, tracks, index.
 fn seek_head(positions: [usize; 3]) -> Vec<u8> {
     let entries = [INFO, TRACKS, CUES].into_iter().zip(positions);
     let entries = entries.flat_map(|(id, position)| {
@@ -129,11 +129,11 @@ fn tracks() -> Vec<u8> {
     element(TRACKS, &element(TRACK_ENTRY, &track.concat()))
 }
 
-/// One second of the film.
+/// A cluster with one second of the film.
 fn cluster(second: u8) -> Result<Vec<u8>> {
-    /// A block's only frame is a key frame.
+    /// Flag of a block whose frames are key frames.
     const KEY: u8 = 0x80;
-    /// The number of the only track, as a length is written.
+    /// Number of the only track, encoded as a length.
     const TRACK: u8 = 0x81;
     let picture = picture(second)?;
     let mut contents = number(TIMESTAMP, usize::from(second) * 1000);
@@ -158,9 +158,9 @@ fn cues(starts: &[usize]) -> Vec<u8> {
     element(CUES, &points.collect::<Vec<u8>>())
 }
 
-/// The key frame of VP8 that shows a second.
+/// The VP8 key frame that shows a second.
 fn picture(second: u8) -> Result<Vec<u8>> {
-    /// `RIFF`, length, `WEBP`, then the only chunk: name, length, contents.
+    /// `RIFF`, length, `WEBP`, then name and length of the only chunk.
     const HEAD: usize = 20;
     let mut pixels = noise(WIDTH * HEIGHT * 3, u64::from(second) + 1);
     for (at, pixel) in pixels.chunks_exact_mut(3).enumerate().take(WIDTH * HEIGHT / 2) {
@@ -171,8 +171,14 @@ fn picture(second: u8) -> Result<Vec<u8>> {
         .quality(QUALITY)
         .encode(Unstoppable)
         .map_err(|error| anyhow::anyhow!("{error}"))?;
-    ensure!(webp.get(12..16) == Some(b"VP8 "), "not a lossy WebP alone");
-    let length = webp.get(16..HEAD).context("a length")?.try_into()?;
+    ensure!(webp.get(12..16) == Some(b"VP8 "), "not a simple lossy WebP");
+    let length = webp
+        .get(16..HEAD)
+        .context("the length of the chunk")?
+        .try_into()?;
     let length = usize::try_from(u32::from_le_bytes(length))?;
-    Ok(webp.get(HEAD..HEAD + length).context("a whole chunk")?.to_vec())
+    Ok(webp
+        .get(HEAD..HEAD + length)
+        .context("a complete chunk")?
+        .to_vec())
 }

@@ -1,4 +1,4 @@
-//! Who may use the agent's ports, and what its direct fall-back reaches.
+//! Access control of the agent's ports, and the targets of its direct fallback.
 use std::{
     net::SocketAddr,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
@@ -31,10 +31,10 @@ use crate::{
     pair::{COMMAND, LIMIT, Pair, Setup, control, folder, free_udp_port, invite, start_agent},
 };
 
-/// The user without rights, on every Linux.
+/// The user `nobody`, which has no rights on any Linux system.
 const NOBODY: u32 = 65_534;
 
-/// Whether this test can be another user; says so if not.
+/// Whether this test can act as another user; prints a note if not.
 fn can_be_nobody() -> Result<bool> {
     let is_root = std::fs::metadata("/proc/self")?.uid() == 0;
     if !is_root {
@@ -43,7 +43,7 @@ fn can_be_nobody() -> Result<bool> {
     Ok(is_root)
 }
 
-/// What a port answers to bytes that user `nobody` sends.
+/// Response of a port to bytes that user `nobody` sends.
 async fn as_nobody(to: SocketAddr, bytes: &str) -> Result<String> {
     let talk = format!("exec 3<>/dev/tcp/{}/{} && cat >&3 && cat <&3", to.ip(), to.port());
     let mut child = Command::new("bash")
@@ -109,8 +109,8 @@ async fn another_user_of_the_machine_is_served_only_if_the_settings_say_so() -> 
     }
     let answer = as_nobody(at, &change).await?;
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
-    assert!(origin.seen().is_empty(), "nothing has left the agent");
-    // The agent's own user is served beside all that.
+    assert!(origin.seen().is_empty(), "a refused request reached the origin");
+    // The agent's own user is still served.
     assert_eq!(pair.get("http://site.test/").await?.text(), "hello");
     assert_eq!(pair.status().await?["requests"], 1);
 
@@ -155,7 +155,7 @@ async fn changes_at_the_control_port_need_the_token_of_this_run() -> Result<()> 
     }
     assert_eq!(pair.status().await?["image_level"], "medium");
 
-    // The status command prints the address with the token; the page gives a cookie for it.
+    // The status command prints an address with the token, and that page sets a cookie.
     let state = pair.folder().join("agent").display().to_string();
     for (program, arguments) in [
         ("longhaul-agent", ["status", "--state-dir", &state]),
@@ -195,15 +195,15 @@ async fn changes_at_the_control_port_need_the_token_of_this_run() -> Result<()> 
         let answer = as_nobody(at, &see(&bearer)).await?;
         assert!(
             answer.starts_with("HTTP/1.1 200 "),
-            "who has the token may: {answer}"
+            "requests with the token are allowed: {answer}"
         );
     }
     Ok(())
 }
 
-/// An address of this machine that other machines may reach.
+/// An address of this machine that other machines could reach.
 fn interface() -> Option<std::net::IpAddr> {
-    // Connecting a UDP socket sends nothing; the kernel chooses the address that it would send from.
+    // Connecting a UDP socket sends nothing; the kernel selects the source address.
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
     Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
@@ -253,7 +253,7 @@ async fn an_open_relay_does_not_start() -> Result<()> {
             }
         }
     }
-    // A password that others can read is none.
+    // A password file that other users can read is refused.
     std::fs::set_permissions(&passwords, std::fs::Permissions::from_mode(0o644))?;
     let arguments = [
         "check-config",
@@ -272,7 +272,7 @@ async fn an_open_relay_does_not_start() -> Result<()> {
     Ok(())
 }
 
-/// An invite that nobody made, for commands that do not connect.
+/// A valid invite of no gateway, for commands that do not connect.
 fn longhaul_types_invite() -> String {
     let secret = |byte| longhaul_types::SecretKey::from_bytes([byte; 32]);
     let invite =
@@ -320,16 +320,16 @@ async fn beyond_loopback_a_password_is_asked_for_and_goes_no_further() -> Result
             ("none", String::new()),
             ("a wrong one", basic("me:another password")),
             ("another scheme", me.replace("Basic", "Bearer")),
-            ("for the origin", me.replace("Proxy-", "")),
+            ("in the origin's field", me.replace("Proxy-", "")),
         ] {
             let refused = ask(door, fetch(&fields)).await?;
             assert_eq!(refused.status, 407, "{what}");
-            let challenge = refused.field("proxy-authenticate").context("a challenge")?;
+            let challenge = refused.field("proxy-authenticate").context("no challenge")?;
             assert!(challenge.starts_with("Basic realm="), "{challenge}");
         }
         let connect = "CONNECT site.test:443 HTTP/1.1\r\nHost: site.test:443\r\n\r\n";
         assert_eq!(ask(door, connect).await?.status, 407);
-        // Asked for, shown, and kept: one connection, one client.
+        // A proxy connection belongs to the client that authenticated on it.
         let mut client = RawClient::connect(door).await?;
         client.send(fetch("")).await?;
         assert_eq!(client.response().await?.status, 407);
@@ -341,7 +341,7 @@ async fn beyond_loopback_a_password_is_asked_for_and_goes_no_further() -> Result
         assert_eq!(
             client.response().await?.status,
             407,
-            "another client's connection"
+            "a connection of another client"
         );
         assert_eq!(ask(door, fetch(&you)).await?.text(), "hello");
     }
@@ -357,7 +357,7 @@ async fn beyond_loopback_a_password_is_asked_for_and_goes_no_further() -> Result
     Ok(())
 }
 
-/// An agent whose gateway is silent, with these further settings.
+/// An agent whose gateway does not answer, with further settings.
 async fn alone(folder: &Path, more: &[&str]) -> Result<Running> {
     let line = invite(folder, "alone", &free_udp_port().await?.to_string()).await?;
     let mut arguments = vec!["--fallback-after".to_owned(), "1s".to_owned()];
@@ -365,7 +365,7 @@ async fn alone(folder: &Path, more: &[&str]) -> Result<Running> {
     start_agent(folder, &line, &arguments).await
 }
 
-/// Both ways to a target: as a request and as a tunnel.
+/// Sends a request and a CONNECT request for the same target.
 async fn both_ways(proxy: SocketAddr, target: &str) -> Result<[RawResponse; 2]> {
     let connect = request("CONNECT", target, &[]);
     Ok([
@@ -429,9 +429,13 @@ async fn the_way_around_the_gateway_leads_neither_into_the_machine_nor_into_the_
             }
         }
     }
-    assert_eq!(admitted.load(Relaxed), 0, "nobody was connected to");
+    assert_eq!(
+        admitted.load(Relaxed),
+        0,
+        "the agent connected to a refused target"
+    );
 
-    // What is allowed by name is reached, but for the agent itself.
+    // Addresses that the settings allow are reached, except for the agent's own ports.
     let open = folder()?;
     let agent = alone(open.path(), &["--direct-allow", "127.0.0.0/8, ::1"]).await?;
     let answer = ask(agent.address(), get(&format!("http://127.0.0.1:{port}/"), &[])).await?;
@@ -447,14 +451,14 @@ async fn the_way_around_the_gateway_leads_neither_into_the_machine_nor_into_the_
     Ok(())
 }
 
-/// Half of something on a connection of its own, which stays open.
+/// Sends an incomplete request on a new connection, which stays open.
 async fn half(to: SocketAddr, bytes: &[u8]) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(to).await?;
     stream.write_all(bytes).await?;
     Ok(stream)
 }
 
-/// Kilobytes of memory that a process holds now.
+/// Memory of a process in kilobytes.
 fn memory(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status
@@ -470,7 +474,7 @@ fn memory(pid: u32) -> Result<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_half_requests_keep_nobody_out() -> Result<()> {
-    /// More than the agent has places for.
+    /// More than the agent's connection limit.
     const MANY: usize = 2500;
     let origin = hello().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
@@ -492,13 +496,13 @@ async fn thousands_of_half_requests_keep_nobody_out() -> Result<()> {
         let answer = timeout(LIMIT, pair.get("http://site.test/")).await;
         assert_eq!(answer.with_context(|| what)??.text(), "hello", "{what}");
         if what == "nothing" {
-            // The first of them have made room.
+            // The oldest connections were closed in favour of new ones.
             let mut end = [0];
             let read = timeout(LIMIT, held[0].read(&mut end)).await?;
             assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
         }
         let now = memory(pair.agent().pid())?;
-        println!("{MANY} connections with {what}: memory {before} kB before, {now} kB now");
+        println!("{MANY} connections with {what}: memory {before} kB before, {now} kB after");
         assert!(now < before + 100 * 1024, "{what}");
     }
     Ok(())

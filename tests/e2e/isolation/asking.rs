@@ -1,4 +1,4 @@
-//! Requests as browsers make them, by hand: for a page, and for what a page of some site loads.
+//! Requests with the fields of a browser: navigations, and subresources of pages of several sites.
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
@@ -13,29 +13,29 @@ use crate::{
     pair::{Pair, Setup},
 };
 
-/// Who makes a browser ask.
+/// The initiator of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By<'a> {
-    /// The user, who goes to a page.
+    /// The user navigates to a page.
     User,
-    /// A link on a page of this host.
+    /// A link in a page of this host.
     Link(&'a str),
-    /// A page of this host that loads a script.
+    /// A script element in a page of this host.
     Page(&'a str),
-    /// A script of a page of this host, by `fetch()`, which also says that it would like HTML.
+    /// A script of a page of this host, which calls `fetch()` with `Accept: text/html`.
     Fetch(&'a str),
     /// A page that sends no referrer.
     Nobody,
 }
 
-/// A pair with an origin for all hosts, over http, or over https that is accelerated.
+/// A pair with an origin for all hosts, over http or over accelerated https.
 pub(super) enum World {
     Http(Pair),
     Https(Accelerated),
 }
 
 impl World {
-    /// Both, with the origin that `origin` starts.
+    /// A pair that resolves these hosts to the origin.
     pub(super) async fn http(hosts: &[&str], origin: &Origin) -> Result<Self> {
         let names: Vec<String> = hosts.iter().map(|host| format!("{host}:80")).collect();
         let addresses: Vec<(&str, SocketAddr)> = names
@@ -57,7 +57,6 @@ impl World {
         }
     }
 
-    /// The pair.
     pub(super) fn pair(&self) -> &Pair {
         match self {
             Self::Http(pair) => pair,
@@ -99,7 +98,7 @@ impl World {
         fields
     }
 
-    /// The body of what is answered.
+    /// Sends the request and returns the body of the response.
     pub(super) async fn ask(&self, host: &str, path: &str, by: By<'_>, cookie: &str) -> Result<String> {
         let fields = self.fields(host, by, cookie);
         match self {
@@ -124,7 +123,7 @@ impl World {
     }
 }
 
-/// How often an origin was asked for a path.
+/// Number of requests for a path at an origin.
 pub(super) fn times(origin: &Origin, path: &str) -> usize {
     origin.seen().iter().filter(|seen| seen.path == path).count()
 }

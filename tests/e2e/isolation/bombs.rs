@@ -1,4 +1,4 @@
-//! Compressed bodies of live origins that decode to far more than they are long.
+//! Decompression bombs: compressed bodies of origins that decode to far more bytes.
 use std::{io::Write as _, sync::Arc};
 
 use anyhow::{Context, Result};
@@ -17,12 +17,12 @@ use crate::{
     pair::{Pair, Setup},
 };
 
-/// What a bomb decodes to.
+/// Decoded size of a bomb.
 const DECODED: usize = 256 << 20;
-/// What the programs may hold on top of what they hold without a bomb: 16 MiB are decoded whatever the ratio, in two copies of
-/// which one is compressed again, and a document is parsed.
+/// Maximum growth of the programs' memory: 16 MiB are decoded whatever the ratio, in two copies, one of which
+/// is encoded again, and a document is parsed.
 const MOST: u64 = 160 << 20;
-/// The longest window of RFC 8878 that the encoder offers to everybody, 128 MiB; RFC 9659 allows 8 MiB.
+/// The largest window that the encoder supports, 128 MiB; RFC 9659 allows 8 MiB.
 const LONG_WINDOW: u32 = 27;
 
 const KINDS: [&str; 8] = [
@@ -47,47 +47,55 @@ fn zeros(mut into: impl std::io::Write) -> std::io::Result<()> {
 fn brotli(body: &[u8]) -> Vec<u8> {
     let config = mbrotli::EncoderConfig::default().with_quality(mbrotli::Quality::Q2);
     let mut coder = mbrotli::Compressor::new(config).expect("a quality");
-    coder.compress(body).expect("into memory")
+    coder.compress(body).expect("writing to memory succeeds")
 }
 
 fn zstd(window: u32, fill: impl FnOnce(&mut zstd::stream::write::Encoder<'_, Vec<u8>>)) -> Vec<u8> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("a level");
     encoder.window_log(window).expect("a window");
     fill(&mut encoder);
-    encoder.finish().expect("into memory")
+    encoder.finish().expect("writing to memory succeeds")
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(1));
-    encoder.write_all(body).expect("into memory");
-    encoder.finish().expect("into memory")
+    encoder.write_all(body).expect("writing to memory succeeds");
+    encoder.finish().expect("writing to memory succeeds")
 }
 
 fn bomb(kind: &str) -> (&'static str, Vec<u8>) {
     let whole = || vec![0; DECODED];
     match kind {
         "br" => ("br", brotli(&whole())),
-        "zstd" => ("zstd", zstd(20, |encoder| zeros(encoder).expect("into memory"))),
+        "zstd" => (
+            "zstd",
+            zstd(20, |encoder| zeros(encoder).expect("writing to memory succeeds")),
+        ),
         "gzip" => ("gzip", gzip(&whole())),
         "deflate" => {
             let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(1));
-            zeros(&mut encoder).expect("into memory");
-            ("deflate", encoder.finish().expect("into memory"))
+            zeros(&mut encoder).expect("writing to memory succeeds");
+            ("deflate", encoder.finish().expect("writing to memory succeeds"))
         }
         "gzip, br" => ("gzip, br", brotli(&gzip(&whole()))),
         "br, br, zstd" => {
             let inner = brotli(&brotli(&whole()));
             (
                 "br, br, zstd",
-                zstd(20, |encoder| encoder.write_all(&inner).expect("into memory")),
+                zstd(20, |encoder| {
+                    encoder.write_all(&inner).expect("writing to memory succeeds")
+                }),
             )
         }
-        // What is within the limits of ratio and length, with a window that is not.
+        // Ratio and length are within the limits, but the window is not.
         "zstd-window" => (
             "zstd",
-            zstd(LONG_WINDOW, |encoder| zeros(encoder).expect("into memory")),
+            zstd(LONG_WINDOW, |encoder| {
+                zeros(encoder).expect("writing to memory succeeds")
+            }),
         ),
-        // The first bytes of a large-window stream (draft-vandevenne-shared-brotli-format): a window of 2^30 bytes.
+        // The first bytes of a large-window stream (draft-vandevenne-shared-brotli-format): a window of 2^30
+        // bytes.
         _ => (
             "br",
             [&[0x11, 0x1e, 0x00, 0x00, 0x60][..], &prose(4000, 3)].concat(),
@@ -104,7 +112,7 @@ fn response(kind: &str, coding: Option<&str>, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A page with a style sheet that is a bomb, and a script that is none.
+/// A page whose style sheet is a bomb and whose script is harmless.
 async fn origin() -> Result<RawOrigin> {
     let bombs: Arc<Vec<_>> = Arc::new(KINDS.iter().map(|kind| bomb(kind)).collect());
     for (kind, (_, bytes)) in KINDS.iter().zip(bombs.iter()) {
@@ -127,7 +135,7 @@ async fn origin() -> Result<RawOrigin> {
     .await
 }
 
-/// What a browser gets of a URL: status, bytes, and whether they end cleanly; none without a response.
+/// Status, bytes and ending of a browser's response; `None` without a response.
 async fn fetched(
     pair: &Pair,
     url: &str,
@@ -162,7 +170,7 @@ async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
     let origin = origin().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let page = "text/html,*/*;q=0.8";
-    // What both hold when they work at all.
+    // Memory of both programs after a harmless request.
     fetched(&pair, "http://site.test/good", page, "").await?;
     let held =
         |pair: &Pair| [pair.gateway(), pair.agent()].map(|running| peak_memory(running.pid()).unwrap_or(0));
@@ -177,14 +185,16 @@ async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
             &format!("{kind} as style sheet"),
             fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("other")).await?,
         );
-        // The page's bundle brings the rest.
-        let (status, _, ending) = fetched(&pair, &url(""), page, "").await?.context("the page")?;
+        // The page load fetches the script.
+        let (status, _, ending) = fetched(&pair, &url(""), page, "")
+            .await?
+            .context("no response for the page")?;
         assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
         let pushed = fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("")).await?;
         never_whole(&format!("{kind} as promised style sheet"), pushed);
         let (status, body, ending) = fetched(&pair, &url("good.js"), "*/*", &url(""))
             .await?
-            .context("the script")?;
+            .context("no response for the script")?;
         assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
         assert!(body == prose(40_000, 5), "{kind}: the script beside the bomb");
         let now = held(&pair);
@@ -194,13 +204,13 @@ async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
             now[1] >> 20
         );
         for (name, (now, before)) in ["gateway", "agent"].iter().zip(now.into_iter().zip(before)) {
-            assert!(now < before + MOST, "{name} held {} MB of {kind}", now >> 20);
+            assert!(now < before + MOST, "{name} used {} MB of {kind}", now >> 20);
         }
     }
     Ok(())
 }
 
-/// Around the gateway the agent decodes nothing: a bomb is as long as it is, and the browser's to judge.
+/// In direct fallback the agent decodes nothing: the browser receives the encoded bomb.
 #[tokio::test(flavor = "multi_thread")]
 async fn around_the_gateway_a_bomb_stays_coded() -> Result<()> {
     let origin = origin().await?;
@@ -213,7 +223,7 @@ async fn around_the_gateway_a_bomb_stays_coded() -> Result<()> {
         let url = format!("http://{}/{number}/bomb.css", origin.address());
         if let Some((status, body, ending)) = fetched(&pair, &url, "text/css,*/*;q=0.1", "").await? {
             println!(
-                "{kind}, around the gateway: {status}, {} bytes, {ending:?}",
+                "{kind}, direct fallback: {status}, {} bytes, {ending:?}",
                 body.len()
             );
             assert!(body.len() < 8 << 20, "{kind} was decoded: {} bytes", body.len());
@@ -221,7 +231,7 @@ async fn around_the_gateway_a_bomb_stays_coded() -> Result<()> {
         let now = peak_memory(pair.agent().pid()).unwrap_or(0);
         assert!(
             now < before + (32 << 20),
-            "the agent held {} MB of {kind}",
+            "the agent used {} MB of {kind}",
             now >> 20
         );
     }

@@ -1,4 +1,4 @@
-//! Clocks that jump at either end.
+//! Jumps of the wall clock of agent and gateway.
 use std::{
     ffi::{OsStr, OsString},
     net::SocketAddr,
@@ -41,14 +41,14 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const YEAR: i64 = 365 * 24 * HOUR;
 const JUMPS: [i64; 6] = [MINUTE, -MINUTE, HOUR, -HOUR, 10 * YEAR, -10 * YEAR];
-/// Where Debian's package has the library.
+/// Paths of the library in Debian's package.
 const LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/faketime/libfaketime.so.1",
 ];
 
-/// The wall clock of one program, which a test sets; its steady clock goes on as it is.
+/// The wall clock of one program, which the test sets; the monotonic clock is not affected.
 #[derive(Debug)]
 struct WallClock {
     library: OsString,
@@ -68,9 +68,9 @@ impl WallClock {
         Ok(clock)
     }
 
-    /// Moves it so many seconds away from the right time.
+    /// Sets the difference to the correct time.
     fn set(&self, seconds: i64) -> Result<()> {
-        // At once and whole: the program looks at it whenever it looks at its clock.
+        // Replace the file atomically: the program reads it at each call of its clock.
         let new = self.offset.with_extension("new");
         std::fs::write(&new, format!("{seconds:+}\n"))?;
         Ok(std::fs::rename(new, &self.offset)?)
@@ -86,7 +86,7 @@ impl WallClock {
     }
 }
 
-/// A pair, each with a clock of its own.
+/// A pair whose programs have clocks of their own.
 #[derive(Debug)]
 struct Clocked {
     gateway_clock: WallClock,
@@ -141,7 +141,7 @@ impl Clocked {
         })
     }
 
-    /// Navigates, as a browser does on plain HTTP.
+    /// Navigates over plain http.
     async fn get(&self, url: &str) -> Result<RawResponse> {
         let fields = [
             ("Accept", "text/html,*/*;q=0.8"),
@@ -150,7 +150,7 @@ impl Clocked {
         ask(self.agent.address(), get(url, &fields)).await
     }
 
-    /// A page that nobody has asked for before.
+    /// Loads a page with a new URL.
     async fn loads(&self, what: &str) -> Result<()> {
         let response = self
             .get(&format!("http://site.test/new/{what}"))
@@ -164,7 +164,7 @@ impl Clocked {
         Ok(())
     }
 
-    /// The agent dials anew.
+    /// Restarts the gateway, so that the agent connects again.
     async fn redial(&mut self) -> Result<()> {
         self.gateway.take().context("a gateway")?.kill().await?;
         self.gateway =
@@ -172,7 +172,7 @@ impl Clocked {
         Ok(())
     }
 
-    /// A page of the accelerated host, for a browser whose clock is `off` seconds off.
+    /// Loads a page of the accelerated host with a browser whose clock differs by `off` seconds.
     async fn loads_securely(&self, off: i64, trusted: &str) -> Result<String> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(trusted.as_bytes())?)?;
@@ -202,7 +202,7 @@ impl Clocked {
     }
 }
 
-/// The clock of a browser.
+/// Clock of a browser, with its difference to the correct time in seconds.
 #[derive(Debug)]
 struct Off(i64);
 
@@ -229,7 +229,8 @@ async fn start_gateway(folder: &Path, listen: SocketAddr, clock: &WallClock) -> 
     Running::start_with("longhaul-gateway", &arguments, &clock.variables()).await
 }
 
-/// Every answer says how many came before it, and none when it was made: an origin's right `Date` would show a wrong clock.
+/// Each response contains the number of earlier requests and has no `Date`, which would reveal the wrong
+/// clock.
 async fn counting_origin() -> Result<RawOrigin> {
     let count = AtomicUsize::new(0);
     RawOrigin::start(move |path| {
@@ -259,7 +260,7 @@ async fn setup() -> Result<(RawOrigin, Origin, Clocked)> {
     Ok((origin, secure, clocked))
 }
 
-/// Pages load before, during and behind each jump, in the session that is open and in a new one.
+/// Pages load before, during and after each jump, in the open session and in a new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_load_whatever_the_clocks_say() -> Result<()> {
     let (_origin, _secure, mut clocked) = setup().await?;
@@ -290,7 +291,7 @@ async fn pages_load_whatever_the_clocks_say() -> Result<()> {
             }
         }
     }
-    // What a page needs may travel in early data: the session may still be opening.
+    // The request may travel in early data, before the session is open.
     let status = status_until(control(clocked.folder.path())?, |status| {
         status["state"] == "open"
     })
@@ -299,7 +300,7 @@ async fn pages_load_whatever_the_clocks_say() -> Result<()> {
     Ok(())
 }
 
-/// What was received at a time that has not come yet is not fresh until it has.
+/// A response with a reception time in the future is not fresh.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_stays_fresh_because_a_clock_was_set_back() -> Result<()> {
     let (_origin, _secure, clocked) = setup().await?;
@@ -310,7 +311,7 @@ async fn nothing_stays_fresh_because_a_clock_was_set_back() -> Result<()> {
         assert_eq!(
             clocked.get("http://site.test/kept").await?.text(),
             first.text(),
-            "it is kept"
+            "the response is not cached"
         );
         clocked.gateway_clock.set(0)?;
         clocked.agent_clock.set(0)?;
@@ -318,9 +319,9 @@ async fn nothing_stays_fresh_because_a_clock_was_set_back() -> Result<()> {
         assert_ne!(
             second.text(),
             first.text(),
-            "kept {ahead} s ahead and still fresh"
+            "stored {ahead} s in the future and still fresh"
         );
-        // The agent alone, and the gateway alone.
+        // Jumps of one program alone.
         for clock in [&clocked.agent_clock, &clocked.gateway_clock] {
             clock.set(ahead)?;
             let ahead_of_other = clocked.get("http://site.test/kept").await?;
@@ -329,7 +330,7 @@ async fn nothing_stays_fresh_because_a_clock_was_set_back() -> Result<()> {
             assert_eq!(clocked.get("http://site.test/kept").await?.status, 200);
         }
     }
-    // Forwards: what was fresh is stale.
+    // Forward jump: a fresh response becomes stale.
     let first = clocked.get("http://site.test/kept").await?;
     clocked.gateway_clock.set(HOUR)?;
     clocked.agent_clock.set(HOUR)?;
@@ -337,7 +338,7 @@ async fn nothing_stays_fresh_because_a_clock_was_set_back() -> Result<()> {
     Ok(())
 }
 
-/// The certificates that browsers are shown follow the agent's clock, which is the browser's.
+/// Certificates for browsers are valid by the agent's clock, which is also the browser's.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_follow_the_clock() -> Result<()> {
     let (_origin, _secure, clocked) = setup().await?;
@@ -355,7 +356,7 @@ async fn certificates_follow_the_clock() -> Result<()> {
             .await?
             .starts_with("HTTP/1.1 200")
     );
-    // Of the authority's own dates browsers may think otherwise: rustls does not look at those of a trust anchor.
+    // The validity dates of the authority are not tested: rustls ignores those of trust anchors.
     for jump in JUMPS {
         clocked.agent_clock.set(jump)?;
         let answer = clocked

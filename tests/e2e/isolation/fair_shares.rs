@@ -1,4 +1,4 @@
-//! One device cannot take a host or the gateway away from another.
+//! Fair shares: one device cannot deny another one an origin host or the gateway.
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -20,7 +20,7 @@ use tokio::{task::JoinSet, time::timeout};
 use crate::pair::{LIMIT, Pair, Setup};
 
 const SITE: &str = "http://site.test";
-/// Requests to one host over HTTP/1.1 that the gateway has under way at once.
+/// Maximum simultaneous HTTP/1.1 requests of the gateway to one host.
 const HOST_PLACES: usize = 32;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -35,7 +35,7 @@ fn answer(text: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A gateway with two devices, and what it is asked for.
+/// A gateway with two devices, and the origin of its requests.
 struct Site {
     pair: Pair,
     second: Running,
@@ -61,19 +61,19 @@ impl Site {
     }
 }
 
-/// An answer that must come soon, whatever others do.
+/// A response that must arrive within the limit, whatever other devices do.
 async fn at_once(proxy: SocketAddr, request: String) -> Result<RawResponse> {
     timeout(LIMIT, ask(proxy, request)).await.context("no answer")?
 }
 
-/// An origin with a CL.0 flaw: it never looks for a body, so that what is sent as one is its next request. The answer to
-/// that it keeps until a further request comes on the same connection, whose answer it then seems to be.
+/// An origin with a CL.0 flaw: it ignores bodies and so parses a body as the next request. It delays the
+/// response to that request until the connection has a further request, which then gets the wrong response.
 fn flawed() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     let kept = Mutex::new(BTreeMap::<usize, Vec<u8>>::new());
     move |request| {
         let mut kept = lock(&kept);
         if !request.path().starts_with('/') {
-            // What is left of a body's last chunk.
+            // The end of a chunked body.
             return Vec::new();
         }
         if request.path() == "/smuggled" {
@@ -88,7 +88,7 @@ fn flawed() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     }
 }
 
-/// F6: a request in the body of device 0's is never the answer to what device 1 asks.
+/// F6: a request that device 0 smuggles in a body never answers a request of device 1.
 #[tokio::test]
 async fn a_smuggled_request_answers_nobody_else() -> Result<()> {
     const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: site.test\r\n\r\n";
@@ -109,7 +109,7 @@ async fn a_smuggled_request_answers_nobody_else() -> Result<()> {
                 let asked = [
                     (victim, "/a", &[][..]),
                     (victim, "/b", &[("Cookie", "session=1")]),
-                    // Another site's page, and another user, of the same device.
+                    // A page of another site, and another user, on the same device.
                     (attacker, "/c", &[("Referer", "http://other.test/")]),
                     (attacker, "/d", &[("Cookie", "session=2")]),
                 ];
@@ -123,7 +123,7 @@ async fn a_smuggled_request_answers_nobody_else() -> Result<()> {
     Ok(())
 }
 
-/// What went over each connection of the origin: the device, and whether it was its own.
+/// Requests by connection of the origin: the device, and whether the request was private to it.
 type Carried = Arc<Mutex<BTreeMap<usize, Vec<(u8, bool)>>>>;
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn a_connection_with_anything_of_a_device_is_never_anothers() -> Result<()
         for (device, is_own) in requests {
             assert!(
                 owner.is_none_or(|owner| owner == *device),
-                "connection {connection} was a device's: {requests:?}"
+                "connection {connection} is shared by devices although it carried private requests: {requests:?}"
             );
             if *is_own {
                 owner = Some(*device);
@@ -171,11 +171,11 @@ async fn a_connection_with_anything_of_a_device_is_never_anothers() -> Result<()
         }
     }
     println!("{} requests took {} connections", 6 * 5 * 2, carried.len());
-    assert!(carried.len() <= 4, "a device needs one connection at a time");
+    assert!(carried.len() <= 4, "more connections than necessary");
     Ok(())
 }
 
-/// Answers event streams, slow bodies and others by their paths. None of the first two ends.
+/// Responses by path: event streams and slow bodies, which never end, and short texts.
 fn endless(request: Kept<'_>) -> Vec<u8> {
     match request.path() {
         path if path.starts_with("/events") => {
@@ -188,7 +188,7 @@ fn endless(request: Kept<'_>) -> Vec<u8> {
     }
 }
 
-/// Opens streams, and waits for the beginning of each.
+/// Opens streams and waits for the head of each.
 async fn hold(proxy: SocketAddr, kind: &str, numbers: std::ops::Range<usize>) -> Result<Vec<RawClient>> {
     let mut held = Vec::new();
     for number in numbers {
@@ -203,7 +203,7 @@ async fn hold(proxy: SocketAddr, kind: &str, numbers: std::ops::Range<usize>) ->
     Ok(held)
 }
 
-/// F7: event streams of one device take nothing away, neither from others nor from itself.
+/// F7: event streams of one device do not block other requests, neither of other devices nor of its own.
 #[tokio::test]
 async fn event_streams_of_one_device_leave_the_host_to_others() -> Result<()> {
     let site = Site::start("", endless).await?;
@@ -221,7 +221,8 @@ async fn event_streams_of_one_device_leave_the_host_to_others() -> Result<()> {
     Ok(())
 }
 
-/// Slow bodies of one device fill its places at the host, and no others; who waits for too long is told whose limit it is.
+/// Slow bodies of one device occupy only its own share of a host; an error page after the queue timeout names
+/// the limit.
 #[tokio::test]
 async fn slow_bodies_of_one_device_leave_the_host_to_others() -> Result<()> {
     let site = Site::start("[limits]\nqueue-timeout = \"1s\"\n", endless).await?;
@@ -232,7 +233,7 @@ async fn slow_bodies_of_one_device_leave_the_host_to_others() -> Result<()> {
     for words in ["limit of the gateway", "this device"] {
         assert!(refused.text().contains(words), "{}", refused.text());
     }
-    // The other device has its own share, and as slow ones of its own.
+    // The other device has a share of its own and can have slow bodies as well.
     let _others = hold(other, "slow", 100..105).await?;
     let seen = at_once(other, get(&format!("{SITE}/other"), &[])).await?;
     assert_eq!(seen.text(), "/other");
@@ -247,7 +248,7 @@ async fn slow_bodies_of_one_device_leave_the_host_to_others() -> Result<()> {
     Ok(())
 }
 
-/// What one device waits for is nothing to another that asks for the same.
+/// A request that waits in the queue of one device does not delay an equal request of another device.
 #[tokio::test]
 async fn a_request_that_waits_holds_no_equal_one_of_another() -> Result<()> {
     let site = Site::start("[limits]\nqueue-timeout = \"30s\"\n", endless).await?;
@@ -257,21 +258,21 @@ async fn a_request_that_waits_holds_no_equal_one_of_another() -> Result<()> {
         let both = format!("{SITE}/both/{round}");
         let mut waiting = RawClient::connect(holder).await?;
         waiting.send(get(&both, &[])).await?;
-        // Meanwhile that comes to the gate.
+        // When this response arrives, the first request is in the queue.
         at_once(other, get(&format!("{SITE}/before/{round}"), &[])).await?;
         let begun = Instant::now();
         let seen = at_once(other, get(&both, &[])).await?;
-        println!("the other device's after {:?}", begun.elapsed());
+        println!("response of the other device after {:?}", begun.elapsed());
         assert_eq!(seen.text(), format!("/both/{round}"));
         assert!(
             begun.elapsed() < Duration::from_secs(20),
-            "it waited with the first"
+            "the request waited for the queued one"
         );
     }
     Ok(())
 }
 
-/// Ten thousand requests of one device, and a page of another beside them.
+/// Ten thousand requests of one device do not delay a page load of another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_one_device_delays_no_page_of_another() -> Result<()> {
     const FLOOD: usize = 10_000;
@@ -314,7 +315,7 @@ async fn a_flood_of_one_device_delays_no_page_of_another() -> Result<()> {
             tokio::task::yield_now().await;
         }
     };
-    timeout(LIMIT, started).await.context("no flood")?;
+    timeout(LIMIT, started).await.context("the flood did not start")?;
     let (begun, before) = (Instant::now(), flooded.load(SeqCst));
     page(other, OBJECTS).await?;
     let (beside, between) = (begun.elapsed(), flooded.load(SeqCst) - before);
@@ -332,7 +333,7 @@ async fn a_flood_of_one_device_delays_no_page_of_another() -> Result<()> {
     Ok(())
 }
 
-/// A page's objects over six connections.
+/// Loads objects over six connections.
 async fn page(proxy: SocketAddr, objects: usize) -> Result<()> {
     const CONNECTIONS: usize = 6;
     let mut loads = JoinSet::new();
@@ -355,7 +356,8 @@ async fn page(proxy: SocketAddr, objects: usize) -> Result<()> {
     Ok(())
 }
 
-/// F14: what is inside a transfer coding that nobody undoes never reaches the browser as if it were the content.
+/// F14: a response with an unsupported transfer coding is refused; its encoded bytes never reach the browser
+/// as content.
 #[tokio::test]
 async fn a_transfer_coding_that_nobody_undoes_is_refused() -> Result<()> {
     let site = Site::start("", |request| {

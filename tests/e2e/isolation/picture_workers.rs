@@ -1,4 +1,5 @@
-//! Pictures that are made to take memory and time: what they cost the gateway, and what they cost other devices.
+//! Images that are made to consume memory and time: the gateway's cost is bounded, and other devices are not
+//! delayed.
 use std::{
     collections::BTreeMap,
     io::Write as _,
@@ -29,16 +30,17 @@ use crate::{
     pair::{LIMIT, Pair, Setup},
 };
 
-/// How often memory is looked at, and what else a test waits for.
+/// Interval of memory samples and of other checks.
 const LOOK: Duration = Duration::from_millis(4);
-/// What the gateway and all its workers may hold together, bytes: the budget of 256 MiB, and the programs themselves.
+/// Maximum memory of the gateway and its workers together in bytes: the budget of 256 MiB and the programs
+/// themselves.
 const MOST_MEMORY: u64 = 400_000_000;
-/// What the gateway may hold itself: decoders and pixels are elsewhere.
+/// Maximum memory of the gateway itself in bytes: decoders and pixels are in the workers.
 const MOST_GATEWAY_MEMORY: u64 = 120_000_000;
-/// The other device's small picture: so long on a machine that has other things to do, too.
+/// Maximum wait of the other device for a small image, sufficient for a busy machine.
 const MOST_WAIT: Duration = Duration::from_secs(20);
 
-/// A PNG: colour type 2 or 6 of 8 bits, or 6 of 16; black. `more` are chunks behind the header.
+/// A black PNG: colour type 2 or 6 with 8 bits, or 6 with 16. `more` are chunks after the header.
 fn png((width, height): (u32, u32), depth: u8, colour: u8, more: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut chunk = |name: &[u8; 4], data: &[u8]| {
@@ -62,7 +64,7 @@ fn png((width, height): (u32, u32), depth: u8, colour: u8, more: &[(&[u8; 4], Ve
     file
 }
 
-/// So many zeros, compressed.
+/// Compressed zeros.
 fn zeros(mut count: u64) -> Vec<u8> {
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     let block = vec![0; 1 << 16];
@@ -99,7 +101,7 @@ fn gif((width, height): (u16, u16), frames: u32) -> Vec<u8> {
     file
 }
 
-/// A black WebP without loss.
+/// A lossless black WebP.
 fn webp(side: u32) -> Vec<u8> {
     let pixels = vec![0; usize::try_from(side * side * 3).expect("memory")];
     let config = webpx::EncoderConfig::new().lossless(true).quality(0.0).method(0);
@@ -108,7 +110,7 @@ fn webp(side: u32) -> Vec<u8> {
         .expect("a picture")
 }
 
-/// A picture with much detail: what pages show.
+/// A detailed image, as pages display it.
 fn photograph() -> Vec<u8> {
     const SIDE: u16 = 300;
     let grain = crate::content::noise(usize::from(SIDE) * usize::from(SIDE), 5);
@@ -129,7 +131,7 @@ fn photograph() -> Vec<u8> {
     file
 }
 
-/// The same file with other bytes at a place.
+/// The same file with other bytes at an offset.
 fn patched(mut file: Vec<u8>, place: usize, bytes: &[u8]) -> Vec<u8> {
     file[place..place + bytes.len()].copy_from_slice(bytes);
     file
@@ -137,7 +139,7 @@ fn patched(mut file: Vec<u8>, place: usize, bytes: &[u8]) -> Vec<u8> {
 
 type Files = BTreeMap<String, Bytes>;
 
-/// Ten pictures of 40 megapixels in 166 kB or less, none like another.
+/// Ten different images of 40 megapixels in at most 166 kB each.
 fn forty_megapixels() -> Files {
     let named = |number: u8| (format!("/forty{number}.png"), vec![number]);
     let file = |(name, text): (String, Vec<u8>)| {
@@ -148,7 +150,7 @@ fn forty_megapixels() -> Files {
     (0..10).map(named).map(file).collect()
 }
 
-/// What else can be thought of: as large as is still decoded, far larger by their headers, and broken.
+/// Further images: of the largest decoded size, far larger by their headers, and malformed.
 fn zoo() -> Files {
     let mut files = sixteen_megapixels();
     let large_jpeg = jpeg(4_000);
@@ -180,7 +182,7 @@ fn zoo() -> Files {
     files
 }
 
-/// As large as is still decoded.
+/// Images of the largest decoded size.
 fn sixteen_megapixels() -> Files {
     let file = |number: u32| {
         let file = png((3_990 + number, 4_000), 8, 2, &[]);
@@ -214,7 +216,7 @@ async fn gallery(files: &Files) -> Result<Origin> {
     Origin::start(None, |_| {}, answer).await
 }
 
-/// A pair that makes all pictures smaller that can be, however fast the link is.
+/// A pair that transcodes every image it can, however fast the link is.
 async fn pair(origin: &Origin) -> Result<Pair> {
     let mut setup = Setup::resolving(&[("site.test", origin.address())]);
     setup.gateway_config.push_str("[coding]\neffort = 'fixed'\n");
@@ -224,7 +226,7 @@ async fn pair(origin: &Origin) -> Result<Pair> {
     Pair::start(setup).await
 }
 
-/// As a page displays it.
+/// A request with the fields of an image element.
 async fn displayed(proxy: std::net::SocketAddr, path: &str) -> Result<RawResponse> {
     let fields = [
         ("Accept", "image/avif,image/webp,image/*,*/*;q=0.8"),
@@ -244,7 +246,7 @@ fn is_smaller(response: &RawResponse) -> bool {
     response.body.starts_with(b"RIFF") && response.field("x-longhaul").is_some()
 }
 
-/// Asks for all of them at once; how many became smaller, and that the others are as their origin has them.
+/// Requests all files at once; returns the number of transcoded ones and checks that the others are exact.
 async fn all(proxy: std::net::SocketAddr, files: &Files) -> Result<usize> {
     let asked = files.iter().map(|(path, file)| async move {
         let response = displayed(proxy, path).await.with_context(|| path.clone())?;
@@ -267,7 +269,7 @@ fn workers(gateway: u32) -> Vec<u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may contain anything, also parentheses.
+    // The name in the preceding field may contain any characters, including parentheses.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     fields.nth(1)?.parse().ok()
 }
@@ -285,13 +287,13 @@ fn memory(pid: u32, name: &str) -> u64 {
     kib.unwrap_or(0_u64) * 1024
 }
 
-/// What a gateway and its workers held at most, and which workers there were.
+/// Peak memory of a gateway and its workers, and the workers seen.
 #[derive(Debug, Default)]
 struct Peaks {
-    /// All at the same time.
+    /// Of all processes at the same time.
     together: u64,
     gateway: u64,
-    /// Each worker's own, at whatever time.
+    /// Of each worker, at any time.
     workers: BTreeMap<u32, u64>,
 }
 
@@ -337,12 +339,12 @@ async fn until(what: &str, reached: impl Fn() -> bool) -> Result<()> {
 }
 
 fn kill(pid: u32) -> Result<()> {
-    // It may have ended by itself.
+    // The process may have ended by itself.
     let _ended = Command::new("kill").args(["-9", &pid.to_string()]).output()?;
     Ok(())
 }
 
-/// Bombs of one device while another one asks for a small picture.
+/// One device requests decompression bombs while another one requests a small image.
 async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
     let small = photograph();
     let mut files = bombs.clone();
@@ -354,7 +356,7 @@ async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
     let (proxy, count) = (pair.proxy(), bombs.len());
     let began = Instant::now();
     let attack = tokio::spawn(async move { all(proxy, &bombs).await.map(|made| (made, Instant::now())) });
-    until("all bombs are asked for", || origin.seen().len() >= count).await?;
+    until("all bombs are requested", || origin.seen().len() >= count).await?;
     let asked = Instant::now();
     let response = displayed(other.address(), "/small.jpg").await?;
     let (answered, waited) = (Instant::now(), asked.elapsed());
@@ -376,12 +378,15 @@ async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
         largest_worker / 1_000_000,
         peaks.workers.len(),
     );
-    assert!(is_smaller(&response), "the other device's picture goes as it is");
+    assert!(
+        is_smaller(&response),
+        "the other device's image was not transcoded"
+    );
     assert!(response.body.len() < small.len() / 2);
     assert!(waited < MOST_WAIT, "{waited:?}");
     assert!(
         smaller == 0 || answered < bombs_answered,
-        "the small picture waited for all bombs"
+        "the small image waited for all bombs"
     );
     assert!(smaller >= least_smaller, "{smaller} of {count}");
     assert!(peaks.together <= MOST_MEMORY, "{} bytes together", peaks.together);
@@ -396,7 +401,7 @@ async fn pictures_of_forty_megapixels_cost_nobody_anything() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bombs_of_all_kinds_cost_bounded_memory_and_other_devices_no_time() -> Result<()> {
-    // Those of sixteen megapixels that find time, and the animation.
+    // The images of sixteen megapixels that are processed in time, and the animation.
     attack("all kinds", zoo(), 3).await
 }
 
@@ -427,9 +432,9 @@ async fn killed_workers_leave_all_requests_answered() -> Result<()> {
         "{} pictures, {smaller} made smaller, killed: {killed:?}",
         bombs.len()
     );
-    assert!(smaller < bombs.len(), "none was killed");
+    assert!(smaller < bombs.len(), "no worker was killed");
     assert_eq!(pair.gateway().pid(), gateway);
-    // The gateway makes pictures smaller again; a browser that asks again and again sees it.
+    // The gateway transcodes again after the kills, as repeated requests show.
     let mut looks = interval(Duration::from_millis(200));
     let again = async {
         loop {
@@ -439,16 +444,18 @@ async fn killed_workers_leave_all_requests_answered() -> Result<()> {
             }
         }
     };
-    timeout(LIMIT, again).await.context("pictures stay as they are")?
+    timeout(LIMIT, again)
+        .await
+        .context("images are no longer transcoded")?
 }
 
-/// Keeps the workers of a gateway busy that is about to be ended; all that there are is seen by the watch.
+/// Keeps the workers of a gateway busy while the gateway is ended; the watch records all workers.
 async fn busy_workers(pair: &Pair, bombs: &Files) -> Result<(Watch, JoinHandle<()>)> {
     let (proxy, gateway) = (pair.proxy(), pair.gateway().pid());
     let watch = Watch::over(gateway);
     let bombs = bombs.clone();
     let asking = tokio::spawn(async move {
-        // The gateway ends meanwhile.
+        // The gateway ends during these requests.
         let _unanswered = all(proxy, &bombs).await;
     });
     let busy = || {

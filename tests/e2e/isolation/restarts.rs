@@ -1,4 +1,4 @@
-//! Downloads whose gateway is killed and restarted.
+//! Downloads during which the gateway is killed and restarted.
 use std::{
     sync::{
         Arc,
@@ -32,17 +32,18 @@ use crate::{
 };
 
 const SIZE: usize = 1_200_000;
-/// The gateway dies when the browser has this much.
+/// Bytes at the browser when the gateway is killed.
 const BEFORE: usize = 300_000;
-/// Where the part of a file begins that is asked for.
+/// First byte of a range request.
 const FROM: usize = 100_001;
-/// What the slow origin sends every [`PAUSE`].
+/// Bytes that the slow origin sends every [`PAUSE`].
 const PIECE: usize = 10_000;
 const PAUSE: Duration = Duration::from_millis(50);
-/// From the restart to the next byte. The aim is 3 s, as the medians that are printed show; the machine may be busy.
+/// Maximum time from the restart to the next byte. The aim is 3 s, as the printed medians show; the limit
+/// allows for a busy machine.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What an origin says of a file's version.
+/// Validators in the origin's responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     EntityTag,
@@ -52,7 +53,7 @@ enum Version {
 
 const VERSIONS: [Version; 3] = [Version::EntityTag, Version::LastModified, Version::Nothing];
 
-/// What was received when.
+/// Received bytes with their times.
 #[derive(Debug, Default)]
 struct Received {
     bytes: Vec<u8>,
@@ -60,12 +61,12 @@ struct Received {
 }
 
 impl Received {
-    /// When bytes came again behind the longest silence since `killed`.
+    /// Time of the first bytes after the longest silence since `killed`.
     fn resumed(&self, killed: Instant) -> Result<Instant> {
         let at: Vec<Instant> = self.times.iter().map(|(at, _)| *at).collect();
         let gaps = at.windows(2).filter(|pair| pair[1] > killed);
         let longest = gaps.max_by_key(|pair| pair[1] - pair[0]);
-        Ok(longest.context("bytes behind the restart")?[1])
+        Ok(longest.context("no bytes after the restart")?[1])
     }
 
     /// The body of the response, which must have this status.
@@ -78,7 +79,7 @@ impl Received {
     }
 }
 
-/// A file whose origin is slow the first time that it is asked for, and says of the version what its path asks for.
+/// An origin of a file that is slow at the first request; the path selects the validators of the response.
 async fn slow_origin(tls: Option<Arc<ServerConfig>>) -> Result<Origin> {
     let asked = Arc::new(AtomicUsize::new(0));
     Origin::start(
@@ -98,7 +99,7 @@ async fn slow_origin(tls: Option<Arc<ServerConfig>>) -> Result<Origin> {
     .await
 }
 
-/// The file, or what of it begins at an offset.
+/// The complete file, or the part from an offset.
 fn file(path: &str, from: Option<usize>, is_slow: bool) -> Response<AnswerBody> {
     let content = noise(SIZE, 31).split_off(from.unwrap_or(0));
     let response = Response::builder()
@@ -132,7 +133,7 @@ fn file(path: &str, from: Option<usize>, is_slow: bool) -> Response<AnswerBody> 
     response.body(body).expect("a response")
 }
 
-/// Reads a response to its end and notes when its bytes came; `so_far` says how many there are.
+/// Reads a response to its end and records the times of its bytes; `so_far` gets their number.
 async fn download(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: String,
@@ -143,9 +144,9 @@ async fn download(
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let read = timeout(2 * LIMIT, stream.read(&mut buffer)).await;
-        let length = match read.context("nothing comes")? {
+        let length = match read.context("no further bytes")? {
             Ok(length) => length,
-            // A TLS stream that is cut off says so.
+            // A truncated TLS stream is an error.
             Err(error) => return Err(error).context(format!("after {} bytes", received.bytes.len())),
         };
         if length == 0 {
@@ -157,7 +158,8 @@ async fn download(
     }
 }
 
-/// Kills the gateway in the middle of a download and restarts it at once. Returns the time from the restart to the next byte.
+/// Kills the gateway during a download and restarts it at once. Returns the time from the restart to the next
+/// byte.
 async fn killed_in_the_middle(
     pair: &mut Pair,
     stream: impl AsyncRead + AsyncWrite + Unpin,
@@ -169,7 +171,7 @@ async fn killed_in_the_middle(
     let restart = async {
         timeout(LIMIT, progress.wait_for(|bytes| *bytes > BEFORE))
             .await
-            .context("the download does not begin")??;
+            .context("the download did not begin")??;
         pair.kill_gateway().await?;
         let killed = Instant::now();
         while_dead(pair)?;
@@ -183,7 +185,7 @@ async fn killed_in_the_middle(
     };
     ensure!(
         received.body(status)? == expected,
-        "{} bytes that are not the file",
+        "{} bytes that differ from the file",
         received.bytes.len()
     );
     Ok(received.resumed(killed)?.saturating_duration_since(restarted))
@@ -219,7 +221,7 @@ async fn plain_downloads(kind: &str, link: Link) -> Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// The agent only receives, now and then: nothing that it is owed by the transport is missing.
+/// The agent only receives, with pauses: the transport owes it no acknowledgement.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_download_from_a_slow_origin_goes_on() -> Result<()> {
     let times = plain_downloads("slow", Link::Direct).await?;
@@ -227,7 +229,7 @@ async fn a_download_from_a_slow_origin_goes_on() -> Result<()> {
     Ok(())
 }
 
-/// The hop is slow: the gateway has more to send all the time.
+/// The hop is slow, so that the gateway always has data to send.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_download_over_a_slow_hop_goes_on() -> Result<()> {
     let times = plain_downloads("fast", Link::Paced(BitRate::kbps(2000))).await?;
@@ -259,7 +261,7 @@ async fn a_download_over_accelerated_https_goes_on() -> Result<()> {
     Ok(())
 }
 
-/// A part of the file, whose rest is counted from the part's start.
+/// A range request: the resumed offset is relative to the start of the range.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_of_a_file_goes_on() -> Result<()> {
     let origin = slow_origin(None).await?;
@@ -281,7 +283,7 @@ async fn a_part_of_a_file_goes_on() -> Result<()> {
     Ok(())
 }
 
-/// The key that resets are made with is lost on the way.
+/// The gateway loses the key of RESET datagrams.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_download_goes_on_although_the_reset_key_is_lost() -> Result<()> {
     let origin = slow_origin(None).await?;
@@ -295,7 +297,7 @@ async fn a_download_goes_on_although_the_reset_key_is_lost() -> Result<()> {
     Ok(())
 }
 
-/// A request whose origin has not answered yet is repeated, too.
+/// A request without a response so far is repeated, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_waits_for_its_origin_is_repeated() -> Result<()> {
     let (asked, mut is_asked) = watch::channel(0_usize);
@@ -328,12 +330,15 @@ async fn a_request_that_waits_for_its_origin_is_repeated() -> Result<()> {
     let ((response, at), restarted) = tokio::try_join!(answered, restart)?;
     assert_eq!((response.status, response.text().as_str()), (200, "at last"));
     let time = at.saturating_duration_since(restarted);
-    println!("answered {:.2} s after the restart", time.as_secs_f64());
+    println!(
+        "the response arrived {:.2} s after the restart",
+        time.as_secs_f64()
+    );
     assert!(time < LONGEST, "{time:?}");
     Ok(())
 }
 
-/// What a page load was promised comes on its own.
+/// Objects that were promised or partly pushed before the restart are fetched again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_load_with_pushes_goes_on() -> Result<()> {
     const OBJECTS: usize = 8;
@@ -386,7 +391,7 @@ async fn a_page_load_with_pushes_goes_on() -> Result<()> {
         "the page is complete {:.2} s after the restart",
         time.as_secs_f64()
     );
-    // 480 kB take 2.6 s of this link.
+    // The link needs 2.6 s for 480 kB.
     assert!(time < LONGEST + Duration::from_secs(5), "{time:?}");
     let status = pair.status().await?;
     assert_eq!(status["truncated"], 0, "{status:#}");

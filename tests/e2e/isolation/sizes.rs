@@ -1,4 +1,5 @@
-//! What the number of bytes on the hop tells a page of what its user holds of another site, or of its own account there.
+//! Side channels by size: the number of bytes on the hop must not reveal what a user holds of another site or
+//! of the own account there.
 use anyhow::Result;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -14,18 +15,18 @@ use crate::{
     pair::{Link, Pair, Setup},
 };
 
-/// The victim's page, as its user sees it.
+/// The victim's page as its user loads it.
 const ACCOUNT: &str = "http://victim.test/account";
 const COOKIE: (&str, &str) = ("Cookie", "sid=secret");
-/// Longer than what travels beside it.
+/// Larger than all other traffic of a request.
 const SIZE: usize = 60_000;
-/// The same as a count of bytes.
+/// The same as a byte count.
 const LENGTH: u64 = SIZE as u64;
-/// Visits until the gateway has heard of what the first one left at the agent.
+/// Maximum number of visits until the gateway has received the record of the bodies that the agent holds.
 const ATTEMPTS: usize = 50;
 
-/// The victim's account is a text that a query changes a little, as a search does that repeats what was searched for; the
-/// picture of the account and evil's guess are the same bytes.
+/// The account is a text that the query changes slightly, as in a search that repeats its words; the
+/// account's image and the attacker's guess have the same bytes.
 fn answer(request: &Request<Incoming>) -> Response<AnswerBody> {
     let field = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let host = field("host").unwrap_or_default().to_owned();
@@ -65,7 +66,7 @@ async fn world() -> Result<(Origin, Pair)> {
     Ok((origin, pair))
 }
 
-/// What comes down for a request.
+/// Bytes received over the hop for a request.
 async fn cost(pair: &Pair, url: &str, fields: &[(&str, &str)]) -> Result<u64> {
     let before = pair.relay().passed(Direction::Down);
     let response = ask(pair.proxy(), get(url, fields)).await?;
@@ -81,7 +82,7 @@ fn navigation<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     fields.iter().chain(more).copied().collect()
 }
 
-/// The user looks at the account until it costs next to nothing: then both ends know what is held.
+/// The user loads the account until it costs next to nothing: both ends then know that the agent holds it.
 async fn look_at_the_account(pair: &Pair) -> Result<()> {
     let by_itself = [("Referer", "http://victim.test/"), COOKIE];
     for _ in 0..ATTEMPTS {
@@ -92,10 +93,10 @@ async fn look_at_the_account(pair: &Pair) -> Result<()> {
             return Ok(());
         }
     }
-    anyhow::bail!("the account is sent again and again")
+    anyhow::bail!("the account is sent in full on every visit")
 }
 
-/// F9: evil's own picture with the bytes of the user's private one costs what another of its pictures costs.
+/// F9: the attacker's image with the bytes of the user's private image costs as much as its other images.
 #[tokio::test(flavor = "multi_thread")]
 async fn held_bodies_of_another_site_are_not_told_by_size() -> Result<()> {
     let (_origin, pair) = world().await?;
@@ -103,10 +104,10 @@ async fn held_bodies_of_another_site_are_not_told_by_size() -> Result<()> {
     let page = "http://evil.test/";
     cost(&pair, page, &navigation(&[])).await?;
     let picture = [("Accept", "image/*"), ("Referer", page)];
-    // Whatever of them came by push came with one of these.
+    // Pushed bytes of either image arrive with one of these requests.
     let guess = cost(&pair, "http://evil.test/guess.png", &picture).await?;
     let other = cost(&pair, "http://evil.test/other.png", &picture).await?;
-    println!("a guess that is right costs {guess} bytes, one that is wrong {other}");
+    println!("a correct guess costs {guess} bytes, a wrong one {other}");
     let both = guess + other;
     assert!(
         both >= LENGTH + LENGTH / 2 || guess.abs_diff(other) < 3_000,
@@ -115,7 +116,7 @@ async fn held_bodies_of_another_site_are_not_told_by_size() -> Result<()> {
     Ok(())
 }
 
-/// The same without a page load: by requests alone, several times.
+/// The same with single requests instead of a page load, several times.
 #[tokio::test(flavor = "multi_thread")]
 async fn held_bodies_are_not_told_by_requests_either() -> Result<()> {
     let (_origin, pair) = world().await?;
@@ -123,12 +124,12 @@ async fn held_bodies_are_not_told_by_requests_either() -> Result<()> {
     let picture = [("Accept", "image/*"), ("Referer", "http://evil.test/")];
     let guess = cost(&pair, "http://evil.test/guess.png", &picture).await?;
     let other = cost(&pair, "http://evil.test/other.png", &picture).await?;
-    println!("a guess that is right costs {guess} bytes, one that is wrong {other}");
+    println!("a correct guess costs {guess} bytes, a wrong one {other}");
     assert!(guess >= LENGTH && other >= LENGTH);
     Ok(())
 }
 
-/// F13: a page of another site, which hides that it asks, has the user's account repeat its words.
+/// F13: a page of another site, which hides the requester, loads the account with its own words in the query.
 #[tokio::test(flavor = "multi_thread")]
 async fn base_of_an_account_does_not_serve_who_hides_where_he_comes_from() -> Result<()> {
     let (_origin, pair) = world().await?;

@@ -1,4 +1,4 @@
-//! Much of everything.
+//! Floods of valid messages.
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -22,8 +22,8 @@ use crate::{
     pair::{Pair, Setup},
 };
 
-/// What a flood of one device may cost the gateway, MB: 256 streams, each with an unfinished message of 256 KiB, and their
-/// windows.
+/// Maximum growth of the gateway's memory by one device in MB: 256 streams, each with an incomplete message
+/// of 256 KiB, and their windows.
 const MOST: u64 = 200;
 
 /// Ten thousand fetches, each cancelled at once, half of them before they arrive.
@@ -58,24 +58,24 @@ async fn cancelled_fetches_leave_nothing() -> Result<()> {
     }
     let held = gateway_held(&pair);
     println!(
-        "{opened} fetches opened, {} at the origin; {before} MB before, {held} MB then",
+        "{opened} fetches opened, {} at the origin; {before} MB before, {held} MB after",
         origin.seen().len()
     );
-    ensure!(opened > 9_000, "only {opened} were taken");
+    ensure!(opened > 9_000, "only {opened} were accepted");
     ensure!(held < before + MOST, "{held} MB");
-    // Its own later requests are answered.
+    // The device's later requests are answered.
     let head = device.head(fetch(20_000, "http://site.test/honest.js")).await?;
     ensure!(head.status == 200, "{head:?}");
     Ok(())
 }
 
-/// Streams that begin a message and do not end it, and streams of cancelled beginnings.
+/// Streams with an incomplete message, and streams that are cancelled after their first bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_streams_are_bounded() -> Result<()> {
     let (_origin, pair) = setup().await?;
     let mut device = Hostile::connect(&pair).await?;
     let before = gateway_held(&pair);
-    // A fetch of 256 KiB less a byte, of which one byte is missing.
+    // The envelope of a fetch of 256 KiB without its last byte.
     let mut unfinished = vec![0x03, 0x80, 0x03, 0xff, 0xff];
     unfinished.resize(250_000, 0);
     let mut streams = Vec::new();
@@ -85,7 +85,7 @@ async fn half_open_streams_are_bounded() -> Result<()> {
             None => break,
         }
     }
-    println!("{} streams were allowed at a time", streams.len());
+    println!("{} simultaneous streams were allowed", streams.len());
     ensure!(streams.len() < 400, "{} streams", streams.len());
     for stream in &mut streams {
         let written = stream.write(unfinished[1..].to_vec().into());
@@ -93,22 +93,22 @@ async fn half_open_streams_are_bounded() -> Result<()> {
     }
     still_serves(&pair, "half-open streams").await?;
     let held = gateway_held(&pair);
-    println!("{before} MB before, {held} MB then");
+    println!("{before} MB before, {held} MB after");
     ensure!(held < before + MOST, "{held} MB");
     drop(streams);
-    // The places are free again.
+    // The streams are available again.
     let head = device.head(fetch(1, "http://site.test/honest.js")).await?;
     ensure!(head.status == 200, "{head:?}");
     Ok(())
 }
 
-/// Two thousand tunnels, each left as soon as it is asked for.
+/// Two thousand tunnels, each abandoned right after its opening.
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_tunnels_are_closed() -> Result<()> {
     let (_origin, mut pair) = setup().await?;
     let host = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = host.local_addr()?;
-    // The gateway must know the name and allow the port.
+    // The gateway must resolve the name and allow the port.
     let config = format!(
         "{}\n[tunnel]\nports = '{}'\n",
         std::fs::read_to_string(pair.folder().join("gateway.toml"))?.replace(
@@ -146,8 +146,8 @@ async fn abandoned_tunnels_are_closed() -> Result<()> {
         drop(stream);
     }
     let held = gateway_held(&pair);
-    println!("{opened} tunnels; {before} MB before, {held} MB then");
-    ensure!(opened > 1_500, "only {opened} were taken");
+    println!("{opened} tunnels; {before} MB before, {held} MB after");
+    ensure!(opened > 1_500, "only {opened} were accepted");
     ensure!(held < before + MOST, "{held} MB");
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", pair.gateway().pid()))?.count();
     println!("{descriptors} descriptors");
@@ -156,10 +156,11 @@ async fn abandoned_tunnels_are_closed() -> Result<()> {
     Ok(())
 }
 
-/// A device that asks for a large file and takes nothing of it does not hold up another that asks for the same.
+/// A device that requests a large file and does not read it does not delay another device with the same
+/// request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_that_reads_nothing_holds_nobody_up() -> Result<()> {
-    // More than the gateway keeps for one device to be sent (8 MiB) and for one response to be read (1 MiB).
+    // More than the gateway buffers for sending to one device (8 MiB) and for reading one response (1 MiB).
     const SIZE: usize = 24_000_000;
     let (release, released) = watch::channel(false);
     let origin = Origin::start(
@@ -197,7 +198,7 @@ async fn a_device_that_reads_nothing_holds_nobody_up() -> Result<()> {
             honest.send(get(&url, &[("Accept", "*/*")])).await?;
             honest.head().await
         };
-        // The same request but for the device: others may join it.
+        // The same request of another device, which may be collapsed with the first.
         let fields =
             [("accept", "*/*"), ("via", "1.1 longhaul")].map(|(name, value)| (name.to_owned(), value.into()));
         let wanted = wire(&Message::Fetch(fetch_with(
@@ -214,13 +215,13 @@ async fn a_device_that_reads_nothing_holds_nobody_up() -> Result<()> {
         } else {
             ask.await?;
             ensure!(device.open(wanted, End::Finish).await.is_some());
-            // Nothing tells that its request has joined the other one: it does within the time of a few messages.
+            // No event shows that the request was collapsed; it happens within the time of a few messages.
             let _a_moment = timeout(Duration::from_millis(500), std::future::pending::<()>()).await;
         }
         release.send_replace(true);
         let body = timeout(HONEST, honest.read_exact(SIZE))
             .await
-            .context("the honest device waits")??;
+            .context("the honest device did not get its response")??;
         assert!(body == noise(SIZE, 8), "{order}");
     }
     Ok(())

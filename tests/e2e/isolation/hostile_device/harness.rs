@@ -1,4 +1,4 @@
-//! A device with a key that the gateway knows, and no manners.
+//! An enrolled device that violates the session protocol.
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -16,7 +16,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::pair::{LIMIT, Pair};
 
-/// How long it waits for leave to open another stream.
+/// Maximum wait for permission to open another stream.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A session of the second device of a pair.
@@ -27,7 +27,7 @@ pub(super) struct Hostile {
 }
 
 impl Hostile {
-    /// A session that begins as it should.
+    /// A session with a valid start.
     pub(super) async fn connect(pair: &Pair) -> Result<Self> {
         Self::connect_with(pair, wire(&hello())).await
     }
@@ -39,7 +39,7 @@ impl Hostile {
         Ok(device)
     }
 
-    /// A session that takes next to nothing of what the gateway sends.
+    /// A session with a minimal stream window, which reads nothing.
     pub(super) async fn connect_deaf(pair: &Pair) -> Result<Self> {
         let transport = TransportConfig {
             stream_window: ByteCount::kib(64),
@@ -72,7 +72,7 @@ impl Hostile {
         let (session, mut streams) = dial(config, vec![control])?;
         let mut state = session.state();
         let settled = timeout(LIMIT, state.wait_for(|state| *state != LinkState::Connecting)).await??;
-        // A gateway that refuses the first stream may have closed the session already.
+        // A gateway that refuses the first stream may already have closed the session.
         ensure!(
             matches!(
                 *settled,
@@ -85,32 +85,33 @@ impl Hostile {
         let (sender, answers) = mpsc::unbounded_channel();
         let device = Self {
             session,
-            control: streams.pop().context("the control stream")?,
+            control: streams.pop().context("no control stream")?,
             answers,
         };
         Ok((device, sender))
     }
 
-    /// Says something on the control stream; the session may be over.
+    /// Sends a message on the control stream; errors are ignored because the session may be closed.
     pub(super) async fn say(&mut self, message: &Message) {
         let _over = self.control.write(wire(message).into()).await;
     }
 
-    /// Opens a stream with these bytes; none while the gateway allows no more, or when the session is over.
+    /// Opens a stream with these bytes; `None` if the gateway allows no further stream or the session is
+    /// closed.
     pub(super) async fn open(&self, bytes: impl Into<Bytes>, end: End) -> Option<SendStream> {
         let opened = timeout(PATIENCE, self.session.open(options(), bytes.into(), end)).await;
         opened.ok()?.ok()
     }
 
-    /// Sends a fetch and waits for what is said to it.
+    /// Sends a fetch and waits for the response message.
     pub(super) async fn ask(&mut self, fetch: Fetch) -> Result<Message> {
         let id = fetch.id;
         let stream = self.open(wire(&Message::Fetch(fetch)), End::Finish).await;
-        let _stream = stream.context("no stream")?;
+        let _stream = stream.context("the gateway allowed no stream")?;
         self.answer(id).await
     }
 
-    /// Waits for the answer to a fetch.
+    /// Waits for the response message of a fetch.
     pub(super) async fn answer(&mut self, id: u64) -> Result<Message> {
         let wait = async {
             while let Some(message) = self.answers.recv().await {
@@ -124,14 +125,14 @@ impl Hostile {
                     return Ok(message);
                 }
             }
-            bail!("the session is over")
+            bail!("the session is closed")
         };
         timeout(LIMIT, wait)
             .await
-            .with_context(|| format!("no answer to {id}"))?
+            .with_context(|| format!("no response to fetch {id}"))?
     }
 
-    /// The head that answers a fetch.
+    /// Sends a fetch and returns the head of the response.
     pub(super) async fn head(&mut self, fetch: Fetch) -> Result<Head> {
         match self.ask(fetch).await? {
             Message::Head(head) => Ok(head),
@@ -139,20 +140,20 @@ impl Hostile {
         }
     }
 
-    /// Whether the session is over, as far as is known here.
+    /// Whether this end knows that the session is closed.
     pub(super) fn is_over(&self) -> bool {
         matches!(*self.session.state().borrow(), LinkState::Closed(_))
     }
 
-    /// How the session ends.
+    /// Waits for the end of the session.
     pub(super) async fn ended(&self) -> Result<CloseReason> {
         timeout(LIMIT, self.session.closed())
             .await
-            .context("the session goes on")
+            .context("the session is still open")
     }
 }
 
-/// Reads the first message of each of the gateway's streams, and gives the rest up.
+/// Reads the first message of each stream of the gateway and ignores the rest.
 async fn read_answers(session: Session, sender: mpsc::UnboundedSender<Message>) {
     while let Ok(stream) = session.accept().await {
         let sender = sender.clone();
@@ -184,7 +185,7 @@ pub(super) const fn options() -> OpenOptions {
 
 pub(super) fn wire(message: &Message) -> Vec<u8> {
     let mut wire = Vec::new();
-    encode(message, &mut wire).expect("a message that fits");
+    encode(message, &mut wire).expect("the message is encodable");
     wire
 }
 
@@ -203,14 +204,14 @@ pub(super) fn fetch(id: u64, url: &str) -> Fetch {
     fetch_with(id, url, &[], 0, &HeaderSets::new())
 }
 
-/// The same with fields that are coded against those of an earlier one.
+/// The same with fields that are encoded against the header set of an earlier fetch.
 pub(super) fn fetch_with(id: u64, url: &str, fields: &[HeaderField], base: u64, sets: &HeaderSets) -> Fetch {
     Fetch {
         id,
         method: Method::Get,
         url_shared: 0,
         url: url.to_owned(),
-        headers: encode_header_set(fields, id, base, sets).expect("fields that fit"),
+        headers: encode_header_set(fields, id, base, sets).expect("the fields are encodable"),
         kind: FetchKind::Object,
         has_body: false,
         held: None,

@@ -1,4 +1,4 @@
-//! Messages that name what is not there, contradict each other, or come where they must not.
+//! Messages with invalid references, contradictions, or in states that do not allow them.
 use anyhow::{Result, bail, ensure};
 use longhaul_driver::{CloseReason, End};
 use longhaul_session::{
@@ -22,7 +22,7 @@ fn failure(message: Message) -> Result<FailureReason> {
     }
 }
 
-/// Pages that it does not have, entries that no page has, hashes of nothing.
+/// Unknown pages, unknown entries, and hashes of bodies that do not exist.
 #[tokio::test(flavor = "multi_thread")]
 async fn references_to_what_is_not_its_own_lead_nowhere() -> Result<()> {
     let (_origin, pair) = setup().await?;
@@ -46,7 +46,7 @@ async fn references_to_what_is_not_its_own_lead_nowhere() -> Result<()> {
             [&number.to_be_bytes()[..], &[1, 2]]
                 .concat()
                 .try_into()
-                .expect("six bytes")
+                .expect("the hash has six bytes")
         });
         let hashes: Vec<_> = hashes.collect();
         device
@@ -57,7 +57,7 @@ async fn references_to_what_is_not_its_own_lead_nowhere() -> Result<()> {
             .await;
         device.say(&Message::Evicted(Evicted { hashes })).await;
     }
-    // The control stream was read so far: it still answers, and so does a page of its own.
+    // The control stream is still processed, and a valid page load succeeds.
     let head = device.head(page_fetch(7, SITE)).await?;
     ensure!(head.status == 200, "{head:?}");
     for entry in [0, 1, 2, u32::MAX] {
@@ -76,7 +76,7 @@ async fn references_to_what_is_not_its_own_lead_nowhere() -> Result<()> {
     still_serves(&pair, "references").await
 }
 
-/// Numbers of fetches: none, the largest, the same again.
+/// Fetch numbers: zero, the maximum, and duplicates.
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_fetches_are_its_own_affair() -> Result<()> {
     let (origin, pair) = setup().await?;
@@ -103,7 +103,7 @@ async fn numbers_of_fetches_are_its_own_affair() -> Result<()> {
     still_serves(&pair, "numbers").await
 }
 
-/// Bases that were never sent, and sets that grow.
+/// Header sets with unknown bases, and header sets that grow.
 #[tokio::test(flavor = "multi_thread")]
 async fn header_sets_are_checked() -> Result<()> {
     let (_origin, pair) = setup().await?;
@@ -118,7 +118,7 @@ async fn header_sets_are_checked() -> Result<()> {
         ..fetch_with(10, "x", &large, 3, &sets)
     };
     ensure!(failure(device.ask(shared).await?)? == FailureReason::UnknownBase);
-    // 60 KiB in the first, and then in a few bytes each.
+    // 60 KiB in the first one, and a few bytes in each of the following.
     let before = super::gateway_held(&pair);
     let mut sets = HeaderSets::new();
     for id in 100..500 {
@@ -128,13 +128,13 @@ async fn header_sets_are_checked() -> Result<()> {
             let cost = wire(&Message::Fetch(next.clone())).len();
             ensure!(cost < 200, "{cost} bytes");
         }
-        // Origins may refuse such a section; the gateway keeps it either way.
+        // An origin may reject such a header section; the gateway keeps it for later fetches.
         device.ask(next).await?;
     }
     let held = super::gateway_held(&pair);
     println!("400 header sets of 60 KiB: {before} MB before, {held} MB then");
     ensure!(held < before + 120, "{held} MB");
-    // A fetch that names fetches to come.
+    // References to fetches that do not exist yet.
     for seen in [u64::MAX, 1 << 50, 1] {
         let head = device
             .head(Fetch {
@@ -148,7 +148,7 @@ async fn header_sets_are_checked() -> Result<()> {
     still_serves(&pair, "header sets").await
 }
 
-/// Bodies of uploads that are not announced, lie about their length, or are no windows.
+/// Upload bodies that are not announced, have a wrong length, or contain invalid windows.
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_lie_fail() -> Result<()> {
     let (_origin, pair) = setup().await?;
@@ -174,7 +174,7 @@ async fn uploads_that_lie_fail() -> Result<()> {
             ("no windows", body(coding, Some(10), 0)),
             ("nonsense", [body(coding, None, 0), noise.clone()].concat()),
             (
-                "a length beyond all",
+                "an absurd length",
                 [body(coding, Some(u64::MAX), 0), noise.clone()].concat(),
             ),
             ("no body", wire(&hello())),
@@ -191,7 +191,7 @@ async fn uploads_that_lie_fail() -> Result<()> {
             ensure!(stream.is_some(), "{what}: no stream");
             match device.answer(id).await? {
                 Message::Failed(failed) => println!("{coding:?}, {what}: {:?}", failed.reason),
-                // An origin may refuse a length before any of it has come.
+                // An origin may refuse a length before any byte arrives.
                 Message::Head(head) => ensure!(head.status >= 400, "{coding:?}, {what}: {}", head.status),
                 other => bail!("{coding:?}, {what}: {other:?}"),
             }
@@ -211,7 +211,7 @@ async fn uploads_that_lie_fail() -> Result<()> {
     still_serves(&pair, "uploads").await
 }
 
-/// Introductions: none, two, of other versions, and streams that begin with what begins none.
+/// Hello messages: none, two, of other versions; and streams that begin with an invalid message.
 #[tokio::test(flavor = "multi_thread")]
 async fn introductions_are_checked() -> Result<()> {
     let (_origin, pair) = setup().await?;
@@ -227,7 +227,7 @@ async fn introductions_are_checked() -> Result<()> {
             "{what}: {reason:?}"
         );
     }
-    // Nonsense behind a hello.
+    // Invalid bytes after a Hello.
     let mut device = Hostile::connect(&pair).await?;
     let _over = device.control.write(vec![0x03, 0x05, 1, 2, 3, 4, 5].into()).await;
     let reason = device.ended().await?;
@@ -235,7 +235,7 @@ async fn introductions_are_checked() -> Result<()> {
         matches!(reason, CloseReason::PeerClosed { error: 2, .. }),
         "{reason:?}"
     );
-    // No version that both speak: told so, and shown out.
+    // No common version: the gateway sends an error and closes the session.
     let other = Message::Hello(Hello {
         versions: VersionRange { oldest: 9, newest: 3 },
         software: "\u{0}".repeat(200_000),
@@ -245,7 +245,7 @@ async fn introductions_are_checked() -> Result<()> {
     });
     let device = Hostile::connect_with(&pair, wire(&other)).await?;
     device.ended().await?;
-    // Twice is once; unknown kinds are skipped.
+    // A repeated Hello is ignored, and unknown message kinds are skipped.
     let mut device = Hostile::connect(&pair).await?;
     for _ in 0..1000 {
         device.say(&hello()).await;
@@ -260,14 +260,11 @@ async fn introductions_are_checked() -> Result<()> {
     ] {
         ensure!(device.open(wire(&message), End::Finish).await.is_some());
     }
-    ensure!(
-        !device.is_over(),
-        "a stream that begins with nothing is that stream's affair"
-    );
+    ensure!(!device.is_over(), "an invalid stream ended the session");
     still_serves(&pair, "introductions").await
 }
 
-/// Preferences without a screen, hosts by the ten thousand, dictionaries that nobody has.
+/// Preferences without viewport, ten thousands of host names, and unknown dictionaries.
 #[tokio::test(flavor = "multi_thread")]
 async fn absurd_settings_cost_the_device_only() -> Result<()> {
     let (_origin, pair) = setup().await?;
@@ -294,7 +291,7 @@ async fn absurd_settings_cost_the_device_only() -> Result<()> {
         id += 1;
         ensure!(device.head(fetch(id, SITE)).await?.status == 200);
     }
-    // A quarter of a million bytes: more does not fit a message.
+    // 250,000 bytes, close to the largest message.
     let names: Vec<_> = (0..40_000).map(|number| format!("{number:x}")).collect();
     for hosts in [
         AcceleratedHosts::Only(names.clone()),

@@ -1,6 +1,6 @@
-//! An admitted device that breaks the session protocol: the gateway lives, others notice nothing, and what the device gets is a
-//! typed failure or the end of its session. What it can do below, to the transport, is tested in `longhaul-protocol`
-//! (`endpoint::tests::malicious`) and fuzzed (`authentic`).
+//! An enrolled device that violates the session protocol: the gateway survives, other devices are not
+//! affected, and the device gets a typed failure or the end of its session. Attacks on the transport are
+//! tested in `longhaul-protocol` (`endpoint::tests::malicious`) and fuzzed (`authentic`).
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "of twenty messages a test waits for one or two; any other is skipped or fails it"
@@ -30,17 +30,17 @@ use crate::{
     pair::{Pair, Setup},
 };
 
-/// How long an honest device's page may take beside it. The machine may be busy.
+/// Maximum duration of an honest device's page load during an attack, sufficient for a busy machine.
 const HONEST: Duration = Duration::from_secs(10);
 
-/// An origin with a page, its script, and answers that never come.
+/// An origin with a page, its script, and paths that never answer.
 async fn origin() -> Result<Origin> {
     Origin::start(
         None,
         |_| {},
         |request: Request<Incoming>| async move {
             if request.method() == Method::POST {
-                // Only a body that is whole is answered.
+                // Only complete bodies are answered.
                 return match request.into_body().collect().await {
                     Ok(_) => ok("text/plain", "taken"),
                     Err(_) => std::future::pending().await,
@@ -67,7 +67,7 @@ async fn setup() -> Result<(Origin, Pair)> {
     Ok((origin, pair))
 }
 
-/// Another device's page loads as if nothing were the matter.
+/// Another device loads a page as usual.
 async fn still_serves(pair: &Pair, what: &str) -> Result<()> {
     let began = Instant::now();
     let load = async {
@@ -84,12 +84,12 @@ async fn still_serves(pair: &Pair, what: &str) -> Result<()> {
             "{what}: {}",
             script.status
         );
-        ensure!(script.body == prose(30_000, 3), "{what}: another script");
+        ensure!(script.body == prose(30_000, 3), "{what}: the script differs");
         Ok(())
     };
     timeout(HONEST, load)
         .await
-        .with_context(|| format!("{what}: an honest device waits"))??;
+        .with_context(|| format!("{what}: the page load of an honest device failed"))??;
     let status = pair.status().await?;
     ensure!(
         status["sessions"] == 1,
@@ -101,7 +101,7 @@ async fn still_serves(pair: &Pair, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the origin was asked for a path.
+/// Waits until the origin has received a request for a path.
 async fn asked(origin: &Origin, path: &str) -> Result<()> {
     let mut looks = interval(Duration::from_millis(20));
     let asked = async {
@@ -109,10 +109,12 @@ async fn asked(origin: &Origin, path: &str) -> Result<()> {
             looks.tick().await;
         }
     };
-    timeout(HONEST, asked).await.context("the origin is not asked")
+    timeout(HONEST, asked)
+        .await
+        .context("the origin received no request")
 }
 
-/// What the gateway has held at most, MB.
+/// Peak memory of the gateway in MB.
 fn gateway_held(pair: &Pair) -> u64 {
     peak_memory(pair.gateway().pid()).unwrap_or(0) >> 20
 }

@@ -1,4 +1,5 @@
-//! Any messages in any order, some of them damaged: a run is a function of its seed, but for the gateway's own timing.
+//! Random messages in random order, some of them damaged. A run is determined by its seed, except for the
+//! gateway's timing.
 use anyhow::{Context, Result};
 use longhaul_driver::{End, SendStream};
 use longhaul_session::{
@@ -22,7 +23,7 @@ fn below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     rng.next_u64() % bound.max(1)
 }
 
-/// Mostly small, now and then absurd.
+/// Mostly small numbers, sometimes extreme ones.
 fn number(rng: &mut ChaCha20Rng) -> u64 {
     match below(rng, 8) {
         0 => rng.next_u64(),
@@ -153,7 +154,7 @@ fn any_message(rng: &mut ChaCha20Rng) -> Message {
     }
 }
 
-/// A message's bytes, one in eight damaged.
+/// The bytes of a message; one message in eight is damaged.
 fn bytes(rng: &mut ChaCha20Rng) -> Vec<u8> {
     let mut bytes = wire(&any_message(rng));
     if below(rng, 8) == 0 {
@@ -221,7 +222,7 @@ async fn whatever_a_device_says_others_are_served() -> Result<()> {
             .with_context(seeded)?;
     }
     let held = gateway_held(&pair);
-    println!("{before} MB before, {held} MB then");
+    println!("{before} MB before, {held} MB after");
     assert!(held < before + 250, "{held} MB");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a device learns of others, or teaches them, by lying about itself.
+//! False claims of a device: it must not learn data of others or influence their page loads.
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -42,7 +42,7 @@ async fn setup(
     Ok((origin, pair))
 }
 
-/// Who claims to hold a body gets no word of whether another device has it.
+/// A device that claims to hold a body does not learn whether another device holds it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claimed_hash_confirms_nothing_of_others() -> Result<()> {
     let (origin, pair) = setup(|request| {
@@ -59,7 +59,7 @@ async fn a_claimed_hash_confirms_nothing_of_others() -> Result<()> {
                 &[("Cache-Control", "private, max-age=600"), ("ETag", "\"n\"")],
                 "nobody is logged in",
             ),
-            // The attacker's own, with the guess as its body.
+            // A resource of the attacker whose body is the guess.
             _ => answer(&[("Cache-Control", "max-age=600")], SECRET),
         }
     })
@@ -76,14 +76,22 @@ async fn a_claimed_hash_confirms_nothing_of_others() -> Result<()> {
         ..fetch(1, "http://site.test/account")
     };
     let head: Head = device.head(claims).await?;
-    println!("the account, claimed: {:?}", head.body);
-    assert_eq!(head.body, BodyPlace::Follows, "its own answer is another one");
+    println!("response for the claimed body: {:?}", head.body);
+    assert_eq!(
+        head.body,
+        BodyPlace::Follows,
+        "the account was answered with the claimed body"
+    );
     assert_eq!(head.content_hash.filter(|hash| hash == guess.as_bytes()), None);
-    assert_eq!(origin.seen().len(), asked_before + 1, "the origin is asked");
-    // A body of its own with the guessed bytes comes whole, whoever else holds them.
+    assert_eq!(
+        origin.seen().len(),
+        asked_before + 1,
+        "the origin received no request"
+    );
+    // A resource of its own with the guessed bytes is sent in full, whoever else holds them.
     let head: Head = device.head(fetch(2, "http://evil.test/guess")).await?;
     assert_eq!(head.body, BodyPlace::Follows);
-    // What it says of itself alone decides: it can deceive nobody but itself.
+    // Only the device's own claim has an effect: it can deceive only itself.
     let mut short = [0; 6];
     short.copy_from_slice(&guess.as_bytes()[..6]);
     device
@@ -97,7 +105,8 @@ async fn a_claimed_hash_confirms_nothing_of_others() -> Result<()> {
     Ok(())
 }
 
-/// What a device says that a public page needs must not send others elsewhere.
+/// A device's reports on the objects of a public page must not make other devices request the attacker's
+/// host.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device_does_not_send_others_to_its_own_host() -> Result<()> {
     const PAGE: &str = "http://site.test/news";
@@ -139,7 +148,7 @@ async fn one_device_does_not_send_others_to_its_own_host() -> Result<()> {
                 taken: vec![0xff],
             }))
             .await;
-        // Behind it on the same stream: what was said before has been done.
+        // A later message on the same stream: when it is processed, the earlier ones are.
         device
             .say(&Message::Used(Used {
                 page: 9_999,
@@ -173,10 +182,10 @@ async fn one_device_does_not_send_others_to_its_own_host() -> Result<()> {
         );
     }
     let now = at_evil(&origin);
-    println!("{by_the_device} requests at the attacker's host by its own device, {now} in the end");
+    println!("{by_the_device} requests at the attacker's host by the attacker's device, {now} at the end");
     assert_eq!(
         now, by_the_device,
-        "another device's page load was led to the attacker's host"
+        "the page load of another device requested the attacker's host"
     );
     Ok(())
 }
