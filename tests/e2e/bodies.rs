@@ -59,7 +59,7 @@ async fn pair_for(origin: &RawOrigin) -> Result<Pair> {
 }
 
 #[tokio::test]
-async fn every_coding_of_origins_is_undone_exactly() -> Result<()> {
+async fn every_content_coding_of_origins_is_decoded_exactly() -> Result<()> {
     let body = Arc::new(prose(300_000, 7));
     let plain = Arc::clone(&body);
     let origin = RawOrigin::start(move |path| {
@@ -107,7 +107,7 @@ async fn every_coding_of_origins_is_undone_exactly() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_must_not_be_transformed_stays_as_it_is() -> Result<()> {
+async fn encoded_ranges_and_no_transform_responses_stay_encoded() -> Result<()> {
     let coded = Arc::new(gzip(&prose(50_000, 8)));
     let stored = Arc::clone(&coded);
     let origin = RawOrigin::start(move |path| match path {
@@ -206,7 +206,7 @@ async fn bodies_of_every_framing_arrive() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_broken_body_is_never_taken_for_a_whole_one() -> Result<()> {
+async fn a_truncated_body_never_ends_cleanly() -> Result<()> {
     let plain = prose(200_000, 10);
     let coded = gzip(&plain);
     let original = plain.clone();

@@ -71,7 +71,7 @@ async fn pipelined_requests_are_answered_in_order() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_requests_at_once_arrive() -> Result<()> {
+async fn a_hundred_simultaneous_requests_are_answered() -> Result<()> {
     let origin = Origin::start(
         None,
         |_| {},
@@ -141,7 +141,7 @@ async fn streaming() -> Result<(Origin, mpsc::Receiver<Pieces>)> {
 }
 
 #[tokio::test]
-async fn a_live_stream_is_not_held_back() -> Result<()> {
+async fn events_of_a_stream_arrive_without_delay() -> Result<()> {
     let (origin, mut streams) = streaming().await?;
     let pair = Pair::start(site(origin.address())).await?;
     let mut client = RawClient::connect(pair.proxy()).await?;
@@ -168,7 +168,7 @@ async fn a_live_stream_is_not_held_back() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_abandoned_download_stops_at_the_origin() -> Result<()> {
+async fn a_cancelled_download_is_cancelled_at_the_origin() -> Result<()> {
     let (origin, mut streams) = streaming().await?;
     let pair = Pair::start(site(origin.address())).await?;
     let mut client = RawClient::connect(pair.proxy()).await?;
@@ -187,7 +187,7 @@ async fn an_abandoned_download_stops_at_the_origin() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_reader_that_pauses_holds_the_origin_back() -> Result<()> {
+async fn a_paused_reader_stops_the_origin_by_flow_control() -> Result<()> {
     let (origin, mut streams) = streaming().await?;
     let pair = Pair::start(site(origin.address())).await?;
     let mut client = RawClient::connect(pair.proxy()).await?;
@@ -220,7 +220,7 @@ async fn tunnel(pair: &Pair, target: &str) -> Result<RawClient> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tunnels_carry_anything_in_both_directions() -> Result<()> {
+async fn tunnels_relay_bytes_in_both_directions() -> Result<()> {
     let echo = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = echo.local_addr()?;
     tokio::spawn(async move {
@@ -264,7 +264,7 @@ async fn tunnels_carry_anything_in_both_directions() -> Result<()> {
 }
 
 #[tokio::test]
-async fn tunnels_to_nowhere_are_refused_in_words() -> Result<()> {
+async fn tunnels_to_unreachable_hosts_are_refused_with_an_explanation() -> Result<()> {
     let free: TcpListener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let closed = free.local_addr()?;
     drop(free);
@@ -323,7 +323,7 @@ async fn websockets_go_through_the_tunnel() -> Result<()> {
 
 /// Fails if the gateway leaks the host's connection after the client has closed its own.
 #[tokio::test]
-async fn a_tunnel_ends_when_its_client_goes() -> Result<()> {
+async fn a_tunnel_ends_when_its_client_closes() -> Result<()> {
     let server = TcpListener::bind(("127.0.0.1", 0)).await?;
     let pair = Pair::start(Setup::resolving(&[("host.test", server.local_addr()?)])).await?;
     let mut client = tunnel(&pair, "host.test:443").await?;

@@ -119,7 +119,7 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
 }
 
 #[tokio::test]
-async fn both_programs_say_ready_once_and_end_in_order() -> Result<()> {
+async fn both_programs_report_ready_once_and_exit_cleanly_on_signals() -> Result<()> {
     let folder = folder()?;
     std::fs::write(folder.path().join("gateway.toml"), "")?;
     for signal in ["TERM", "INT"] {
@@ -190,7 +190,7 @@ pub(crate) fn report(stdout: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_failed_page_is_reported_in_the_same_form_with_exit_code_1() -> Result<()> {
+async fn a_failed_demo_page_is_reported_as_json_with_exit_code_1() -> Result<()> {
     let demo = run(
         LONGHAUL,
         &["demo", "--once", "http://missing.invalid/", "--json"],
@@ -216,7 +216,7 @@ async fn a_failed_page_is_reported_in_the_same_form_with_exit_code_1() -> Result
 }
 
 #[tokio::test]
-async fn the_demo_says_where_it_is_and_leaves_nothing_behind() -> Result<()> {
+async fn the_demo_prints_its_addresses_and_removes_its_files() -> Result<()> {
     let temporary = folder()?;
     let mut demo = command(LONGHAUL)?
         .arg("demo")
@@ -268,7 +268,7 @@ async fn the_demo_says_where_it_is_and_leaves_nothing_behind() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_control_port_serves_status_and_script_and_only_to_itself() -> Result<()> {
+async fn the_control_port_serves_status_and_script_only_under_its_own_host_name() -> Result<()> {
     let pair = Pair::start(Setup::default()).await?;
     let control = pair.control()?;
     let status = pair.status_until(|status| status["state"] == "open").await?;
@@ -336,7 +336,7 @@ async fn the_control_port_serves_status_and_script_and_only_to_itself() -> Resul
 }
 
 #[tokio::test]
-async fn later_layers_of_settings_win() -> Result<()> {
+async fn later_layers_of_settings_override_earlier_ones() -> Result<()> {
     let folder = folder()?;
     let state = folder.path().join("state").display().to_string();
     let gateway = folder.path().join("g.toml");
@@ -434,7 +434,7 @@ async fn later_layers_of_settings_win() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_device_goes_from_keygen_or_invite_to_enrolment_and_status() -> Result<()> {
+async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> {
     let origin =
         longhaul_tests::origin::Origin::start(None, |_| {}, |_| async { ok("text/plain", "hello") }).await?;
     let folder = folder()?;

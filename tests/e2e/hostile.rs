@@ -119,7 +119,7 @@ fn hostile(number: u64, copies: &[bytes::Bytes]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_datagrams_change_nothing_but_the_time() -> Result<()> {
+async fn downloads_and_new_sessions_survive_hostile_datagrams() -> Result<()> {
     let origin = Origin::start(
         None,
         |_| {},

@@ -55,7 +55,7 @@ async fn page(request: Request<Incoming>) -> Response<AnswerBody> {
 }
 
 #[tokio::test]
-async fn heads_conditions_and_statuses_pass() -> Result<()> {
+async fn head_conditional_requests_and_statuses_are_forwarded() -> Result<()> {
     let origin = Origin::start(None, |_| {}, page).await?;
     let pair = Pair::start(site(origin.address())).await?;
     // All requests use one connection: a forbidden body would be parsed as the next response.
@@ -111,7 +111,7 @@ async fn heads_conditions_and_statuses_pass() -> Result<()> {
 }
 
 #[tokio::test]
-async fn fields_of_one_connection_stay_there_and_the_others_pass() -> Result<()> {
+async fn hop_by_hop_fields_are_removed_and_end_to_end_fields_forwarded() -> Result<()> {
     let origin = RawOrigin::start(|_| {
         b"HTTP/1.1 200 OK\r\nConnection: close, X-Secret\r\nX-Secret: 1\r\nKeep-Alive: timeout=5\r\n\
           Proxy-Authenticate: Basic\r\nAlt-Svc: h3=\":443\"\r\nSet-Cookie: a=1; Path=/\r\nX-Between: 1\r\n\
@@ -207,7 +207,7 @@ async fn fields_of_one_connection_stay_there_and_the_others_pass() -> Result<()>
 }
 
 #[tokio::test]
-async fn the_origin_sees_the_target_as_it_was_written() -> Result<()> {
+async fn the_origin_receives_the_target_unchanged() -> Result<()> {
     let origin = RawOrigin::start(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()).await?;
     let pair = Pair::start(site(origin.address())).await?;
     let targets = [
@@ -240,7 +240,7 @@ async fn the_origin_sees_the_target_as_it_was_written() -> Result<()> {
 }
 
 #[tokio::test]
-async fn every_method_brings_its_body() -> Result<()> {
+async fn request_bodies_of_every_method_are_forwarded() -> Result<()> {
     let origin = Origin::start(
         None,
         |_| {},
@@ -296,7 +296,7 @@ async fn every_method_brings_its_body() -> Result<()> {
 }
 
 #[tokio::test]
-async fn large_header_sections_pass_up_to_the_limit() -> Result<()> {
+async fn large_header_sections_are_forwarded_up_to_the_limit() -> Result<()> {
     let origin = Arc::new("x".repeat(60_000));
     let value = Arc::clone(&origin);
     let origin = RawOrigin::start(move |_| {
@@ -313,7 +313,7 @@ async fn large_header_sections_pass_up_to_the_limit() -> Result<()> {
 }
 
 #[tokio::test]
-async fn interim_responses_do_not_confuse_anybody() -> Result<()> {
+async fn interim_responses_are_handled() -> Result<()> {
     let origin = RawOrigin::start(|_| {
         b"HTTP/1.1 103 Early Hints\r\nLink: </s.css>; rel=preload\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfinal"
             .to_vec()
@@ -326,7 +326,7 @@ async fn interim_responses_do_not_confuse_anybody() -> Result<()> {
 }
 
 #[tokio::test]
-async fn old_clients_get_no_chunks() -> Result<()> {
+async fn http_1_0_clients_get_no_chunked_responses() -> Result<()> {
     let origin = RawOrigin::start(|_| {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n".to_vec()
     })
@@ -347,7 +347,7 @@ async fn old_clients_get_no_chunks() -> Result<()> {
 }
 
 #[tokio::test]
-async fn two_framings_never_reach_the_origin() -> Result<()> {
+async fn a_request_with_two_framings_never_reaches_the_origin() -> Result<()> {
     let origin = RawOrigin::start(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()).await?;
     let pair = Pair::start(site(origin.address())).await?;
     // A server that uses the length would parse the end of the body as a second request (request smuggling).

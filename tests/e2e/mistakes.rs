@@ -89,7 +89,7 @@ async fn hello() -> Result<Origin> {
 }
 
 #[tokio::test]
-async fn a_revoked_device_is_told_so_and_its_session_ends() -> Result<()> {
+async fn a_revoked_device_gets_an_explanation_and_its_session_ends() -> Result<()> {
     let origin = hello().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     assert_eq!(pair.get("http://site.test/").await?.text(), "hello");
@@ -129,7 +129,7 @@ fn invite_with(address: &str, gateway: &SecretKey, device: u8) -> Result<String>
 }
 
 #[tokio::test]
-async fn wrong_keys_lead_to_no_session_and_a_hint() -> Result<()> {
+async fn wrong_keys_are_refused_with_an_explanation() -> Result<()> {
     let pair = Pair::start(Setup::resolving(&[])).await?;
     let address = pair.gateway().address().to_string();
     let never = ["--fallback-after".to_owned(), "never".to_owned()];
@@ -179,7 +179,7 @@ async fn wrong_keys_lead_to_no_session_and_a_hint() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_named() -> Result<()> {
+async fn a_port_in_use_is_named_in_the_error() -> Result<()> {
     let folder = folder()?;
     let state = folder.path().join("state").display().to_string();
     let taken = UdpSocket::bind(("127.0.0.1", 0)).await?;
@@ -223,7 +223,7 @@ async fn a_port_in_use_is_named() -> Result<()> {
 }
 
 #[tokio::test]
-async fn mistakes_in_settings_are_all_named_with_their_place() -> Result<()> {
+async fn all_mistakes_in_settings_are_reported_with_their_position() -> Result<()> {
     let folder = folder()?;
     let path = |name: &str| folder.path().join(name).display().to_string();
     let state = path("state");
@@ -296,7 +296,7 @@ async fn mistakes_in_settings_are_all_named_with_their_place() -> Result<()> {
 }
 
 #[tokio::test]
-async fn invites_that_are_none_are_explained() -> Result<()> {
+async fn invalid_invites_are_refused_with_an_explanation() -> Result<()> {
     let folder = folder()?;
     let state = folder.path().join("state").display().to_string();
     let line = invite_with("gw.test:4433", &SecretKey::from_bytes([8; 32]), 7)?;
@@ -350,7 +350,7 @@ async fn invites_that_are_none_are_explained() -> Result<()> {
 }
 
 #[tokio::test]
-async fn requests_that_cannot_be_carried_out_get_a_page() -> Result<()> {
+async fn impossible_requests_get_an_error_page() -> Result<()> {
     let pair = Pair::start(Setup::resolving(&[])).await?;
     let cookie = format!(
         "GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\nCookie: {}\r\n\r\n",
@@ -415,7 +415,7 @@ async fn requests_that_cannot_be_carried_out_get_a_page() -> Result<()> {
 }
 
 #[tokio::test]
-async fn origins_that_fail_are_told_apart() -> Result<()> {
+async fn failures_of_origins_get_specific_error_pages() -> Result<()> {
     let closed = TcpListener::bind(("127.0.0.1", 0)).await?;
     let refused = closed.local_addr()?;
     drop(closed);
@@ -491,7 +491,7 @@ async fn origins_that_fail_are_told_apart() -> Result<()> {
 }
 
 /// Waits until requests pass through the gateway again.
-async fn through_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> {
+async fn wait_for_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> {
     timeout(LIMIT, async {
         loop {
             let before = origin.seen().len();
@@ -507,7 +507,7 @@ async fn through_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_gateway_there_is_a_page_then_the_direct_way_then_the_gateway_again() -> Result<()> {
+async fn without_a_gateway_the_agent_shows_an_error_then_fetches_directly() -> Result<()> {
     let origin = hello().await?;
     let folder = folder()?;
     // A port that does not answer until the gateway starts there.
@@ -552,7 +552,7 @@ async fn without_a_gateway_there_is_a_page_then_the_direct_way_then_the_gateway_
     let _gateway = start_gateway(folder.path(), &address).await?;
     let status = status_until(control(folder.path())?, |status| status["state"] == "open").await?;
     assert_eq!(status["direct_in_use"], false, "{status:#}");
-    through_the_gateway(lenient.address(), &origin).await?;
+    wait_for_the_gateway(lenient.address(), &origin).await?;
     Ok(())
 }
 

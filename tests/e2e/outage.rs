@@ -88,7 +88,7 @@ async fn outage(pair: &Pair, relay: &Relay) -> Result<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn downloads_go_on_after_forty_seconds_without_a_link() -> Result<()> {
+async fn downloads_resume_after_an_outage_of_forty_seconds() -> Result<()> {
     let origin = origin().await?;
     let setup = Setup::resolving(&[("files.test", origin.address())]);
     let pair = Pair::start(setup.over(Link::Paced(BitRate::kbps(3000)))).await?;
@@ -133,7 +133,7 @@ async fn downloads_go_on_after_forty_seconds_without_a_link() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_made_in_an_outage_is_answered_after_it() -> Result<()> {
+async fn a_request_during_an_outage_is_answered_after_it() -> Result<()> {
     let origin = origin().await?;
     let setup = Setup::resolving(&[("files.test", origin.address())]);
     let pair = Pair::start(setup.over(Link::Relayed)).await?;
@@ -160,7 +160,7 @@ async fn a_request_made_in_an_outage_is_answered_after_it() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_pair_is_nearly_silent() -> Result<()> {
+async fn an_idle_pair_sends_almost_nothing() -> Result<()> {
     const WATCHED: Duration = Duration::from_secs(20);
     let origin = origin().await?;
     let setup = Setup::resolving(&[("files.test", origin.address())]);

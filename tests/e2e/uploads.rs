@@ -30,12 +30,12 @@ fn site(address: SocketAddr) -> Setup {
 
 /// An origin that counts requests and does not answer while `deaf` is set.
 #[derive(Clone)]
-struct Deaf {
+struct UnresponsiveOrigin {
     deaf: Arc<AtomicBool>,
     got: watch::Sender<usize>,
 }
 
-impl Deaf {
+impl UnresponsiveOrigin {
     fn new() -> Self {
         Self {
             deaf: Arc::new(AtomicBool::new(true)),
@@ -63,7 +63,7 @@ impl Deaf {
         .await
     }
 
-    async fn has_got(&self, requests: usize) -> Result<()> {
+    async fn wait_for_requests(&self, requests: usize) -> Result<()> {
         let mut got = self.got.subscribe();
         timeout(LIMIT, got.wait_for(|got| *got >= requests))
             .await
@@ -77,8 +77,8 @@ fn count(origin: &Origin, method: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_post_whose_answer_is_lost_is_not_sent_again_and_a_get_is() -> Result<()> {
-    let state = Deaf::new();
+async fn after_a_lost_response_a_get_is_repeated_and_a_post_is_not() -> Result<()> {
+    let state = UnresponsiveOrigin::new();
     let origin = state.origin().await?;
     let mut pair = Pair::start(site(origin.address())).await?;
     let mut poster = RawClient::connect(pair.proxy()).await?;
@@ -87,7 +87,7 @@ async fn a_post_whose_answer_is_lost_is_not_sent_again_and_a_get_is() -> Result<
         .await?;
     let mut getter = RawClient::connect(pair.proxy()).await?;
     getter.send(get("http://site.test/page", &[])).await?;
-    state.has_got(2).await?;
+    state.wait_for_requests(2).await?;
 
     pair.kill_gateway().await?;
     state.deaf.store(false, SeqCst);
@@ -310,7 +310,7 @@ async fn a_large_upload_is_streamed_and_arrives_exactly() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_agent_itself_answers_expect_100_continue() -> Result<()> {
+async fn the_agent_answers_expect_100_continue() -> Result<()> {
     let store = Store::new();
     let taker = store.clone();
     let origin = Origin::start(None, |_| {}, move |request| taker.clone().take(request)).await?;
@@ -336,7 +336,7 @@ async fn the_agent_itself_answers_expect_100_continue() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_answer_before_the_end_of_the_upload_comes_through() -> Result<()> {
+async fn a_response_before_the_end_of_the_upload_is_forwarded() -> Result<()> {
     let origin = Origin::start(
         None,
         |_| {},
@@ -377,7 +377,7 @@ impl Drop for Verdict {
 }
 
 #[tokio::test]
-async fn an_upload_that_breaks_off_is_not_completed() -> Result<()> {
+async fn a_truncated_upload_is_not_completed() -> Result<()> {
     let begun = watch::Sender::new(false);
     let was_whole = watch::Sender::new(None);
     let (beginning, verdict) = (begun.clone(), was_whole.clone());

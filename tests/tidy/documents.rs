@@ -3,7 +3,7 @@ use crate::sources::{files, root};
 
 /// A citation `docs/protocol/NAME.md section N.M` in a comment names a heading of that file.
 #[test]
-fn cited_sections_exist() {
+fn cited_protocol_sections_exist() {
     for (path, text) in files(".rs") {
         if path.starts_with("tests/tidy") {
             continue;
@@ -37,7 +37,7 @@ fn cited_sections_exist() {
 
 /// Every decision has a number of its own and a title that begins with it.
 #[test]
-fn decisions_are_numbered() {
+fn decisions_have_unique_numbers_and_titles() {
     let mut numbers = Vec::new();
     for (path, text) in files(".md") {
         let Some(name) = path.strip_prefix("docs/decisions/") else {
@@ -59,7 +59,7 @@ fn decisions_are_numbered() {
 
 /// The targets of relative links in documents exist.
 #[test]
-fn links_lead_somewhere() {
+fn relative_links_have_existing_targets() {
     for (path, text) in files(".md") {
         let folder = root().join(&path);
         let folder = folder.parent().expect("a file has a parent folder");

@@ -272,7 +272,7 @@ fn crates_import_only_what_the_architecture_allows() {
 }
 
 #[test]
-fn pure_crates_stay_pure() {
+fn pure_crates_depend_on_no_runtime() {
     let graph = graph();
     for name in PURE {
         let Some(id) = graph.member(name) else { continue };
@@ -284,7 +284,7 @@ fn pure_crates_stay_pure() {
 }
 
 #[test]
-fn agent_and_gateway_do_not_know_each_other() {
+fn agent_and_gateway_do_not_depend_on_each_other() {
     let graph = graph();
     for (from, to) in [
         ("longhaul-agent", "longhaul-gateway"),
@@ -302,7 +302,7 @@ fn agent_and_gateway_do_not_know_each_other() {
 }
 
 #[test]
-fn banned_crates_are_nowhere() {
+fn banned_crates_are_not_in_the_lock_file() {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock");
     for name in BANNED {
         assert!(
@@ -313,7 +313,7 @@ fn banned_crates_are_nowhere() {
 }
 
 #[test]
-fn reserved_crates_have_one_importer() {
+fn reserved_crates_are_imported_only_by_the_listed_crates() {
     let graph = graph();
     for (name, importers) in RESERVED {
         for id in &graph.members {
@@ -329,7 +329,7 @@ fn reserved_crates_have_one_importer() {
 }
 
 #[test]
-fn licences_are_known() {
+fn licences_of_dependencies_are_allowed() {
     let graph = graph();
     for package in graph.packages.values() {
         let expression = package.licence.replace('/', " OR ");

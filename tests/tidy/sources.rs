@@ -57,7 +57,7 @@ pub(crate) fn files(ending: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn files_stay_small() {
+fn source_files_do_not_exceed_the_line_limit() {
     for (path, text) in files(".rs") {
         let lines = text.lines().count();
         assert!(
@@ -68,7 +68,7 @@ fn files_stay_small() {
 }
 
 #[test]
-fn names_say_what_is_inside() {
+fn file_names_describe_the_contents() {
     for (path, _) in files(".rs") {
         let empty = Path::new(&path)
             .components()
@@ -117,7 +117,7 @@ fn pure_folders_read_no_clock_and_no_randomness() {
 }
 
 #[test]
-fn noise_and_bincode_stay_in_their_place() {
+fn snow_and_bincode_are_used_only_in_their_modules() {
     for (path, text) in files(".rs") {
         if path.starts_with("tests/tidy") {
             continue;

@@ -87,7 +87,7 @@ const STYLES: &str = ".tides { display: -webkit-box; display: -ms-flexbox; displ
     @media screen and (max-width: 768px) { .harbour { display: none; box-sizing: border-box } }\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_first_visit_is_coded_with_what_both_ends_have() -> Result<()> {
+async fn a_first_visit_is_encoded_with_a_shipped_dictionary() -> Result<()> {
     let origin = origin(|request| {
         if request.uri().path().ends_with(".css") {
             return answer(200, &[("Content-Type", "text/css")], STYLES);
@@ -113,7 +113,7 @@ fn hop() -> Link {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_edition_costs_its_difference() -> Result<()> {
+async fn the_next_edition_of_a_page_costs_its_difference() -> Result<()> {
     let origin = site().await?;
     let mut pair = Pair::start(both(&origin).over(hop())).await?;
     let visitor = Visitor::new(pair.proxy());
@@ -137,7 +137,7 @@ async fn the_next_edition_costs_its_difference() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_and_devices_have_bases_of_their_own() -> Result<()> {
+async fn users_and_devices_do_not_share_delta_bases() -> Result<()> {
     let origin = site().await?;
     let pair = Pair::start(both(&origin).over(hop())).await?;
     if !has_engine(&pair.status().await?) {

@@ -107,7 +107,7 @@ async fn pair_for(origin: &RawOrigin) -> Result<Pair> {
 }
 
 #[tokio::test]
-async fn objects_of_every_coding_and_framing_are_the_origins() -> Result<()> {
+async fn objects_of_every_coding_and_framing_equal_the_origins_objects() -> Result<()> {
     for page_name in ["gzip", "br-chunked", "zstd", "zlib-closed", "plain"] {
         let origin = RawOrigin::start(move |path| match path.trim_start_matches('/') {
             "" => response(page_name, "text/html", page(OBJECTS).as_bytes()),
@@ -142,7 +142,7 @@ async fn objects_of_every_coding_and_framing_are_the_origins() -> Result<()> {
 
 /// A body that is truncated at the origin is truncated at the browser, and no later load uses it.
 #[tokio::test]
-async fn what_broke_off_is_not_kept() -> Result<()> {
+async fn truncated_bodies_are_not_cached() -> Result<()> {
     const NAMES: &[&str] = &[
         "plain.js",
         "gzip.css",
@@ -227,7 +227,7 @@ async fn whole(pair: &Pair, request: String) -> Result<Option<Vec<u8>>> {
 
 /// A decompression bomb of 1 GB in 1 MB, as a page and as its style sheet.
 #[tokio::test]
-async fn bombs_do_not_fill_the_memory() -> Result<()> {
+async fn decompression_bombs_do_not_exhaust_memory() -> Result<()> {
     const MOST: u64 = 700 << 20;
     let member = coded("gzip", &vec![0; 16 << 20]).0;
     let bomb = Arc::new(member.repeat(64));

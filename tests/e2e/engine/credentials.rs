@@ -21,7 +21,7 @@ const PUSHED: Duration = Duration::from_secs(2);
 
 /// Each visit gets a new cookie; the origin refuses objects without the visit's cookie.
 #[tokio::test]
-async fn objects_need_the_cookie_that_their_page_sets() -> Result<()> {
+async fn objects_are_requested_with_the_cookie_that_their_page_sets() -> Result<()> {
     let number = Arc::new(AtomicUsize::new(1));
     let (_origin, pair) = site(move |request| {
         let cookie = sent(request, "cookie");
@@ -66,7 +66,7 @@ async fn objects_need_the_cookie_that_their_page_sets() -> Result<()> {
 
 /// An object that sets a new cookie in each response: no response may answer two requests.
 #[tokio::test]
-async fn what_sets_a_cookie_is_delivered_once() -> Result<()> {
+async fn a_response_that_sets_a_cookie_is_delivered_once() -> Result<()> {
     for caching in ["", "max-age=600", "public, max-age=600", "private, max-age=600"] {
         let number = Arc::new(AtomicUsize::new(1));
         let (_origin, pair) = site(move |request| match request.uri().path() {
@@ -135,7 +135,7 @@ async fn what_sets_a_cookie_is_delivered_once() -> Result<()> {
 
 /// A page deletes a cookie, and its objects must be requested without it.
 #[tokio::test]
-async fn a_page_that_logs_out_takes_its_objects_along() -> Result<()> {
+async fn objects_of_a_logout_page_are_requested_without_the_deleted_cookie() -> Result<()> {
     let (_origin, pair) = site(|request| match request.uri().path() {
         "/" => answer(
             200,
@@ -153,7 +153,7 @@ async fn a_page_that_logs_out_takes_its_objects_along() -> Result<()> {
 
 /// A response to a request with `Authorization` never answers others.
 #[tokio::test]
-async fn authorisation_is_nobody_elses() -> Result<()> {
+async fn responses_to_authorised_requests_reach_no_other_user() -> Result<()> {
     let (_origin, pair) = site(|request| {
         let who = sent(request, "authorization");
         let fields = [("Content-Type", "text/html"), ("Cache-Control", "max-age=600")];

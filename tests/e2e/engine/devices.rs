@@ -27,7 +27,7 @@ const CACHING: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn devices_see_their_own_accounts() -> Result<()> {
+async fn two_devices_receive_their_own_accounts() -> Result<()> {
     let (origin, pair) = site(|request| {
         let cookie = sent(request, "cookie");
         let caching = CACHING
@@ -102,7 +102,7 @@ async fn devices_see_their_own_accounts() -> Result<()> {
 
 /// A `no-store` response is in no file of either program, whatever its type and requester.
 #[tokio::test]
-async fn what_may_not_be_stored_is_in_no_file() -> Result<()> {
+async fn no_store_responses_are_in_no_file() -> Result<()> {
     let (secret, public) = (token("secret"), token("public"));
     let (hidden, open) = (secret.clone(), public.clone());
     let (_origin, mut pair) = site(move |request| {
@@ -142,9 +142,9 @@ async fn what_may_not_be_stored_is_in_no_file() -> Result<()> {
             format!("{secret}-secret.js").as_bytes()
         );
     }
-    nothing_of(pair.folder(), &secret, "while both run");
+    assert_in_no_file(pair.folder(), &secret, "while both run");
     pair.end().await?;
-    nothing_of(pair.folder(), &secret, "after both ended");
+    assert_in_no_file(pair.folder(), &secret, "after both ended");
     // Check that the search finds a public response, so that finding nothing has a meaning.
     if files_with(pair.folder(), &public).is_empty() {
         println!("SKIPPED: stored responses are not found in the files, so the search is without meaning");
@@ -152,7 +152,7 @@ async fn what_may_not_be_stored_is_in_no_file() -> Result<()> {
     Ok(())
 }
 
-fn nothing_of(folder: &Path, secret: &str, when: &str) {
+fn assert_in_no_file(folder: &Path, secret: &str, when: &str) {
     let found = files_with(folder, secret);
     let around = found.iter().map(|path| around(path, secret)).collect::<Vec<_>>();
     assert!(found.is_empty(), "{when}: the secret is in a file: {around:#?}");
@@ -240,7 +240,7 @@ async fn ntlm_pair() -> Result<(RawOrigin, Pair)> {
 
 /// A connection of the gateway on which one device has authenticated serves no other device.
 #[tokio::test]
-async fn connection_bound_logins_do_not_cross_devices() -> Result<()> {
+async fn connection_bound_logins_do_not_extend_to_other_devices() -> Result<()> {
     let (_origin, pair) = ntlm_pair().await?;
     let second = pair.second_agent("second").await?;
     for path in ["", "fresh.html"] {
@@ -264,7 +264,7 @@ async fn connection_bound_logins_do_not_cross_devices() -> Result<()> {
 
 /// The login also does not extend to another browser connection of the same device.
 #[tokio::test]
-async fn connection_bound_logins_do_not_cross_connections() -> Result<()> {
+async fn connection_bound_logins_do_not_extend_to_other_connections() -> Result<()> {
     let (_origin, pair) = ntlm_pair().await?;
     let mut anna = RawClient::connect(pair.proxy()).await?;
     let status = log_in(&mut anna, PAGE, "anna").await?;

@@ -36,7 +36,7 @@ const FIELDS: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn fields_are_the_origins() -> Result<()> {
+async fn response_fields_equal_the_origins_fields() -> Result<()> {
     const CACHING: &[(&str, &str)] = &[
         ("fresh.js", "public, max-age=600, immutable"),
         ("private.css", "private, max-age=600"),

@@ -93,7 +93,7 @@ fn assert_smaller(response: &RawResponse, original: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn displayed_pictures_become_smaller_and_nothing_else_does() -> Result<()> {
+async fn only_displayed_images_are_transcoded() -> Result<()> {
     let (origin, original) = gallery().await?;
     let pair = Pair::start(at(both(&origin), "low")).await?;
     // By its User-Agent, this browser is known to accept WebP.
@@ -140,7 +140,7 @@ async fn displayed_pictures_become_smaller_and_nothing_else_does() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_device_has_its_level_and_the_work_is_done_once() -> Result<()> {
+async fn devices_with_different_image_levels_share_one_origin_fetch() -> Result<()> {
     let (origin, original) = gallery().await?;
     let pair = Pair::start(at(both(&origin), "low")).await?;
     let first = Visitor::new(pair.proxy()).object(PAGE, PICTURE, &[]).await?;
@@ -170,7 +170,7 @@ async fn choose(pair: &Pair, level: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_first_then_the_pictures_that_are_asked_for() -> Result<()> {
+async fn image_level_text_omits_images_until_they_are_requested() -> Result<()> {
     let (origin, original) = gallery().await?;
     let pair = Pair::start(at(both(&origin), "text")).await?;
     let visitor = Visitor::new(pair.proxy());

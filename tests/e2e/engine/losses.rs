@@ -113,7 +113,7 @@ async fn whole(pair: &Pair, point: u64, when: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_gateway_costs_one_page_load() -> Result<()> {
+async fn pages_load_completely_after_the_gateway_is_killed() -> Result<()> {
     let (_origin, mut pair) = depot().await?;
     for point in POINTS {
         let from = pair.relay().passed(Direction::Down);
@@ -133,7 +133,7 @@ async fn a_killed_gateway_costs_one_page_load() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_agent_costs_one_page_load() -> Result<()> {
+async fn pages_load_completely_after_the_agent_is_killed() -> Result<()> {
     let (_origin, mut pair) = depot().await?;
     for point in POINTS {
         let from = pair.relay().passed(Direction::Down);
@@ -154,7 +154,7 @@ async fn a_killed_agent_costs_one_page_load() -> Result<()> {
 
 /// Gateway and agent together, as in a power failure of a machine that runs both.
 #[tokio::test(flavor = "multi_thread")]
-async fn both_killed_cost_one_page_load() -> Result<()> {
+async fn pages_load_completely_after_both_programs_are_killed() -> Result<()> {
     let (_origin, mut pair) = depot().await?;
     for point in [20_000, 200_000] {
         let from = pair.relay().passed(Direction::Down);

@@ -14,7 +14,7 @@ const PAGE: &str = "http://site.test/";
 
 /// A write invalidates stored responses, however fresh they are (RFC 9111 section 4.4).
 #[tokio::test]
-async fn a_page_shows_what_was_written() -> Result<()> {
+async fn a_page_shows_the_result_of_a_write() -> Result<()> {
     let orders = Arc::new(AtomicUsize::new(0));
     let written = Arc::clone(&orders);
     let (origin, pair) = site(move |request| {
@@ -74,7 +74,7 @@ async fn a_page_shows_what_was_written() -> Result<()> {
 
 /// Redirects of pages and of objects reach the browser unchanged.
 #[tokio::test]
-async fn redirects_are_the_browsers_to_follow() -> Result<()> {
+async fn redirects_reach_the_browser_unchanged() -> Result<()> {
     let (_origin, pair) = site(|request| {
         let path = request.uri().path();
         let (stem, kind) = path.rsplit_once('.').unwrap_or((path, ""));
@@ -160,7 +160,7 @@ async fn follow(
 
 /// A redirect loop does not make the gateway follow it without end.
 #[tokio::test]
-async fn a_redirect_in_a_circle_is_one_redirect() -> Result<()> {
+async fn a_redirect_loop_is_not_followed_by_the_gateway() -> Result<()> {
     let (origin, pair) = site(|request| match request.uri().path() {
         "/" => answer(200, &[("Content-Type", "text/html")], page(&["round.js"])),
         "/a" => answer(302, &[("Location", "/b")], ""),
@@ -181,7 +181,7 @@ async fn a_redirect_in_a_circle_is_one_redirect() -> Result<()> {
 }
 
 #[tokio::test]
-async fn errors_of_objects_are_the_origins() -> Result<()> {
+async fn error_responses_of_objects_reach_the_browser_unchanged() -> Result<()> {
     let (_origin, pair) = site(|request| {
         let path = request.uri().path();
         let status = path.get(1..4).and_then(|status| status.parse::<u16>().ok());
@@ -242,7 +242,7 @@ async fn errors_of_objects_are_the_origins() -> Result<()> {
 }
 
 #[tokio::test]
-async fn heads_and_parts_of_a_pages_objects() -> Result<()> {
+async fn head_and_range_requests_of_objects_are_answered_correctly() -> Result<()> {
     let film = noise(300_000, 44);
     let stored = film.clone();
     let (_origin, pair) = site(move |request| {
@@ -317,7 +317,7 @@ async fn heads_and_parts_of_a_pages_objects() -> Result<()> {
 
 /// The load of a frame and its objects does not end the load of the page around it.
 #[tokio::test]
-async fn frames_load_beside_their_page() -> Result<()> {
+async fn frames_load_together_with_their_page() -> Result<()> {
     let (_origin, pair) = site(|request| {
         let html = ("Content-Type", "text/html");
         match request.uri().path() {
@@ -351,7 +351,7 @@ async fn frames_load_beside_their_page() -> Result<()> {
 
 /// Simultaneous requests are answered separately or share one origin fetch; the bytes are the same.
 #[tokio::test]
-async fn many_browsers_ask_for_one_page_at_once() -> Result<()> {
+async fn simultaneous_requests_of_many_browsers_receive_the_same_page() -> Result<()> {
     let (origin, pair) = site(|request| match request.uri().path() {
         "/" => answer(
             200,

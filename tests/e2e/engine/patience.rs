@@ -20,7 +20,7 @@ const PAGE: &str = "http://site.test/";
 
 /// An object whose response the origin sends only after all others have been received.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_object_holds_nothing_up() -> Result<()> {
+async fn a_slow_object_does_not_delay_other_objects() -> Result<()> {
     const OTHERS: [&str; 5] = ["a.css", "b.js", "c.gif", "d.gif", "e.js"];
     let (release, released) = watch::channel(false);
     let origin = Origin::start(
@@ -76,7 +76,7 @@ async fn a_slow_object_holds_nothing_up() -> Result<()> {
 
 /// An origin that stalls in the middle of a body.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_body_is_left_without_a_trace() -> Result<()> {
+async fn a_stalled_body_is_cancelled_when_the_browser_leaves() -> Result<()> {
     let (opened, open) = watch::channel(0_usize);
     let opened = Arc::new(opened);
     let origin = Origin::start(
@@ -152,7 +152,7 @@ fn silent(opened: &Arc<watch::Sender<usize>>) -> Response<AnswerBody> {
 
 /// Objects larger than the limits of a page bundle are delivered without buffering all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn large_objects_come_and_are_not_hoarded() -> Result<()> {
+async fn large_objects_are_delivered_with_bounded_memory() -> Result<()> {
     const MOST: u64 = 500 << 20;
     const SIZES: [usize; 14] = [
         7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000,
@@ -198,7 +198,7 @@ async fn large_objects_come_and_are_not_hoarded() -> Result<()> {
 
 /// A slow origin gets one request, however long the browser waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_long_is_asked_for_once() -> Result<()> {
+async fn a_slow_response_causes_one_origin_request() -> Result<()> {
     let origin = Origin::start(
         None,
         |_| {},

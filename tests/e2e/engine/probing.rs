@@ -20,7 +20,7 @@ async fn fresh_answers(pair: &Pair) -> Result<u64> {
 
 /// A fresh response answers at once only requests from the site on which it was loaded.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_site_loaded_answers_no_other() -> Result<()> {
+async fn objects_cached_for_one_site_do_not_answer_another_site() -> Result<()> {
     let (origin, pair) = site(|request| {
         let fields = [
             ("Cache-Control", "max-age=3600"),
@@ -57,7 +57,7 @@ async fn what_one_site_loaded_answers_no_other() -> Result<()> {
 /// large as the one with the secret. If the page with the secret were used as base, the correct guess would
 /// reduce the size.
 #[tokio::test(flavor = "multi_thread")]
-async fn guesses_of_another_site_do_not_change_sizes() -> Result<()> {
+async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
     const SECRET: &str = "c0ffee-5ca1ab1e-facade-deadbeef";
     let origin = origin(|request| {
         let fields = [("Content-Type", "text/html"), ("Cache-Control", "no-cache")];

@@ -68,10 +68,10 @@ async fn depot() -> Result<Origin> {
 }
 
 async fn visit(pair: &Pair, when: &str) -> Result<()> {
-    visit_behind(pair.proxy(), when).await
+    visit_through(pair.proxy(), when).await
 }
 
-async fn visit_behind(proxy: std::net::SocketAddr, when: &str) -> Result<()> {
+async fn visit_through(proxy: std::net::SocketAddr, when: &str) -> Result<()> {
     let urls = NAMES.map(|name| format!("{PAGE}{name}"));
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     let visit = Visitor::new(proxy).visit(PAGE, &urls).await?;
@@ -132,7 +132,7 @@ async fn engine(pair: &Pair) -> Result<bool> {
 
 /// An unchanged page crosses the hop once, also if either program restarts before the second visit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_held_is_not_sent_again() -> Result<()> {
+async fn an_unchanged_held_page_is_not_sent_again() -> Result<()> {
     let origin = depot().await?;
     let mut pair = Pair::start(both(&origin).over(Link::Relayed)).await?;
     let first = cost(&pair, &origin, "first visit").await?;
@@ -174,7 +174,7 @@ async fn a_page_that_is_held_is_not_sent_again() -> Result<()> {
 
 /// A second device gets public responses from the gateway's cache, which the first one filled.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_device_gets_what_is_public_from_the_gateway() -> Result<()> {
+async fn a_second_device_gets_public_objects_from_the_gateways_cache() -> Result<()> {
     let origin = origin(|request| match request.uri().path() {
         "/" => answer(
             200,
@@ -194,7 +194,7 @@ async fn a_second_device_gets_what_is_public_from_the_gateway() -> Result<()> {
     let pair = Pair::start(both(&origin)).await?;
     let second = pair.second_agent("second").await?;
     visit(&pair, "first device").await?;
-    visit_behind(second.address(), "second device").await?;
+    visit_through(second.address(), "second device").await?;
     if engine(&pair).await? {
         for name in NAMES {
             assert_eq!(
@@ -209,7 +209,7 @@ async fn a_second_device_gets_what_is_public_from_the_gateway() -> Result<()> {
 
 /// Both ends detect that the other end's cache is lost or damaged.
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
+async fn pages_load_correctly_with_lost_or_damaged_caches() -> Result<()> {
     type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
     const DAMAGES: [Damage; 6] = [
         ("lost", |_| None),
@@ -250,7 +250,7 @@ async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
                 pair.end().await?;
             }
             for end in ends {
-                found += damage_all(&pair.folder().join(end), damage)?;
+                found += damage_databases(&pair.folder().join(end), damage)?;
             }
             pair.start_gateway().await?;
             pair.start_agent().await?;
@@ -265,7 +265,7 @@ async fn lost_and_damaged_caches_cost_a_load() -> Result<()> {
 }
 
 /// Damages each database below a folder and its write-ahead log.
-fn damage_all(folder: &Path, damage: fn(&[u8]) -> Option<Vec<u8>>) -> Result<usize> {
+fn damage_databases(folder: &Path, damage: fn(&[u8]) -> Option<Vec<u8>>) -> Result<usize> {
     let databases = databases(folder);
     for database in &databases {
         for ending in ["", "-wal"] {
@@ -287,7 +287,7 @@ fn damage_all(folder: &Path, damage: fn(&[u8]) -> Option<Vec<u8>>) -> Result<usi
 
 /// A full disk does not prevent page loads.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_costs_the_cache_and_no_page() -> Result<()> {
+async fn pages_load_correctly_on_a_full_disk() -> Result<()> {
     const DISK: u64 = 2 << 20;
     if std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own))? != 0 {
         println!("SKIPPED: only root can mount a small file system");

@@ -63,7 +63,7 @@ pub(super) fn options_trusting(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_thousand_objects_are_all_there() -> Result<()> {
+async fn a_page_of_three_thousand_objects_loads_completely() -> Result<()> {
     let (_origin, pair) = super::site(|request| {
         let path = request.uri().path();
         let number = path
@@ -113,13 +113,13 @@ async fn three_thousand_objects_are_all_there() -> Result<()> {
 }
 
 /// An origin with endless pages; it counts the bytes it could send and the open responses.
-struct Endless {
+struct EndlessOrigin {
     origin: Origin,
     sent: Arc<AtomicU64>,
     open: watch::Receiver<usize>,
 }
 
-async fn endless() -> Result<Endless> {
+async fn endless() -> Result<EndlessOrigin> {
     let sent = Arc::new(AtomicU64::new(0));
     let (count, open) = watch::channel(0);
     let (counted, count) = (Arc::clone(&sent), Arc::new(count));
@@ -158,15 +158,15 @@ async fn endless() -> Result<Endless> {
         },
     )
     .await?;
-    Ok(Endless { origin, sent, open })
+    Ok(EndlessOrigin { origin, sent, open })
 }
 
 /// An endless page reaches the browser from its beginning, is not buffered without limit, and ends when the
 /// reader leaves.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
+async fn an_endless_page_streams_and_stops_when_the_reader_leaves() -> Result<()> {
     const MOST: u64 = 500 << 20;
-    let Endless { origin, sent, open } = endless().await?;
+    let EndlessOrigin { origin, sent, open } = endless().await?;
     let pair = Pair::start(both(&origin)).await?;
     for round in 0..3 {
         let mut client = RawClient::connect(pair.proxy()).await?;
@@ -187,7 +187,7 @@ async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
             .await?;
         assert_eq!(body(&style), b"p { margin: 0 }");
         // The reader stops reading: flow control must stop the origin.
-        stands_still(&sent).await?;
+        wait_until_constant(&sent).await?;
         for running in [pair.gateway(), pair.agent()] {
             let peak = peak_memory(running.pid()).unwrap_or(0);
             assert!(
@@ -213,7 +213,7 @@ async fn a_page_without_end_begins_and_can_be_left() -> Result<()> {
 }
 
 /// Waits until a counter does not increase for a second.
-async fn stands_still(sent: &AtomicU64) -> Result<()> {
+async fn wait_until_constant(sent: &AtomicU64) -> Result<()> {
     const MOST: u64 = 400 << 20;
     let began = sent.load(Relaxed);
     let mut looks = interval(Duration::from_millis(250));
@@ -237,7 +237,7 @@ async fn stands_still(sent: &AtomicU64) -> Result<()> {
 
 /// Readers that leave during page loads have no effect on later loads.
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_that_leave_disturb_nobody() -> Result<()> {
+async fn abandoned_page_loads_do_not_affect_later_ones() -> Result<()> {
     let bodies: Arc<BTreeMap<String, Vec<u8>>> = Arc::new(
         (0..12)
             .map(|number| (format!("/{number}.gif"), noise(80_000, number)))

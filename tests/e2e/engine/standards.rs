@@ -28,7 +28,7 @@ fn integrity(name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn integrity_and_policies_hold() -> Result<()> {
+async fn subresource_integrity_and_content_security_policy_are_enforced() -> Result<()> {
     let inline = "document.body.append(' ran-inline-allowed ')";
     let hash = STANDARD.encode(digest(&SHA256, inline.as_bytes()));
     let policy = format!("script-src 'self' 'sha256-{hash}'; img-src 'none'; style-src 'self'");
@@ -88,7 +88,7 @@ async fn integrity_and_policies_hold() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_origins_are_read_where_they_allow_it() -> Result<()> {
+async fn cross_origin_responses_are_readable_only_where_cors_allows() -> Result<()> {
     let (_origin, pair) = site(|request| {
         let origin = sent(request, "origin");
         let text = ("Content-Type", "text/plain");
@@ -154,7 +154,7 @@ async fn other_origins_are_read_where_they_allow_it() -> Result<()> {
 /// A service worker on plain http: browsers require a secure origin, and a flag of the browser declares this
 /// site as one.
 #[tokio::test(flavor = "multi_thread")]
-async fn service_workers_answer_as_they_are_written() -> Result<()> {
+async fn service_workers_answer_as_programmed() -> Result<()> {
     const WORKER: &str = "self.addEventListener('install', () => self.skipWaiting());
         self.addEventListener('activate', event => event.waitUntil(clients.claim()));
         self.addEventListener('fetch', event => {

@@ -29,7 +29,7 @@ fn text(path: &str, version: usize) -> Vec<u8> {
 /// A response that must be validated is current, wherever copies are stored; a conditional request for the
 /// browser's own current copy gets a 304 response.
 #[tokio::test]
-async fn validated_answers_are_the_newest() -> Result<()> {
+async fn validated_responses_are_current() -> Result<()> {
     for caching in ["no-cache", "max-age=0, must-revalidate", "private, no-cache"] {
         let version = Arc::new(AtomicUsize::new(1));
         let current = Arc::clone(&version);
@@ -162,7 +162,7 @@ async fn reloads_reach_the_origin() -> Result<()> {
 
 /// An origin with a wrong clock: a response that its fields declare stale is not reused.
 #[tokio::test]
-async fn wrong_clocks_keep_nothing_alive() -> Result<()> {
+async fn responses_of_origins_with_wrong_clocks_expire_correctly() -> Result<()> {
     let day = Duration::from_secs(86_400);
     let now = SystemTime::now();
     let skews = [now - 3650 * day, now - day, now + day, now + 3650 * day];
@@ -251,7 +251,7 @@ fn http_date(at: SystemTime) -> String {
 }
 
 #[test]
-fn dates_are_written_as_http_has_them() {
+fn dates_are_formatted_as_http_dates() {
     let at = |seconds| http_date(UNIX_EPOCH + Duration::from_secs(seconds));
     assert_eq!(at(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
     assert_eq!(at(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
@@ -260,7 +260,7 @@ fn dates_are_written_as_http_has_them() {
 /// Pages in old character encodings: bodies are exact, and the gateway requests only objects that a browser
 /// would request.
 #[tokio::test]
-async fn old_encodings_stay_as_they_are() -> Result<()> {
+async fn pages_in_old_character_encodings_stay_unchanged() -> Result<()> {
     type Case = (
         &'static str,
         Option<&'static str>,

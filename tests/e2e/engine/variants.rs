@@ -69,7 +69,7 @@ fn own(visitor: &Visitor, field: &str, number: usize) -> String {
 }
 
 #[tokio::test]
-async fn languages_are_not_mixed_up() -> Result<()> {
+async fn variants_by_language_are_kept_apart() -> Result<()> {
     varies_with("Accept-Language", |proxy| {
         vec![
             Visitor::new(proxy).speaking("de"),
@@ -80,7 +80,7 @@ async fn languages_are_not_mixed_up() -> Result<()> {
 }
 
 #[tokio::test]
-async fn browsers_are_not_mixed_up() -> Result<()> {
+async fn variants_by_user_agent_are_kept_apart() -> Result<()> {
     varies_with("User-Agent", |proxy| {
         vec![
             Visitor::new(proxy).named("Browser/1"),
@@ -91,7 +91,7 @@ async fn browsers_are_not_mixed_up() -> Result<()> {
 }
 
 #[tokio::test]
-async fn cookies_that_vary_names_are_not_mixed_up() -> Result<()> {
+async fn variants_by_cookie_are_kept_apart() -> Result<()> {
     varies_with("Cookie", |proxy| {
         ["one", "two"]
             .map(|value| Visitor::new(proxy).with_cookie("site.test", "who", value))
@@ -102,7 +102,7 @@ async fn cookies_that_vary_names_are_not_mixed_up() -> Result<()> {
 
 /// A response that allows one origin by CORS does not answer requests of another origin.
 #[tokio::test]
-async fn allowed_origins_are_those_of_the_request() -> Result<()> {
+async fn variants_by_cors_origin_are_kept_apart() -> Result<()> {
     let (_origin, pair) = site(|request| {
         let origin = sent(request, "origin");
         let fields = [
@@ -144,7 +144,7 @@ async fn allowed_origins_are_those_of_the_request() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_varies_with_everything_is_asked_for_each_time() -> Result<()> {
+async fn responses_with_vary_star_are_fetched_each_time() -> Result<()> {
     let (origin, pair) = site(|request| {
         let fields = [("Vary", "*"), ("Cache-Control", "max-age=600")];
         match request.uri().path() {

@@ -20,7 +20,7 @@ async fn answer(_: Request<Incoming>) -> Response<AnswerBody> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_certificate_is_told_and_the_browser_may_judge_it_itself() -> Result<()> {
+async fn an_invalid_certificate_gets_an_error_page_and_the_host_can_be_bypassed() -> Result<()> {
     let (known, unknown) = (TestAuthority::new()?, TestAuthority::new()?);
     for (signing, of, detail) in [
         (&unknown, "safe.test", "TlsUnknownIssuer"),
@@ -51,7 +51,7 @@ async fn a_wrong_certificate_is_told_and_the_browser_may_judge_it_itself() -> Re
         let press = "new Promise(done => { addEventListener('pagehide', () => done());
             document.querySelector('button').click() })";
         let _navigated = browser.evaluate("https://safe.test/x", press, LOAD).await;
-        assert_eq!(site.until_spared("safe.test").await?, "you chose so");
+        assert_eq!(site.wait_until_bypassed("safe.test").await?, "you chose so");
         let words = refused(&mut browser, "https://safe.test/x").await?;
         assert!(words.contains("ERR_CERT_"), "{words}");
     }
@@ -70,7 +70,7 @@ const USES: &str = "(async () => {
         await fetch(url).then(() => 'loaded', () => 'failed')].join(' ') })()";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_defect_is_named_and_nothing_is_fetched() -> Result<()> {
+async fn each_certificate_defect_is_named_and_nothing_is_fetched() -> Result<()> {
     let (authority, denied) = (TestAuthority::new()?, KeyPair::generate()?);
     let deny = format!("deny-keys = ['{}']\n", pin(&denied));
     let options = ServerOptions::default;
@@ -161,7 +161,7 @@ async fn each_defect_is_named_and_nothing_is_fetched() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_excluded_site_shows_its_own_certificate() -> Result<()> {
+async fn an_excluded_host_presents_its_own_certificate() -> Result<()> {
     let authority = TestAuthority::new()?;
     // Excluded by the user's settings, and by the built-in list.
     let hosts = ["excluded.test", "www.mychart.com"];

@@ -46,8 +46,8 @@ async fn origin(authority: &TestAuthority, hosts: &[&str], clients: Clients) -> 
 }
 
 /// Sends a ClientHello and closes the connection without an alert when the agent's certificate arrives.
-async fn leave_at_certificate(proxy: SocketAddr, host: &str, trusted: &str) -> Result<()> {
-    let (mut stream, _hello) = greeted(proxy, host, trusted).await?;
+async fn close_at_certificate(proxy: SocketAddr, host: &str, trusted: &str) -> Result<()> {
+    let (mut stream, _hello) = send_client_hello(proxy, host, trusted).await?;
     // In TLS 1.3 the ServerHello has about 127 bytes; the certificates follow.
     let mut flight = [0; 600];
     stream.read_exact(&mut flight).await?;
@@ -56,7 +56,11 @@ async fn leave_at_certificate(proxy: SocketAddr, host: &str, trusted: &str) -> R
 }
 
 /// A connection on which a ClientHello has been sent.
-async fn greeted(proxy: SocketAddr, host: &str, trusted: &str) -> Result<(TcpStream, ClientConnection)> {
+async fn send_client_hello(
+    proxy: SocketAddr,
+    host: &str,
+    trusted: &str,
+) -> Result<(TcpStream, ClientConnection)> {
     let mut config = client_config(trusted)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let mut tls = ClientConnection::new(Arc::new(config), host.to_owned().try_into()?)?;
@@ -68,7 +72,7 @@ async fn greeted(proxy: SocketAddr, host: &str, trusted: &str) -> Result<(TcpStr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_with_pinned_certificates_works_from_its_second_connection_on() -> Result<()> {
+async fn a_client_with_pinned_certificates_is_tunnelled_from_its_second_connection_on() -> Result<()> {
     let authority = TestAuthority::new()?;
     let hosts = ["alert.test", "leaves.test", "closes.test"];
     let origin = origin(&authority, &hosts, Clients::Anybody).await?;
@@ -80,13 +84,13 @@ async fn a_client_with_pinned_certificates_works_from_its_second_connection_on()
     // The first client sends an alert.
     let first = site.connect("alert.test", authority.pem(), &[b"http/1.1"]).await;
     assert!(first.is_err(), "this client trusts only the origin's authority");
-    assert_eq!(site.until_spared("alert.test").await?, REFUSED);
+    assert_eq!(site.wait_until_bypassed("alert.test").await?, REFUSED);
     // The second client closes the connection when it receives the certificate.
-    leave_at_certificate(proxy, "leaves.test", authority.pem()).await?;
-    assert_eq!(site.until_spared("leaves.test").await?, LEFT);
+    close_at_certificate(proxy, "leaves.test", authority.pem()).await?;
+    assert_eq!(site.wait_until_bypassed("leaves.test").await?, LEFT);
     // The third client completes the handshake and then closes, as a client with a pinned key does.
     drop(site.connect("closes.test", &ours, &[b"h2", b"http/1.1"]).await?);
-    assert_eq!(site.until_spared("closes.test").await?, LEFT);
+    assert_eq!(site.wait_until_bypassed("closes.test").await?, LEFT);
 
     for host in hosts {
         let stream = site.connect(host, authority.pem(), &[b"http/1.1"]).await?;
@@ -110,7 +114,7 @@ async fn a_client_with_pinned_certificates_works_from_its_second_connection_on()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_only_leaves_has_refused_nothing() -> Result<()> {
+async fn a_client_that_closes_without_an_alert_does_not_bypass_the_host() -> Result<()> {
     let authority = TestAuthority::new()?;
     let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
     let site = Accelerated::start(&[("safe.test", origin.address())], &authority, "all").await?;
@@ -119,13 +123,13 @@ async fn a_client_that_only_leaves_has_refused_nothing() -> Result<()> {
     // Opened in advance and closed without a byte.
     drop(site.open("safe.test").await?);
     // Closed before another handshake of the same host completes.
-    let (first, hello) = greeted(proxy, "safe.test", &ours).await?;
-    leave_at_certificate(proxy, "safe.test", &ours).await?;
+    let (first, hello) = send_client_hello(proxy, "safe.test", &ours).await?;
+    close_at_certificate(proxy, "safe.test", &ours).await?;
     let stands = site.get("safe.test", "/", "").await?;
     assert!(stands.ends_with("through the gateway"), "{stands}");
     drop((first, hello));
     // Closed after another handshake of the same host has completed.
-    leave_at_certificate(proxy, "safe.test", &ours).await?;
+    close_at_certificate(proxy, "safe.test", &ours).await?;
     for _ in 0..3 {
         let again = site.get("safe.test", "/", "").await?;
         assert!(again.ends_with("through the gateway"), "{again}");
@@ -144,7 +148,7 @@ async fn late(site: &Accelerated, host: &str) -> Result<TcpStream> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_late_gets_a_tunnel_and_the_next_one_is_accelerated() -> Result<()> {
+async fn a_client_that_sends_late_is_tunnelled_and_the_next_one_accelerated() -> Result<()> {
     let authority = TestAuthority::new()?;
     let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
     // A host of a protocol in which the server sends first.
@@ -171,14 +175,14 @@ async fn a_client_that_is_late_gets_a_tunnel_and_the_next_one_is_accelerated() -
     stream.read_exact(&mut greeting).await?;
     assert_eq!(&greeting, b"220 ready");
     assert_eq!(
-        site.until_spared("mail.test").await?,
+        site.wait_until_bypassed("mail.test").await?,
         "it speaks something other than HTTP"
     );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_asks_for_a_client_certificate_gets_it() -> Result<()> {
+async fn a_host_that_requests_a_client_certificate_is_tunnelled_on_the_second_attempt() -> Result<()> {
     let authority = TestAuthority::new()?;
     let asking = [("wants.test", Clients::Asked), ("needs.test", Clients::Certified)];
     let mut origins = Vec::new();
@@ -204,7 +208,7 @@ async fn a_host_that_asks_for_a_client_certificate_gets_it() -> Result<()> {
             origin.seen().is_empty(),
             "{host}: the origin received a request without a client certificate"
         );
-        assert_eq!(site.until_spared(host).await?, ASKS);
+        assert_eq!(site.wait_until_bypassed(host).await?, ASKS);
         // The second attempt is tunnelled.
         let (chain, key) = authority.client()?;
         let mut config = trusting(authority.pem())?.with_client_auth_cert(chain, key)?;
@@ -217,7 +221,7 @@ async fn a_host_that_asks_for_a_client_certificate_gets_it() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_does_not_notice_that_a_host_asks_for_a_client_certificate() -> Result<()> {
+async fn a_browser_loads_a_host_that_requests_a_client_certificate() -> Result<()> {
     let authority = TestAuthority::new()?;
     let origin = origin(&authority, &["wants.test"], Clients::Asked).await?;
     let site = Accelerated::start(&[("wants.test", origin.address())], &authority, "all").await?;
@@ -228,7 +232,7 @@ async fn a_browser_does_not_notice_that_a_host_asks_for_a_client_certificate() -
         "at once: {}",
         loaded.text
     );
-    assert_eq!(site.until_spared("wants.test").await?, ASKS);
+    assert_eq!(site.wait_until_bypassed("wants.test").await?, ASKS);
     let pages = origin.seen().iter().filter(|seen| seen.path == "/").count();
     assert_eq!(pages, 1, "the origin received one request for the page");
     Ok(())

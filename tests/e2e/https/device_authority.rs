@@ -5,7 +5,7 @@ use longhaul_tests::process::run;
 use crate::pair::COMMAND;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_authority_is_shown_and_removed_by_command() -> Result<()> {
+async fn commands_show_and_remove_the_certificate_authority() -> Result<()> {
     let home = tempfile::tempdir()?;
     let state = home.path().join("state").display().to_string();
     let ca = |verb: &'static str| {

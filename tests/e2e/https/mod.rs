@@ -107,7 +107,7 @@ impl Accelerated {
     }
 
     /// Waits until a host is bypassed and returns the reason.
-    async fn until_spared(&self, host: &str) -> Result<String> {
+    async fn wait_until_bypassed(&self, host: &str) -> Result<String> {
         let is_there =
             |status: &Value| spared(status).is_ok_and(|spared| spared.iter().any(|(name, _)| name == host));
         let status = self.pair.status_until(is_there).await?;

@@ -20,7 +20,7 @@ use crate::content::ok;
 const HOSTS: [&str; 3] = ["shop.test", "cdn.shop.test", "ads.test"];
 /// Fields that depend on the path, not on the browser: `Via` is added by proxies; between gateway and origin
 /// there are other content codings and another version of HTTP, without `Priority`.
-const OF_THE_WAY: [&str; 6] = [
+const PATH_DEPENDENT_FIELDS: [&str; 6] = [
     "via",
     "accept-encoding",
     "connection",
@@ -106,7 +106,7 @@ type Asked = BTreeMap<String, BTreeMap<String, String>>;
 fn fields(headers: &HeaderMap) -> BTreeMap<String, String> {
     let fields = headers
         .iter()
-        .filter(|(name, _)| !OF_THE_WAY.contains(&name.as_str()));
+        .filter(|(name, _)| !PATH_DEPENDENT_FIELDS.contains(&name.as_str()));
     fields
         .map(|(name, value)| {
             (
@@ -152,7 +152,7 @@ async fn visits(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_say_the_same_accelerated_and_not() -> Result<()> {
+async fn accelerated_and_tunnelled_requests_are_equal() -> Result<()> {
     let authority = TestAuthority::new()?;
     let (through, _, ways) = visits(&authority, "off").await?;
     assert_eq!(ways, BTreeSet::from([false]), "tunnels");

@@ -106,7 +106,7 @@ fn count(seen: &[Seen], path: &str) -> usize {
     seen.iter().filter(|seen| seen.path == path).count()
 }
 
-async fn comes_back(
+async fn revisit_with_a_browser(
     site: &Accelerated,
     browser: &mut Browser,
     host: &str,
@@ -145,7 +145,7 @@ async fn comes_back(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_with_its_own_cache_comes_back() -> Result<()> {
+async fn a_revisit_with_a_browser_cache_requests_only_what_it_needs() -> Result<()> {
     let authority = TestAuthority::new()?;
     let edition = Arc::new(AtomicU64::new(1));
     let now = Arc::clone(&edition);
@@ -157,7 +157,7 @@ async fn a_browser_with_its_own_cache_comes_back() -> Result<()> {
     let site = over_a_relay(&authority, origin.address()).await?;
     let mut browser = site.browser(&[authority.pin()]).await?;
     for host in HOSTS {
-        comes_back(&site, &mut browser, host, (&origin, &edition)).await?;
+        revisit_with_a_browser(&site, &mut browser, host, (&origin, &edition)).await?;
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ async fn site(authority: &TestAuthority, names: &[&str], hosts: &str) -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_loads_an_accelerated_site_by_the_page_engine() -> Result<()> {
+async fn a_browser_loads_an_accelerated_host_as_a_page_load() -> Result<()> {
     let names = ["safe.test", "cdn.test"];
     let authority = TestAuthority::new()?;
     let (origin, site) = site(&authority, &names, "safe.test").await?;
@@ -104,7 +104,7 @@ async fn a_browser_loads_an_accelerated_site_by_the_page_engine() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_the_user_lists_is_accelerated() -> Result<()> {
+async fn only_listed_hosts_are_accelerated() -> Result<()> {
     let authority = TestAuthority::new()?;
     let names = ["safe.test", "other.test"];
     let (origin, site) = site(&authority, &names, "safe.test").await?;

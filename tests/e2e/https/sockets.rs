@@ -90,7 +90,7 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
 
 /// Numbered messages before, during and after an outage: each is echoed once, in order.
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_websockets_outlast_an_outage() -> Result<()> {
+async fn websocket_messages_survive_an_outage() -> Result<()> {
     const EACH: usize = 40;
     let authority = TestAuthority::new()?;
     let (sockets, _serving) = echo(authority.server(&HOSTS)?).await?;

@@ -124,7 +124,7 @@ async fn scripted() -> Result<(Script, TestAuthority, Origin, Accelerated)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_and_calls_arrive_while_their_streams_are_open() -> Result<()> {
+async fn event_streams_and_grpc_web_messages_arrive_without_delay() -> Result<()> {
     let (script, authority, origin, site) = scripted().await?;
     let mut streams = Vec::new();
     for host in HOSTS {

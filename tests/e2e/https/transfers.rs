@@ -121,11 +121,11 @@ async fn transfers_through(host: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_bodies_of_an_accelerated_host_stream_exactly() -> Result<()> {
+async fn large_bodies_of_an_accelerated_host_are_streamed_exactly() -> Result<()> {
     transfers_through(FAST).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_bodies_in_a_tunnel_stream_exactly() -> Result<()> {
+async fn large_bodies_in_a_tunnel_are_streamed_exactly() -> Result<()> {
     transfers_through(PLAIN).await
 }

@@ -117,7 +117,7 @@ async fn account(request: Request<Incoming>) -> Response<AnswerBody> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_of_one_gateway_see_their_own_accounts() -> Result<()> {
+async fn users_of_one_gateway_receive_their_own_accounts() -> Result<()> {
     let authority = TestAuthority::new()?;
     let origin = Origin::start(Some(authority.server(&["site.test"])?), |_| {}, account).await?;
     let names = [("site.test", origin.address())];
@@ -187,7 +187,7 @@ async fn fresh_answers(site: &Accelerated) -> Result<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_site_loaded_answers_no_other() -> Result<()> {
+async fn objects_cached_for_one_site_do_not_answer_another_site() -> Result<()> {
     let authority = TestAuthority::new()?;
     let answer = |request: Request<Incoming>| async move {
         let body = format!("/* {} */", request.uri().path());
@@ -216,7 +216,7 @@ async fn what_one_site_loaded_answers_no_other() -> Result<()> {
 /// A page of another site requests URLs with guesses of a secret, and the site repeats the guess in a page as
 /// large as the one with the secret. Sizes on the hop must not depend on the guess.
 #[tokio::test(flavor = "multi_thread")]
-async fn guesses_of_another_site_do_not_change_sizes() -> Result<()> {
+async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
     const SECRET: &str = "c0ffee-5ca1ab1e-facade-deadbeef";
     let authority = TestAuthority::new()?;
     let answer = |request: Request<Incoming>| async move {

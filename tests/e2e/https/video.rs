@@ -55,7 +55,7 @@ fn part(file: &Bytes, kind: &str, headers: &http::HeaderMap) -> Response<AnswerB
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parts_of_a_video_are_parts() -> Result<()> {
+async fn range_requests_for_a_video_are_answered_correctly() -> Result<()> {
     const LENGTH: usize = 3_000_000;
     let authority = TestAuthority::new()?;
     let video = Bytes::from(noise(LENGTH, 9));
@@ -152,13 +152,13 @@ fn playing() -> String {
 }
 
 /// First bytes of the ranges that requests asked for.
-fn beginnings(seen: &[Seen]) -> Vec<usize> {
+fn range_starts(seen: &[Seen]) -> Vec<usize> {
     let films = seen.iter().filter(|seen| seen.path == "/film.webm");
     films.filter_map(|seen| Some(wanted(&seen.headers)?.0)).collect()
 }
 
 /// A browser seeks in a film; the response for the second position arrives during an outage.
-async fn a_player_seeks_in(host: &str) -> Result<()> {
+async fn seek_in_a_film_of(host: &str) -> Result<()> {
     let authority = TestAuthority::new()?;
     let film = Bytes::from(film(SECONDS)?);
     let length = film.len();
@@ -199,7 +199,7 @@ async fn a_player_seeks_in(host: &str) -> Result<()> {
     let (said, ()) = tokio::try_join!(plays, outage)?;
     assert_eq!(said, format!("{SECONDS} s, 320 pixels"));
     let seen = origin.seen();
-    let from = beginnings(&seen);
+    let from = range_starts(&seen);
     println!("{host}: a film of {length} bytes, requested from the offsets {from:?}");
     for place in [60, 110] {
         let second = length / usize::from(SECONDS) * place;
@@ -215,11 +215,11 @@ async fn a_player_seeks_in(host: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_video_of_an_accelerated_host_seeks_over_an_outage() -> Result<()> {
-    a_player_seeks_in(FAST).await
+async fn a_video_of_an_accelerated_host_seeks_across_an_outage() -> Result<()> {
+    seek_in_a_film_of(FAST).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_video_in_a_tunnel_seeks_over_an_outage() -> Result<()> {
-    a_player_seeks_in(PLAIN).await
+async fn a_video_in_a_tunnel_seeks_across_an_outage() -> Result<()> {
+    seek_in_a_film_of(PLAIN).await
 }

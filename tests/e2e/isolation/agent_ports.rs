@@ -35,7 +35,7 @@ use crate::{
 const NOBODY: u32 = 65_534;
 
 /// Whether this test can act as another user; prints a note if not.
-fn can_be_nobody() -> Result<bool> {
+fn can_act_as_nobody() -> Result<bool> {
     let is_root = std::fs::metadata("/proc/self")?.uid() == 0;
     if !is_root {
         println!("NOT TESTED: only root can be another user; run this test as root");
@@ -44,7 +44,7 @@ fn can_be_nobody() -> Result<bool> {
 }
 
 /// Response of a port to bytes that user `nobody` sends.
-async fn as_nobody(to: SocketAddr, bytes: &str) -> Result<String> {
+async fn response_to_nobody(to: SocketAddr, bytes: &str) -> Result<String> {
     let talk = format!("exec 3<>/dev/tcp/{}/{} && cat >&3 && cat <&3", to.ip(), to.port());
     let mut child = Command::new("bash")
         .args(["-c", &talk])
@@ -86,8 +86,8 @@ fn basic(pair: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_user_of_the_machine_is_served_only_if_the_settings_say_so() -> Result<()> {
-    if !can_be_nobody()? {
+async fn other_users_of_the_machine_are_refused_unless_allowed() -> Result<()> {
+    if !can_act_as_nobody()? {
         return Ok(());
     }
     let origin = hello().await?;
@@ -96,7 +96,7 @@ async fn another_user_of_the_machine_is_served_only_if_the_settings_say_so() -> 
     let connect = "CONNECT site.test:443 HTTP/1.1\r\nHost: site.test:443\r\n\r\n";
     let script = own("GET", "/proxy.pac", pair.proxy(), "");
     for asked in [fetch, connect, &script] {
-        let answer = as_nobody(pair.proxy(), asked).await?;
+        let answer = response_to_nobody(pair.proxy(), asked).await?;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{asked}: {answer}");
         assert!(answer.contains("listen.users"), "{answer}");
     }
@@ -104,10 +104,10 @@ async fn another_user_of_the_machine_is_served_only_if_the_settings_say_so() -> 
     let origin_field = format!("Origin: http://{at}\r\nContent-Length: 0\r\n");
     let change = own("POST", "/pictures?level=low", at, &origin_field);
     for path in ["/", "/status.json", "/proxy.pac"] {
-        let answer = as_nobody(at, &own("GET", path, at, "")).await?;
+        let answer = response_to_nobody(at, &own("GET", path, at, "")).await?;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{path}: {answer}");
     }
-    let answer = as_nobody(at, &change).await?;
+    let answer = response_to_nobody(at, &change).await?;
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(origin.seen().is_empty(), "a refused request reached the origin");
     // The agent's own user is still served.
@@ -117,21 +117,21 @@ async fn another_user_of_the_machine_is_served_only_if_the_settings_say_so() -> 
     let open = pair
         .second_agent_with("open", &["--listen-users", "nobody"])
         .await?;
-    let answer = as_nobody(open.address(), fetch).await?;
+    let answer = response_to_nobody(open.address(), fetch).await?;
     assert!(
         answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"),
         "{answer}"
     );
     let at = control(&pair.folder().join("open"))?;
-    let script = as_nobody(at, &own("GET", "/proxy.pac", at, "")).await?;
+    let script = response_to_nobody(at, &own("GET", "/proxy.pac", at, "")).await?;
     assert!(script.contains("FindProxyForURL"), "{script}");
-    let status = as_nobody(at, &own("GET", "/status.json", at, "")).await?;
+    let status = response_to_nobody(at, &own("GET", "/status.json", at, "")).await?;
     assert!(status.starts_with("HTTP/1.1 403 "), "{status}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_at_the_control_port_need_the_token_of_this_run() -> Result<()> {
+async fn changes_at_the_control_port_require_the_control_token() -> Result<()> {
     let pair = Pair::start(Setup::resolving(&[])).await?;
     let at = pair.control()?;
     let file = pair.folder().join("agent/control-token");
@@ -188,11 +188,11 @@ async fn changes_at_the_control_port_need_the_token_of_this_run() -> Result<()> 
     assert_eq!(pair.status().await?["image_level"], "low");
     assert_eq!(post(format!("{ours}{bearer}")).await?.status, 303);
 
-    if can_be_nobody()? {
+    if can_act_as_nobody()? {
         let see = |fields: &str| own("GET", "/status.json", at, fields);
-        let answer = as_nobody(at, &see(&cookie)).await?;
+        let answer = response_to_nobody(at, &see(&cookie)).await?;
         assert!(answer.starts_with("HTTP/1.1 403 "), "a stolen cookie: {answer}");
-        let answer = as_nobody(at, &see(&bearer)).await?;
+        let answer = response_to_nobody(at, &see(&bearer)).await?;
         assert!(
             answer.starts_with("HTTP/1.1 200 "),
             "requests with the token are allowed: {answer}"
@@ -210,10 +210,10 @@ fn interface() -> Option<std::net::IpAddr> {
 }
 
 #[tokio::test]
-async fn an_open_relay_does_not_start() -> Result<()> {
+async fn the_agent_does_not_start_as_an_open_relay() -> Result<()> {
     let folder = folder()?;
     let state = folder.path().join("agent").display().to_string();
-    let line = longhaul_types_invite();
+    let line = valid_invite();
     let passwords = folder.path().join("passwords");
     std::fs::write(&passwords, "me:a long password\n")?;
     std::fs::set_permissions(&passwords, std::fs::Permissions::from_mode(0o600))?;
@@ -273,7 +273,7 @@ async fn an_open_relay_does_not_start() -> Result<()> {
 }
 
 /// A valid invite of no gateway, for commands that do not connect.
-fn longhaul_types_invite() -> String {
+fn valid_invite() -> String {
     let secret = |byte| longhaul_types::SecretKey::from_bytes([byte; 32]);
     let invite =
         longhaul_types::Invite::new("127.0.0.1:9".to_owned(), secret(1).public(), secret(2), [3; 32]);
@@ -281,7 +281,7 @@ fn longhaul_types_invite() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beyond_loopback_a_password_is_asked_for_and_goes_no_further() -> Result<()> {
+async fn a_listener_beyond_loopback_requires_a_password_and_removes_it() -> Result<()> {
     let origin = hello().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let folder = pair.folder().join("open");
@@ -366,7 +366,7 @@ async fn alone(folder: &Path, more: &[&str]) -> Result<Running> {
 }
 
 /// Sends a request and a CONNECT request for the same target.
-async fn both_ways(proxy: SocketAddr, target: &str) -> Result<[RawResponse; 2]> {
+async fn request_and_connect(proxy: SocketAddr, target: &str) -> Result<[RawResponse; 2]> {
     let connect = request("CONNECT", target, &[]);
     Ok([
         ask(proxy, get(&format!("http://{target}/"), &[])).await?,
@@ -375,7 +375,7 @@ async fn both_ways(proxy: SocketAddr, target: &str) -> Result<[RawResponse; 2]> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_way_around_the_gateway_leads_neither_into_the_machine_nor_into_the_agent() -> Result<()> {
+async fn direct_fallback_reaches_neither_local_addresses_nor_the_agent() -> Result<()> {
     let admitted = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&admitted);
     let origin = Origin::start(
@@ -412,7 +412,7 @@ async fn the_way_around_the_gateway_leads_neither_into_the_machine_nor_into_the_
         "[2002:7f00:1::1]",
     ] {
         for port in [port, control_at.port()] {
-            for answer in both_ways(agent.address(), &format!("{host}:{port}")).await? {
+            for answer in request_and_connect(agent.address(), &format!("{host}:{port}")).await? {
                 assert!(
                     matches!(answer.status, 400 | 403),
                     "{host}:{port}: {} {}",
@@ -442,7 +442,7 @@ async fn the_way_around_the_gateway_leads_neither_into_the_machine_nor_into_the_
     assert_eq!(answer.text(), "hello");
     let control_at = control(open.path())?;
     for host in ["127.0.0.1", "localhost", "127.0.0.2", "[::ffff:127.0.0.1]"] {
-        for answer in both_ways(agent.address(), &format!("{host}:{}", control_at.port())).await? {
+        for answer in request_and_connect(agent.address(), &format!("{host}:{}", control_at.port())).await? {
             assert_eq!(answer.status, 403, "{host}: {}", answer.text());
         }
         let own = request("CONNECT", &format!("{host}:{}", agent.address().port()), &[]);
@@ -473,7 +473,7 @@ fn memory(pid: u32) -> Result<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_half_requests_keep_nobody_out() -> Result<()> {
+async fn thousands_of_incomplete_requests_do_not_exhaust_the_agent() -> Result<()> {
     /// More than the agent's connection limit.
     const MANY: usize = 2500;
     let origin = hello().await?;

@@ -153,7 +153,7 @@ async fn fetched(
         .map(|response| (response.status, response.body, response.ending)))
 }
 
-fn never_whole(what: &str, answer: Option<(u16, Vec<u8>, Ending)>) {
+fn assert_not_complete(what: &str, answer: Option<(u16, Vec<u8>, Ending)>) {
     let Some((status, body, ending)) = answer else {
         println!("{what}: no response");
         return;
@@ -166,7 +166,7 @@ fn never_whole(what: &str, answer: Option<(u16, Vec<u8>, Ending)>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
+async fn bombs_of_every_coding_are_truncated() -> Result<()> {
     let origin = origin().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let page = "text/html,*/*;q=0.8";
@@ -177,11 +177,11 @@ async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
     let before = held(&pair);
     for (number, kind) in KINDS.iter().enumerate() {
         let url = |name: &str| format!("http://site.test/{number}/{name}");
-        never_whole(
+        assert_not_complete(
             &format!("{kind} as page"),
             fetched(&pair, &url("bomb.html"), page, "").await?,
         );
-        never_whole(
+        assert_not_complete(
             &format!("{kind} as style sheet"),
             fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("other")).await?,
         );
@@ -191,7 +191,7 @@ async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
             .context("no response for the page")?;
         assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
         let pushed = fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("")).await?;
-        never_whole(&format!("{kind} as promised style sheet"), pushed);
+        assert_not_complete(&format!("{kind} as promised style sheet"), pushed);
         let (status, body, ending) = fetched(&pair, &url("good.js"), "*/*", &url(""))
             .await?
             .context("no response for the script")?;
@@ -212,7 +212,7 @@ async fn bombs_of_every_coding_are_cut_off() -> Result<()> {
 
 /// In direct fallback the agent decodes nothing: the browser receives the encoded bomb.
 #[tokio::test(flavor = "multi_thread")]
-async fn around_the_gateway_a_bomb_stays_coded() -> Result<()> {
+async fn direct_fallback_forwards_bombs_undecoded() -> Result<()> {
     let origin = origin().await?;
     let mut setup = Setup::resolving(&[]);
     setup.agent_arguments = vec!["--fallback-after".to_owned(), "100ms".to_owned()];

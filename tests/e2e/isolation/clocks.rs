@@ -173,7 +173,7 @@ impl Clocked {
     }
 
     /// Loads a page of the accelerated host with a browser whose clock differs by `off` seconds.
-    async fn loads_securely(&self, off: i64, trusted: &str) -> Result<String> {
+    async fn load_accelerated_host(&self, off: i64, trusted: &str) -> Result<String> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(trusted.as_bytes())?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -262,7 +262,7 @@ async fn setup() -> Result<(RawOrigin, Origin, Clocked)> {
 
 /// Pages load before, during and after each jump, in the open session and in a new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_load_whatever_the_clocks_say() -> Result<()> {
+async fn pages_load_across_clock_jumps() -> Result<()> {
     let (_origin, _secure, mut clocked) = setup().await?;
     clocked.loads("before").await?;
     for end in ["gateway", "agent"] {
@@ -302,7 +302,7 @@ async fn pages_load_whatever_the_clocks_say() -> Result<()> {
 
 /// A response with a reception time in the future is not fresh.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_stays_fresh_because_a_clock_was_set_back() -> Result<()> {
+async fn responses_do_not_stay_fresh_after_a_clock_is_set_back() -> Result<()> {
     let (_origin, _secure, clocked) = setup().await?;
     for ahead in [HOUR, 10 * YEAR] {
         clocked.gateway_clock.set(ahead)?;
@@ -340,7 +340,7 @@ async fn nothing_stays_fresh_because_a_clock_was_set_back() -> Result<()> {
 
 /// Certificates for browsers are valid by the agent's clock, which is also the browser's.
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_follow_the_clock() -> Result<()> {
+async fn issued_certificates_are_valid_by_the_agents_clock() -> Result<()> {
     let (_origin, _secure, clocked) = setup().await?;
     let state = clocked.folder.path().join("agent").display().to_string();
     let exported = run(
@@ -352,7 +352,7 @@ async fn certificates_follow_the_clock() -> Result<()> {
     let trusted = exported.stdout;
     assert!(
         clocked
-            .loads_securely(0, &trusted)
+            .load_accelerated_host(0, &trusted)
             .await?
             .starts_with("HTTP/1.1 200")
     );
@@ -360,13 +360,13 @@ async fn certificates_follow_the_clock() -> Result<()> {
     for jump in JUMPS {
         clocked.agent_clock.set(jump)?;
         let answer = clocked
-            .loads_securely(jump, &trusted)
+            .load_accelerated_host(jump, &trusted)
             .await
             .with_context(|| jump.to_string())?;
         assert!(answer.starts_with("HTTP/1.1 200"), "{jump}: {answer}");
         clocked.agent_clock.set(0)?;
         let answer = clocked
-            .loads_securely(0, &trusted)
+            .load_accelerated_host(0, &trusted)
             .await
             .with_context(|| format!("{jump}, back"))?;
         assert!(answer.starts_with("HTTP/1.1 200"), "{jump}, back: {answer}");

@@ -90,7 +90,7 @@ fn flawed() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
 
 /// F6: a request that device 0 smuggles in a body never answers a request of device 1.
 #[tokio::test]
-async fn a_smuggled_request_answers_nobody_else() -> Result<()> {
+async fn a_smuggled_request_answers_no_other_request() -> Result<()> {
     const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: site.test\r\n\r\n";
     let site = Site::start("", flawed()).await?;
     let [attacker, victim] = site.devices();
@@ -127,7 +127,7 @@ async fn a_smuggled_request_answers_nobody_else() -> Result<()> {
 type Carried = Arc<Mutex<BTreeMap<usize, Vec<(u8, bool)>>>>;
 
 #[tokio::test]
-async fn a_connection_with_anything_of_a_device_is_never_anothers() -> Result<()> {
+async fn origin_connections_with_private_requests_are_not_shared_between_devices() -> Result<()> {
     let carried = Carried::default();
     let log = Arc::clone(&carried);
     let site = Site::start("", move |request| {
@@ -205,7 +205,7 @@ async fn hold(proxy: SocketAddr, kind: &str, numbers: std::ops::Range<usize>) ->
 
 /// F7: event streams of one device do not block other requests, neither of other devices nor of its own.
 #[tokio::test]
-async fn event_streams_of_one_device_leave_the_host_to_others() -> Result<()> {
+async fn event_streams_of_one_device_do_not_block_the_host_for_others() -> Result<()> {
     let site = Site::start("", endless).await?;
     let [holder, other] = site.devices();
     let mut held = Vec::new();
@@ -224,7 +224,7 @@ async fn event_streams_of_one_device_leave_the_host_to_others() -> Result<()> {
 /// Slow bodies of one device occupy only its own share of a host; an error page after the queue timeout names
 /// the limit.
 #[tokio::test]
-async fn slow_bodies_of_one_device_leave_the_host_to_others() -> Result<()> {
+async fn slow_bodies_of_one_device_do_not_block_the_host_for_others() -> Result<()> {
     let site = Site::start("[limits]\nqueue-timeout = \"1s\"\n", endless).await?;
     let [holder, other] = site.devices();
     let _held = hold(holder, "slow", 0..HOST_PLACES).await?;
@@ -250,7 +250,7 @@ async fn slow_bodies_of_one_device_leave_the_host_to_others() -> Result<()> {
 
 /// A request that waits in the queue of one device does not delay an equal request of another device.
 #[tokio::test]
-async fn a_request_that_waits_holds_no_equal_one_of_another() -> Result<()> {
+async fn a_queued_request_does_not_delay_an_equal_request_of_another_device() -> Result<()> {
     let site = Site::start("[limits]\nqueue-timeout = \"30s\"\n", endless).await?;
     let [holder, other] = site.devices();
     let _held = hold(holder, "slow", 0..HOST_PLACES).await?;
@@ -274,7 +274,7 @@ async fn a_request_that_waits_holds_no_equal_one_of_another() -> Result<()> {
 
 /// Ten thousand requests of one device do not delay a page load of another.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_one_device_delays_no_page_of_another() -> Result<()> {
+async fn a_request_flood_of_one_device_does_not_delay_pages_of_another() -> Result<()> {
     const FLOOD: usize = 10_000;
     const CONNECTIONS: usize = 40;
     const OBJECTS: usize = 24;
@@ -359,7 +359,7 @@ async fn page(proxy: SocketAddr, objects: usize) -> Result<()> {
 /// F14: a response with an unsupported transfer coding is refused; its encoded bytes never reach the browser
 /// as content.
 #[tokio::test]
-async fn a_transfer_coding_that_nobody_undoes_is_refused() -> Result<()> {
+async fn an_unsupported_transfer_coding_is_refused() -> Result<()> {
     let site = Site::start("", |request| {
         let coding = request.path().trim_start_matches('/').replace('+', ", ");
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n6\r\nsecret\r\n0\r\n\r\n").into_bytes()

@@ -296,12 +296,12 @@ async fn frames(scheme: &'static str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn frames_of_other_sites_get_no_cookies_sent_over_https() -> Result<()> {
+async fn objects_of_cross_site_frames_are_requested_without_cookies_over_https() -> Result<()> {
     frames("https").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn frames_of_other_sites_get_no_cookies_sent_over_http() -> Result<()> {
+async fn objects_of_cross_site_frames_are_requested_without_cookies_over_http() -> Result<()> {
     frames("http").await
 }
 
@@ -336,17 +336,17 @@ async fn injected(scheme: &'static str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn injected_markup_takes_nothing_along_over_https() -> Result<()> {
+async fn injected_markup_does_not_leak_the_page_over_https() -> Result<()> {
     injected("https").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn injected_markup_takes_nothing_along_over_http() -> Result<()> {
+async fn injected_markup_does_not_leak_the_page_over_http() -> Result<()> {
     injected("http").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cookies_keep_to_their_paths_and_blocked_ports_are_left_alone() -> Result<()> {
+async fn predicted_requests_respect_cookie_paths_and_blocked_ports() -> Result<()> {
     let callers = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&callers);
     let mail = Origin::start(

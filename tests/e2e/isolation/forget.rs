@@ -78,7 +78,7 @@ async fn visit(world: &World, host: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_is_forgotten_at_both_ends() -> Result<()> {
+async fn forgetting_a_site_removes_its_data_at_both_ends() -> Result<()> {
     let authority = TestAuthority::new()?;
     let plain = Origin::start(None, |_| {}, answer).await?;
     let secure = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
@@ -138,7 +138,7 @@ fn is_authority(path: &Path) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_site_is_refused_and_a_stranger_cannot_have_things_forgotten() -> Result<()> {
+async fn forgetting_requires_a_valid_site_and_the_control_token() -> Result<()> {
     let origin = Origin::start(None, |_| {}, answer).await?;
     let world = World::http(&HOSTS, &origin).await?;
     let pair = world.pair();
@@ -157,7 +157,7 @@ async fn what_is_no_site_is_refused_and_a_stranger_cannot_have_things_forgotten(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_is_away_is_told_when_it_is_back() -> Result<()> {
+async fn a_forgotten_site_is_forgotten_at_an_unreachable_gateway_later() -> Result<()> {
     let origin = Origin::start(None, |_| {}, answer).await?;
     let mut world = World::http(&HOSTS, &origin).await?;
     visit(&world, BANK).await?;

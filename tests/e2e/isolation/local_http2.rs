@@ -231,7 +231,7 @@ async fn bears(site: &Accelerated, before: u64, what: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_are_opened_and_reset_end_the_connection() -> Result<()> {
+async fn opening_and_resetting_streams_ends_the_connection() -> Result<()> {
     let (origin, site) = site().await?;
     let before = peak(&site)?;
     // In one write: the streams are reset before the agent has handled the requests (CVE-2023-44487).
@@ -317,7 +317,7 @@ async fn header_floods_end_the_connection() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_takes_nothing_costs_little() -> Result<()> {
+async fn a_client_that_reads_nothing_costs_bounded_memory() -> Result<()> {
     let (_origin, site) = site().await?;
     let before = peak(&site)?;
     // Flow-control windows of zero bytes, and the largest windows on a connection that is not read.
@@ -354,7 +354,7 @@ async fn a_client_that_takes_nothing_costs_little() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_of_frames_that_want_answers_cost_little() -> Result<()> {
+async fn floods_of_frames_with_replies_cost_bounded_memory() -> Result<()> {
     let (_origin, site) = site().await?;
     let before = peak(&site)?;
     for (what, flood) in [
@@ -375,7 +375,7 @@ async fn floods_of_frames_that_want_answers_cost_little() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_streams_than_allowed_are_refused_and_the_rest_is_served() -> Result<()> {
+async fn streams_above_the_limit_are_refused_and_the_rest_served() -> Result<()> {
     let (_origin, site) = site().await?;
     let before = peak(&site)?;
     let mut attacker = Attacker::connect(&site, &[]).await?;
@@ -409,7 +409,7 @@ async fn says(site: &Accelerated, bytes: &str) -> Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_body_of_an_upgrade_is_neither_a_request_nor_in_a_tunnel() -> Result<()> {
+async fn the_body_of_an_upgrade_request_is_not_parsed_as_a_request() -> Result<()> {
     let (origin, site) = site().await?;
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: safe.test\r\n\r\n";
     let chunked = format!("{:x}\r\n{smuggled}\r\n0\r\n\r\n", smuggled.len());
@@ -454,7 +454,7 @@ async fn the_body_of_an_upgrade_is_neither_a_request_nor_in_a_tunnel() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tunnel_is_not_opened_for_a_request_with_a_body() -> Result<()> {
+async fn a_connect_request_with_a_body_is_refused() -> Result<()> {
     let (origin, site) = site().await?;
     let before = origin.seen().len();
     for (host, framing) in [

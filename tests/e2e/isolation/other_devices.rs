@@ -79,7 +79,7 @@ const FIELDS: &[&str] = &[
 const CACHING: &[&str] = &["max-age=600", "public, max-age=600", "s-maxage=600, max-age=600"];
 
 /// An origin that repeats the whole request in the body and in a field of its response.
-fn parrot(request: &Request<Incoming>) -> Response<AnswerBody> {
+fn repeat_request(request: &Request<Incoming>) -> Response<AnswerBody> {
     let caching = request.uri().path().trim_start_matches('/');
     let caching = caching.split('/').next().and_then(|number| number.parse().ok());
     let caching = caching.and_then(|number: usize| CACHING.get(number)).copied();
@@ -101,11 +101,11 @@ fn parrot(request: &Request<Incoming>) -> Response<AnswerBody> {
         .expect("a valid response")
 }
 
-async fn parrots() -> Result<(Origin, Pair)> {
+async fn repeating_origin_pair() -> Result<(Origin, Pair)> {
     let origin = Origin::start(
         None,
         |_| {},
-        |request: Request<Incoming>| std::future::ready(parrot(&request)),
+        |request: Request<Incoming>| std::future::ready(repeat_request(&request)),
     )
     .await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
@@ -129,8 +129,8 @@ fn assert_clean(response: &RawResponse, what: &str) {
 
 /// F10: a response that repeats parts of a device's request is not shared with other devices.
 #[tokio::test]
-async fn what_a_device_says_of_itself_reaches_no_other_device() -> Result<()> {
-    let (_origin, pair) = parrots().await?;
+async fn request_fields_of_a_device_reach_no_other_device() -> Result<()> {
+    let (_origin, pair) = repeating_origin_pair().await?;
     let second = pair.second_agent("second").await?;
     let mut repeated = 0;
     for (number, name) in FIELDS.iter().enumerate() {
@@ -153,8 +153,8 @@ async fn what_a_device_says_of_itself_reaches_no_other_device() -> Result<()> {
 
 /// The same with the poison in the method, the port, the query or a fragment.
 #[tokio::test]
-async fn what_surrounds_a_request_reaches_no_other_device() -> Result<()> {
-    let (_origin, pair) = parrots().await?;
+async fn method_port_query_and_fragment_reach_no_other_device() -> Result<()> {
+    let (_origin, pair) = repeating_origin_pair().await?;
     let second = pair.second_agent("second").await?;
     let heads = [
         "HEAD http://site.test/0/x.js HTTP/1.1\r\nHost: site.test\r\nX-Poison: poison\r\n\r\n",
@@ -178,8 +178,8 @@ async fn what_surrounds_a_request_reaches_no_other_device() -> Result<()> {
 
 /// Fields of a 304 response to one device do not change the shared response for others.
 #[tokio::test]
-async fn a_confirmation_for_one_device_changes_nothing_for_others() -> Result<()> {
-    let (origin, pair) = parrots().await?;
+async fn a_304_for_one_device_does_not_change_shared_responses() -> Result<()> {
+    let (origin, pair) = repeating_origin_pair().await?;
     let second = pair.second_agent("second").await?;
     for (number, name) in ["X-Made-Up", "Cookie", "Authorization", "From", "X-Forwarded-Host"]
         .into_iter()
@@ -202,8 +202,8 @@ async fn a_confirmation_for_one_device_changes_nothing_for_others() -> Result<()
 
 /// Devices with equal browsers share responses that a shared cache may store.
 #[tokio::test]
-async fn equal_browsers_on_two_devices_share_what_is_for_all() -> Result<()> {
-    let (origin, pair) = parrots().await?;
+async fn equal_browsers_on_two_devices_share_public_responses() -> Result<()> {
+    let (origin, pair) = repeating_origin_pair().await?;
     let second = pair.second_agent("second").await?;
     for (caching, directives) in CACHING.iter().enumerate() {
         let url = format!("{SITE}/{caching}/shared.js");

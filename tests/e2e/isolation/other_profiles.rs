@@ -72,7 +72,7 @@ async fn worlds() -> Result<Vec<(Origin, World)>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_is_for_the_login_that_fetched_it() -> Result<()> {
+async fn a_stored_document_answers_only_the_same_login() -> Result<()> {
     for (origin, world) in worlds().await? {
         let account = async |cookie| world.ask(BANK, "/account", By::User, cookie).await;
         for _ in 0..2 {
@@ -91,7 +91,7 @@ async fn a_document_is_for_the_login_that_fetched_it() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_of_another_site_without_cookie_gets_nothing_that_a_cookie_made() -> Result<()> {
+async fn a_cross_site_request_without_cookie_gets_no_response_made_with_a_cookie() -> Result<()> {
     for (origin, world) in worlds().await? {
         let own = world.ask(BANK, "/rates", By::Page(BANK), "sid=ada").await?;
         assert_eq!(own, "rates for sid=ada");
@@ -110,7 +110,7 @@ async fn a_request_of_another_site_without_cookie_gets_nothing_that_a_cookie_mad
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tracker_does_not_know_a_visitor_again_by_what_is_cached() -> Result<()> {
+async fn cached_responses_do_not_identify_a_visitor_across_sites() -> Result<()> {
     for (origin, world) in worlds().await? {
         let mut ids = Vec::new();
         for site in ["a.test", "b.test", "c.test"] {
@@ -126,7 +126,7 @@ async fn a_tracker_does_not_know_a_visitor_again_by_what_is_cached() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_origin_that_asks_to_be_forgotten_is_forgotten_at_both_ends() -> Result<()> {
+async fn clear_site_data_clears_both_caches() -> Result<()> {
     for (origin, world) in worlds().await? {
         for by in [By::User, By::Link("a.test")] {
             world.ask(BANK, "/account", by, "sid=ada").await?;
@@ -156,7 +156,7 @@ async fn profile(site: &Accelerated, arguments: &[&str]) -> Result<Browser> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn browsers_with_two_profiles_and_a_private_window_see_their_own_accounts() -> Result<()> {
+async fn profiles_and_private_windows_receive_their_own_accounts() -> Result<()> {
     let authority = TestAuthority::new()?;
     let origin = Origin::start(Some(authority.server(&[BANK])?), |_| {}, answer).await?;
     let site = Accelerated::start(&[(BANK, origin.address())], &authority, "all").await?;

@@ -67,7 +67,7 @@ async fn worlds() -> Result<Vec<(Origin, World)>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redirect_to_a_site_does_not_open_what_is_stored_of_it() -> Result<()> {
+async fn a_redirect_to_a_site_gives_no_access_to_its_stored_responses() -> Result<()> {
     for (_origin, world) in worlds().await? {
         let own = world
             .ask(VICTIM, "/app.js", By::Page(VICTIM), "__Host-sid=1")
@@ -94,7 +94,7 @@ async fn a_redirect_to_a_site_does_not_open_what_is_stored_of_it() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_promise_is_for_the_page_that_it_was_made_to() -> Result<()> {
+async fn a_promise_answers_only_requests_of_its_page() -> Result<()> {
     for (_origin, world) in worlds().await? {
         world.ask(EVIL, "/", By::User, "").await?;
         world.ask(VICTIM, "/", By::User, "__Host-sid=1").await?;
@@ -116,7 +116,7 @@ async fn a_promise_is_for_the_page_that_it_was_made_to() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_kept_for_who_does_not_say_who_asks() -> Result<()> {
+async fn requests_without_requester_share_no_stored_response() -> Result<()> {
     for (origin, world) in worlds().await? {
         for _ in 0..2 {
             world.ask(VICTIM, "/cached.js", By::Nobody, "").await?;

@@ -151,7 +151,7 @@ fn forty_megapixels() -> Files {
 }
 
 /// Further images: of the largest decoded size, far larger by their headers, and malformed.
-fn zoo() -> Files {
+fn other_bombs() -> Files {
     let mut files = sixteen_megapixels();
     let large_jpeg = jpeg(4_000);
     let frame = large_jpeg.windows(2).position(|pair| pair == b"\xff\xc0");
@@ -242,7 +242,7 @@ async fn displayed(proxy: std::net::SocketAddr, path: &str) -> Result<RawRespons
     Ok(response)
 }
 
-fn is_smaller(response: &RawResponse) -> bool {
+fn is_transcoded(response: &RawResponse) -> bool {
     response.body.starts_with(b"RIFF") && response.field("x-longhaul").is_some()
 }
 
@@ -250,7 +250,7 @@ fn is_smaller(response: &RawResponse) -> bool {
 async fn all(proxy: std::net::SocketAddr, files: &Files) -> Result<usize> {
     let asked = files.iter().map(|(path, file)| async move {
         let response = displayed(proxy, path).await.with_context(|| path.clone())?;
-        let smaller = is_smaller(&response);
+        let smaller = is_transcoded(&response);
         ensure!(
             smaller || response.body == file[..],
             "{path}: neither smaller nor the original"
@@ -368,7 +368,7 @@ async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
          after {:.3} s ({}); at most {} MB together, gateway {} MB, largest worker {} MB, {} workers",
         (bombs_answered - began).as_secs_f64(),
         waited.as_secs_f64(),
-        if is_smaller(&response) {
+        if is_transcoded(&response) {
             "smaller"
         } else {
             "as it is"
@@ -379,7 +379,7 @@ async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
         peaks.workers.len(),
     );
     assert!(
-        is_smaller(&response),
+        is_transcoded(&response),
         "the other device's image was not transcoded"
     );
     assert!(response.body.len() < small.len() / 2);
@@ -395,18 +395,18 @@ async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pictures_of_forty_megapixels_cost_nobody_anything() -> Result<()> {
+async fn images_of_forty_megapixels_do_not_delay_other_devices() -> Result<()> {
     attack("forty megapixels", forty_megapixels(), 0).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bombs_of_all_kinds_cost_bounded_memory_and_other_devices_no_time() -> Result<()> {
+async fn image_bombs_use_bounded_memory_and_do_not_delay_other_devices() -> Result<()> {
     // The images of sixteen megapixels that are processed in time, and the animation.
-    attack("all kinds", zoo(), 3).await
+    attack("all kinds", other_bombs(), 3).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_workers_leave_all_requests_answered() -> Result<()> {
+async fn all_requests_are_answered_when_picture_workers_are_killed() -> Result<()> {
     let bombs = sixteen_megapixels();
     let mut files = bombs.clone();
     files.insert("/small.jpg".to_owned(), photograph().into());
@@ -439,7 +439,7 @@ async fn killed_workers_leave_all_requests_answered() -> Result<()> {
     let again = async {
         loop {
             looks.tick().await;
-            if is_smaller(&displayed(proxy, "/small.jpg").await?) {
+            if is_transcoded(&displayed(proxy, "/small.jpg").await?) {
                 return anyhow::Ok(());
             }
         }
@@ -466,7 +466,7 @@ async fn busy_workers(pair: &Pair, bombs: &Files) -> Result<(Watch, JoinHandle<(
     Ok((watch, asking))
 }
 
-async fn none_is_left(watch: Watch) -> Result<()> {
+async fn wait_until_no_worker_is_left(watch: Watch) -> Result<()> {
     let workers: Vec<u32> = watch.end().workers.into_keys().collect();
     ensure!(!workers.is_empty(), "no worker was seen");
     let is_left = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists() && is_worker(*pid);
@@ -474,18 +474,18 @@ async fn none_is_left(watch: Watch) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_worker_outlives_the_gateway() -> Result<()> {
+async fn no_picture_worker_outlives_the_gateway() -> Result<()> {
     let bombs = sixteen_megapixels();
     let origin = gallery(&bombs).await?;
     let mut killed = pair(&origin).await?;
     let (watch, asking) = busy_workers(&killed, &bombs).await?;
     killed.kill_gateway().await?;
-    none_is_left(watch).await?;
+    wait_until_no_worker_is_left(watch).await?;
     asking.abort();
     let mut ended = pair(&origin).await?;
     let (watch, asking) = busy_workers(&ended, &bombs).await?;
     ended.end_gateway("TERM").await?;
-    none_is_left(watch).await?;
+    wait_until_no_worker_is_left(watch).await?;
     asking.abort();
     Ok(())
 }

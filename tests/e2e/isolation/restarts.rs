@@ -160,7 +160,7 @@ async fn download(
 
 /// Kills the gateway during a download and restarts it at once. Returns the time from the restart to the next
 /// byte.
-async fn killed_in_the_middle(
+async fn kill_during_download(
     pair: &mut Pair,
     stream: impl AsyncRead + AsyncWrite + Unpin,
     request: String,
@@ -207,7 +207,7 @@ async fn plain_downloads(kind: &str, link: Link) -> Result<Vec<Duration>> {
     for version in VERSIONS {
         let stream = TcpStream::connect(pair.proxy()).await?;
         let request = request(&format!("http://files.test/{kind}/{version:?}"), "files.test");
-        let time = killed_in_the_middle(&mut pair, stream, request, |_| Ok(())).await;
+        let time = kill_during_download(&mut pair, stream, request, |_| Ok(())).await;
         let time = time.with_context(|| format!("{kind}, {version:?}"))?;
         println!(
             "{kind}, {version:?}: the next byte {:.2} s after the restart",
@@ -223,7 +223,7 @@ async fn plain_downloads(kind: &str, link: Link) -> Result<Vec<Duration>> {
 
 /// The agent only receives, with pauses: the transport owes it no acknowledgement.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_from_a_slow_origin_goes_on() -> Result<()> {
+async fn a_download_from_a_slow_origin_resumes_after_a_restart() -> Result<()> {
     let times = plain_downloads("slow", Link::Direct).await?;
     println!("median {:.2} s", median(times).as_secs_f64());
     Ok(())
@@ -231,14 +231,14 @@ async fn a_download_from_a_slow_origin_goes_on() -> Result<()> {
 
 /// The hop is slow, so that the gateway always has data to send.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_over_a_slow_hop_goes_on() -> Result<()> {
+async fn a_download_over_a_slow_hop_resumes_after_a_restart() -> Result<()> {
     let times = plain_downloads("fast", Link::Paced(BitRate::kbps(2000))).await?;
     println!("median {:.2} s", median(times).as_secs_f64());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_over_accelerated_https_goes_on() -> Result<()> {
+async fn a_download_over_accelerated_https_resumes_after_a_restart() -> Result<()> {
     let authority = TestAuthority::new()?;
     let origin = slow_origin(Some(authority.server(&["files.test"])?)).await?;
     let mut accelerated =
@@ -250,7 +250,7 @@ async fn a_download_over_accelerated_https_goes_on() -> Result<()> {
             .connect("files.test", &trusted, &[b"http/1.1"])
             .await?;
         let request = request(&format!("/slow/{version:?}"), "files.test");
-        let time = killed_in_the_middle(&mut accelerated.pair, stream, request, |_| Ok(())).await;
+        let time = kill_during_download(&mut accelerated.pair, stream, request, |_| Ok(())).await;
         times.push(time.with_context(|| format!("{version:?}"))?);
     }
     println!(
@@ -263,7 +263,7 @@ async fn a_download_over_accelerated_https_goes_on() -> Result<()> {
 
 /// A range request: the resumed offset is relative to the start of the range.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_of_a_file_goes_on() -> Result<()> {
+async fn a_range_request_resumes_after_a_restart() -> Result<()> {
     let origin = slow_origin(None).await?;
     let mut pair = Pair::start(Setup::resolving(&[("files.test", origin.address())])).await?;
     for version in VERSIONS {
@@ -272,7 +272,7 @@ async fn a_part_of_a_file_goes_on() -> Result<()> {
         let request = format!(
             "GET {url} HTTP/1.1\r\nHost: files.test\r\nRange: bytes={FROM}-\r\nConnection: close\r\n\r\n"
         );
-        let time = killed_in_the_middle(&mut pair, stream, request, |_| Ok(())).await;
+        let time = kill_during_download(&mut pair, stream, request, |_| Ok(())).await;
         let time = time.with_context(|| format!("{version:?}"))?;
         println!(
             "a part, {version:?}: the next byte {:.2} s after the restart",
@@ -285,13 +285,13 @@ async fn a_part_of_a_file_goes_on() -> Result<()> {
 
 /// The gateway loses the key of RESET datagrams.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_goes_on_although_the_reset_key_is_lost() -> Result<()> {
+async fn a_download_resumes_after_a_restart_without_the_reset_key() -> Result<()> {
     let origin = slow_origin(None).await?;
     let mut pair = Pair::start(Setup::resolving(&[("files.test", origin.address())])).await?;
     let stream = TcpStream::connect(pair.proxy()).await?;
     let request = request("http://files.test/slow/EntityTag", "files.test");
     let lose = |pair: &Pair| Ok(std::fs::remove_file(pair.folder().join("gateway/reset.key"))?);
-    let time = killed_in_the_middle(&mut pair, stream, request, lose).await?;
+    let time = kill_during_download(&mut pair, stream, request, lose).await?;
     println!("without its reset key: {:.2} s", time.as_secs_f64());
     assert!(time < LONGEST, "{time:?}");
     Ok(())
@@ -299,7 +299,7 @@ async fn a_download_goes_on_although_the_reset_key_is_lost() -> Result<()> {
 
 /// A request without a response so far is repeated, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_waits_for_its_origin_is_repeated() -> Result<()> {
+async fn a_request_without_response_is_repeated_after_a_restart() -> Result<()> {
     let (asked, mut is_asked) = watch::channel(0_usize);
     let asked = Arc::new(asked);
     let origin = Origin::start(
@@ -340,7 +340,7 @@ async fn a_request_that_waits_for_its_origin_is_repeated() -> Result<()> {
 
 /// Objects that were promised or partly pushed before the restart are fetched again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_load_with_pushes_goes_on() -> Result<()> {
+async fn a_page_load_with_pushes_completes_after_a_restart() -> Result<()> {
     const OBJECTS: usize = 8;
     const OBJECT: usize = 60_000;
     let origin = Origin::start(
@@ -383,7 +383,7 @@ async fn a_page_load_with_pushes_goes_on() -> Result<()> {
         );
         anyhow::Ok(Instant::now())
     });
-    let restart = restarted_behind(&mut pair, &relay, 150_000);
+    let restart = restart_after_bytes(&mut pair, &relay, 150_000);
     let (times, restarted) = tokio::try_join!(futures_util::future::try_join_all(objects), restart)?;
     let last = times.into_iter().max().context("objects")?;
     let time = last.saturating_duration_since(restarted);
@@ -398,7 +398,7 @@ async fn a_page_load_with_pushes_goes_on() -> Result<()> {
     Ok(())
 }
 
-async fn restarted_behind(pair: &mut Pair, relay: &Relay, bytes: u64) -> Result<Instant> {
+async fn restart_after_bytes(pair: &mut Pair, relay: &Relay, bytes: u64) -> Result<Instant> {
     relay.has_passed(Direction::Down, bytes, LIMIT).await?;
     pair.kill_gateway().await?;
     pair.start_gateway().await?;

@@ -83,7 +83,7 @@ fn navigation<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
 }
 
 /// The user loads the account until it costs next to nothing: both ends then know that the agent holds it.
-async fn look_at_the_account(pair: &Pair) -> Result<()> {
+async fn load_account_until_held(pair: &Pair) -> Result<()> {
     let by_itself = [("Referer", "http://victim.test/"), COOKIE];
     for _ in 0..ATTEMPTS {
         let page = cost(pair, ACCOUNT, &navigation(&by_itself)).await?;
@@ -98,9 +98,9 @@ async fn look_at_the_account(pair: &Pair) -> Result<()> {
 
 /// F9: the attacker's image with the bytes of the user's private image costs as much as its other images.
 #[tokio::test(flavor = "multi_thread")]
-async fn held_bodies_of_another_site_are_not_told_by_size() -> Result<()> {
+async fn held_bodies_of_another_site_are_not_revealed_by_size() -> Result<()> {
     let (_origin, pair) = world().await?;
-    look_at_the_account(&pair).await?;
+    load_account_until_held(&pair).await?;
     let page = "http://evil.test/";
     cost(&pair, page, &navigation(&[])).await?;
     let picture = [("Accept", "image/*"), ("Referer", page)];
@@ -118,9 +118,9 @@ async fn held_bodies_of_another_site_are_not_told_by_size() -> Result<()> {
 
 /// The same with single requests instead of a page load, several times.
 #[tokio::test(flavor = "multi_thread")]
-async fn held_bodies_are_not_told_by_requests_either() -> Result<()> {
+async fn held_bodies_are_not_revealed_by_single_requests() -> Result<()> {
     let (_origin, pair) = world().await?;
-    look_at_the_account(&pair).await?;
+    load_account_until_held(&pair).await?;
     let picture = [("Accept", "image/*"), ("Referer", "http://evil.test/")];
     let guess = cost(&pair, "http://evil.test/guess.png", &picture).await?;
     let other = cost(&pair, "http://evil.test/other.png", &picture).await?;
@@ -131,9 +131,9 @@ async fn held_bodies_are_not_told_by_requests_either() -> Result<()> {
 
 /// F13: a page of another site, which hides the requester, loads the account with its own words in the query.
 #[tokio::test(flavor = "multi_thread")]
-async fn base_of_an_account_does_not_serve_who_hides_where_he_comes_from() -> Result<()> {
+async fn an_account_is_no_delta_base_for_requests_without_requester() -> Result<()> {
     let (_origin, pair) = world().await?;
-    look_at_the_account(&pair).await?;
+    load_account_until_held(&pair).await?;
     let with_base = cost(
         &pair,
         &format!("{ACCOUNT}?q=own"),

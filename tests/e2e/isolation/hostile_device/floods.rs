@@ -13,9 +13,9 @@ use longhaul_tests::{
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 
 use super::{
-    HONEST, asked, gateway_held,
+    HONEST, asked, assert_others_served, gateway_held,
     harness::{Hostile, fetch, fetch_with, page_fetch, wire},
-    setup, still_serves,
+    setup,
 };
 use crate::{
     content::{noise, pieces},
@@ -28,7 +28,7 @@ const MOST: u64 = 200;
 
 /// Ten thousand fetches, each cancelled at once, half of them before they arrive.
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_fetches_leave_nothing() -> Result<()> {
+async fn cancelled_fetches_do_not_accumulate() -> Result<()> {
     let (origin, pair) = setup().await?;
     let mut device = Hostile::connect(&pair).await?;
     let before = gateway_held(&pair);
@@ -53,7 +53,7 @@ async fn cancelled_fetches_leave_nothing() -> Result<()> {
             device.say(&cancel).await;
         }
         if id % 2500 == 0 {
-            still_serves(&pair, &format!("{id} cancelled fetches")).await?;
+            assert_others_served(&pair, &format!("{id} cancelled fetches")).await?;
         }
     }
     let held = gateway_held(&pair);
@@ -91,7 +91,7 @@ async fn half_open_streams_are_bounded() -> Result<()> {
         let written = stream.write(unfinished[1..].to_vec().into());
         let _blocked = timeout(Duration::from_millis(100), written).await;
     }
-    still_serves(&pair, "half-open streams").await?;
+    assert_others_served(&pair, "half-open streams").await?;
     let held = gateway_held(&pair);
     println!("{before} MB before, {held} MB after");
     ensure!(held < before + MOST, "{held} MB");
@@ -159,7 +159,7 @@ async fn abandoned_tunnels_are_closed() -> Result<()> {
 /// A device that requests a large file and does not read it does not delay another device with the same
 /// request.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_reads_nothing_holds_nobody_up() -> Result<()> {
+async fn a_device_that_reads_nothing_does_not_delay_others() -> Result<()> {
     // More than the gateway buffers for sending to one device (8 MiB) and for reading one response (1 MiB).
     const SIZE: usize = 24_000_000;
     let (release, released) = watch::channel(false);
@@ -193,7 +193,7 @@ async fn a_device_that_reads_nothing_holds_nobody_up() -> Result<()> {
         let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
         let url = format!("http://site.test/{order}");
         let mut honest = RawClient::connect(pair.proxy()).await?;
-        let device = Hostile::connect_deaf(&pair).await?;
+        let device = Hostile::connect_without_reading(&pair).await?;
         let ask = async {
             honest.send(get(&url, &[("Accept", "*/*")])).await?;
             honest.head().await

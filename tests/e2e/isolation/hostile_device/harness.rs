@@ -17,7 +17,7 @@ use tokio::{sync::mpsc, time::timeout};
 use crate::pair::{LIMIT, Pair};
 
 /// Maximum wait for permission to open another stream.
-const PATIENCE: Duration = Duration::from_millis(300);
+const STREAM_OPEN_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A session of the second device of a pair.
 pub(super) struct Hostile {
@@ -40,7 +40,7 @@ impl Hostile {
     }
 
     /// A session with a minimal stream window, which reads nothing.
-    pub(super) async fn connect_deaf(pair: &Pair) -> Result<Self> {
+    pub(super) async fn connect_without_reading(pair: &Pair) -> Result<Self> {
         let transport = TransportConfig {
             stream_window: ByteCount::kib(64),
             ..TransportConfig::agent(None)
@@ -99,7 +99,11 @@ impl Hostile {
     /// Opens a stream with these bytes; `None` if the gateway allows no further stream or the session is
     /// closed.
     pub(super) async fn open(&self, bytes: impl Into<Bytes>, end: End) -> Option<SendStream> {
-        let opened = timeout(PATIENCE, self.session.open(options(), bytes.into(), end)).await;
+        let opened = timeout(
+            STREAM_OPEN_TIMEOUT,
+            self.session.open(options(), bytes.into(), end),
+        )
+        .await;
         opened.ok()?.ok()
     }
 

@@ -8,9 +8,9 @@ use longhaul_session::{
 };
 
 use super::{
-    asked,
+    asked, assert_others_served,
     harness::{Hostile, fetch, fetch_with, hello, page_fetch, wire},
-    setup, still_serves,
+    setup,
 };
 
 const SITE: &str = "http://site.test/";
@@ -24,7 +24,7 @@ fn failure(message: Message) -> Result<FailureReason> {
 
 /// Unknown pages, unknown entries, and hashes of bodies that do not exist.
 #[tokio::test(flavor = "multi_thread")]
-async fn references_to_what_is_not_its_own_lead_nowhere() -> Result<()> {
+async fn invalid_references_have_no_effect() -> Result<()> {
     let (_origin, pair) = setup().await?;
     let mut device = Hostile::connect(&pair).await?;
     for page in [0, 1, 2, 3, 1 << 40, u64::MAX] {
@@ -73,12 +73,12 @@ async fn references_to_what_is_not_its_own_lead_nowhere() -> Result<()> {
         .await;
     let head = device.head(fetch(8, SITE)).await?;
     ensure!(head.status == 200, "{head:?}");
-    still_serves(&pair, "references").await
+    assert_others_served(&pair, "references").await
 }
 
 /// Fetch numbers: zero, the maximum, and duplicates.
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_of_fetches_are_its_own_affair() -> Result<()> {
+async fn unusual_fetch_numbers_affect_only_the_device() -> Result<()> {
     let (origin, pair) = setup().await?;
     let mut device = Hostile::connect(&pair).await?;
     for id in [0, u64::MAX, u64::MAX - 1, 1] {
@@ -100,12 +100,12 @@ async fn numbers_of_fetches_are_its_own_affair() -> Result<()> {
         refused == 20,
         "{refused} of 20 fetches of a number in use were refused"
     );
-    still_serves(&pair, "numbers").await
+    assert_others_served(&pair, "numbers").await
 }
 
 /// Header sets with unknown bases, and header sets that grow.
 #[tokio::test(flavor = "multi_thread")]
-async fn header_sets_are_checked() -> Result<()> {
+async fn header_sets_with_unknown_bases_fail_and_memory_is_bounded() -> Result<()> {
     let (_origin, pair) = setup().await?;
     let mut device = Hostile::connect(&pair).await?;
     let mut sets = HeaderSets::new();
@@ -145,12 +145,12 @@ async fn header_sets_are_checked() -> Result<()> {
         ensure!(head.is_ok(), "{seen}: {head:?}");
         device.ask(fetch(700 + (seen & 1), SITE)).await?;
     }
-    still_serves(&pair, "header sets").await
+    assert_others_served(&pair, "header sets").await
 }
 
 /// Upload bodies that are not announced, have a wrong length, or contain invalid windows.
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_lie_fail() -> Result<()> {
+async fn inconsistent_uploads_fail() -> Result<()> {
     let (_origin, pair) = setup().await?;
     let mut device = Hostile::connect(&pair).await?;
     let body = |coding, length, offset| {
@@ -208,12 +208,12 @@ async fn uploads_that_lie_fail() -> Result<()> {
         let answer = device.ask(resume(offset)).await?;
         println!("resumed at {offset}: {:.80}", format!("{answer:?}"));
     }
-    still_serves(&pair, "uploads").await
+    assert_others_served(&pair, "uploads").await
 }
 
 /// Hello messages: none, two, of other versions; and streams that begin with an invalid message.
 #[tokio::test(flavor = "multi_thread")]
-async fn introductions_are_checked() -> Result<()> {
+async fn hello_messages_are_validated() -> Result<()> {
     let (_origin, pair) = setup().await?;
     for (what, first) in [
         ("no hello", wire(&Message::Cancel(Cancel { fetch: 1 }))),
@@ -261,12 +261,12 @@ async fn introductions_are_checked() -> Result<()> {
         ensure!(device.open(wire(&message), End::Finish).await.is_some());
     }
     ensure!(!device.is_over(), "an invalid stream ended the session");
-    still_serves(&pair, "introductions").await
+    assert_others_served(&pair, "introductions").await
 }
 
 /// Preferences without viewport, ten thousands of host names, and unknown dictionaries.
 #[tokio::test(flavor = "multi_thread")]
-async fn absurd_settings_cost_the_device_only() -> Result<()> {
+async fn absurd_settings_affect_only_the_device() -> Result<()> {
     let (_origin, pair) = setup().await?;
     let mut device = Hostile::connect(&pair).await?;
     let mut id = 0;
@@ -318,5 +318,5 @@ async fn absurd_settings_cost_the_device_only() -> Result<()> {
                 .is_some()
         );
     }
-    still_serves(&pair, "settings").await
+    assert_others_served(&pair, "settings").await
 }

@@ -63,12 +63,12 @@ async fn setup() -> Result<(Origin, Pair)> {
     let origin = origin().await?;
     let names = [("site.test", origin.address()), ("other.test", origin.address())];
     let pair = Pair::start(Setup::resolving(&names)).await?;
-    still_serves(&pair, "before").await?;
+    assert_others_served(&pair, "before").await?;
     Ok((origin, pair))
 }
 
 /// Another device loads a page as usual.
-async fn still_serves(pair: &Pair, what: &str) -> Result<()> {
+async fn assert_others_served(pair: &Pair, what: &str) -> Result<()> {
     let began = Instant::now();
     let load = async {
         let page = ask(pair.proxy(), get("http://site.test/", &[("Accept", "text/html")])).await?;

@@ -11,9 +11,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::{
-    gateway_held,
+    assert_others_served, gateway_held,
     harness::{Hostile, fetch, hello, wire},
-    setup, still_serves,
+    setup,
 };
 
 const SEEDS: u64 = 4;
@@ -170,7 +170,7 @@ fn bytes(rng: &mut ChaCha20Rng) -> Vec<u8> {
     bytes
 }
 
-async fn misbehave(pair: &crate::pair::Pair, seed: u64) -> Result<()> {
+async fn send_random_messages(pair: &crate::pair::Pair, seed: u64) -> Result<()> {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut device = Hostile::connect(pair).await?;
     let mut open: Vec<SendStream> = Vec::new();
@@ -207,7 +207,7 @@ async fn misbehave(pair: &crate::pair::Pair, seed: u64) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_device_says_others_are_served() -> Result<()> {
+async fn random_messages_of_one_device_do_not_affect_others() -> Result<()> {
     let (_origin, pair) = setup().await?;
     let before = gateway_held(&pair);
     let chosen = std::env::var("LONGHAUL_HOSTILE_SEED")
@@ -216,8 +216,8 @@ async fn whatever_a_device_says_others_are_served() -> Result<()> {
     let seeds = chosen.map_or(0..SEEDS, |seed| seed..seed + 1);
     for seed in seeds {
         let seeded = || format!("repeat with LONGHAUL_HOSTILE_SEED={seed}");
-        misbehave(&pair, seed).await.with_context(seeded)?;
-        still_serves(&pair, &format!("seed {seed}"))
+        send_random_messages(&pair, seed).await.with_context(seeded)?;
+        assert_others_served(&pair, &format!("seed {seed}"))
             .await
             .with_context(seeded)?;
     }

@@ -44,7 +44,7 @@ async fn setup(
 
 /// A device that claims to hold a body does not learn whether another device holds it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claimed_hash_confirms_nothing_of_others() -> Result<()> {
+async fn a_claimed_hash_does_not_reveal_bodies_of_other_devices() -> Result<()> {
     let (origin, pair) = setup(|request| {
         let is_anna = request
             .headers()
@@ -108,7 +108,7 @@ async fn a_claimed_hash_confirms_nothing_of_others() -> Result<()> {
 /// A device's reports on the objects of a public page must not make other devices request the attacker's
 /// host.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_device_does_not_send_others_to_its_own_host() -> Result<()> {
+async fn reports_of_one_device_do_not_add_its_host_to_pages_of_others() -> Result<()> {
     const PAGE: &str = "http://site.test/news";
     let (origin, pair) = setup(|request| {
         let fields = [("Cache-Control", "max-age=600"), ("Content-Type", "text/html")];
@@ -163,7 +163,7 @@ async fn one_device_does_not_send_others_to_its_own_host() -> Result<()> {
             .filter(|seen| seen.host == "evil.test")
             .count()
     };
-    let by_the_device = at_evil(&origin);
+    let from_own_device = at_evil(&origin);
     let mut ticks = interval(Duration::from_millis(200));
     for _ in 0..6 {
         ticks.tick().await;
@@ -182,9 +182,9 @@ async fn one_device_does_not_send_others_to_its_own_host() -> Result<()> {
         );
     }
     let now = at_evil(&origin);
-    println!("{by_the_device} requests at the attacker's host by the attacker's device, {now} at the end");
+    println!("{from_own_device} requests at the attacker's host by the attacker's device, {now} at the end");
     assert_eq!(
-        now, by_the_device,
+        now, from_own_device,
         "the page load of another device requested the attacker's host"
     );
     Ok(())
