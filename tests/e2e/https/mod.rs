@@ -1,17 +1,17 @@
 //! Acceleration of HTTPS (docs/https.md).
-mod away;
 mod certificates;
 mod clients;
 mod device_authority;
+mod host_selection;
+mod large_bodies;
+mod outage;
 mod requests;
 mod revisits;
-mod sites;
-mod sockets;
-mod streams;
-mod transfers;
+mod streaming;
 mod users;
 mod video;
 mod webm;
+mod websockets;
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 

@@ -19,7 +19,7 @@ use longhaul_types::ContentHash;
 
 use super::{
     Accelerated, LOAD,
-    away::{HOSTS, over_a_relay},
+    outage::{HOSTS, over_a_relay},
 };
 use crate::content::{ok, prose};
 

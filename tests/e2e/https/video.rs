@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     Accelerated, LOAD,
-    away::{Client, FAST, HOSTS, PLAIN, nothing, outage, over_a_relay},
+    outage::{Client, FAST, HOSTS, PLAIN, nothing, outage, over_a_relay},
     webm::{SECOND_SHOWN, film},
 };
 use crate::{

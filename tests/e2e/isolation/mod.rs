@@ -1,17 +1,17 @@
 //! Attacks on the isolation between sites, users, devices and programs, each in the form that a real attacker
 //! would use (docs/THREAT-MODEL.md).
 mod agent_ports;
-mod asking;
-mod bombs;
-mod clocks;
+mod browser_requests;
+mod clock_jumps;
+mod decompression_bombs;
 mod fair_shares;
 mod foreign_frames;
-mod forget;
+mod forget_site;
+mod gateway_restarts;
 mod hostile_device;
 mod local_http2;
 mod other_devices;
 mod other_profiles;
 mod other_sites;
 mod picture_workers;
-mod restarts;
-mod sizes;
+mod size_side_channels;

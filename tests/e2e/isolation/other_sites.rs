@@ -7,7 +7,7 @@ use longhaul_tests::{
     origin::{AnswerBody, Origin},
 };
 
-use super::asking::{By, World, times};
+use super::browser_requests::{By, World, times};
 use crate::content::ok;
 
 const VICTIM: &str = "victim.test";

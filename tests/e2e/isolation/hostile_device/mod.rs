@@ -6,11 +6,11 @@
     reason = "of twenty messages a test waits for one or two; any other is skipped or fails it"
 )]
 
+mod false_claims;
 mod floods;
 mod harness;
-mod lies;
-mod random;
-mod secrets;
+mod invalid_messages;
+mod random_messages;
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use tokio::time::{interval, timeout};
 
 use crate::{
     content::{ok, prose},
-    engine::peak_memory,
+    page_loads::peak_memory,
     pair::{Pair, Setup},
 };
 

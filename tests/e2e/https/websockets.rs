@@ -18,7 +18,7 @@ use tokio_tungstenite::{client_async, tungstenite::Message};
 
 use super::{
     Accelerated, LOAD,
-    away::{FAST, HOSTS, outage, over_a_relay},
+    outage::{FAST, HOSTS, outage, over_a_relay},
 };
 use crate::{content::ok, pair::LIMIT};
 

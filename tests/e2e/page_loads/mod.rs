@@ -1,23 +1,23 @@
 //! Correctness of page loads: requests as browsers send them, through separate agent and gateway processes,
 //! compared with the origin's data. Tests of speed are skipped if the agent does not accelerate page loads;
 //! all others apply to every agent.
-mod bases;
 mod codings;
 mod corpus;
 mod credentials;
+mod cross_site_probing;
+mod delta_bases;
 mod devices;
-mod fields;
 mod images;
-mod losses;
+mod killed_programs;
+mod large_pages;
 mod methods;
-mod patience;
-mod probing;
+mod response_fields;
 mod revisits;
-mod scale;
-mod standards;
+mod slow_responses;
 mod validators;
 mod variants;
 mod visitor;
+mod web_standards;
 
 use std::{
     path::{Path, PathBuf},

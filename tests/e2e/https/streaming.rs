@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     Accelerated,
-    away::{Client, FAST, HOSTS, nothing, outage, over_a_relay},
+    outage::{Client, FAST, HOSTS, nothing, outage, over_a_relay},
 };
 use crate::{
     content::{ok, pieces, whole},

@@ -16,7 +16,7 @@ use longhaul_tests::process::corpus;
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use url::Url;
 
-use super::scale::{options, options_trusting};
+use super::large_pages::{options, options_trusting};
 use crate::pair::{Pair, Setup};
 
 /// A recorded page with the hosts that resolve.

@@ -13,7 +13,7 @@ use longhaul_tests::{
 
 use crate::{
     content::prose,
-    engine::peak_memory,
+    page_loads::peak_memory,
     pair::{Pair, Setup},
 };
 

@@ -11,7 +11,7 @@ use longhaul_tests::{
     process::{Finished, run},
 };
 
-use super::asking::{By, World, times};
+use super::browser_requests::{By, World, times};
 use crate::{
     content::ok,
     pair::{COMMAND, Pair},

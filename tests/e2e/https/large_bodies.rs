@@ -13,10 +13,10 @@ use longhaul_tests::{
 };
 use ring::digest::{Context, SHA256};
 
-use super::away::{Body, Client, FAST, HOSTS, PLAIN, outage, over_a_relay};
+use super::outage::{Body, Client, FAST, HOSTS, PLAIN, outage, over_a_relay};
 use crate::{
     content::{noise, ok},
-    engine::peak_memory,
+    page_loads::peak_memory,
     pair::LIMIT,
 };
 
