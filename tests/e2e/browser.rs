@@ -20,7 +20,7 @@ use longhaul_tests::{
 
 use crate::pair::{Pair, Setup};
 
-const LOAD: Duration = Duration::from_secs(60);
+const LOAD_LIMIT: Duration = Duration::from_secs(60);
 /// A 1 x 1 pixel GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 const PAGE: &str = r#"<!doctype html><title>Depot</title><link rel=stylesheet href=style.css><link rel=icon href=icon.gif>
@@ -108,13 +108,13 @@ async fn a_browser_loads_pages_over_http_and_https() -> Result<()> {
     let mut browser = Browser::start(&options).await?;
     assert_whole(
         &browser
-            .load("http://site.test/", &LoadOptions::within(LOAD))
+            .load("http://site.test/", &LoadOptions::within(LOAD_LIMIT))
             .await?,
         "http://site.test",
     );
     assert_whole(
         &browser
-            .load("https://secure.test/", &LoadOptions::within(LOAD))
+            .load("https://secure.test/", &LoadOptions::within(LOAD_LIMIT))
             .await?,
         "https://secure.test",
     );
@@ -135,7 +135,7 @@ async fn a_browser_loads_pages_over_http_and_https() -> Result<()> {
 
     let mut stranger = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
     let refused = stranger
-        .load("https://secure.test/", &LoadOptions::within(LOAD))
+        .load("https://secure.test/", &LoadOptions::within(LOAD_LIMIT))
         .await
         .expect_err("no trusted authority signed this certificate");
     assert!(
@@ -178,7 +178,7 @@ async fn a_browser_posts_forms_and_shows_error_pages() -> Result<()> {
     let mut browser = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
     let post =
         "fetch('/order', { method: 'POST', body: 'eggs=12&caf\u{e9}=1' }).then(answer => answer.text())";
-    let posted = browser.evaluate("http://site.test/", post, LOAD).await?;
+    let posted = browser.evaluate("http://site.test/", post, LOAD_LIMIT).await?;
     assert!(
         posted
             .as_str()
@@ -186,7 +186,7 @@ async fn a_browser_posts_forms_and_shows_error_pages() -> Result<()> {
         "{posted}"
     );
     let failed = browser
-        .load("http://no-such-name.invalid/", &LoadOptions::within(LOAD))
+        .load("http://no-such-name.invalid/", &LoadOptions::within(LOAD_LIMIT))
         .await?;
     assert!(
         failed.text.contains("Whose fault?"),

@@ -106,10 +106,10 @@ async fn a_hundred_simultaneous_requests_are_answered() -> Result<()> {
     Ok(())
 }
 
-type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
+type BodySender = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
 /// Waits for the next request and returns the sender of its response body.
-async fn next(streams: &mut mpsc::Receiver<Pieces>) -> Result<Pieces> {
+async fn next(streams: &mut mpsc::Receiver<BodySender>) -> Result<BodySender> {
     timeout(LIMIT, streams.recv())
         .await
         .context("no request reached the origin")?
@@ -118,7 +118,7 @@ async fn next(streams: &mut mpsc::Receiver<Pieces>) -> Result<Pieces> {
 
 /// An origin whose response bodies are the pieces that the test sends. The test's sender closes when the
 /// connection of the gateway closes.
-async fn streaming() -> Result<(Origin, mpsc::Receiver<Pieces>)> {
+async fn streaming_origin() -> Result<(Origin, mpsc::Receiver<BodySender>)> {
     let (started, streams) = mpsc::channel(8);
     let origin = Origin::start(
         None,
@@ -142,7 +142,7 @@ async fn streaming() -> Result<(Origin, mpsc::Receiver<Pieces>)> {
 
 #[tokio::test]
 async fn events_of_a_stream_arrive_without_delay() -> Result<()> {
-    let (origin, mut streams) = streaming().await?;
+    let (origin, mut streams) = streaming_origin().await?;
     let pair = Pair::start(site(origin.address())).await?;
     let mut client = RawClient::connect(pair.proxy()).await?;
     client
@@ -169,7 +169,7 @@ async fn events_of_a_stream_arrive_without_delay() -> Result<()> {
 
 #[tokio::test]
 async fn a_cancelled_download_is_cancelled_at_the_origin() -> Result<()> {
-    let (origin, mut streams) = streaming().await?;
+    let (origin, mut streams) = streaming_origin().await?;
     let pair = Pair::start(site(origin.address())).await?;
     let mut client = RawClient::connect(pair.proxy()).await?;
     client.send(get("http://site.test/endless", &[])).await?;
@@ -188,7 +188,7 @@ async fn a_cancelled_download_is_cancelled_at_the_origin() -> Result<()> {
 
 #[tokio::test]
 async fn a_paused_reader_stops_the_origin_by_flow_control() -> Result<()> {
-    let (origin, mut streams) = streaming().await?;
+    let (origin, mut streams) = streaming_origin().await?;
     let pair = Pair::start(site(origin.address())).await?;
     let mut client = RawClient::connect(pair.proxy()).await?;
     client.send(get("http://site.test/large", &[])).await?;

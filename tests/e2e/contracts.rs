@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     content::ok,
-    pair::{COMMAND, LIMIT, Pair, Setup, folder, invite, start_agent, start_gateway, status},
+    pair::{COMMAND_LIMIT, LIMIT, Pair, Setup, folder, invite, start_agent, start_gateway, status},
 };
 
 const GATEWAY: &str = "longhaul-gateway";
@@ -84,7 +84,7 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
     ];
     for (program, words, documented) in commands {
         let arguments: Vec<&str> = words.iter().copied().chain(["--help"]).collect();
-        let help = run(program, &arguments, COMMAND).await?;
+        let help = run(program, &arguments, COMMAND_LIMIT).await?;
         assert_eq!(
             (help.code, help.stderr.as_str()),
             (Some(0), ""),
@@ -99,14 +99,14 @@ async fn every_command_has_help_that_names_its_flags() -> Result<()> {
         }
     }
     for program in [GATEWAY, AGENT, LONGHAUL] {
-        let version = run(program, &["--version"], COMMAND).await?;
+        let version = run(program, &["--version"], COMMAND_LIMIT).await?;
         assert_eq!(version.code, Some(0));
         assert_eq!(
             version.stdout.trim(),
             format!("{program} {}", env!("CARGO_PKG_VERSION"))
         );
         for wrong in [&["--no-such-flag"][..], &["no-such-command"]] {
-            let usage = run(program, wrong, COMMAND).await?;
+            let usage = run(program, wrong, COMMAND_LIMIT).await?;
             assert_eq!(
                 (usage.code, usage.stdout.as_str()),
                 (Some(2), ""),
@@ -356,7 +356,7 @@ async fn later_layers_of_settings_override_earlier_ones() -> Result<()> {
         "127.0.0.1:1003",
     ];
     let variables = [("LONGHAUL_LISTEN", "127.0.0.1:1002"), ("LONGHAUL_LOG", "error")];
-    let checked = run_with(GATEWAY, &arguments, &variables, COMMAND).await?;
+    let checked = run_with(GATEWAY, &arguments, &variables, COMMAND_LIMIT).await?;
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
     for line in [
         "listen = \"127.0.0.1:1003\" # flag --listen",
@@ -377,7 +377,7 @@ async fn later_layers_of_settings_override_earlier_ones() -> Result<()> {
     let printed = folder.path().join("printed.toml");
     std::fs::write(&printed, &checked.stdout)?;
     let printed = printed.display().to_string();
-    let again = run(GATEWAY, &["check-config", "--config", &printed], COMMAND).await?;
+    let again = run(GATEWAY, &["check-config", "--config", &printed], COMMAND_LIMIT).await?;
     let values = |text: &str| {
         text.lines()
             .map(|line| line.split(" # ").next().unwrap_or("").to_owned())
@@ -396,7 +396,7 @@ async fn later_layers_of_settings_override_earlier_ones() -> Result<()> {
             "--address",
             "gw.test:4433",
         ],
-        COMMAND,
+        COMMAND_LIMIT,
     )
     .await?;
     let line = made.stdout.trim();
@@ -420,7 +420,7 @@ async fn later_layers_of_settings_override_earlier_ones() -> Result<()> {
         ("LONGHAUL_CONTROL", "127.0.0.1:1012"),
         ("LONGHAUL_INVITE", line),
     ];
-    let checked = run_with(AGENT, &arguments, &variables, COMMAND).await?;
+    let checked = run_with(AGENT, &arguments, &variables, COMMAND_LIMIT).await?;
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
     for value in ["127.0.0.1:1003", "127.0.0.1:1012", "gw.test:4433", "after 60 s"] {
         assert!(
@@ -444,11 +444,11 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
     let line = invite(folder.path(), "laptop", &gateway.address().to_string()).await?;
     let state = folder.path().join("agent").display().to_string();
 
-    let stopped = run(LONGHAUL, &["status", "--state-dir", &state], COMMAND).await?;
+    let stopped = run(LONGHAUL, &["status", "--state-dir", &state], COMMAND_LIMIT).await?;
     println!("status without a running agent: {}", stopped.stderr);
     assert_eq!(stopped.code, Some(1), "{stopped:?}");
 
-    let enrolled = run(LONGHAUL, &["enroll", &line, "--state-dir", &state], COMMAND).await?;
+    let enrolled = run(LONGHAUL, &["enroll", &line, "--state-dir", &state], COMMAND_LIMIT).await?;
     println!("{}", enrolled.stdout);
     assert_eq!(enrolled.code, Some(0), "{}", enrolled.stderr);
     assert!(!enrolled.stdout.contains(&line), "the invite must not be printed");
@@ -469,7 +469,12 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
     .await?;
     assert_eq!((page.status, page.text().as_str()), (200, "hello"));
 
-    let json = run(LONGHAUL, &["status", "--json", "--state-dir", &state], COMMAND).await?;
+    let json = run(
+        LONGHAUL,
+        &["status", "--json", "--state-dir", &state],
+        COMMAND_LIMIT,
+    )
+    .await?;
     assert_eq!(json.code, Some(0), "{}", json.stderr);
     let json: Value = serde_json::from_str(&json.stdout)?;
     assert_eq!(
@@ -477,7 +482,7 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
         (&Value::from("open"), Some(1)),
         "{json:#}"
     );
-    let text = run(LONGHAUL, &["status", "--state-dir", &state], COMMAND).await?;
+    let text = run(LONGHAUL, &["status", "--state-dir", &state], COMMAND_LIMIT).await?;
     println!("{}", text.stdout);
     assert!(text.stdout.contains("open"), "{}", text.stdout);
 
@@ -485,7 +490,7 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
     let list = run(
         GATEWAY,
         &["device", "list", "--state-dir", &gateway_state],
-        COMMAND,
+        COMMAND_LIMIT,
     )
     .await?;
     assert!(
@@ -493,7 +498,7 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
         "{}",
         list.stdout
     );
-    let made = run(LONGHAUL, &["keygen"], COMMAND).await?;
+    let made = run(LONGHAUL, &["keygen"], COMMAND_LIMIT).await?;
     let key = made
         .stdout
         .lines()
@@ -508,9 +513,9 @@ async fn keygen_invite_enroll_and_status_commands_work_together() -> Result<()> 
         "--state-dir",
         &gateway_state,
     ];
-    let added = run(GATEWAY, &arguments, COMMAND).await?;
+    let added = run(GATEWAY, &arguments, COMMAND_LIMIT).await?;
     assert_eq!(added.code, Some(0), "{}", added.stderr);
-    let twice = run(GATEWAY, &arguments, COMMAND).await?;
+    let twice = run(GATEWAY, &arguments, COMMAND_LIMIT).await?;
     assert_eq!(twice.code, Some(1));
     assert!(twice.stderr.contains("phone"), "{}", twice.stderr);
     let _ended = agent.end("TERM", Duration::from_secs(10)).await?;

@@ -19,8 +19,8 @@ use tokio::{
 use crate::{
     content::ok,
     pair::{
-        COMMAND, LIMIT, Pair, Setup, control, folder, free_udp_port, invite, start_agent, start_gateway,
-        status_until,
+        COMMAND_LIMIT, LIMIT, Pair, Setup, control, folder, free_udp_port, invite, start_agent,
+        start_gateway, status_until,
     },
 };
 
@@ -97,7 +97,7 @@ async fn a_revoked_device_gets_an_explanation_and_its_session_ends() -> Result<(
     let revoked = run(
         GATEWAY,
         &["device", "revoke", "test", "--state-dir", &state],
-        COMMAND,
+        COMMAND_LIMIT,
     )
     .await?;
     assert_eq!(revoked.code, Some(0), "{}", revoked.stderr);
@@ -187,7 +187,7 @@ async fn a_port_in_use_is_named_in_the_error() -> Result<()> {
     let gateway = run(
         GATEWAY,
         &["run", "--listen", &address, "--state-dir", &state],
-        COMMAND,
+        COMMAND_LIMIT,
     )
     .await?;
     let port = taken.local_addr()?.port().to_string();
@@ -212,7 +212,7 @@ async fn a_port_in_use_is_named_in_the_error() -> Result<()> {
             "--invite",
             &line,
         ];
-        let agent = run(AGENT, &arguments, COMMAND).await?;
+        let agent = run(AGENT, &arguments, COMMAND_LIMIT).await?;
         assert_refused(
             &format!("the agent's {flag} in use"),
             &agent,
@@ -245,7 +245,7 @@ async fn all_mistakes_in_settings_are_reported_with_their_position() -> Result<(
                 if program == AGENT {
                     arguments.extend(["--invite", &line]);
                 }
-                let refused = run(program, &arguments, COMMAND).await?;
+                let refused = run(program, &arguments, COMMAND_LIMIT).await?;
                 assert_refused(&format!("{program} {command} with `{file}`"), &refused, says);
             }
         }
@@ -261,7 +261,7 @@ async fn all_mistakes_in_settings_are_reported_with_their_position() -> Result<(
         "--state-dir",
         &state,
     ];
-    let refused = run(GATEWAY, &arguments, COMMAND).await?;
+    let refused = run(GATEWAY, &arguments, COMMAND_LIMIT).await?;
     assert_refused(
         "three mistakes of an operator",
         &refused,
@@ -280,7 +280,7 @@ async fn all_mistakes_in_settings_are_reported_with_their_position() -> Result<(
         "--invite",
         &line,
     ];
-    let refused = run(AGENT, &arguments, COMMAND).await?;
+    let refused = run(AGENT, &arguments, COMMAND_LIMIT).await?;
     assert_refused(
         "four mistakes of a user",
         &refused,
@@ -314,9 +314,14 @@ async fn invalid_invites_are_refused_with_an_explanation() -> Result<()> {
             "--invite",
             invite,
         ];
-        let refused = run(AGENT, &arguments, COMMAND).await?;
+        let refused = run(AGENT, &arguments, COMMAND_LIMIT).await?;
         assert_refused(what, &refused, &["--invite", says, "whole line"]);
-        let refused = run("longhaul", &["enroll", invite, "--state-dir", &state], COMMAND).await?;
+        let refused = run(
+            "longhaul",
+            &["enroll", invite, "--state-dir", &state],
+            COMMAND_LIMIT,
+        )
+        .await?;
         assert_eq!(refused.code, Some(2), "{what}");
         assert_says(
             &format!("enrolling {what}"),
@@ -325,7 +330,7 @@ async fn invalid_invites_are_refused_with_an_explanation() -> Result<()> {
         );
     }
     let arguments = ["run", "--listen", "127.0.0.1:0", "--state-dir", &state];
-    let refused = run(AGENT, &arguments, COMMAND).await?;
+    let refused = run(AGENT, &arguments, COMMAND_LIMIT).await?;
     assert_refused(
         "no invite",
         &refused,
@@ -342,7 +347,7 @@ async fn invalid_invites_are_refused_with_an_explanation() -> Result<()> {
             "--address",
             "gw.test",
         ],
-        COMMAND,
+        COMMAND_LIMIT,
     )
     .await?;
     assert_refused("an invite without a port", &refused, &["--address", "HOST:PORT"]);

@@ -21,7 +21,7 @@ use crate::{
 
 const SIZE: usize = 2_000_000;
 /// Bytes of both downloads together after which the outage begins.
-const BEFORE: u64 = 1_000_000;
+const BYTES_BEFORE_OUTAGE: u64 = 1_000_000;
 const OUTAGE: Duration = Duration::from_secs(40);
 /// Downloads the file in a page and computes a checksum: crypto.subtle requires a secure origin.
 const DOWNLOAD: &str = "fetch('/file').then(answer => answer.arrayBuffer()).then(buffer => {
@@ -56,7 +56,9 @@ async fn origin() -> Result<Origin> {
 
 /// Blocks the hop for `OUTAGE` and returns the agent's status in the last seconds of it.
 async fn outage(pair: &Pair, relay: &Relay) -> Result<Value> {
-    relay.has_passed(Direction::Down, BEFORE, LIMIT).await?;
+    relay
+        .has_passed(Direction::Down, BYTES_BEFORE_OUTAGE, LIMIT)
+        .await?;
     relay.set(Direction::Down, Passage::Blocked);
     relay.set(Direction::Up, Passage::Blocked);
     let began = Instant::now();
@@ -161,7 +163,7 @@ async fn a_request_during_an_outage_is_answered_after_it() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_pair_sends_almost_nothing() -> Result<()> {
-    const WATCHED: Duration = Duration::from_secs(20);
+    const OBSERVATION: Duration = Duration::from_secs(20);
     let origin = origin().await?;
     let setup = Setup::resolving(&[("files.test", origin.address())]);
     let pair = Pair::start(setup.over(Link::Relayed)).await?;
@@ -171,14 +173,14 @@ async fn an_idle_pair_sends_almost_nothing() -> Result<()> {
     let settled = timeout(Duration::from_secs(1), std::future::pending::<()>()).await;
     ensure!(settled.is_err());
     let before = (relay.passed(Direction::Down), relay.passed(Direction::Up));
-    let watched = timeout(WATCHED, std::future::pending::<()>()).await;
+    let watched = timeout(OBSERVATION, std::future::pending::<()>()).await;
     ensure!(watched.is_err());
     let down = relay.passed(Direction::Down) - before.0;
     let up = relay.passed(Direction::Up) - before.1;
-    println!("idle for {WATCHED:?}: {down} bytes down, {up} bytes up");
+    println!("idle for {OBSERVATION:?}: {down} bytes down, {up} bytes up");
     assert!(
         down + up < 2000,
-        "{down} bytes down, {up} bytes up in {WATCHED:?} without requests"
+        "{down} bytes down, {up} bytes up in {OBSERVATION:?} without requests"
     );
     Ok(())
 }

@@ -23,11 +23,11 @@ use tokio::{
 };
 
 /// Maximum duration of a command that ends by itself.
-pub(crate) const COMMAND: Duration = Duration::from_secs(30);
+pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum wait for one event, sufficient for a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 /// Interval between status requests while a test waits for a change.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The hop between agent and gateway.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,7 +84,7 @@ pub(crate) struct Pair {
     relay: Option<Relay>,
     line: String,
     agent_arguments: Vec<String>,
-    spare: String,
+    second_invite: String,
     _disks: Vec<SmallDisk>,
     folder: TempDir,
 }
@@ -110,7 +110,7 @@ impl Pair {
         };
         let known_as = relay.as_ref().map_or(gateway_address, Relay::address).to_string();
         let line = invite(folder.path(), "test", &known_as).await?;
-        let spare = invite(folder.path(), "spare", &known_as).await?;
+        let second_invite = invite(folder.path(), "spare", &known_as).await?;
         let gateway = start_gateway(folder.path(), &gateway_address.to_string()).await?;
         let agent = start_agent(folder.path(), &line, &setup.agent_arguments).await?;
         Ok(Self {
@@ -120,7 +120,7 @@ impl Pair {
             relay,
             line,
             agent_arguments: setup.agent_arguments,
-            spare,
+            second_invite,
             _disks: disks,
             folder,
         })
@@ -138,12 +138,12 @@ impl Pair {
         std::fs::create_dir_all(&folder)?;
         let mut arguments = vec!["--fallback-after".to_owned(), "never".to_owned()];
         arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
-        start_agent(&folder, &self.spare, &arguments).await
+        start_agent(&folder, &self.second_invite, &arguments).await
     }
 
     /// The invite of the second device.
-    pub(crate) fn spare(&self) -> &str {
-        &self.spare
+    pub(crate) fn second_invite(&self) -> &str {
+        &self.second_invite
     }
 
     /// The gateway.
@@ -248,8 +248,8 @@ impl SmallDisk {
             .arg(folder)
             .output()
             .await?;
-        let said = String::from_utf8_lossy(&mounted.stderr).into_owned();
-        ensure!(mounted.status.success(), "mount: {said}");
+        let output = String::from_utf8_lossy(&mounted.stderr).into_owned();
+        ensure!(mounted.status.success(), "mount: {output}");
         Ok(Self(folder.to_owned()))
     }
 }
@@ -297,7 +297,7 @@ pub(crate) async fn invite(folder: &Path, name: &str, address: &str) -> Result<S
         "--address",
         address,
     ];
-    let made = run("longhaul-gateway", &arguments, COMMAND).await?;
+    let made = run("longhaul-gateway", &arguments, COMMAND_LIMIT).await?;
     ensure!(made.code == Some(0), "invite: {}", made.stderr);
     ensure!(
         made.stdout.lines().count() == 1,
@@ -343,7 +343,7 @@ pub(crate) async fn status(control: SocketAddr) -> Result<Value> {
 /// Waits until an agent's status meets a condition.
 pub(crate) async fn status_until(control: SocketAddr, reached: impl Fn(&Value) -> bool) -> Result<Value> {
     let mut last = Value::Null;
-    let mut looks = interval(LOOK);
+    let mut looks = interval(POLL_INTERVAL);
     let wait = async {
         loop {
             looks.tick().await;

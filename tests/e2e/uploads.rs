@@ -221,12 +221,12 @@ async fn only_safe_requests_travel_in_early_data() -> Result<()> {
 
 /// Stores uploads and reports how many bytes have arrived.
 #[derive(Clone)]
-struct Store {
+struct UploadStore {
     bytes: Arc<Mutex<Vec<u8>>>,
     length: watch::Sender<usize>,
 }
 
-impl Store {
+impl UploadStore {
     fn new() -> Self {
         Self {
             bytes: Arc::default(),
@@ -260,7 +260,7 @@ async fn a_large_upload_is_streamed_and_arrives_exactly() -> Result<()> {
     const SIZE: usize = 5_000_000;
     const PART: usize = 1_000_000;
     for framing in ["length", "chunked"] {
-        let store = Store::new();
+        let store = UploadStore::new();
         let taker = store.clone();
         let origin = Origin::start(None, |_| {}, move |request| taker.clone().take(request)).await?;
         let pair = Pair::start(site(origin.address())).await?;
@@ -311,7 +311,7 @@ async fn a_large_upload_is_streamed_and_arrives_exactly() -> Result<()> {
 
 #[tokio::test]
 async fn the_agent_answers_expect_100_continue() -> Result<()> {
-    let store = Store::new();
+    let store = UploadStore::new();
     let taker = store.clone();
     let origin = Origin::start(None, |_| {}, move |request| taker.clone().take(request)).await?;
     let pair = Pair::start(site(origin.address())).await?;
@@ -367,9 +367,9 @@ async fn a_response_before_the_end_of_the_upload_is_forwarded() -> Result<()> {
 }
 
 /// Reports how the handling of a request ended, also when the end of the connection cancels it.
-struct Verdict(watch::Sender<Option<bool>>);
+struct CompletionReport(watch::Sender<Option<bool>>);
 
-impl Drop for Verdict {
+impl Drop for CompletionReport {
     fn drop(&mut self) {
         self.0
             .send_if_modified(|verdict| verdict.is_none() && verdict.replace(false).is_none());
@@ -385,7 +385,7 @@ async fn a_truncated_upload_is_not_completed() -> Result<()> {
         None,
         |_| {},
         move |request: Request<Incoming>| {
-            let (beginning, verdict) = (beginning.clone(), Verdict(verdict.clone()));
+            let (beginning, verdict) = (beginning.clone(), CompletionReport(verdict.clone()));
             async move {
                 beginning.send_replace(true);
                 let whole = request.into_body().collect().await.is_ok();

@@ -151,7 +151,7 @@ impl Graph {
         self.members.iter().find(|id| self.packages[*id].name == name)
     }
 
-    fn below(&self, id: &str) -> BTreeSet<&str> {
+    fn dependencies_of(&self, id: &str) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
         let mut open = vec![id];
         while let Some(id) = open.pop() {
@@ -166,7 +166,7 @@ impl Graph {
 }
 
 /// A row of the code map in docs/ARCHITECTURE.md.
-struct Room {
+struct CodeMapRow {
     folder: String,
     name: String,
     may_import: Imports,
@@ -180,7 +180,7 @@ enum Imports {
     Only(BTreeSet<String>),
 }
 
-impl Room {
+impl CodeMapRow {
     /// Test code is imported by no product crate.
     fn is_test(&self) -> bool {
         self.folder.starts_with("tests/")
@@ -188,12 +188,12 @@ impl Room {
 }
 
 /// Reads the code map.
-fn code_map() -> Vec<Room> {
+fn code_map() -> Vec<CodeMapRow> {
     let text = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("docs/ARCHITECTURE.md");
     let map = text
         .split("\n## ")
         .find(|section| section.starts_with("Code map"));
-    let mut rooms: Vec<Room> = Vec::new();
+    let mut rooms: Vec<CodeMapRow> = Vec::new();
     for line in map.expect("a section `Code map`").lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let ["", folder, name, _, may_import, ""] = cells.as_slice() else {
@@ -215,7 +215,7 @@ fn code_map() -> Vec<Room> {
                     .collect(),
             ),
         };
-        rooms.push(Room {
+        rooms.push(CodeMapRow {
             folder: folder.trim_matches('`').to_owned(),
             name: (*name).to_owned(),
             may_import,
@@ -230,7 +230,7 @@ fn crates_import_only_what_the_architecture_allows() {
     let room = |name: &str| rooms.iter().find(|room| room.name == name);
     for id in &graph.members {
         let package = &graph.packages[id];
-        let Some(Room {
+        let Some(CodeMapRow {
             folder, may_import, ..
         }) = room(&package.name)
         else {
@@ -250,7 +250,7 @@ fn crates_import_only_what_the_architecture_allows() {
             .iter()
             .filter(|(name, _)| name.starts_with("longhaul"));
         for (name, dev) in ours {
-            let is_test = room(name).is_some_and(Room::is_test);
+            let is_test = room(name).is_some_and(CodeMapRow::is_test);
             // Tests of the transport import the link model, and tests of one end import the driver as its
             // peer.
             let is_netem = name == "longhaul-netem" && folder.starts_with("protocol/");
@@ -276,7 +276,7 @@ fn pure_crates_depend_on_no_runtime() {
     let graph = graph();
     for name in PURE {
         let Some(id) = graph.member(name) else { continue };
-        for below in graph.below(id) {
+        for below in graph.dependencies_of(id) {
             let below = &graph.packages[below].name;
             assert!(!RUNTIME.contains(&below.as_str()), "{name} depends on {below}");
         }
@@ -293,7 +293,7 @@ fn agent_and_gateway_do_not_depend_on_each_other() {
         let from_id = graph.member(from).expect("a workspace member");
         assert!(
             !graph
-                .below(from_id)
+                .dependencies_of(from_id)
                 .iter()
                 .any(|id| graph.packages[*id].name == to),
             "{from} depends on {to}"

@@ -9,7 +9,7 @@ use longhaul_tests::{
 };
 use rcgen::KeyPair;
 
-use super::{Accelerated, LOAD, client_config, load, refused, said};
+use super::{Accelerated, LOAD_LIMIT, client_config, exchange, load, load_error};
 use crate::content::ok;
 
 async fn answer(_: Request<Incoming>) -> Response<AnswerBody> {
@@ -41,18 +41,18 @@ async fn an_invalid_certificate_gets_an_error_page_and_the_host_can_be_bypassed(
             "the gateway sent a request to an origin with an invalid certificate"
         );
         // Bypassing the host requires the token of the error page.
-        let ours = site.exported().await?;
+        let ours = site.exported_authority().await?;
         let guess = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
         let head =
             "POST /.well-known/longhaul/unaccelerated/0 HTTP/1.1\r\nHost: safe.test\r\nContent-Length: 0\r\n";
-        let answer = said(guess, &format!("{head}Connection: close\r\n\r\n")).await?;
+        let answer = exchange(guess, &format!("{head}Connection: close\r\n\r\n")).await?;
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
         // Pressing the button leaves the error page, so that it cannot return a result.
         let press = "new Promise(done => { addEventListener('pagehide', () => done());
             document.querySelector('button').click() })";
-        let _navigated = browser.evaluate("https://safe.test/x", press, LOAD).await;
+        let _navigated = browser.evaluate("https://safe.test/x", press, LOAD_LIMIT).await;
         assert_eq!(site.wait_until_bypassed("safe.test").await?, "you chose so");
-        let words = refused(&mut browser, "https://safe.test/x").await?;
+        let words = load_error(&mut browser, "https://safe.test/x").await?;
         assert!(words.contains("ERR_CERT_"), "{words}");
     }
     Ok(())
@@ -143,7 +143,7 @@ async fn each_certificate_defect_is_named_and_nothing_is_fetched() -> Result<()>
         assert!(text.contains(detail) && text.contains(what), "{host}: {text}");
         assert!(text.contains("Open this website unaccelerated"), "{host}: {text}");
         let uses = browser
-            .evaluate("https://good.test/", &USES.replace("HOST", host), LOAD)
+            .evaluate("https://good.test/", &USES.replace("HOST", host), LOAD_LIMIT)
             .await?;
         assert_eq!(uses, "failed failed failed failed", "{host}");
         assert!(
@@ -153,7 +153,7 @@ async fn each_certificate_defect_is_named_and_nothing_is_fetched() -> Result<()>
     }
     assert!(!good.seen().is_empty());
     assert_eq!(
-        site.spared().await?,
+        site.bypassed_hosts().await?,
         [],
         "only the user bypasses a host with an invalid certificate"
     );
@@ -177,7 +177,7 @@ async fn an_excluded_host_presents_its_own_certificate() -> Result<()> {
     let mut origins_alone = Browser::start(&options).await?;
     for host in hosts {
         let url = format!("https://{host}/");
-        let words = refused(&mut ours_alone, &url).await?;
+        let words = load_error(&mut ours_alone, &url).await?;
         assert!(words.contains("ERR_CERT_AUTHORITY_INVALID"), "{host}: {words}");
         let loaded = load(&mut origins_alone, &url).await?;
         assert!(loaded.text.contains("From the origin"), "{host}: {}", loaded.text);
@@ -190,6 +190,6 @@ async fn an_excluded_host_presents_its_own_certificate() -> Result<()> {
         );
     }
     assert!(origin.seen().iter().all(|seen| !seen.headers.contains_key("via")));
-    assert_eq!(site.spared().await?, []);
+    assert_eq!(site.bypassed_hosts().await?, []);
     Ok(())
 }

@@ -17,13 +17,13 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{Accelerated, client_config, load, open, said, trusting};
+use super::{Accelerated, client_config, exchange, load, open, trusting};
 use crate::content::ok;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
-const REFUSED: &str = "a program does not accept this device's certificates";
-const LEFT: &str = "a program ends its connections when it sees this device's certificates";
-const ASKS: &str = "it asks for a certificate of yours";
+const REASON_REFUSED: &str = "a program does not accept this device's certificates";
+const REASON_CLOSED: &str = "a program ends its connections when it sees this device's certificates";
+const REASON_CLIENT_CERTIFICATE: &str = "it asks for a certificate of yours";
 
 async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     let way = if request.headers().contains_key("via") {
@@ -78,37 +78,37 @@ async fn a_client_with_pinned_certificates_is_tunnelled_from_its_second_connecti
     let origin = origin(&authority, &hosts, Clients::Anybody).await?;
     let names = hosts.map(|host| (host, origin.address()));
     let mut site = Accelerated::start(&names, &authority, "all").await?;
-    let ours = site.exported().await?;
+    let ours = site.exported_authority().await?;
     let proxy = site.pair.proxy();
 
     // The first client sends an alert.
     let first = site.connect("alert.test", authority.pem(), &[b"http/1.1"]).await;
     assert!(first.is_err(), "this client trusts only the origin's authority");
-    assert_eq!(site.wait_until_bypassed("alert.test").await?, REFUSED);
+    assert_eq!(site.wait_until_bypassed("alert.test").await?, REASON_REFUSED);
     // The second client closes the connection when it receives the certificate.
     close_at_certificate(proxy, "leaves.test", authority.pem()).await?;
-    assert_eq!(site.wait_until_bypassed("leaves.test").await?, LEFT);
+    assert_eq!(site.wait_until_bypassed("leaves.test").await?, REASON_CLOSED);
     // The third client completes the handshake and then closes, as a client with a pinned key does.
     drop(site.connect("closes.test", &ours, &[b"h2", b"http/1.1"]).await?);
-    assert_eq!(site.wait_until_bypassed("closes.test").await?, LEFT);
+    assert_eq!(site.wait_until_bypassed("closes.test").await?, REASON_CLOSED);
 
     for host in hosts {
         let stream = site.connect(host, authority.pem(), &[b"http/1.1"]).await?;
-        let answer = said(stream, &GET.replace("HOST", host)).await?;
+        let answer = exchange(stream, &GET.replace("HOST", host)).await?;
         assert!(answer.ends_with("through a tunnel"), "{host}: {answer}");
     }
 
     // The bypassed hosts survive a restart of the agent.
-    let before = site.spared().await?;
+    let before = site.bypassed_hosts().await?;
     assert_eq!(before.len(), hosts.len());
     site.pair.end().await?;
     site.pair.start_gateway().await?;
     site.pair.start_agent().await?;
-    assert_eq!(site.spared().await?, before);
+    assert_eq!(site.bypassed_hosts().await?, before);
     let stream = site
         .connect("leaves.test", authority.pem(), &[b"http/1.1"])
         .await?;
-    let answer = said(stream, &GET.replace("HOST", "leaves.test")).await?;
+    let answer = exchange(stream, &GET.replace("HOST", "leaves.test")).await?;
     assert!(answer.ends_with("through a tunnel"), "{answer}");
     Ok(())
 }
@@ -118,7 +118,7 @@ async fn a_client_that_closes_without_an_alert_does_not_bypass_the_host() -> Res
     let authority = TestAuthority::new()?;
     let origin = origin(&authority, &["safe.test"], Clients::Anybody).await?;
     let site = Accelerated::start(&[("safe.test", origin.address())], &authority, "all").await?;
-    let ours = site.exported().await?;
+    let ours = site.exported_authority().await?;
     let proxy = site.pair.proxy();
     // Opened in advance and closed without a byte.
     drop(site.open("safe.test").await?);
@@ -134,12 +134,12 @@ async fn a_client_that_closes_without_an_alert_does_not_bypass_the_host() -> Res
         let again = site.get("safe.test", "/", "").await?;
         assert!(again.ends_with("through the gateway"), "{again}");
     }
-    assert_eq!(site.spared().await?, []);
+    assert_eq!(site.bypassed_hosts().await?, []);
     Ok(())
 }
 
 /// Opens a connection and sends nothing until the agent has opened a tunnel for it.
-async fn late(site: &Accelerated, host: &str) -> Result<TcpStream> {
+async fn open_until_tunnelled(site: &Accelerated, host: &str) -> Result<TcpStream> {
     let tunnels = |status: &Value| status["tunnels"].as_u64().unwrap_or_default();
     let before = tunnels(&site.pair.status().await?);
     let stream = site.open(host).await?;
@@ -158,17 +158,17 @@ async fn a_client_that_sends_late_is_tunnelled_and_the_next_one_accelerated() ->
         ("mail.test", greeter.local_addr()?),
     ];
     let site = Accelerated::start(&names, &authority, "all").await?;
-    let stream = late(&site, "safe.test").await?;
+    let stream = open_until_tunnelled(&site, "safe.test").await?;
     let mut config = client_config(authority.pem())?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let tls = TlsConnector::from(Arc::new(config)).connect("safe.test".try_into()?, stream);
-    let answer = said(tls.await?, &GET.replace("HOST", "safe.test")).await?;
+    let answer = exchange(tls.await?, &GET.replace("HOST", "safe.test")).await?;
     assert!(answer.ends_with("through a tunnel"), "{answer}");
     let answer = site.get("safe.test", "/", "").await?;
     assert!(answer.ends_with("through the gateway"), "{answer}");
-    assert_eq!(site.spared().await?, []);
+    assert_eq!(site.bypassed_hosts().await?, []);
 
-    let mut stream = late(&site, "mail.test").await?;
+    let mut stream = open_until_tunnelled(&site, "mail.test").await?;
     let (mut host, _) = greeter.accept().await?;
     host.write_all(b"220 ready").await?;
     let mut greeting = [0; 9];
@@ -208,13 +208,13 @@ async fn a_host_that_requests_a_client_certificate_is_tunnelled_on_the_second_at
             origin.seen().is_empty(),
             "{host}: the origin received a request without a client certificate"
         );
-        assert_eq!(site.wait_until_bypassed(host).await?, ASKS);
+        assert_eq!(site.wait_until_bypassed(host).await?, REASON_CLIENT_CERTIFICATE);
         // The second attempt is tunnelled.
         let (chain, key) = authority.client()?;
         let mut config = trusting(authority.pem())?.with_client_auth_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let stream = site.connect_as(host, config).await?;
-        let second = said(stream, &GET.replace("HOST", host)).await?;
+        let second = exchange(stream, &GET.replace("HOST", host)).await?;
         assert!(second.ends_with("through a tunnel"), "{host}: {second}");
     }
     Ok(())
@@ -232,7 +232,10 @@ async fn a_browser_loads_a_host_that_requests_a_client_certificate() -> Result<(
         "at once: {}",
         loaded.text
     );
-    assert_eq!(site.wait_until_bypassed("wants.test").await?, ASKS);
+    assert_eq!(
+        site.wait_until_bypassed("wants.test").await?,
+        REASON_CLIENT_CERTIFICATE
+    );
     let pages = origin.seen().iter().filter(|seen| seen.path == "/").count();
     assert_eq!(pages, 1, "the origin received one request for the page");
     Ok(())

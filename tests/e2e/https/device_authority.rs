@@ -2,7 +2,7 @@
 use anyhow::Result;
 use longhaul_tests::process::run;
 
-use crate::pair::COMMAND;
+use crate::pair::COMMAND_LIMIT;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_show_and_remove_the_certificate_authority() -> Result<()> {
@@ -10,7 +10,14 @@ async fn commands_show_and_remove_the_certificate_authority() -> Result<()> {
     let state = home.path().join("state").display().to_string();
     let ca = |verb: &'static str| {
         let state = state.clone();
-        async move { run("longhaul-agent", &["ca", verb, "--state-dir", &state], COMMAND).await }
+        async move {
+            run(
+                "longhaul-agent",
+                &["ca", verb, "--state-dir", &state],
+                COMMAND_LIMIT,
+            )
+            .await
+        }
     };
     let missing = ca("fingerprint").await?;
     assert!(

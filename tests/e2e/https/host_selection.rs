@@ -13,7 +13,7 @@ use longhaul_tests::{
     origin::{AnswerBody, Origin},
 };
 
-use super::{Accelerated, LOAD, refused, said};
+use super::{Accelerated, LOAD_LIMIT, exchange, load_error};
 
 const PAGE: &str = "<!doctype html><title>Safe</title><link rel=stylesheet href=/style.css><link rel=icon href=data:,>\
 <h1>Safe</h1><img src=https://cdn.test/dot><p id=said>not said</p><script src=/script.js></script>";
@@ -59,8 +59,8 @@ async fn a_browser_loads_an_accelerated_host_as_a_page_load() -> Result<()> {
     let (origin, site) = site(&authority, &names, "safe.test").await?;
     let pair = &site.pair;
     let mut browser = site.browser(&[authority.pin()]).await?;
-    let said = browser.evaluate("https://safe.test/", "said", LOAD).await?;
-    assert_eq!(said, "cookie: seen=yes");
+    let cookie = browser.evaluate("https://safe.test/", "said", LOAD_LIMIT).await?;
+    assert_eq!(cookie, "cookie: seen=yes");
     let seen = origin.seen();
     let page = seen.iter().find(|seen| seen.path == "/").context("the page")?;
     assert_eq!(page.headers["sec-fetch-dest"], "document");
@@ -87,11 +87,11 @@ async fn a_browser_loads_an_accelerated_host_as_a_page_load() -> Result<()> {
 
     // A browser without trust in the device's authority loads the site from its second attempt on, through a
     // tunnel.
-    let authority = site.exported().await?;
+    let authority = site.exported_authority().await?;
     assert!(authority.starts_with("-----BEGIN CERTIFICATE-----"));
     let mut stranger = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
     for _ in 0..2 {
-        let words = refused(&mut stranger, "https://safe.test/").await?;
+        let words = load_error(&mut stranger, "https://safe.test/").await?;
         assert!(words.contains("ERR_CERT_AUTHORITY_INVALID"), "{words}");
     }
     let status = pair.status().await?;
@@ -108,7 +108,7 @@ async fn only_listed_hosts_are_accelerated() -> Result<()> {
     let authority = TestAuthority::new()?;
     let names = ["safe.test", "other.test"];
     let (origin, site) = site(&authority, &names, "safe.test").await?;
-    let ours = site.exported().await?;
+    let ours = site.exported_authority().await?;
     // The listed host has the agent's certificate, the other one the origin's.
     let answer = site.get("safe.test", "/cookie", "Cookie: a=1\r\n").await?;
     assert!(
@@ -125,7 +125,7 @@ async fn only_listed_hosts_are_accelerated() -> Result<()> {
     assert!(site.connect("other.test", &ours, &[b"http/1.1"]).await.is_err());
     // A request for another host on the same connection gets status 421.
     let safe = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
-    let answer = said(
+    let answer = exchange(
         safe,
         "GET / HTTP/1.1\r\nHost: other.test\r\nConnection: close\r\n\r\n",
     )

@@ -32,10 +32,10 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::pair::{COMMAND, Pair, Setup};
+use crate::pair::{COMMAND_LIMIT, Pair, Setup};
 
 /// Maximum duration of a page load.
-pub(crate) const LOAD: Duration = Duration::from_secs(60);
+pub(crate) const LOAD_LIMIT: Duration = Duration::from_secs(60);
 
 /// A pair whose agent accelerates HTTPS.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ impl Accelerated {
     }
 
     /// Certificate of the agent's authority in PEM, from the command `ca export`.
-    pub(crate) async fn exported(&self) -> Result<String> {
-        exported(&self.pair.folder().join("agent")).await
+    pub(crate) async fn exported_authority(&self) -> Result<String> {
+        exported_authority(&self.pair.folder().join("agent")).await
     }
 
     /// A browser that trusts the agent's authority and the authorities whose keys have these hashes.
@@ -102,16 +102,19 @@ impl Accelerated {
     }
 
     /// The bypassed hosts with the reasons, from the agent's status.
-    async fn spared(&self) -> Result<Vec<(String, String)>> {
-        spared(&self.pair.status().await?)
+    async fn bypassed_hosts(&self) -> Result<Vec<(String, String)>> {
+        bypassed_hosts(&self.pair.status().await?)
     }
 
     /// Waits until a host is bypassed and returns the reason.
     async fn wait_until_bypassed(&self, host: &str) -> Result<String> {
-        let is_there =
-            |status: &Value| spared(status).is_ok_and(|spared| spared.iter().any(|(name, _)| name == host));
+        let is_there = |status: &Value| {
+            bypassed_hosts(status).is_ok_and(|hosts| hosts.iter().any(|(name, _)| name == host))
+        };
         let status = self.pair.status_until(is_there).await?;
-        let found = spared(&status)?.into_iter().find(|(name, _)| name == host);
+        let found = bypassed_hosts(&status)?
+            .into_iter()
+            .find(|(name, _)| name == host);
         Ok(found.context("the host")?.1)
     }
 
@@ -143,20 +146,20 @@ impl Accelerated {
     /// authority.
     pub(crate) async fn get(&self, host: &str, path: &str, fields: &str) -> Result<String> {
         let stream = self
-            .connect(host, &self.exported().await?, &[b"http/1.1"])
+            .connect(host, &self.exported_authority().await?, &[b"http/1.1"])
             .await?;
         let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
-        said(stream, &head).await
+        exchange(stream, &head).await
     }
 }
 
 /// Certificate of the authority of the agent with this state directory, in PEM.
-async fn exported(state: &Path) -> Result<String> {
+async fn exported_authority(state: &Path) -> Result<String> {
     let state = state.display().to_string();
     let exported = run(
         "longhaul-agent",
         &["ca", "export", "--state-dir", &state],
-        COMMAND,
+        COMMAND_LIMIT,
     )
     .await?;
     ensure!(exported.code == Some(0), "{exported:?}");
@@ -196,14 +199,14 @@ fn trusting(trusted: &str) -> Result<rustls::ConfigBuilder<ClientConfig, rustls:
 }
 
 /// Sends text on a connection and reads until the end of the stream.
-pub(crate) async fn said(mut stream: TlsStream<TcpStream>, text: &str) -> Result<String> {
+pub(crate) async fn exchange(mut stream: TlsStream<TcpStream>, text: &str) -> Result<String> {
     stream.write_all(text.as_bytes()).await?;
     let mut answer = Vec::new();
     let _no_close_notify = stream.read_to_end(&mut answer).await;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-fn spared(status: &Value) -> Result<Vec<(String, String)>> {
+fn bypassed_hosts(status: &Value) -> Result<Vec<(String, String)>> {
     let hosts = status["https"]["spared"].as_array().context("a list")?;
     let text = |value: &Value| value.as_str().map(str::to_owned).context("a text");
     let hosts = hosts
@@ -214,12 +217,12 @@ fn spared(status: &Value) -> Result<Vec<(String, String)>> {
 
 /// Loads a page that must load without error.
 pub(crate) async fn load(browser: &mut Browser, url: &str) -> Result<Loaded> {
-    Ok(browser.load(url, &LoadOptions::within(LOAD)).await?)
+    Ok(browser.load(url, &LoadOptions::within(LOAD_LIMIT)).await?)
 }
 
 /// The browser's error for a page that must not load.
-async fn refused(browser: &mut Browser, url: &str) -> Result<String> {
-    match browser.load(url, &LoadOptions::within(LOAD)).await {
+async fn load_error(browser: &mut Browser, url: &str) -> Result<String> {
+    match browser.load(url, &LoadOptions::within(LOAD_LIMIT)).await {
         Ok(loaded) => anyhow::bail!("the page was loaded: {}", loaded.text),
         Err(error) => Ok(format!("{error:#}")),
     }

@@ -43,7 +43,9 @@ pub(super) enum Client {
 impl Client {
     pub(super) async fn connect(site: &Accelerated, authority: &TestAuthority, host: &str) -> Result<Self> {
         if host == FAST {
-            let stream = site.connect(host, &site.exported().await?, &[b"h2"]).await?;
+            let stream = site
+                .connect(host, &site.exported_authority().await?, &[b"h2"])
+                .await?;
             let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
             tokio::spawn(connection);
             return Ok(Self::Http2(sender));

@@ -14,7 +14,7 @@ use longhaul_tests::{
     origin::{AnswerBody, Origin, Seen},
 };
 
-use super::{Accelerated, LOAD, load};
+use super::{Accelerated, LOAD_LIMIT, load};
 use crate::content::ok;
 
 const HOSTS: [&str; 3] = ["shop.test", "cdn.shop.test", "ads.test"];
@@ -101,7 +101,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
 const PIXEL: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
 /// Request fields by URL.
-type Asked = BTreeMap<String, BTreeMap<String, String>>;
+type FieldsByUrl = BTreeMap<String, BTreeMap<String, String>>;
 
 fn fields(headers: &HeaderMap) -> BTreeMap<String, String> {
     let fields = headers
@@ -121,7 +121,7 @@ fn fields(headers: &HeaderMap) -> BTreeMap<String, String> {
 async fn visits(
     authority: &TestAuthority,
     hosts: &str,
-) -> Result<(Asked, serde_json::Value, BTreeSet<bool>)> {
+) -> Result<(FieldsByUrl, serde_json::Value, BTreeSet<bool>)> {
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
     let names = HOSTS.map(|host| (host, origin.address()));
     let site = Accelerated::start(&names, authority, hosts).await?;
@@ -135,10 +135,10 @@ async fn visits(
     let mut before = 0;
     for _ in 0..3 {
         before = origin.seen().len();
-        let said = "new Promise(done => { const look = () => { const text = document.getElementById('said').textContent;
+        let wait = "new Promise(done => { const look = () => { const text = document.getElementById('said').textContent;
             if (text == 'all is here') done(text); else setTimeout(look, 20) }; look() })";
         assert_eq!(
-            browser.evaluate("https://shop.test/", said, LOAD).await?,
+            browser.evaluate("https://shop.test/", wait, LOAD_LIMIT).await?,
             "all is here"
         );
     }
@@ -222,9 +222,9 @@ async fn a_service_worker_works_on_an_accelerated_site() -> Result<()> {
         const text = async path => (await fetch(path)).text();
         return [await text('/made.txt'), await text('/kept.txt'), await text('/other.txt')].join('; ') })()";
     for _ in 0..2 {
-        let said = browser.evaluate("https://app.test/", install, LOAD).await?;
+        let text = browser.evaluate("https://app.test/", install, LOAD_LIMIT).await?;
         assert_eq!(
-            said,
+            text,
             "made by the worker; the origin's /kept.txt; the origin's /other.txt"
         );
     }

@@ -18,7 +18,7 @@ use longhaul_tests::{
 use longhaul_types::ContentHash;
 
 use super::{
-    Accelerated, LOAD,
+    Accelerated, LOAD_LIMIT,
     outage::{HOSTS, over_a_relay},
 };
 use crate::content::{ok, prose};
@@ -83,7 +83,7 @@ fn answer(request: &Request<Incoming>, visit: u64) -> Response<AnswerBody> {
 
 /// Loads the page in its state of this visit and checks each body.
 async fn visit(browser: &mut Browser, host: &str, visit: u64) -> Result<()> {
-    let mut options = LoadOptions::within(LOAD);
+    let mut options = LoadOptions::within(LOAD_LIMIT);
     options.hash_bodies = true;
     let loaded = browser.load(&format!("https://{host}/"), &options).await?;
     for path in OBJECTS.iter().map(|(path, _)| *path).chain(["/"]) {

@@ -15,7 +15,7 @@ use longhaul_tests::{
 use longhaul_types::BitRate;
 use tokio_rustls::TlsConnector;
 
-use super::{Accelerated, client_config, exported, open};
+use super::{Accelerated, client_config, exported_authority, open};
 use crate::{
     content::{ok, prose},
     pair::Link,
@@ -43,7 +43,7 @@ impl User {
     async fn at(proxy: SocketAddr, state: &Path, cookie: &str) -> Result<Self> {
         Ok(Self {
             proxy,
-            trusted: exported(state).await?,
+            trusted: exported_authority(state).await?,
             cookie: cookie.to_owned(),
         })
     }
@@ -181,7 +181,7 @@ async fn users_of_one_gateway_receive_their_own_accounts() -> Result<()> {
     Ok(())
 }
 
-async fn fresh_answers(site: &Accelerated) -> Result<u64> {
+async fn fresh_response_count(site: &Accelerated) -> Result<u64> {
     let status = site.pair.status().await?;
     Ok(status["exits"]["looking.fresh"].as_u64().unwrap_or_default())
 }
@@ -197,16 +197,16 @@ async fn objects_cached_for_one_site_do_not_answer_another_site() -> Result<()> 
     let site = Accelerated::start(&[("site.test", origin.address())], &authority, "all").await?;
     let user = User::at(site.pair.proxy(), &site.pair.folder().join("agent"), "a=1").await?;
     user.get("site.test", "/visited.js", "site.test").await?;
-    while fresh_answers(&site).await? == 0 {
+    while fresh_response_count(&site).await? == 0 {
         user.get("site.test", "/visited.js", "site.test").await?;
     }
-    let before = fresh_answers(&site).await?;
+    let before = fresh_response_count(&site).await?;
     for path in ["/visited.js", "/never.js"] {
         let probe = user.text("site.test", path, "other.test").await?;
         assert_eq!(probe, format!("/* {path} */"));
     }
     assert_eq!(
-        fresh_answers(&site).await?,
+        fresh_response_count(&site).await?,
         before,
         "a cached response answered the probe"
     );

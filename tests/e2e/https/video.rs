@@ -11,7 +11,7 @@ use longhaul_tests::{
 use tokio::{sync::watch, time::timeout};
 
 use super::{
-    Accelerated, LOAD,
+    Accelerated, LOAD_LIMIT,
     outage::{Client, FAST, HOSTS, PLAIN, nothing, outage, over_a_relay},
     webm::{SECOND_SHOWN, film},
 };
@@ -24,21 +24,21 @@ const SECONDS: u8 = 120;
 const PAGE: &str = "<!doctype html><title>Film</title><link rel=icon href=data:,><p>A film";
 
 /// The range of a request: its first byte and, if present, its last byte.
-fn wanted(headers: &http::HeaderMap) -> Option<(usize, Option<usize>)> {
+fn requested_range(headers: &http::HeaderMap) -> Option<(usize, Option<usize>)> {
     let range = headers.get(header::RANGE)?.to_str().ok()?;
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()))
 }
 
 /// The response to a request for a file or a range of it, as video servers send it.
-fn part(file: &Bytes, kind: &str, headers: &http::HeaderMap) -> Response<AnswerBody> {
+fn range_response(file: &Bytes, kind: &str, headers: &http::HeaderMap) -> Response<AnswerBody> {
     let is_same = headers.get(header::IF_RANGE).is_none_or(|tag| tag == "\"v1\"");
     let builder = Response::builder()
         .header(header::CONTENT_TYPE, kind)
         .header(header::CACHE_CONTROL, "max-age=600")
         .header(header::ACCEPT_RANGES, "bytes")
         .header(header::ETAG, "\"v1\"");
-    let response = match wanted(headers).filter(|_| is_same) {
+    let response = match requested_range(headers).filter(|_| is_same) {
         None => builder.body(whole(file.clone())),
         Some((first, last)) => {
             let last = last.unwrap_or(file.len() - 1);
@@ -62,7 +62,7 @@ async fn range_requests_for_a_video_are_answered_correctly() -> Result<()> {
     let all = video.clone();
     let answer = move |request: Request<Incoming>| {
         let all = all.clone();
-        async move { part(&all, "video/mp4", request.headers()) }
+        async move { range_response(&all, "video/mp4", request.headers()) }
     };
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
     let names = HOSTS.map(|host| (host, origin.address()));
@@ -110,7 +110,7 @@ async fn range_requests_for_a_video_are_answered_correctly() -> Result<()> {
 
 /// Plays the film from three positions in a page; the picture must show the current second soon after the
 /// seek and a second later.
-fn playing() -> String {
+fn play_script() -> String {
     format!(
         "new Promise((done, fail) => {{
     const shown = {SECOND_SHOWN};
@@ -154,7 +154,9 @@ fn playing() -> String {
 /// First bytes of the ranges that requests asked for.
 fn range_starts(seen: &[Seen]) -> Vec<usize> {
     let films = seen.iter().filter(|seen| seen.path == "/film.webm");
-    films.filter_map(|seen| Some(wanted(&seen.headers)?.0)).collect()
+    films
+        .filter_map(|seen| Some(requested_range(&seen.headers)?.0))
+        .collect()
 }
 
 /// A browser seeks in a film; the response for the second position arrives during an outage.
@@ -173,18 +175,18 @@ async fn seek_in_a_film_of(host: &str) -> Result<()> {
             }
             // Offsets of the second position, without the index behind it.
             let place = length / 6 * 5..length / 20 * 19;
-            if wanted(request.headers()).is_some_and(|(first, _)| place.contains(&first)) {
+            if requested_range(request.headers()).is_some_and(|(first, _)| place.contains(&first)) {
                 told.send_replace(true);
                 let _gone = gone.wait_for(|gone| *gone).await;
             }
-            part(&film, "video/webm", request.headers())
+            range_response(&film, "video/webm", request.headers())
         }
     };
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
     let site = over_a_relay(&authority, origin.address()).await?;
     let mut browser = site.browser(&[authority.pin()]).await?;
-    let (url, script) = (format!("https://{host}/"), playing());
-    let plays = async { Ok(browser.evaluate(&url, &script, 2 * LOAD).await?) };
+    let (url, script) = (format!("https://{host}/"), play_script());
+    let plays = async { Ok(browser.evaluate(&url, &script, 2 * LOAD_LIMIT).await?) };
     let outage = async {
         let mut asked = asked.subscribe();
         timeout(LIMIT, asked.wait_for(|asked| *asked))
@@ -196,8 +198,8 @@ async fn seek_in_a_film_of(host: &str) -> Result<()> {
         })
         .await
     };
-    let (said, ()) = tokio::try_join!(plays, outage)?;
-    assert_eq!(said, format!("{SECONDS} s, 320 pixels"));
+    let (result, ()) = tokio::try_join!(plays, outage)?;
+    assert_eq!(result, format!("{SECONDS} s, 320 pixels"));
     let seen = origin.seen();
     let from = range_starts(&seen);
     println!("{host}: a film of {length} bytes, requested from the offsets {from:?}");

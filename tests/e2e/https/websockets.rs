@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::{client_async, tungstenite::Message};
 
 use super::{
-    Accelerated, LOAD,
+    Accelerated, LOAD_LIMIT,
     outage::{FAST, HOSTS, outage, over_a_relay},
 };
 use crate::{content::ok, pair::LIMIT};
@@ -66,8 +66,8 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
         const text = 'x'.repeat(200000); socket.onopen = () => { socket.send('hello'); socket.send(text) };
         let got = []; socket.onerror = () => fail('no socket');
         socket.onmessage = message => { got.push(message.data); if (got.length == 2) done(got[0] + ' ' + (got[1] === text)) } })";
-    let said = browser.evaluate("https://safe.test/", talk, LOAD).await?;
-    assert_eq!(said, "hello true");
+    let result = browser.evaluate("https://safe.test/", talk, LOAD_LIMIT).await?;
+    assert_eq!(result, "hello true");
     let status = site.pair.status().await?;
     assert_eq!(
         status["https"]["spared"].as_array().map(Vec::len),
@@ -75,7 +75,7 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
         "{status}"
     );
     // The origin itself refuses an upgrade.
-    let ours = site.exported().await?;
+    let ours = site.exported_authority().await?;
     let mut plain = site.connect("safe.test", &ours, &[b"http/1.1"]).await?;
     plain
         .write_all(
@@ -91,11 +91,11 @@ async fn websockets_of_accelerated_hosts_work() -> Result<()> {
 /// Numbered messages before, during and after an outage: each is echoed once, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn websocket_messages_survive_an_outage() -> Result<()> {
-    const EACH: usize = 40;
+    const MESSAGES_PER_PHASE: usize = 40;
     let authority = TestAuthority::new()?;
     let (sockets, _serving) = echo(authority.server(&HOSTS)?).await?;
     let site = over_a_relay(&authority, sockets).await?;
-    let ours = site.exported().await?;
+    let ours = site.exported_authority().await?;
     let mut talks = Vec::new();
     for host in HOSTS {
         let trusted = if host == FAST { &ours } else { authority.pem() };
@@ -106,8 +106,8 @@ async fn websocket_messages_survive_an_outage() -> Result<()> {
     // Lengths that vary around the size of a packet.
     let message = |number: usize| format!("{number}:{}", "x".repeat(number * 97 % 3000));
     for part in 0..3 {
-        let numbers = part * EACH..(part + 1) * EACH;
-        let said = async {
+        let numbers = part * MESSAGES_PER_PHASE..(part + 1) * MESSAGES_PER_PHASE;
+        let during_outage = async {
             for number in numbers.clone() {
                 for (_, (to, _)) in &mut talks {
                     to.send(Message::text(message(number))).await?;
@@ -116,9 +116,9 @@ async fn websocket_messages_survive_an_outage() -> Result<()> {
             Ok(())
         };
         if part == 1 {
-            outage(&site, said).await?;
+            outage(&site, during_outage).await?;
         } else {
-            said.await?;
+            during_outage.await?;
         }
         for number in numbers {
             for (host, (_, from)) in &mut talks {

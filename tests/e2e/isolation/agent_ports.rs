@@ -28,7 +28,7 @@ use tokio::{
 
 use crate::{
     content::ok,
-    pair::{COMMAND, LIMIT, Pair, Setup, control, folder, free_udp_port, invite, start_agent},
+    pair::{COMMAND_LIMIT, LIMIT, Pair, Setup, control, folder, free_udp_port, invite, start_agent},
 };
 
 /// The user `nobody`, which has no rights on any Linux system.
@@ -77,7 +77,7 @@ async fn hello() -> Result<Origin> {
     .await
 }
 
-fn own(method: &str, path: &str, at: SocketAddr, fields: &str) -> String {
+fn control_request(method: &str, path: &str, at: SocketAddr, fields: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: {at}\r\n{fields}Connection: close\r\n\r\n")
 }
 
@@ -94,7 +94,7 @@ async fn other_users_of_the_machine_are_refused_unless_allowed() -> Result<()> {
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let fetch = "GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
     let connect = "CONNECT site.test:443 HTTP/1.1\r\nHost: site.test:443\r\n\r\n";
-    let script = own("GET", "/proxy.pac", pair.proxy(), "");
+    let script = control_request("GET", "/proxy.pac", pair.proxy(), "");
     for asked in [fetch, connect, &script] {
         let answer = response_to_nobody(pair.proxy(), asked).await?;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{asked}: {answer}");
@@ -102,9 +102,9 @@ async fn other_users_of_the_machine_are_refused_unless_allowed() -> Result<()> {
     }
     let at = pair.control()?;
     let origin_field = format!("Origin: http://{at}\r\nContent-Length: 0\r\n");
-    let change = own("POST", "/pictures?level=low", at, &origin_field);
+    let change = control_request("POST", "/pictures?level=low", at, &origin_field);
     for path in ["/", "/status.json", "/proxy.pac"] {
-        let answer = response_to_nobody(at, &own("GET", path, at, "")).await?;
+        let answer = response_to_nobody(at, &control_request("GET", path, at, "")).await?;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{path}: {answer}");
     }
     let answer = response_to_nobody(at, &change).await?;
@@ -123,9 +123,9 @@ async fn other_users_of_the_machine_are_refused_unless_allowed() -> Result<()> {
         "{answer}"
     );
     let at = control(&pair.folder().join("open"))?;
-    let script = response_to_nobody(at, &own("GET", "/proxy.pac", at, "")).await?;
+    let script = response_to_nobody(at, &control_request("GET", "/proxy.pac", at, "")).await?;
     assert!(script.contains("FindProxyForURL"), "{script}");
-    let status = response_to_nobody(at, &own("GET", "/status.json", at, "")).await?;
+    let status = response_to_nobody(at, &control_request("GET", "/status.json", at, "")).await?;
     assert!(status.starts_with("HTTP/1.1 403 "), "{status}");
     Ok(())
 }
@@ -140,7 +140,7 @@ async fn changes_at_the_control_port_require_the_control_token() -> Result<()> {
     let token = std::fs::read_to_string(&file)?.trim().to_owned();
     let post = |fields: String| {
         let fields = format!("Content-Length: 0\r\n{fields}");
-        ask(at, own("POST", "/pictures?level=low", at, &fields))
+        ask(at, control_request("POST", "/pictures?level=low", at, &fields))
     };
     let (ours, forged) = (format!("Origin: http://{at}\r\n"), "Origin: http://evil.test\r\n");
     let bearer = format!("Authorization: Bearer {token}\r\n");
@@ -161,14 +161,14 @@ async fn changes_at_the_control_port_require_the_control_token() -> Result<()> {
         ("longhaul-agent", ["status", "--state-dir", &state]),
         ("longhaul", ["status", "--state-dir", &state]),
     ] {
-        let said = run(program, &arguments, COMMAND).await?;
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let output = run(program, &arguments, COMMAND_LIMIT).await?;
+        assert_eq!(output.code, Some(0), "{output:?}");
         assert!(
-            said.stdout.contains(&format!("http://{at}/?token={token}\n")),
-            "{said:?}"
+            output.stdout.contains(&format!("http://{at}/?token={token}\n")),
+            "{output:?}"
         );
     }
-    let entry = ask(at, own("GET", &format!("/?token={token}"), at, "")).await?;
+    let entry = ask(at, control_request("GET", &format!("/?token={token}"), at, "")).await?;
     assert_eq!((entry.status, entry.field("location")), (303, Some("/")));
     let cookie = entry.field("set-cookie").context("a cookie")?.to_owned();
     assert!(
@@ -177,8 +177,8 @@ async fn changes_at_the_control_port_require_the_control_token() -> Result<()> {
     );
     assert!(!cookie.contains(&token), "{cookie}");
     let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().context("a pair")?);
-    let plain = ask(at, own("GET", "/", at, "")).await?.text();
-    let page = ask(at, own("GET", "/", at, &cookie)).await?.text();
+    let plain = ask(at, control_request("GET", "/", at, "")).await?.text();
+    let page = ask(at, control_request("GET", "/", at, &cookie)).await?.text();
     assert!(
         !plain.contains("<button") && plain.contains("longhaul-agent status"),
         "{plain}"
@@ -189,7 +189,7 @@ async fn changes_at_the_control_port_require_the_control_token() -> Result<()> {
     assert_eq!(post(format!("{ours}{bearer}")).await?.status, 303);
 
     if can_act_as_nobody()? {
-        let see = |fields: &str| own("GET", "/status.json", at, fields);
+        let see = |fields: &str| control_request("GET", "/status.json", at, fields);
         let answer = response_to_nobody(at, &see(&cookie)).await?;
         assert!(answer.starts_with("HTTP/1.1 403 "), "a stolen cookie: {answer}");
         let answer = response_to_nobody(at, &see(&bearer)).await?;
@@ -241,7 +241,7 @@ async fn the_agent_does_not_start_as_an_open_relay() -> Result<()> {
                     &line,
                 ];
                 arguments.extend(more);
-                let refused = run("longhaul-agent", &arguments, COMMAND).await?;
+                let refused = run("longhaul-agent", &arguments, COMMAND_LIMIT).await?;
                 assert_eq!(refused.code, Some(1), "{address} {more:?}: {refused:?}");
                 for words in ["--listen", "listen.allow", "listen.password-file", "127.0.0.1"] {
                     assert!(
@@ -264,7 +264,7 @@ async fn the_agent_does_not_start_as_an_open_relay() -> Result<()> {
         "--listen-password-file",
         &passwords,
     ];
-    let refused = run("longhaul-agent", &arguments, COMMAND).await?;
+    let refused = run("longhaul-agent", &arguments, COMMAND_LIMIT).await?;
     assert!(
         refused.code == Some(1) && refused.stderr.contains("chmod 600"),
         "{refused:?}"
@@ -358,7 +358,7 @@ async fn a_listener_beyond_loopback_requires_a_password_and_removes_it() -> Resu
 }
 
 /// An agent whose gateway does not answer, with further settings.
-async fn alone(folder: &Path, more: &[&str]) -> Result<Running> {
+async fn agent_without_gateway(folder: &Path, more: &[&str]) -> Result<Running> {
     let line = invite(folder, "alone", &free_udp_port().await?.to_string()).await?;
     let mut arguments = vec!["--fallback-after".to_owned(), "1s".to_owned()];
     arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
@@ -388,7 +388,7 @@ async fn direct_fallback_reaches_neither_local_addresses_nor_the_agent() -> Resu
     .await?;
     let port = origin.address().port();
     let closed = folder()?;
-    let agent = alone(closed.path(), &[]).await?;
+    let agent = agent_without_gateway(closed.path(), &[]).await?;
     let control_at = control(closed.path())?;
     for host in [
         "127.0.0.1",
@@ -437,7 +437,7 @@ async fn direct_fallback_reaches_neither_local_addresses_nor_the_agent() -> Resu
 
     // Addresses that the settings allow are reached, except for the agent's own ports.
     let open = folder()?;
-    let agent = alone(open.path(), &["--direct-allow", "127.0.0.0/8, ::1"]).await?;
+    let agent = agent_without_gateway(open.path(), &["--direct-allow", "127.0.0.0/8, ::1"]).await?;
     let answer = ask(agent.address(), get(&format!("http://127.0.0.1:{port}/"), &[])).await?;
     assert_eq!(answer.text(), "hello");
     let control_at = control(open.path())?;
@@ -452,7 +452,7 @@ async fn direct_fallback_reaches_neither_local_addresses_nor_the_agent() -> Resu
 }
 
 /// Sends an incomplete request on a new connection, which stays open.
-async fn half(to: SocketAddr, bytes: &[u8]) -> Result<TcpStream> {
+async fn open_with(to: SocketAddr, bytes: &[u8]) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(to).await?;
     stream.write_all(bytes).await?;
     Ok(stream)
@@ -475,12 +475,12 @@ fn memory(pid: u32) -> Result<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_incomplete_requests_do_not_exhaust_the_agent() -> Result<()> {
     /// More than the agent's connection limit.
-    const MANY: usize = 2500;
+    const CONNECTIONS: usize = 2500;
     let origin = hello().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     assert_eq!(pair.get("http://site.test/").await?.text(), "hello");
     let before = memory(pair.agent().pid())?;
-    for (what, said) in [
+    for (what, beginning) in [
         ("half a request line", &b"GET http://site.te"[..]),
         (
             "half a head",
@@ -490,8 +490,8 @@ async fn thousands_of_incomplete_requests_do_not_exhaust_the_agent() -> Result<(
         ("nothing", b""),
     ] {
         let mut held = Vec::new();
-        for _ in 0..MANY {
-            held.push(half(pair.proxy(), said).await?);
+        for _ in 0..CONNECTIONS {
+            held.push(open_with(pair.proxy(), beginning).await?);
         }
         let answer = timeout(LIMIT, pair.get("http://site.test/")).await;
         assert_eq!(answer.with_context(|| what)??.text(), "hello", "{what}");
@@ -502,7 +502,7 @@ async fn thousands_of_incomplete_requests_do_not_exhaust_the_agent() -> Result<(
             assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
         }
         let now = memory(pair.agent().pid())?;
-        println!("{MANY} connections with {what}: memory {before} kB before, {now} kB after");
+        println!("{CONNECTIONS} connections with {what}: memory {before} kB before, {now} kB after");
         assert!(now < before + 100 * 1024, "{what}");
     }
     Ok(())

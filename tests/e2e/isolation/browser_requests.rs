@@ -15,7 +15,7 @@ use crate::{
 
 /// The initiator of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum By<'a> {
+pub(super) enum Initiator<'a> {
     /// The user navigates to a page.
     User,
     /// A link in a page of this host.
@@ -25,16 +25,16 @@ pub(super) enum By<'a> {
     /// A script of a page of this host, which calls `fetch()` with `Accept: text/html`.
     Fetch(&'a str),
     /// A page that sends no referrer.
-    Nobody,
+    NoReferrer,
 }
 
 /// A pair with an origin for all hosts, over http or over accelerated https.
-pub(super) enum World {
+pub(super) enum PairOver {
     Http(Pair),
     Https(Accelerated),
 }
 
-impl World {
+impl PairOver {
     /// A pair that resolves these hosts to the origin.
     pub(super) async fn http(hosts: &[&str], origin: &Origin) -> Result<Self> {
         let names: Vec<String> = hosts.iter().map(|host| format!("{host}:80")).collect();
@@ -64,27 +64,27 @@ impl World {
         }
     }
 
-    fn fields(&self, host: &str, by: By<'_>, cookie: &str) -> Vec<(&'static str, String)> {
+    fn fields(&self, host: &str, by: Initiator<'_>, cookie: &str) -> Vec<(&'static str, String)> {
         let relation = |from: &str| if from == host { "same-origin" } else { "cross-site" };
         let origin = |from: &str| format!("{}://{from}", self.scheme());
         let mut fields = Vec::new();
         let (site, mode, destination) = match by {
-            By::User => ("none", "navigate", "document"),
-            By::Link(from) => (relation(from), "navigate", "document"),
-            By::Page(from) => (relation(from), "no-cors", "script"),
-            By::Fetch(from) => (relation(from), "cors", "empty"),
-            By::Nobody => ("cross-site", "no-cors", "script"),
+            Initiator::User => ("none", "navigate", "document"),
+            Initiator::Link(from) => (relation(from), "navigate", "document"),
+            Initiator::Page(from) => (relation(from), "no-cors", "script"),
+            Initiator::Fetch(from) => (relation(from), "cors", "empty"),
+            Initiator::NoReferrer => ("cross-site", "no-cors", "script"),
         };
-        if let By::Link(from) | By::Page(from) | By::Fetch(from) = by {
+        if let Initiator::Link(from) | Initiator::Page(from) | Initiator::Fetch(from) = by {
             fields.push(("Referer", format!("{}/", origin(from))));
         }
-        if let By::Fetch(from) = by {
+        if let Initiator::Fetch(from) = by {
             fields.push(("Accept", "text/html".to_owned()));
             if from != host {
                 fields.push(("Origin", origin(from)));
             }
         }
-        if matches!(by, By::User | By::Link(_)) {
+        if matches!(by, Initiator::User | Initiator::Link(_)) {
             fields.push(("Upgrade-Insecure-Requests", "1".to_owned()));
         }
         if matches!(self, Self::Https(_)) {
@@ -99,7 +99,13 @@ impl World {
     }
 
     /// Sends the request and returns the body of the response.
-    pub(super) async fn ask(&self, host: &str, path: &str, by: By<'_>, cookie: &str) -> Result<String> {
+    pub(super) async fn request(
+        &self,
+        host: &str,
+        path: &str,
+        by: Initiator<'_>,
+        cookie: &str,
+    ) -> Result<String> {
         let fields = self.fields(host, by, cookie);
         match self {
             Self::Http(pair) => {
@@ -124,6 +130,6 @@ impl World {
 }
 
 /// Number of requests for a path at an origin.
-pub(super) fn times(origin: &Origin, path: &str) -> usize {
+pub(super) fn request_count(origin: &Origin, path: &str) -> usize {
     origin.seen().iter().filter(|seen| seen.path == path).count()
 }

@@ -34,7 +34,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     content::ok,
-    pair::{COMMAND, control, folder, free_udp_port, invite, status_until},
+    pair::{COMMAND_LIMIT, control, folder, free_udp_port, invite, status_until},
 };
 
 const MINUTE: i64 = 60;
@@ -88,7 +88,7 @@ impl WallClock {
 
 /// A pair whose programs have clocks of their own.
 #[derive(Debug)]
-struct Clocked {
+struct ClockedPair {
     gateway_clock: WallClock,
     agent_clock: WallClock,
     gateway_address: SocketAddr,
@@ -97,7 +97,7 @@ struct Clocked {
     folder: TempDir,
 }
 
-impl Clocked {
+impl ClockedPair {
     async fn start(names: &[(&str, SocketAddr)], authority: &TestAuthority) -> Result<Self> {
         let folder = folder()?;
         let trusted = folder.path().join("trusted.pem");
@@ -151,7 +151,7 @@ impl Clocked {
     }
 
     /// Loads a page with a new URL.
-    async fn loads(&self, what: &str) -> Result<()> {
+    async fn load_new_page(&self, what: &str) -> Result<()> {
         let response = self
             .get(&format!("http://site.test/new/{what}"))
             .await
@@ -165,7 +165,7 @@ impl Clocked {
     }
 
     /// Restarts the gateway, so that the agent connects again.
-    async fn redial(&mut self) -> Result<()> {
+    async fn restart_gateway(&mut self) -> Result<()> {
         self.gateway.take().context("a gateway")?.kill().await?;
         self.gateway =
             Some(start_gateway(self.folder.path(), self.gateway_address, &self.gateway_clock).await?);
@@ -177,7 +177,7 @@ impl Clocked {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(trusted.as_bytes())?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_details(provider, Arc::new(Off(off)))
+        let mut config = ClientConfig::builder_with_details(provider, Arc::new(SkewedClock(off)))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
@@ -204,9 +204,9 @@ impl Clocked {
 
 /// Clock of a browser, with its difference to the correct time in seconds.
 #[derive(Debug)]
-struct Off(i64);
+struct SkewedClock(i64);
 
-impl TimeProvider for Off {
+impl TimeProvider for SkewedClock {
     fn current_time(&self) -> Option<UnixTime> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let seconds = now.as_secs().checked_add_signed(self.0)?;
@@ -248,7 +248,7 @@ async fn secure_origin(authority: &TestAuthority) -> Result<Origin> {
     Origin::start(Some(authority.server(&["secure.test"])?), |_| {}, answer).await
 }
 
-async fn setup() -> Result<(RawOrigin, Origin, Clocked)> {
+async fn setup() -> Result<(RawOrigin, Origin, ClockedPair)> {
     let authority = TestAuthority::new()?;
     let origin = counting_origin().await?;
     let secure = secure_origin(&authority).await?;
@@ -256,7 +256,7 @@ async fn setup() -> Result<(RawOrigin, Origin, Clocked)> {
         ("site.test", origin.address()),
         ("secure.test:443", secure.address()),
     ];
-    let clocked = Clocked::start(&names, &authority).await?;
+    let clocked = ClockedPair::start(&names, &authority).await?;
     Ok((origin, secure, clocked))
 }
 
@@ -264,7 +264,7 @@ async fn setup() -> Result<(RawOrigin, Origin, Clocked)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_load_across_clock_jumps() -> Result<()> {
     let (_origin, _secure, mut clocked) = setup().await?;
-    clocked.loads("before").await?;
+    clocked.load_new_page("before").await?;
     for end in ["gateway", "agent"] {
         for jump in JUMPS {
             let clock = if end == "gateway" {
@@ -273,10 +273,10 @@ async fn pages_load_across_clock_jumps() -> Result<()> {
                 &clocked.agent_clock
             };
             clock.set(jump)?;
-            clocked.loads(&format!("{end}/{jump}")).await?;
+            clocked.load_new_page(&format!("{end}/{jump}")).await?;
             if jump.abs() > HOUR {
-                clocked.redial().await?;
-                clocked.loads(&format!("{end}/{jump}/new")).await?;
+                clocked.restart_gateway().await?;
+                clocked.load_new_page(&format!("{end}/{jump}/new")).await?;
             }
             let clock = if end == "gateway" {
                 &clocked.gateway_clock
@@ -284,10 +284,10 @@ async fn pages_load_across_clock_jumps() -> Result<()> {
                 &clocked.agent_clock
             };
             clock.set(0)?;
-            clocked.loads(&format!("{end}/{jump}/back")).await?;
+            clocked.load_new_page(&format!("{end}/{jump}/back")).await?;
             if jump.abs() > HOUR {
-                clocked.redial().await?;
-                clocked.loads(&format!("{end}/{jump}/back/new")).await?;
+                clocked.restart_gateway().await?;
+                clocked.load_new_page(&format!("{end}/{jump}/back/new")).await?;
             }
         }
     }
@@ -346,7 +346,7 @@ async fn issued_certificates_are_valid_by_the_agents_clock() -> Result<()> {
     let exported = run(
         "longhaul-agent",
         &["ca", "export", "--state-dir", &state],
-        COMMAND,
+        COMMAND_LIMIT,
     )
     .await?;
     let trusted = exported.stdout;

@@ -21,7 +21,7 @@ use crate::{
 const DECODED: usize = 256 << 20;
 /// Maximum growth of the programs' memory: 16 MiB are decoded whatever the ratio, in two copies, one of which
 /// is encoded again, and a document is parsed.
-const MOST: u64 = 160 << 20;
+const MAX_GROWTH: u64 = 160 << 20;
 /// The largest window that the encoder supports, 128 MiB; RFC 9659 allows 8 MiB.
 const LONG_WINDOW: u32 = 27;
 
@@ -204,7 +204,11 @@ async fn bombs_of_every_coding_are_truncated() -> Result<()> {
             now[1] >> 20
         );
         for (name, (now, before)) in ["gateway", "agent"].iter().zip(now.into_iter().zip(before)) {
-            assert!(now < before + MOST, "{name} used {} MB of {kind}", now >> 20);
+            assert!(
+                now < before + MAX_GROWTH,
+                "{name} used {} MB of {kind}",
+                now >> 20
+            );
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ use crate::pair::{LIMIT, Pair, Setup};
 
 const SITE: &str = "http://site.test";
 /// Maximum simultaneous HTTP/1.1 requests of the gateway to one host.
-const HOST_PLACES: usize = 32;
+const MAX_HOST_REQUESTS: usize = 32;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,13 +62,13 @@ impl Site {
 }
 
 /// A response that must arrive within the limit, whatever other devices do.
-async fn at_once(proxy: SocketAddr, request: String) -> Result<RawResponse> {
+async fn ask_within_limit(proxy: SocketAddr, request: String) -> Result<RawResponse> {
     timeout(LIMIT, ask(proxy, request)).await.context("no answer")?
 }
 
 /// An origin with a CL.0 flaw: it ignores bodies and so parses a body as the next request. It delays the
 /// response to that request until the connection has a further request, which then gets the wrong response.
-fn flawed() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
+fn cl0_origin() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     let kept = Mutex::new(BTreeMap::<usize, Vec<u8>>::new());
     move |request| {
         let mut kept = lock(&kept);
@@ -92,7 +92,7 @@ fn flawed() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
 #[tokio::test]
 async fn a_smuggled_request_answers_no_other_request() -> Result<()> {
     const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: site.test\r\n\r\n";
-    let site = Site::start("", flawed()).await?;
+    let site = Site::start("", cl0_origin()).await?;
     let [attacker, victim] = site.devices();
     let length = SMUGGLED.len().to_string();
     let chunked = format!("{:x}\r\n{SMUGGLED}\r\n0\r\n\r\n", SMUGGLED.len());
@@ -104,7 +104,7 @@ async fn a_smuggled_request_answers_no_other_request() -> Result<()> {
             for credentials in [&[][..], &[("Cookie", "session=0")], &[("Origin", SITE)]] {
                 let fields: Vec<_> = credentials.iter().copied().chain([framing]).collect();
                 let attack = request(method, &format!("{SITE}/attack"), &fields) + body;
-                let first = at_once(attacker, attack).await?;
+                let first = ask_within_limit(attacker, attack).await?;
                 ensure!(first.status == 200, "{method} {framing:?}: {first:?}");
                 let asked = [
                     (victim, "/a", &[][..]),
@@ -114,7 +114,7 @@ async fn a_smuggled_request_answers_no_other_request() -> Result<()> {
                     (attacker, "/d", &[("Cookie", "session=2")]),
                 ];
                 for (proxy, path, fields) in asked {
-                    let seen = at_once(proxy, get(&format!("{SITE}{path}"), fields)).await?;
+                    let seen = ask_within_limit(proxy, get(&format!("{SITE}{path}"), fields)).await?;
                     assert_eq!(seen.text(), path, "after {method} {framing:?} {credentials:?}");
                 }
             }
@@ -124,11 +124,11 @@ async fn a_smuggled_request_answers_no_other_request() -> Result<()> {
 }
 
 /// Requests by connection of the origin: the device, and whether the request was private to it.
-type Carried = Arc<Mutex<BTreeMap<usize, Vec<(u8, bool)>>>>;
+type RequestsByConnection = Arc<Mutex<BTreeMap<usize, Vec<(u8, bool)>>>>;
 
 #[tokio::test]
 async fn origin_connections_with_private_requests_are_not_shared_between_devices() -> Result<()> {
-    let carried = Carried::default();
+    let carried = RequestsByConnection::default();
     let log = Arc::clone(&carried);
     let site = Site::start("", move |request| {
         let device = u8::from(request.path().starts_with("/1"));
@@ -153,7 +153,7 @@ async fn origin_connections_with_private_requests_are_not_shared_between_devices
         for (number, fields) in kinds.iter().enumerate() {
             for (device, proxy) in site.devices().into_iter().enumerate() {
                 let url = format!("{SITE}/{device}/{round}/{number}");
-                assert_eq!(at_once(proxy, get(&url, fields)).await?.text(), "ok");
+                assert_eq!(ask_within_limit(proxy, get(&url, fields)).await?.text(), "ok");
             }
         }
     }
@@ -189,7 +189,11 @@ fn endless(request: Kept<'_>) -> Vec<u8> {
 }
 
 /// Opens streams and waits for the head of each.
-async fn hold(proxy: SocketAddr, kind: &str, numbers: std::ops::Range<usize>) -> Result<Vec<RawClient>> {
+async fn open_responses(
+    proxy: SocketAddr,
+    kind: &str,
+    numbers: std::ops::Range<usize>,
+) -> Result<Vec<RawClient>> {
     let mut held = Vec::new();
     for number in numbers {
         let mut client = RawClient::connect(proxy).await?;
@@ -209,11 +213,11 @@ async fn event_streams_of_one_device_do_not_block_the_host_for_others() -> Resul
     let site = Site::start("", endless).await?;
     let [holder, other] = site.devices();
     let mut held = Vec::new();
-    for count in [HOST_PLACES, 200] {
-        held.extend(hold(holder, "events", held.len()..count).await?);
+    for count in [MAX_HOST_REQUESTS, 200] {
+        held.extend(open_responses(holder, "events", held.len()..count).await?);
         for (proxy, path) in [(other, "/other"), (holder, "/own")] {
             let begun = Instant::now();
-            let seen = at_once(proxy, get(&format!("{SITE}{path}"), &[])).await?;
+            let seen = ask_within_limit(proxy, get(&format!("{SITE}{path}"), &[])).await?;
             println!("{count} event streams: {path} after {:?}", begun.elapsed());
             assert_eq!(seen.text(), path);
         }
@@ -227,15 +231,15 @@ async fn event_streams_of_one_device_do_not_block_the_host_for_others() -> Resul
 async fn slow_bodies_of_one_device_do_not_block_the_host_for_others() -> Result<()> {
     let site = Site::start("[limits]\nqueue-timeout = \"1s\"\n", endless).await?;
     let [holder, other] = site.devices();
-    let _held = hold(holder, "slow", 0..HOST_PLACES).await?;
-    let refused = at_once(holder, get(&format!("{SITE}/own"), &[("Accept", "text/html")])).await?;
+    let _held = open_responses(holder, "slow", 0..MAX_HOST_REQUESTS).await?;
+    let refused = ask_within_limit(holder, get(&format!("{SITE}/own"), &[("Accept", "text/html")])).await?;
     assert_eq!(refused.status, 503, "{}", refused.text());
     for words in ["limit of the gateway", "this device"] {
         assert!(refused.text().contains(words), "{}", refused.text());
     }
     // The other device has a share of its own and can have slow bodies as well.
-    let _others = hold(other, "slow", 100..105).await?;
-    let seen = at_once(other, get(&format!("{SITE}/other"), &[])).await?;
+    let _others = open_responses(other, "slow", 100..105).await?;
+    let seen = ask_within_limit(other, get(&format!("{SITE}/other"), &[])).await?;
     assert_eq!(seen.text(), "/other");
     assert_eq!(
         site.origin
@@ -253,15 +257,15 @@ async fn slow_bodies_of_one_device_do_not_block_the_host_for_others() -> Result<
 async fn a_queued_request_does_not_delay_an_equal_request_of_another_device() -> Result<()> {
     let site = Site::start("[limits]\nqueue-timeout = \"30s\"\n", endless).await?;
     let [holder, other] = site.devices();
-    let _held = hold(holder, "slow", 0..HOST_PLACES).await?;
+    let _held = open_responses(holder, "slow", 0..MAX_HOST_REQUESTS).await?;
     for round in 0..3 {
         let both = format!("{SITE}/both/{round}");
         let mut waiting = RawClient::connect(holder).await?;
         waiting.send(get(&both, &[])).await?;
         // When this response arrives, the first request is in the queue.
-        at_once(other, get(&format!("{SITE}/before/{round}"), &[])).await?;
+        ask_within_limit(other, get(&format!("{SITE}/before/{round}"), &[])).await?;
         let begun = Instant::now();
-        let seen = at_once(other, get(&both, &[])).await?;
+        let seen = ask_within_limit(other, get(&both, &[])).await?;
         println!("response of the other device after {:?}", begun.elapsed());
         assert_eq!(seen.text(), format!("/both/{round}"));
         assert!(
@@ -367,11 +371,11 @@ async fn an_unsupported_transfer_coding_is_refused() -> Result<()> {
     .await?;
     let [proxy, _] = site.devices();
     for path in ["gzip+chunked", "deflate+chunked", "chunked+chunked"] {
-        let seen = at_once(proxy, get(&format!("{SITE}/{path}"), &[])).await?;
+        let seen = ask_within_limit(proxy, get(&format!("{SITE}/{path}"), &[])).await?;
         assert_eq!(seen.status, 502, "{path}: {}", seen.text());
         assert!(!seen.text().contains("secret"), "{path}");
     }
-    let plain = at_once(proxy, get(&format!("{SITE}/chunked"), &[])).await?;
+    let plain = ask_within_limit(proxy, get(&format!("{SITE}/chunked"), &[])).await?;
     assert_eq!(plain.text(), "secret");
     Ok(())
 }

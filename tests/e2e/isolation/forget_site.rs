@@ -11,10 +11,10 @@ use longhaul_tests::{
     process::{Finished, run},
 };
 
-use super::browser_requests::{By, World, times};
+use super::browser_requests::{Initiator, PairOver, request_count};
 use crate::{
     content::ok,
-    pair::{COMMAND, Pair},
+    pair::{COMMAND_LIMIT, Pair},
 };
 
 const BANK: &str = "www.bank.test";
@@ -51,7 +51,7 @@ fn files_with(pair: &Pair, text: &str) -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() {
                 open.push(path);
-            } else if holds(&path, text) {
+            } else if contains_text(&path, text) {
                 found.push(path);
             }
         }
@@ -59,7 +59,7 @@ fn files_with(pair: &Pair, text: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn holds(path: &Path, text: &str) -> bool {
+fn contains_text(path: &Path, text: &str) -> bool {
     let bytes = std::fs::read(path).unwrap_or_default();
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
@@ -67,13 +67,17 @@ fn holds(path: &Path, text: &str) -> bool {
 async fn forget(pair: &Pair, site: &[&str]) -> Result<Finished> {
     let state = pair.folder().join("agent").display().to_string();
     let arguments = [&["forget", "--state-dir", &state], site].concat();
-    run("longhaul-agent", &arguments, COMMAND).await
+    run("longhaul-agent", &arguments, COMMAND_LIMIT).await
 }
 
-async fn visit(world: &World, host: &str) -> Result<()> {
-    world.ask(host, "/", By::User, "sid=1").await?;
-    world.ask(host, "/app.js", By::Page(host), "sid=1").await?;
-    world.ask("cdn.test", "/lib.js", By::Page(host), "").await?;
+async fn visit(world: &PairOver, host: &str) -> Result<()> {
+    world.request(host, "/", Initiator::User, "sid=1").await?;
+    world
+        .request(host, "/app.js", Initiator::Page(host), "sid=1")
+        .await?;
+    world
+        .request("cdn.test", "/lib.js", Initiator::Page(host), "")
+        .await?;
     Ok(())
 }
 
@@ -82,11 +86,11 @@ async fn forgetting_a_site_removes_its_data_at_both_ends() -> Result<()> {
     let authority = TestAuthority::new()?;
     let plain = Origin::start(None, |_| {}, answer).await?;
     let secure = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
-    let worlds = [
-        (World::http(&HOSTS, &plain).await?, &plain),
-        (World::https(&HOSTS, &secure, &authority).await?, &secure),
+    let pairs = [
+        (PairOver::http(&HOSTS, &plain).await?, &plain),
+        (PairOver::https(&HOSTS, &secure, &authority).await?, &secure),
     ];
-    for (world, origin) in worlds {
+    for (world, origin) in pairs {
         let pair = world.pair();
         visit(&world, BANK).await?;
         visit(&world, NEWS).await?;
@@ -105,16 +109,16 @@ async fn forgetting_a_site_removes_its_data_at_both_ends() -> Result<()> {
             assert!(left.is_empty(), "{trace} in {left:?}");
         }
         assert!(!files_with(pair, "words-of-news-test")?.is_empty());
-        let before = times(origin, "/lib.js");
+        let before = request_count(origin, "/lib.js");
         visit(&world, NEWS).await?;
         assert_eq!(
-            times(origin, "/lib.js"),
+            request_count(origin, "/lib.js"),
             before,
             "objects of another site were removed"
         );
         visit(&world, BANK).await?;
         assert_eq!(
-            times(origin, "/lib.js"),
+            request_count(origin, "/lib.js"),
             before + 1,
             "objects of the forgotten site were not fetched again"
         );
@@ -140,7 +144,7 @@ fn is_authority(path: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn forgetting_requires_a_valid_site_and_the_control_token() -> Result<()> {
     let origin = Origin::start(None, |_| {}, answer).await?;
-    let world = World::http(&HOSTS, &origin).await?;
+    let world = PairOver::http(&HOSTS, &origin).await?;
     let pair = world.pair();
     let done = forget(pair, &["https://bank.test/"]).await?;
     assert_ne!(done.code, Some(0));
@@ -159,9 +163,9 @@ async fn forgetting_requires_a_valid_site_and_the_control_token() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_site_is_forgotten_at_an_unreachable_gateway_later() -> Result<()> {
     let origin = Origin::start(None, |_| {}, answer).await?;
-    let mut world = World::http(&HOSTS, &origin).await?;
+    let mut world = PairOver::http(&HOSTS, &origin).await?;
     visit(&world, BANK).await?;
-    let World::Http(pair) = &mut world else {
+    let PairOver::Http(pair) = &mut world else {
         anyhow::bail!("it is over http");
     };
     pair.kill_gateway().await?;

@@ -40,7 +40,7 @@ const END_HEADERS: u8 = 4;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Maximum growth of the agent's memory for one hostile client, in kilobytes: 128 streams, each with a send
 /// buffer and several windows of a response.
-const MOST_MEMORY: u64 = 96 * 1024;
+const MAX_MEMORY_GROWTH: u64 = 96 * 1024;
 
 struct Frame {
     kind: u8,
@@ -77,7 +77,9 @@ struct Attacker(TlsStream<TcpStream>);
 impl Attacker {
     /// Opens a connection with these settings (RFC 9113 section 6.5.1).
     async fn connect(site: &Accelerated, settings: &[(u16, u32)]) -> Result<Self> {
-        let stream = site.connect(HOST, &site.exported().await?, &[b"h2"]).await?;
+        let stream = site
+            .connect(HOST, &site.exported_authority().await?, &[b"h2"])
+            .await?;
         // Without Nagle's algorithm, so that attacks of many small writes are fast.
         stream.get_ref().0.set_nodelay(true)?;
         let mut attacker = Self(stream);
@@ -142,7 +144,7 @@ impl Attacker {
     }
 
     /// Waits until the agent has processed all earlier frames.
-    async fn settle(&mut self) -> Result<()> {
+    async fn wait_until_processed(&mut self) -> Result<()> {
         self.send(&frame(PING, 0, 0, b"attacker")).await?;
         self.until(|frame| frame.kind == PING && frame.flags & ACK != 0)
             .await?;
@@ -150,7 +152,7 @@ impl Attacker {
     }
 
     /// Whether the connection ends, with or without GOAWAY.
-    async fn ends(&mut self) -> bool {
+    async fn is_ended(&mut self) -> bool {
         self.until(|frame| frame.kind == GOAWAY).await.is_ok() || self.next().await.is_err()
     }
 }
@@ -192,12 +194,12 @@ async fn site() -> Result<(Origin, Accelerated)> {
     let names = [HOST, CALM].map(|host| (host, origin.address()));
     let site = Accelerated::start(&names, &authority, "all").await?;
     // The session and the first connections allocate memory before the attack.
-    serves(&site, "before").await?;
+    assert_other_client_served(&site, "before").await?;
     Ok((origin, site))
 }
 
 /// Checks that another client is served.
-async fn serves(site: &Accelerated, what: &str) -> Result<()> {
+async fn assert_other_client_served(site: &Accelerated, what: &str) -> Result<()> {
     let answer = timeout(LIMIT, site.get(CALM, "/other", "")).await;
     let answer = answer.with_context(|| format!("{what}: no response"))??;
     ensure!(answer.contains("/other 0 plain"), "{what}: {answer}");
@@ -205,7 +207,7 @@ async fn serves(site: &Accelerated, what: &str) -> Result<()> {
 }
 
 /// Peak memory of the agent in kilobytes.
-fn peak(site: &Accelerated) -> Result<u64> {
+fn peak_memory(site: &Accelerated) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", site.pair.agent().pid()))?;
     let line = status
         .lines()
@@ -219,12 +221,12 @@ fn peak(site: &Accelerated) -> Result<u64> {
 }
 
 /// Checks that memory stays bounded during an attack and that other clients are served.
-async fn bears(site: &Accelerated, before: u64, what: &str) -> Result<()> {
-    serves(site, what).await?;
-    let now = peak(site)?;
+async fn assert_bounded(site: &Accelerated, before: u64, what: &str) -> Result<()> {
+    assert_other_client_served(site, what).await?;
+    let now = peak_memory(site)?;
     println!("{what}: peak {before} kB before, {now} kB after");
     assert!(
-        now < before + MOST_MEMORY,
+        now < before + MAX_MEMORY_GROWTH,
         "{what}: {before} kB before, {now} kB after"
     );
     Ok(())
@@ -233,7 +235,7 @@ async fn bears(site: &Accelerated, before: u64, what: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn opening_and_resetting_streams_ends_the_connection() -> Result<()> {
     let (origin, site) = site().await?;
-    let before = peak(&site)?;
+    let before = peak_memory(&site)?;
     // In one write: the streams are reset before the agent has handled the requests (CVE-2023-44487).
     let mut attacker = Attacker::connect(&site, &[]).await?;
     let mut burst = Vec::new();
@@ -243,8 +245,11 @@ async fn opening_and_resetting_streams_ends_the_connection() -> Result<()> {
         burst.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
     }
     let sent = attacker.flood(1, &burst).await;
-    assert!(sent == 0 || attacker.ends().await, "the connection is still open");
-    bears(&site, before, "rapid resets").await?;
+    assert!(
+        sent == 0 || attacker.is_ended().await,
+        "the connection is still open"
+    );
+    assert_bounded(&site, before, "rapid resets").await?;
     assert!(origin.seen().len() < 10_000, "{} requests", origin.seen().len());
 
     // One at a time: each request is in progress when its stream is reset.
@@ -255,7 +260,7 @@ async fn opening_and_resetting_streams_ends_the_connection() -> Result<()> {
             attacker
                 .send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &get("/never")))
                 .await?;
-            attacker.settle().await?;
+            attacker.wait_until_processed().await?;
             attacker
                 .send(&frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()))
                 .await?;
@@ -263,13 +268,13 @@ async fn opening_and_resetting_streams_ends_the_connection() -> Result<()> {
         Ok::<_, anyhow::Error>(())
     };
     assert!(attack.await.is_err(), "20,000 requests were cancelled");
-    bears(&site, before, "resets one at a time").await
+    assert_bounded(&site, before, "resets one at a time").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn header_floods_end_the_connection() -> Result<()> {
     let (_origin, site) = site().await?;
-    let before = peak(&site)?;
+    let before = peak_memory(&site)?;
     let field = {
         // A literal field without indexing.
         let mut field = vec![0x00, 1, b'a', 0x7f, 0x81, 0x7e];
@@ -283,13 +288,13 @@ async fn header_floods_end_the_connection() -> Result<()> {
     let empty = frame(CONTINUATION, 0, 1, &[]);
     let sent = attacker.flood(1_000_000, &empty.repeat(100)).await;
     assert!(sent < 1_000_000, "100,000,000 CONTINUATION frames were taken");
-    bears(&site, before, "empty CONTINUATION frames").await?;
+    assert_bounded(&site, before, "empty CONTINUATION frames").await?;
 
     let mut attacker = Attacker::connect(&site, &[]).await?;
     attacker.send(&frame(HEADERS, END_STREAM, 1, &get("/"))).await?;
     let sent = attacker.flood(10_000, &frame(CONTINUATION, 0, 1, &field)).await;
     assert!(sent < 10_000, "160 MB of CONTINUATION frames were taken");
-    bears(&site, before, "long CONTINUATION frames").await?;
+    assert_bounded(&site, before, "long CONTINUATION frames").await?;
 
     // Amplification by the dynamic table: one large entry and many references to it.
     let mut attacker = Attacker::connect(&site, &[]).await?;
@@ -313,13 +318,13 @@ async fn header_floods_end_the_connection() -> Result<()> {
             answer.payload
         );
     }
-    bears(&site, before, "a header bomb").await
+    assert_bounded(&site, before, "a header bomb").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_reads_nothing_costs_bounded_memory() -> Result<()> {
     let (_origin, site) = site().await?;
-    let before = peak(&site)?;
+    let before = peak_memory(&site)?;
     // Flow-control windows of zero bytes, and the largest windows on a connection that is not read.
     for (what, settings) in [
         ("no window", &[(4_u16, 0_u32)][..]),
@@ -347,7 +352,7 @@ async fn a_client_that_reads_nothing_costs_bounded_memory() -> Result<()> {
             }
         }
         for time in 0..5 {
-            bears(&site, before, &format!("{what}, look {time}")).await?;
+            assert_bounded(&site, before, &format!("{what}, look {time}")).await?;
         }
     }
     Ok(())
@@ -356,7 +361,7 @@ async fn a_client_that_reads_nothing_costs_bounded_memory() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_frames_with_replies_cost_bounded_memory() -> Result<()> {
     let (_origin, site) = site().await?;
-    let before = peak(&site)?;
+    let before = peak_memory(&site)?;
     for (what, flood) in [
         ("PING", frame(PING, 0, 0, b"attacker")),
         ("SETTINGS", frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff])),
@@ -369,7 +374,7 @@ async fn floods_of_frames_with_replies_cost_bounded_memory() -> Result<()> {
         let mut attacker = Attacker::connect(&site, &[]).await?;
         let sent = attacker.flood(300, &flood.repeat(2000)).await;
         println!("{what}: {} frames", sent * 2000);
-        bears(&site, before, what).await?;
+        assert_bounded(&site, before, what).await?;
     }
     Ok(())
 }
@@ -377,7 +382,7 @@ async fn floods_of_frames_with_replies_cost_bounded_memory() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_above_the_limit_are_refused_and_the_rest_served() -> Result<()> {
     let (_origin, site) = site().await?;
-    let before = peak(&site)?;
+    let before = peak_memory(&site)?;
     let mut attacker = Attacker::connect(&site, &[]).await?;
     // Few enough that the agent does not close the connection.
     for number in 0..200_u32 {
@@ -397,15 +402,15 @@ async fn streams_above_the_limit_are_refused_and_the_rest_served() -> Result<()>
         refused.kind == GOAWAY || refused.payload == 7_u32.to_be_bytes(),
         "REFUSED_STREAM"
     );
-    bears(&site, before, "200 streams").await
+    assert_bounded(&site, before, "200 streams").await
 }
 
 /// Response to these bytes of an HTTP/1.1 client in TLS.
-async fn says(site: &Accelerated, bytes: &str) -> Result<String> {
+async fn exchange(site: &Accelerated, bytes: &str) -> Result<String> {
     let stream = site
-        .connect(HOST, &site.exported().await?, &[b"http/1.1"])
+        .connect(HOST, &site.exported_authority().await?, &[b"http/1.1"])
         .await?;
-    timeout(LIMIT, crate::https::said(stream, bytes)).await?
+    timeout(LIMIT, crate::https::exchange(stream, bytes)).await?
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -422,7 +427,7 @@ async fn the_body_of_an_upgrade_request_is_not_parsed_as_a_request() -> Result<(
                 "{method} /socket HTTP/1.1\r\nHost: {HOST}\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\
                  {framing}\r\nProxy-Authorization: Basic c2VjcmV0\r\n\r\n{body}"
             );
-            let answer = says(&site, &asked).await?;
+            let answer = exchange(&site, &asked).await?;
             assert!(
                 answer.starts_with("HTTP/1.1 200 "),
                 "{method} {framing}: {answer}"
@@ -442,7 +447,7 @@ async fn the_body_of_an_upgrade_request_is_not_parsed_as_a_request() -> Result<(
             "GET /socket HTTP/1.1\r\nHost: {HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{length}\r\n\
              GET /second HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"
         );
-        let answer = says(&site, &asked).await?;
+        let answer = exchange(&site, &asked).await?;
         assert!(answer.contains("/socket 0 with an upgrade"), "{answer}");
         assert!(answer.contains("/second 0 plain"), "{answer}");
     }
@@ -468,7 +473,7 @@ async fn a_connect_request_with_a_body_is_refused() -> Result<()> {
         assert_eq!(answer.status, 400, "{host} {framing}: {}", answer.text());
     }
     // The same in a connection to an accelerated host, in both versions of HTTP.
-    let answer = says(
+    let answer = exchange(
         &site,
         &format!("CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\nConnection: close\r\n\r\n"),
     )
@@ -491,6 +496,6 @@ async fn a_connect_request_with_a_body_is_refused() -> Result<()> {
         before,
         "the refused request reached the origin"
     );
-    serves(&site, "after all").await?;
+    assert_other_client_served(&site, "after all").await?;
     Ok(())
 }

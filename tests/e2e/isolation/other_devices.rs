@@ -214,8 +214,8 @@ async fn equal_browsers_on_two_devices_share_public_responses() -> Result<()> {
         let other = ask(second.address(), get(&url, fields)).await?;
         assert_eq!(first.text(), other.text());
         let path = format!("/{caching}/shared.js");
-        let hits = origin.seen().iter().filter(|seen| seen.path == path).count();
-        assert_eq!(hits, 1, "{directives}");
+        let request_count = origin.seen().iter().filter(|seen| seen.path == path).count();
+        assert_eq!(request_count, 1, "{directives}");
     }
     Ok(())
 }

@@ -8,10 +8,10 @@ use longhaul_tests::{
     origin::{AnswerBody, Origin},
 };
 
-use super::browser_requests::{By, World, times};
+use super::browser_requests::{Initiator, PairOver, request_count};
 use crate::{
     content::ok,
-    https::{Accelerated, LOAD},
+    https::{Accelerated, LOAD_LIMIT},
 };
 
 const BANK: &str = "bank.test";
@@ -62,86 +62,106 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
 static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 /// The same hosts over http and over accelerated https.
-async fn worlds() -> Result<Vec<(Origin, World)>> {
+async fn pairs_over_both_schemes() -> Result<Vec<(Origin, PairOver)>> {
     let authority = TestAuthority::new()?;
     let plain = Origin::start(None, |_| {}, answer).await?;
     let secure = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
-    let http = World::http(&HOSTS, &plain).await?;
-    let https = World::https(&HOSTS, &secure, &authority).await?;
+    let http = PairOver::http(&HOSTS, &plain).await?;
+    let https = PairOver::https(&HOSTS, &secure, &authority).await?;
     Ok(vec![(plain, http), (secure, https)])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stored_document_answers_only_the_same_login() -> Result<()> {
-    for (origin, world) in worlds().await? {
-        let account = async |cookie| world.ask(BANK, "/account", By::User, cookie).await;
+    for (origin, world) in pairs_over_both_schemes().await? {
+        let account = async |cookie| world.request(BANK, "/account", Initiator::User, cookie).await;
         for _ in 0..2 {
             assert!(account("sid=ada").await?.ends_with("account of sid=ada"));
         }
         assert_eq!(
-            times(&origin, "/account"),
+            request_count(&origin, "/account"),
             1,
             "the second response came from a cache"
         );
         assert!(account("").await?.ends_with("account of nobody"));
         assert!(account("sid=bob").await?.ends_with("account of sid=bob"));
-        assert_eq!(times(&origin, "/account"), 3);
+        assert_eq!(request_count(&origin, "/account"), 3);
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cross_site_request_without_cookie_gets_no_response_made_with_a_cookie() -> Result<()> {
-    for (origin, world) in worlds().await? {
-        let own = world.ask(BANK, "/rates", By::Page(BANK), "sid=ada").await?;
+    for (origin, world) in pairs_over_both_schemes().await? {
+        let own = world
+            .request(BANK, "/rates", Initiator::Page(BANK), "sid=ada")
+            .await?;
         assert_eq!(own, "rates for sid=ada");
         for by in [
-            By::Page("a.test"),
-            By::Page(BANK),
-            By::Nobody,
-            By::Fetch("a.test"),
+            Initiator::Page("a.test"),
+            Initiator::Page(BANK),
+            Initiator::NoReferrer,
+            Initiator::Fetch("a.test"),
         ] {
-            let foreign = world.ask(BANK, "/rates", by, "").await?;
+            let foreign = world.request(BANK, "/rates", by, "").await?;
             assert_eq!(foreign, "rates for nobody", "{by:?}");
         }
-        assert!(times(&origin, "/rates") >= 2);
+        assert!(request_count(&origin, "/rates") >= 2);
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cached_responses_do_not_identify_a_visitor_across_sites() -> Result<()> {
-    for (origin, world) in worlds().await? {
+    for (origin, world) in pairs_over_both_schemes().await? {
         let mut ids = Vec::new();
         for site in ["a.test", "b.test", "c.test"] {
-            ids.push(world.ask("tracker.test", "/id", By::Page(site), "").await?);
-            let again = world.ask("tracker.test", "/id", By::Page(site), "").await?;
+            ids.push(
+                world
+                    .request("tracker.test", "/id", Initiator::Page(site), "")
+                    .await?,
+            );
+            let again = world
+                .request("tracker.test", "/id", Initiator::Page(site), "")
+                .await?;
             assert_eq!(Some(&again), ids.last(), "one site sees one id");
         }
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!((ids.len(), times(&origin, "/id")), (3, 3), "{ids:?}");
+        assert_eq!((ids.len(), request_count(&origin, "/id")), (3, 3), "{ids:?}");
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clear_site_data_clears_both_caches() -> Result<()> {
-    for (origin, world) in worlds().await? {
-        for by in [By::User, By::Link("a.test")] {
-            world.ask(BANK, "/account", by, "sid=ada").await?;
+    for (origin, world) in pairs_over_both_schemes().await? {
+        for by in [Initiator::User, Initiator::Link("a.test")] {
+            world.request(BANK, "/account", by, "sid=ada").await?;
         }
-        world.ask(BANK, "/rates", By::Page("a.test"), "").await?;
-        let before = (times(&origin, "/account"), times(&origin, "/rates"));
+        world
+            .request(BANK, "/rates", Initiator::Page("a.test"), "")
+            .await?;
+        let before = (
+            request_count(&origin, "/account"),
+            request_count(&origin, "/rates"),
+        );
         assert!(
             world
-                .ask(BANK, "/logout", By::User, "sid=ada")
+                .request(BANK, "/logout", Initiator::User, "sid=ada")
                 .await?
                 .contains("out")
         );
-        world.ask(BANK, "/account", By::User, "sid=ada").await?;
-        world.ask(BANK, "/rates", By::Page("a.test"), "").await?;
-        let after = (times(&origin, "/account"), times(&origin, "/rates"));
+        world
+            .request(BANK, "/account", Initiator::User, "sid=ada")
+            .await?;
+        world
+            .request(BANK, "/rates", Initiator::Page("a.test"), "")
+            .await?;
+        let after = (
+            request_count(&origin, "/account"),
+            request_count(&origin, "/rates"),
+        );
         assert_eq!(after, (before.0 + 1, before.1 + 1));
     }
     Ok(())
@@ -160,23 +180,26 @@ async fn profiles_and_private_windows_receive_their_own_accounts() -> Result<()>
     let authority = TestAuthority::new()?;
     let origin = Origin::start(Some(authority.server(&[BANK])?), |_| {}, answer).await?;
     let site = Accelerated::start(&[(BANK, origin.address())], &authority, "all").await?;
-    let said = async |browser: &mut Browser, path: &str| {
+    let text_of = async |browser: &mut Browser, path: &str| {
         let url = format!("https://{BANK}{path}");
         let script = "document.getElementById('said').textContent";
-        browser.evaluate(&url, script, LOAD).await
+        browser.evaluate(&url, script, LOAD_LIMIT).await
     };
     let mut ada = profile(&site, &[]).await?;
     let mut bob = profile(&site, &[]).await?;
     let mut private = profile(&site, &["--incognito"]).await?;
-    assert_eq!(said(&mut ada, "/login?ada").await?, "in");
-    assert_eq!(said(&mut ada, "/account").await?, "account of sid=ada");
-    assert_eq!(said(&mut bob, "/account").await?, "account of nobody");
-    assert_eq!(said(&mut private, "/account").await?, "account of nobody");
-    assert_eq!(said(&mut bob, "/login?bob").await?, "in");
-    assert_eq!(said(&mut bob, "/account?again").await?, "account of sid=bob");
-    assert_eq!(said(&mut ada, "/account?again").await?, "account of sid=ada");
-    assert_eq!(said(&mut private, "/account?again").await?, "account of nobody");
-    assert_eq!(said(&mut ada, "/logout").await?, "out");
-    assert_eq!(said(&mut ada, "/account").await?, "account of nobody");
+    assert_eq!(text_of(&mut ada, "/login?ada").await?, "in");
+    assert_eq!(text_of(&mut ada, "/account").await?, "account of sid=ada");
+    assert_eq!(text_of(&mut bob, "/account").await?, "account of nobody");
+    assert_eq!(text_of(&mut private, "/account").await?, "account of nobody");
+    assert_eq!(text_of(&mut bob, "/login?bob").await?, "in");
+    assert_eq!(text_of(&mut bob, "/account?again").await?, "account of sid=bob");
+    assert_eq!(text_of(&mut ada, "/account?again").await?, "account of sid=ada");
+    assert_eq!(
+        text_of(&mut private, "/account?again").await?,
+        "account of nobody"
+    );
+    assert_eq!(text_of(&mut ada, "/logout").await?, "out");
+    assert_eq!(text_of(&mut ada, "/account").await?, "account of nobody");
     Ok(())
 }

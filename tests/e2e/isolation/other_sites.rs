@@ -7,7 +7,7 @@ use longhaul_tests::{
     origin::{AnswerBody, Origin},
 };
 
-use super::browser_requests::{By, World, times};
+use super::browser_requests::{Initiator, PairOver, request_count};
 use crate::content::ok;
 
 const VICTIM: &str = "victim.test";
@@ -57,35 +57,42 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
     }
 }
 
-async fn worlds() -> Result<Vec<(Origin, World)>> {
+async fn pairs_over_both_schemes() -> Result<Vec<(Origin, PairOver)>> {
     let authority = TestAuthority::new()?;
     let plain = Origin::start(None, |_| {}, answer).await?;
     let secure = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
-    let http = World::http(&HOSTS, &plain).await?;
-    let https = World::https(&HOSTS, &secure, &authority).await?;
+    let http = PairOver::http(&HOSTS, &plain).await?;
+    let https = PairOver::https(&HOSTS, &secure, &authority).await?;
     Ok(vec![(plain, http), (secure, https)])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_to_a_site_gives_no_access_to_its_stored_responses() -> Result<()> {
-    for (_origin, world) in worlds().await? {
+    for (_origin, world) in pairs_over_both_schemes().await? {
         let own = world
-            .ask(VICTIM, "/app.js", By::Page(VICTIM), "__Host-sid=1")
+            .request(VICTIM, "/app.js", Initiator::Page(VICTIM), "__Host-sid=1")
             .await?;
         assert_eq!(own, "secret of __Host-sid=1");
         // The attacker navigates to its own URL, which redirects to the victim, and requests the script
         // during that navigation and after it.
-        world.ask(EVIL, "/go", By::User, "").await?;
-        assert_eq!(world.ask(VICTIM, "/app.js", By::Page(EVIL), "").await?, "refused");
-        world.ask(VICTIM, "/", By::Link(EVIL), "__Host-sid=1").await?;
+        world.request(EVIL, "/go", Initiator::User, "").await?;
+        assert_eq!(
+            world
+                .request(VICTIM, "/app.js", Initiator::Page(EVIL), "")
+                .await?,
+            "refused"
+        );
+        world
+            .request(VICTIM, "/", Initiator::Link(EVIL), "__Host-sid=1")
+            .await?;
         for by in [
-            By::Page(EVIL),
-            By::Fetch(EVIL),
-            By::Nobody,
-            By::Page("third.test"),
+            Initiator::Page(EVIL),
+            Initiator::Fetch(EVIL),
+            Initiator::NoReferrer,
+            Initiator::Page("third.test"),
         ] {
             for path in ["/app.js", "/own.js"] {
-                let body = world.ask(VICTIM, path, by, "").await?;
+                let body = world.request(VICTIM, path, by, "").await?;
                 assert!(!body.contains("sid=1"), "{by:?} {path}: {body}");
             }
         }
@@ -95,20 +102,26 @@ async fn a_redirect_to_a_site_gives_no_access_to_its_stored_responses() -> Resul
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promise_answers_only_requests_of_its_page() -> Result<()> {
-    for (_origin, world) in worlds().await? {
-        world.ask(EVIL, "/", By::User, "").await?;
-        world.ask(VICTIM, "/", By::User, "__Host-sid=1").await?;
+    for (_origin, world) in pairs_over_both_schemes().await? {
+        world.request(EVIL, "/", Initiator::User, "").await?;
+        world
+            .request(VICTIM, "/", Initiator::User, "__Host-sid=1")
+            .await?;
         let pushed = world
             .pair()
             .status_until(|status| status["announced"].as_u64() >= Some(1))
             .await?;
         assert!(pushed["pages"].as_u64() >= Some(1), "{pushed}");
-        for by in [By::Page(EVIL), By::Fetch(EVIL), By::Nobody] {
-            let body = world.ask(VICTIM, "/own.js", by, "").await?;
+        for by in [
+            Initiator::Page(EVIL),
+            Initiator::Fetch(EVIL),
+            Initiator::NoReferrer,
+        ] {
+            let body = world.request(VICTIM, "/own.js", by, "").await?;
             assert!(!body.contains("sid=1"), "{by:?}: {body}");
         }
         let own = world
-            .ask(VICTIM, "/own.js", By::Page(VICTIM), "__Host-sid=1")
+            .request(VICTIM, "/own.js", Initiator::Page(VICTIM), "__Host-sid=1")
             .await?;
         assert_eq!(own, "secret of __Host-sid=1");
     }
@@ -117,20 +130,26 @@ async fn a_promise_answers_only_requests_of_its_page() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_without_requester_share_no_stored_response() -> Result<()> {
-    for (origin, world) in worlds().await? {
+    for (origin, world) in pairs_over_both_schemes().await? {
         for _ in 0..2 {
-            world.ask(VICTIM, "/cached.js", By::Nobody, "").await?;
+            world
+                .request(VICTIM, "/cached.js", Initiator::NoReferrer, "")
+                .await?;
         }
         assert_eq!(
-            times(&origin, "/cached.js"),
+            request_count(&origin, "/cached.js"),
             2,
             "requests without requester share no stored response"
         );
-        world.ask(VICTIM, "/cached.js", By::Page(EVIL), "").await?;
-        assert_eq!(times(&origin, "/cached.js"), 3);
-        world.ask(VICTIM, "/cached.js", By::Page(EVIL), "").await?;
+        world
+            .request(VICTIM, "/cached.js", Initiator::Page(EVIL), "")
+            .await?;
+        assert_eq!(request_count(&origin, "/cached.js"), 3);
+        world
+            .request(VICTIM, "/cached.js", Initiator::Page(EVIL), "")
+            .await?;
         assert_eq!(
-            times(&origin, "/cached.js"),
+            request_count(&origin, "/cached.js"),
             3,
             "a requester's own stored response is reused"
         );

@@ -31,14 +31,14 @@ use crate::{
 };
 
 /// Interval of memory samples and of other checks.
-const LOOK: Duration = Duration::from_millis(4);
+const POLL_INTERVAL: Duration = Duration::from_millis(4);
 /// Maximum memory of the gateway and its workers together in bytes: the budget of 256 MiB and the programs
 /// themselves.
-const MOST_MEMORY: u64 = 400_000_000;
+const MAX_MEMORY: u64 = 400_000_000;
 /// Maximum memory of the gateway itself in bytes: decoders and pixels are in the workers.
-const MOST_GATEWAY_MEMORY: u64 = 120_000_000;
+const MAX_GATEWAY_MEMORY: u64 = 120_000_000;
 /// Maximum wait of the other device for a small image, sufficient for a busy machine.
-const MOST_WAIT: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// A black PNG: colour type 2 or 6 with 8 bits, or 6 with 16. `more` are chunks after the header.
 fn png((width, height): (u32, u32), depth: u8, colour: u8, more: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
@@ -304,7 +304,7 @@ impl Watch {
         let peaks = Arc::new(Mutex::new(Peaks::default()));
         let seen = Arc::clone(&peaks);
         let task = tokio::spawn(async move {
-            let mut looks = interval(LOOK);
+            let mut looks = interval(POLL_INTERVAL);
             loop {
                 looks.tick().await;
                 let workers = workers(gateway);
@@ -329,7 +329,7 @@ impl Watch {
 }
 
 async fn until(what: &str, reached: impl Fn() -> bool) -> Result<()> {
-    let mut looks = interval(LOOK);
+    let mut looks = interval(POLL_INTERVAL);
     let wait = async {
         while !reached() {
             looks.tick().await;
@@ -383,14 +383,14 @@ async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
         "the other device's image was not transcoded"
     );
     assert!(response.body.len() < small.len() / 2);
-    assert!(waited < MOST_WAIT, "{waited:?}");
+    assert!(waited < MAX_WAIT, "{waited:?}");
     assert!(
         smaller == 0 || answered < bombs_answered,
         "the small image waited for all bombs"
     );
     assert!(smaller >= least_smaller, "{smaller} of {count}");
-    assert!(peaks.together <= MOST_MEMORY, "{} bytes together", peaks.together);
-    assert!(peaks.gateway <= MOST_GATEWAY_MEMORY, "{} bytes", peaks.gateway);
+    assert!(peaks.together <= MAX_MEMORY, "{} bytes together", peaks.together);
+    assert!(peaks.gateway <= MAX_GATEWAY_MEMORY, "{} bytes", peaks.gateway);
     Ok(())
 }
 
@@ -414,7 +414,7 @@ async fn all_requests_are_answered_when_picture_workers_are_killed() -> Result<(
     let pair = pair(&origin).await?;
     let (proxy, gateway) = (pair.proxy(), pair.gateway().pid());
     let killer = tokio::spawn(async move {
-        let mut looks = interval(LOOK);
+        let mut looks = interval(POLL_INTERVAL);
         let mut killed = 0_usize;
         while killed < 6 {
             looks.tick().await;

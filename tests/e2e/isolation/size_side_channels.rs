@@ -23,7 +23,7 @@ const SIZE: usize = 60_000;
 /// The same as a byte count.
 const LENGTH: u64 = SIZE as u64;
 /// Maximum number of visits until the gateway has received the record of the bodies that the agent holds.
-const ATTEMPTS: usize = 50;
+const MAX_VISITS: usize = 50;
 
 /// The account is a text that the query changes slightly, as in a search that repeats its words; the
 /// account's image and the attacker's guess have the same bytes.
@@ -85,7 +85,7 @@ fn navigation<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
 /// The user loads the account until it costs next to nothing: both ends then know that the agent holds it.
 async fn load_account_until_held(pair: &Pair) -> Result<()> {
     let by_itself = [("Referer", "http://victim.test/"), COOKIE];
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_VISITS {
         let page = cost(pair, ACCOUNT, &navigation(&by_itself)).await?;
         let picture = [("Accept", "image/*"), ("Referer", ACCOUNT), COOKIE];
         let picture = cost(pair, "http://victim.test/secret.png", &picture).await?;

@@ -228,7 +228,7 @@ async fn whole(pair: &Pair, request: String) -> Result<Option<Vec<u8>>> {
 /// A decompression bomb of 1 GB in 1 MB, as a page and as its style sheet.
 #[tokio::test]
 async fn decompression_bombs_do_not_exhaust_memory() -> Result<()> {
-    const MOST: u64 = 700 << 20;
+    const MAX_MEMORY: u64 = 700 << 20;
     let member = coded("gzip", &vec![0; 16 << 20]).0;
     let bomb = Arc::new(member.repeat(64));
     let origin = RawOrigin::start(move |path| match path {
@@ -274,7 +274,7 @@ async fn decompression_bombs_do_not_exhaust_memory() -> Result<()> {
         for (name, running) in [("gateway", pair.gateway()), ("agent", pair.agent())] {
             let peak = peak_memory(running.pid()).unwrap_or(0);
             println!("{name}: at most {} MB", peak >> 20);
-            assert!(peak < MOST, "{name} used {} MB for {url}", peak >> 20);
+            assert!(peak < MAX_MEMORY, "{name} used {} MB for {url}", peak >> 20);
         }
     }
     Ok(())

@@ -13,11 +13,11 @@ use anyhow::Result;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{answer, body, has_engine, page, sent, site, visitor::Visitor};
+use super::{accelerates_page_loads, answer, body, page, sent, site, visitor::Visitor};
 
 const PAGE: &str = "http://site.test/";
 /// More than the duration of the pushes.
-const PUSHED: Duration = Duration::from_secs(2);
+const PUSH_WAIT: Duration = Duration::from_secs(2);
 
 /// Each visit gets a new cookie; the origin refuses objects without the visit's cookie.
 #[tokio::test]
@@ -95,11 +95,11 @@ async fn a_response_that_sets_a_cookie_is_delivered_once() -> Result<()> {
             for round in 0..3 {
                 let visitor = Visitor::new(proxy);
                 visitor.page(PAGE).await?;
-                if device == 0 && has_engine(&pair.status().await?) {
+                if device == 0 && accelerates_page_loads(&pair.status().await?) {
                     // Wait for the pushes, if the gateway pushes these objects, so that they precede the
                     // requests.
                     let all = |status: &Value| status["pushed_objects"].as_u64() >= Some(3);
-                    let _none = timeout(PUSHED, pair.status_until(all)).await;
+                    let _none = timeout(PUSH_WAIT, pair.status_until(all)).await;
                 }
                 let found = visitor.objects(PAGE, &urls).await?;
                 for url in &urls {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use longhaul_tests::relay::Direction;
 use longhaul_types::BitRate;
 
-use super::{answer, body, both, hits, origin, sent, site, visitor::Visitor};
+use super::{answer, body, both, origin, request_count, sent, site, visitor::Visitor};
 use crate::{
     content::prose,
     pair::{Link, Pair},
@@ -13,7 +13,7 @@ use crate::{
 const OWN: &str = "http://site.test/";
 const OTHER: &str = "http://other.test/";
 
-async fn fresh_answers(pair: &Pair) -> Result<u64> {
+async fn fresh_response_count(pair: &Pair) -> Result<u64> {
     let status = pair.status().await?;
     Ok(status["exits"]["looking.fresh"].as_u64().unwrap_or_default())
 }
@@ -32,23 +32,23 @@ async fn objects_cached_for_one_site_do_not_answer_another_site() -> Result<()> 
     let visitor = Visitor::new(pair.proxy());
     let object = "http://site.test/visited.js";
     visitor.object(OWN, object, &[]).await?;
-    while fresh_answers(&pair).await? == 0 {
+    while fresh_response_count(&pair).await? == 0 {
         visitor.object(OWN, object, &[]).await?;
     }
-    let before = fresh_answers(&pair).await?;
+    let before = fresh_response_count(&pair).await?;
     let probe = visitor.object(OTHER, object, &[]).await?;
     assert_eq!(body(&probe), b"/* /visited.js */");
     let unknown = visitor.object(OTHER, "http://site.test/never.js", &[]).await?;
     assert_eq!(body(&unknown), b"/* /never.js */");
     assert_eq!(
-        fresh_answers(&pair).await?,
+        fresh_response_count(&pair).await?,
         before,
         "a cached response answered the probe"
     );
     println!(
         "the origin received {} and {} requests",
-        hits(&origin, "/visited.js"),
-        hits(&origin, "/never.js")
+        request_count(&origin, "/visited.js"),
+        request_count(&origin, "/never.js")
     );
     Ok(())
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use longhaul_tests::{origin::Origin, relay::Direction};
 use longhaul_types::BitRate;
 
-use super::{answer, body, both, has_engine, origin, sent, visitor::Visitor};
+use super::{accelerates_page_loads, answer, body, both, origin, sent, visitor::Visitor};
 use crate::{
     content::prose,
     pair::{Link, Pair, control, status},
@@ -12,7 +12,7 @@ use crate::{
 
 const SIZE: usize = 120_000;
 /// Maximum number of visits until the gateway has received the record of the bodies that the agent holds.
-const ATTEMPTS: u32 = 50;
+const MAX_VISITS: u32 = 50;
 
 /// A text of a site: texts with the same `seed` are similar, and each `which` is different.
 fn text(seed: u64, which: u64) -> Vec<u8> {
@@ -65,8 +65,8 @@ async fn visit(pair: &Pair, visitor: &Visitor, n: u64) -> Result<u64> {
 
 /// Loads an edition repeatedly until it costs next to nothing: the gateway then knows that the agent holds
 /// all of it.
-async fn settle(pair: &Pair, visitor: &Visitor, n: u64) -> Result<()> {
-    for _ in 0..ATTEMPTS {
+async fn visit_until_held(pair: &Pair, visitor: &Visitor, n: u64) -> Result<()> {
+    for _ in 0..MAX_VISITS {
         if visit(pair, visitor, n).await? < 3_000 {
             return Ok(());
         }
@@ -74,7 +74,7 @@ async fn settle(pair: &Pair, visitor: &Visitor, n: u64) -> Result<()> {
     anyhow::bail!("edition {n} is sent in full on every visit")
 }
 
-async fn based(pair: &Pair) -> Result<(u64, u64)> {
+async fn base_counts(pair: &Pair) -> Result<(u64, u64)> {
     let status = pair.status().await?;
     let count = |key: &str| status[key].as_u64().unwrap_or_default();
     Ok((count("bases_used"), count("bases_missing")))
@@ -104,7 +104,7 @@ async fn a_first_visit_is_encoded_with_a_shipped_dictionary() -> Result<()> {
     assert!(body(visit.object(sheet)) == STYLES.as_bytes());
     let status = pair.status().await?;
     assert_eq!(status["dictionaries_used"], 1);
-    assert_eq!(based(&pair).await?, (0, 0));
+    assert_eq!(base_counts(&pair).await?, (0, 0));
     Ok(())
 }
 
@@ -118,15 +118,15 @@ async fn the_next_edition_of_a_page_costs_its_difference() -> Result<()> {
     let mut pair = Pair::start(both(&origin).over(hop())).await?;
     let visitor = Visitor::new(pair.proxy());
     let first = visit(&pair, &visitor, 1).await?;
-    if !has_engine(&pair.status().await?) {
+    if !accelerates_page_loads(&pair.status().await?) {
         println!("SKIPPED: this agent does not accelerate page loads");
         return Ok(());
     }
-    settle(&pair, &visitor, 1).await?;
+    visit_until_held(&pair, &visitor, 1).await?;
     let second = visit(&pair, &visitor, 2).await?;
-    assert_eq!(based(&pair).await?, (2, 0));
+    assert_eq!(base_counts(&pair).await?, (2, 0));
     assert!(second < first / 8, "{second} of {first} B");
-    settle(&pair, &visitor, 2).await?;
+    visit_until_held(&pair, &visitor, 2).await?;
     // The gateway's record of the agent's bodies outlives a restart of the gateway.
     pair.kill_gateway().await?;
     pair.start_gateway().await?;
@@ -140,7 +140,7 @@ async fn the_next_edition_of_a_page_costs_its_difference() -> Result<()> {
 async fn users_and_devices_do_not_share_delta_bases() -> Result<()> {
     let origin = site().await?;
     let pair = Pair::start(both(&origin).over(hop())).await?;
-    if !has_engine(&pair.status().await?) {
+    if !accelerates_page_loads(&pair.status().await?) {
         println!("SKIPPED: this agent does not accelerate page loads");
         return Ok(());
     }
@@ -157,13 +157,17 @@ async fn users_and_devices_do_not_share_delta_bases() -> Result<()> {
     let page_of = |name: &str| text(3, format!("sid={name}").bytes().map(u64::from).sum());
     for name in ["ann", "bob", "ann", "carl", "bob"] {
         assert!(body(&page(name, mine).await?) == page_of(name), "{name}");
-        settle(&pair, &Visitor::new(pair.proxy()), 1).await?;
+        visit_until_held(&pair, &Visitor::new(pair.proxy()), 1).await?;
     }
-    assert_eq!(based(&pair).await?.0, 0, "another user's page was used as a base");
+    assert_eq!(
+        base_counts(&pair).await?.0,
+        0,
+        "another user's page was used as a base"
+    );
     // Another page of the same user may be the base.
     let again = page("ann", "http://site.test/mine?again").await?;
     assert_eq!(body(&again).len(), page_of("ann").len());
-    assert_eq!(based(&pair).await?, (1, 0));
+    assert_eq!(base_counts(&pair).await?, (1, 0));
     let second = pair.second_agent("second").await?;
     let page = Visitor::new(second.address()).page("http://site.test/2").await?;
     assert!(body(&page) == document(2));

@@ -94,7 +94,7 @@ async fn two_devices_receive_their_own_accounts() -> Result<()> {
             .unwrap_or(0)
     );
     assert!(
-        super::hits(&origin, &never_kept) >= 6,
+        super::request_count(&origin, &never_kept) >= 6,
         "a no-store response was reused"
     );
     Ok(())

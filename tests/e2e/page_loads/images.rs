@@ -9,7 +9,7 @@ use longhaul_tests::{
 };
 use longhaul_types::BitRate;
 
-use super::{answer, body, both, hits, origin, sent, visitor::Visitor};
+use super::{answer, body, both, origin, request_count, sent, visitor::Visitor};
 use crate::{
     content::noise,
     pair::{Link, Pair, Setup},
@@ -64,7 +64,7 @@ async fn gallery() -> Result<(Origin, Arc<Vec<u8>>)> {
     Ok((origin, file))
 }
 
-fn at(setup: Setup, level: &str) -> Setup {
+fn with_image_level(setup: Setup, level: &str) -> Setup {
     let mut arguments = setup.agent_arguments.clone();
     arguments.extend(["--image-level".to_owned(), level.to_owned()]);
     Setup {
@@ -95,7 +95,7 @@ fn assert_smaller(response: &RawResponse, original: &[u8]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_displayed_images_are_transcoded() -> Result<()> {
     let (origin, original) = gallery().await?;
-    let pair = Pair::start(at(both(&origin), "low")).await?;
+    let pair = Pair::start(with_image_level(both(&origin), "low")).await?;
     // By its User-Agent, this browser is known to accept WebP.
     let chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36";
     let visitor = Visitor::new(pair.proxy()).named(chrome);
@@ -142,7 +142,7 @@ async fn only_displayed_images_are_transcoded() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_with_different_image_levels_share_one_origin_fetch() -> Result<()> {
     let (origin, original) = gallery().await?;
-    let pair = Pair::start(at(both(&origin), "low")).await?;
+    let pair = Pair::start(with_image_level(both(&origin), "low")).await?;
     let first = Visitor::new(pair.proxy()).object(PAGE, PICTURE, &[]).await?;
     assert_smaller(&first, &original);
     let second = pair
@@ -150,12 +150,16 @@ async fn devices_with_different_image_levels_share_one_origin_fetch() -> Result<
         .await?;
     let other = Visitor::new(second.address()).object(PAGE, PICTURE, &[]).await?;
     assert!(body(&other) == original.as_slice());
-    assert_eq!(hits(&origin, "/a.jpg"), 1, "the gateway fetched the image once");
+    assert_eq!(
+        request_count(&origin, "/a.jpg"),
+        1,
+        "the gateway fetched the image once"
+    );
     Ok(())
 }
 
 /// Sets the image level at the status page.
-async fn choose(pair: &Pair, level: &str) -> Result<()> {
+async fn set_image_level(pair: &Pair, level: &str) -> Result<()> {
     let control = pair.control()?;
     let token = std::fs::read_to_string(pair.folder().join("agent/control-token"))?;
     let pressed = format!(
@@ -172,7 +176,7 @@ async fn choose(pair: &Pair, level: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn image_level_text_omits_images_until_they_are_requested() -> Result<()> {
     let (origin, original) = gallery().await?;
-    let pair = Pair::start(at(both(&origin), "text")).await?;
+    let pair = Pair::start(with_image_level(both(&origin), "text")).await?;
     let visitor = Visitor::new(pair.proxy());
     let visit = visitor.visit(PAGE, &[PICTURE]).await?;
     assert_eq!(visit.page.status, 200);
@@ -180,7 +184,7 @@ async fn image_level_text_omits_images_until_they_are_requested() -> Result<()> 
     assert_eq!((hidden.status, hidden.body.len()), (204, 0));
     assert_eq!(field(hidden, "x-longhaul"), "image=text");
     assert_eq!(
-        hits(&origin, "/a.jpg"),
+        request_count(&origin, "/a.jpg"),
         0,
         "level `text`: the gateway does not fetch the image in advance"
     );
@@ -193,7 +197,7 @@ async fn image_level_text_omits_images_until_they_are_requested() -> Result<()> 
     let asked = visitor.object(PAGE, PICTURE, &reload).await?;
     assert!(body(&asked) == original.as_slice(), "after the reload");
     // Change the level during the session.
-    choose(&pair, "low").await?;
+    set_image_level(&pair, "low").await?;
     let another = |n: u8| format!("http://site.test/another.jpg?{n}");
     let mut smaller = visitor.object(PAGE, &another(0), &[]).await?;
     for n in 1..20 {
@@ -203,6 +207,6 @@ async fn image_level_text_omits_images_until_they_are_requested() -> Result<()> 
         }
     }
     assert_smaller(&smaller, &original);
-    choose(&pair, "original").await?;
+    set_image_level(&pair, "original").await?;
     Ok(())
 }

@@ -17,7 +17,7 @@ const PAGE: &str = "http://site.test/";
 const NAMES: [&str; 6] = ["a.css", "b.js", "c.gif", "d.gif", "e.js", "f.gif"];
 /// Bytes over the hop after which the program is killed: none, the head, part of the document, half of the
 /// page, most of it.
-const POINTS: [u64; 5] = [0, 1_500, 20_000, 120_000, 260_000];
+const KILL_POINTS: [u64; 5] = [0, 1_500, 20_000, 120_000, 260_000];
 const RATE: BitRate = BitRate::kbps(2_000);
 
 /// An object of this point's page. Each point has its own page, because held bodies would not cross the hop.
@@ -30,7 +30,7 @@ fn document(point: u64) -> Vec<u8> {
     [page(&NAMES).into_bytes(), prose(60_000, 17 + point)].concat()
 }
 
-async fn depot() -> Result<(Origin, Pair)> {
+async fn origin_and_pair() -> Result<(Origin, Pair)> {
     let origin = origin(|request| {
         let path = request.uri().path().trim_start_matches('/');
         let (point, name) = path.split_once('/').unwrap_or((path, ""));
@@ -67,7 +67,7 @@ async fn depot() -> Result<(Origin, Pair)> {
 }
 
 /// Loads a page while the program is killed: every received body must be a prefix of the origin's.
-async fn interrupted(visitor: &Visitor, point: u64) {
+async fn visit_during_kill(visitor: &Visitor, point: u64) {
     let beginning_of = |found: Result<RawResponse>, name: &str, expected: &[u8]| {
         let Ok(found) = found else { return };
         if found.status >= 500 {
@@ -114,11 +114,11 @@ async fn whole(pair: &Pair, point: u64, when: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_load_completely_after_the_gateway_is_killed() -> Result<()> {
-    let (_origin, mut pair) = depot().await?;
-    for point in POINTS {
+    let (_origin, mut pair) = origin_and_pair().await?;
+    for point in KILL_POINTS {
         let from = pair.relay().passed(Direction::Down);
         let visitor = Visitor::new(pair.proxy());
-        let visit = tokio::spawn(async move { interrupted(&visitor, point).await });
+        let visit = tokio::spawn(async move { visit_during_kill(&visitor, point).await });
         pair.relay()
             .has_passed(Direction::Down, from + point, LIMIT)
             .await?;
@@ -134,11 +134,11 @@ async fn pages_load_completely_after_the_gateway_is_killed() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_load_completely_after_the_agent_is_killed() -> Result<()> {
-    let (_origin, mut pair) = depot().await?;
-    for point in POINTS {
+    let (_origin, mut pair) = origin_and_pair().await?;
+    for point in KILL_POINTS {
         let from = pair.relay().passed(Direction::Down);
         let visitor = Visitor::new(pair.proxy());
-        let visit = tokio::spawn(async move { interrupted(&visitor, point).await });
+        let visit = tokio::spawn(async move { visit_during_kill(&visitor, point).await });
         pair.relay()
             .has_passed(Direction::Down, from + point, LIMIT)
             .await?;
@@ -155,11 +155,11 @@ async fn pages_load_completely_after_the_agent_is_killed() -> Result<()> {
 /// Gateway and agent together, as in a power failure of a machine that runs both.
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_load_completely_after_both_programs_are_killed() -> Result<()> {
-    let (_origin, mut pair) = depot().await?;
+    let (_origin, mut pair) = origin_and_pair().await?;
     for point in [20_000, 200_000] {
         let from = pair.relay().passed(Direction::Down);
         let visitor = Visitor::new(pair.proxy());
-        let visit = tokio::spawn(async move { interrupted(&visitor, point).await });
+        let visit = tokio::spawn(async move { visit_during_kill(&visitor, point).await });
         pair.relay()
             .has_passed(Direction::Down, from + point, LIMIT)
             .await?;

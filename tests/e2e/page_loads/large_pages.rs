@@ -165,7 +165,7 @@ async fn endless() -> Result<EndlessOrigin> {
 /// reader leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_page_streams_and_stops_when_the_reader_leaves() -> Result<()> {
-    const MOST: u64 = 500 << 20;
+    const MAX_MEMORY: u64 = 500 << 20;
     let EndlessOrigin { origin, sent, open } = endless().await?;
     let pair = Pair::start(both(&origin)).await?;
     for round in 0..3 {
@@ -191,7 +191,7 @@ async fn an_endless_page_streams_and_stops_when_the_reader_leaves() -> Result<()
         for running in [pair.gateway(), pair.agent()] {
             let peak = peak_memory(running.pid()).unwrap_or(0);
             assert!(
-                peak < MOST,
+                peak < MAX_MEMORY,
                 "round {round}: {} MB for an endless page",
                 peak >> 20
             );
@@ -214,7 +214,7 @@ async fn an_endless_page_streams_and_stops_when_the_reader_leaves() -> Result<()
 
 /// Waits until a counter does not increase for a second.
 async fn wait_until_constant(sent: &AtomicU64) -> Result<()> {
-    const MOST: u64 = 400 << 20;
+    const MAX_BUFFERED: u64 = 400 << 20;
     let began = sent.load(Relaxed);
     let mut looks = interval(Duration::from_millis(250));
     let wait = async {
@@ -222,7 +222,11 @@ async fn wait_until_constant(sent: &AtomicU64) -> Result<()> {
         loop {
             looks.tick().await;
             let now = sent.load(Relaxed);
-            ensure!(now - began < MOST, "{} MB were buffered", (now - began) >> 20);
+            ensure!(
+                now - began < MAX_BUFFERED,
+                "{} MB were buffered",
+                (now - began) >> 20
+            );
             still = if now == last { still + 1 } else { 0 };
             last = now;
             if still == 4 {

@@ -7,7 +7,7 @@ use std::sync::{
 use anyhow::Result;
 use longhaul_tests::client::{Ending, RawClient, ask, request};
 
-use super::{answer, body, hits, page, site, visitor::Visitor};
+use super::{answer, body, page, request_count, site, visitor::Visitor};
 use crate::content::{noise, prose};
 
 const PAGE: &str = "http://site.test/";
@@ -392,9 +392,9 @@ async fn simultaneous_requests_of_many_browsers_receive_the_same_page() -> Resul
         origin.seen().len()
     );
     assert!(
-        hits(&origin, "/one.js") <= 24,
+        request_count(&origin, "/one.js") <= 24,
         "{} times",
-        hits(&origin, "/one.js")
+        request_count(&origin, "/one.js")
     );
     Ok(())
 }

@@ -97,7 +97,7 @@ fn sent(request: &Request<Incoming>, name: &str) -> String {
 }
 
 /// Number of requests for a path at the origin.
-fn hits(origin: &Origin, path: &str) -> usize {
+fn request_count(origin: &Origin, path: &str) -> usize {
     origin.seen().iter().filter(|seen| seen.path == path).count()
 }
 
@@ -114,7 +114,7 @@ fn body(response: &RawResponse) -> &[u8] {
 }
 
 /// Whether the agent accelerates page loads.
-fn has_engine(status: &Value) -> bool {
+fn accelerates_page_loads(status: &Value) -> bool {
     status["pushed_objects"].is_u64()
 }
 

@@ -5,7 +5,10 @@ use std::{path::Path, sync::Arc};
 use anyhow::Result;
 use longhaul_tests::{origin::Origin, relay::Direction};
 
-use super::{answer, body, both, databases, has_engine, hits, origin, page, sent, visitor::Visitor};
+use super::{
+    accelerates_page_loads, answer, body, both, databases, origin, page, request_count, sent,
+    visitor::Visitor,
+};
 use crate::{
     content::{noise, prose},
     pair::{Link, Pair, Setup},
@@ -30,7 +33,7 @@ fn document() -> Vec<u8> {
 
 /// An origin whose responses have validators; every other one is fresh for an hour, the rest must be
 /// validated.
-async fn depot() -> Result<Origin> {
+async fn validator_origin() -> Result<Origin> {
     origin(|request| {
         let name = request.uri().path().trim_start_matches('/').to_owned();
         let tag = format!("\"tag-of-{name}\"");
@@ -93,7 +96,7 @@ struct Cost {
     bodies: usize,
 }
 
-fn carried(pair: &Pair, origin: &Origin) -> Cost {
+fn transferred(pair: &Pair, origin: &Origin) -> Cost {
     Cost {
         down: pair.relay().passed(Direction::Down),
         up: pair.relay().passed(Direction::Up),
@@ -106,9 +109,9 @@ fn carried(pair: &Pair, origin: &Origin) -> Cost {
 }
 
 async fn cost(pair: &Pair, origin: &Origin, when: &str) -> Result<Cost> {
-    let before = carried(pair, origin);
+    let before = transferred(pair, origin);
     visit(pair, when).await?;
-    let after = carried(pair, origin);
+    let after = transferred(pair, origin);
     let cost = Cost {
         down: after.down - before.down,
         up: after.up - before.up,
@@ -122,8 +125,8 @@ async fn cost(pair: &Pair, origin: &Origin, when: &str) -> Result<Cost> {
 }
 
 /// Whether the agent accelerates page loads; prints a note otherwise.
-async fn engine(pair: &Pair) -> Result<bool> {
-    let found = has_engine(&pair.status().await?);
+async fn accelerated(pair: &Pair) -> Result<bool> {
+    let found = accelerates_page_loads(&pair.status().await?);
     if !found {
         println!("SKIPPED: this agent does not accelerate page loads");
     }
@@ -133,10 +136,10 @@ async fn engine(pair: &Pair) -> Result<bool> {
 /// An unchanged page crosses the hop once, also if either program restarts before the second visit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unchanged_held_page_is_not_sent_again() -> Result<()> {
-    let origin = depot().await?;
+    let origin = validator_origin().await?;
     let mut pair = Pair::start(both(&origin).over(Link::Relayed)).await?;
     let first = cost(&pair, &origin, "first visit").await?;
-    let engine = engine(&pair).await?;
+    let accelerated = accelerated(&pair).await?;
     for when in ["second visit", "agent restarted", "gateway restarted"] {
         match when {
             "agent restarted" => {
@@ -150,7 +153,7 @@ async fn an_unchanged_held_page_is_not_sent_again() -> Result<()> {
             _ => {}
         }
         let again = cost(&pair, &origin, when).await?;
-        if engine {
+        if accelerated {
             assert!(
                 again.down < first.down / 10,
                 "{when}: {} of {} B down",
@@ -195,10 +198,10 @@ async fn a_second_device_gets_public_objects_from_the_gateways_cache() -> Result
     let second = pair.second_agent("second").await?;
     visit(&pair, "first device").await?;
     visit_through(second.address(), "second device").await?;
-    if engine(&pair).await? {
+    if accelerated(&pair).await? {
         for name in NAMES {
             assert_eq!(
-                hits(&origin, &format!("/{name}")),
+                request_count(&origin, &format!("/{name}")),
                 1,
                 "{name} was fetched more than once"
             );
@@ -234,7 +237,7 @@ async fn pages_load_correctly_with_lost_or_damaged_caches() -> Result<()> {
         }),
         ("overwritten", |bytes| Some(noise(bytes.len(), 99))),
     ];
-    let origin = depot().await?;
+    let origin = validator_origin().await?;
     let mut pair = Pair::start(both(&origin)).await?;
     visit(&pair, "at first").await?;
     let mut found = 0;

@@ -86,7 +86,7 @@ async fn a_stalled_body_is_cancelled_when_the_browser_leaves() -> Result<()> {
             let opened = Arc::clone(&opened);
             async move {
                 match request.uri().path() {
-                    "/silent.js" => silent(&opened),
+                    "/silent.js" => stalled_body(&opened),
                     path if path.starts_with("/good") => answer(200, &[], path.to_owned()),
                     _ => answer(
                         200,
@@ -133,7 +133,7 @@ async fn a_stalled_body_is_cancelled_when_the_browser_leaves() -> Result<()> {
 }
 
 /// A body that begins and then stalls; `opened` counts such bodies while a client waits for them.
-fn silent(opened: &Arc<watch::Sender<usize>>) -> Response<AnswerBody> {
+fn stalled_body(opened: &Arc<watch::Sender<usize>>) -> Response<AnswerBody> {
     let (sender, body) = pieces();
     opened.send_modify(|open| *open += 1);
     let opened = Arc::clone(opened);
@@ -153,7 +153,7 @@ fn silent(opened: &Arc<watch::Sender<usize>>) -> Response<AnswerBody> {
 /// Objects larger than the limits of a page bundle are delivered without buffering all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_objects_are_delivered_with_bounded_memory() -> Result<()> {
-    const MOST: u64 = 500 << 20;
+    const MAX_MEMORY: u64 = 500 << 20;
     const SIZES: [usize; 14] = [
         7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000, 7_000_000,
         7_000_000, 7_000_000, 12_000_000, 20_000_000, 10,
@@ -190,7 +190,7 @@ async fn large_objects_are_delivered_with_bounded_memory() -> Result<()> {
         for (name, running) in [("gateway", pair.gateway()), ("agent", pair.agent())] {
             let peak = peak_memory(running.pid()).unwrap_or(0);
             println!("round {round}: {name}: at most {} MB", peak >> 20);
-            assert!(peak < MOST, "{name} used {} MB", peak >> 20);
+            assert!(peak < MAX_MEMORY, "{name} used {} MB", peak >> 20);
         }
     }
     Ok(())
@@ -219,6 +219,6 @@ async fn a_slow_response_causes_one_origin_request() -> Result<()> {
         .visit(PAGE, &["http://site.test/late.js"])
         .await?;
     assert_eq!(body(visit.object("http://site.test/late.js")), b"late");
-    assert_eq!(super::hits(&origin, "/late.js"), 1);
+    assert_eq!(super::request_count(&origin, "/late.js"), 1);
     Ok(())
 }

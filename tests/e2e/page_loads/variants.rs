@@ -51,7 +51,7 @@ async fn varies_with(
                 let expected = expected.expect("at least the page");
                 assert_eq!(
                     expected.trim_end_matches('>'),
-                    own(&visitor, field, number),
+                    expected_value(&visitor, field, number),
                     "round {round}, visitor {number}"
                 );
             }
@@ -60,7 +60,7 @@ async fn varies_with(
     Ok(())
 }
 
-fn own(visitor: &Visitor, field: &str, number: usize) -> String {
+fn expected_value(visitor: &Visitor, field: &str, number: usize) -> String {
     match field {
         "Cookie" => visitor.cookie("site.test"),
         "Accept-Language" => ["de", "fr, en;q=0.2"][number].to_owned(),
@@ -165,6 +165,6 @@ async fn responses_with_vary_star_are_fetched_each_time() -> Result<()> {
             .await?;
         assert_eq!(body(&any), number.as_bytes());
     }
-    assert!(super::hits(&origin, "/any.js") >= 3);
+    assert!(super::request_count(&origin, "/any.js") >= 3);
     Ok(())
 }

@@ -7,9 +7,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use longhaul_chromium::{Browser, BrowserOptions, LoadOptions};
 use ring::digest::{SHA256, SHA384, digest};
 
-use super::{answer, has_engine, page, sent, site};
+use super::{accelerates_page_loads, answer, page, sent, site};
 
-const LOAD: Duration = Duration::from_secs(60);
+const LOAD_LIMIT: Duration = Duration::from_secs(60);
 const PAGE: &str = "http://site.test/";
 
 /// A script that appends its name to the document.
@@ -69,7 +69,7 @@ async fn subresource_integrity_and_content_security_policy_are_enforced() -> Res
     .await?;
     let mut browser = Browser::start(&BrowserOptions::behind(pair.proxy())).await?;
     for round in 0..2 {
-        let text = browser.load(PAGE, &LoadOptions::within(LOAD)).await?.text;
+        let text = browser.load(PAGE, &LoadOptions::within(LOAD_LIMIT)).await?.text;
         for ran in ["ran-inline-allowed", "ran-right"] {
             assert!(text.contains(ran), "round {round}: {ran} is missing: {text}");
         }
@@ -77,7 +77,7 @@ async fn subresource_integrity_and_content_security_policy_are_enforced() -> Res
             assert!(!text.contains(refused), "round {round}: {refused}: {text}");
         }
         let colour = browser
-            .evaluate(PAGE, "getComputedStyle(document.body).color", LOAD)
+            .evaluate(PAGE, "getComputedStyle(document.body).color", LOAD_LIMIT)
             .await?;
         assert_eq!(
             colour, "rgb(1, 2, 3)",
@@ -142,7 +142,7 @@ async fn cross_origin_responses_are_readable_only_where_cors_allows() -> Result<
         ].join(' | ');
     })()";
     for round in 0..2 {
-        let found = browser.evaluate(PAGE, read, LOAD).await?;
+        let found = browser.evaluate(PAGE, read, LOAD_LIMIT).await?;
         assert_eq!(
             found, "'open' | refused | named http://site.test | PUT with 1 | refused",
             "round {round}"
@@ -181,7 +181,7 @@ async fn service_workers_answer_as_programmed() -> Result<()> {
         ..BrowserOptions::behind(pair.proxy())
     };
     let mut browser = Browser::start(&options).await?;
-    if browser.evaluate(PAGE, "isSecureContext", LOAD).await? != true {
+    if browser.evaluate(PAGE, "isSecureContext", LOAD_LIMIT).await? != true {
         println!("SKIPPED: this browser allows service workers on https only");
         return Ok(());
     }
@@ -194,7 +194,7 @@ async fn service_workers_answer_as_programmed() -> Result<()> {
         return [await read('/made-up'), await read('/through')].join(' | ');
     })()";
     for round in 0..2 {
-        let found = browser.evaluate(PAGE, work, LOAD).await?;
+        let found = browser.evaluate(PAGE, work, LOAD_LIMIT).await?;
         assert_eq!(found, "by the worker | through: of the origin", "round {round}");
     }
     let script = origin.seen().into_iter().find(|seen| seen.path == "/worker.js");
@@ -202,7 +202,7 @@ async fn service_workers_answer_as_programmed() -> Result<()> {
         script.and_then(|seen| seen.headers.get("service-worker").cloned()),
         Some(http::HeaderValue::from_static("script"))
     );
-    if !has_engine(&pair.status().await?) {
+    if !accelerates_page_loads(&pair.status().await?) {
         println!("note: this agent does not accelerate page loads");
     }
     Ok(())

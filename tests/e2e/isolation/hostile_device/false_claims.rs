@@ -12,7 +12,7 @@ use longhaul_tests::{
 use longhaul_types::ContentHash;
 use tokio::time::interval;
 
-use super::harness::{Hostile, fetch, page_fetch};
+use super::harness::{HostileDevice, fetch, page_fetch};
 use crate::{
     content::{prose, whole},
     pair::{Pair, Setup},
@@ -68,7 +68,7 @@ async fn a_claimed_hash_does_not_reveal_bodies_of_other_devices() -> Result<()> 
     for _ in 0..2 {
         assert_eq!(ask(pair.proxy(), &account).await?.text(), SECRET);
     }
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     let guess = ContentHash::of(SECRET.as_bytes());
     let asked_before = origin.seen().len();
     let claims = Fetch {
@@ -95,7 +95,7 @@ async fn a_claimed_hash_does_not_reveal_bodies_of_other_devices() -> Result<()> 
     let mut short = [0; 6];
     short.copy_from_slice(&guess.as_bytes()[..6]);
     device
-        .say(&Message::Holding(Holding {
+        .send_control(&Message::Holding(Holding {
             page: 1,
             hashes: vec![short],
         }))
@@ -127,7 +127,7 @@ async fn reports_of_one_device_do_not_add_its_host_to_pages_of_others() -> Resul
         }
     })
     .await?;
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     for round in 0..3_u64 {
         let page = 10 * round + 1;
         let head = device.head(page_fetch(page, PAGE)).await?;
@@ -140,17 +140,17 @@ async fn reports_of_one_device_do_not_add_its_host_to_pages_of_others() -> Resul
                 page,
                 ..fetch(page + 1 + number as u64, url)
             };
-            device.ask(taught).await?;
+            device.request(taught).await?;
         }
         device
-            .say(&Message::Used(Used {
+            .send_control(&Message::Used(Used {
                 page,
                 taken: vec![0xff],
             }))
             .await;
         // A later message on the same stream: when it is processed, the earlier ones are.
         device
-            .say(&Message::Used(Used {
+            .send_control(&Message::Used(Used {
                 page: 9_999,
                 taken: Vec::new(),
             }))

@@ -13,9 +13,9 @@ use longhaul_tests::{
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 
 use super::{
-    HONEST, asked, assert_others_served, gateway_held,
-    harness::{Hostile, fetch, fetch_with, page_fetch, wire},
-    setup,
+    HONEST_PAGE_LIMIT, assert_others_served, gateway_peak_memory,
+    harness::{HostileDevice, fetch, fetch_with, page_fetch, wire},
+    setup, wait_for_request,
 };
 use crate::{
     content::{noise, pieces},
@@ -24,19 +24,19 @@ use crate::{
 
 /// Maximum growth of the gateway's memory by one device in MB: 256 streams, each with an incomplete message
 /// of 256 KiB, and their windows.
-const MOST: u64 = 200;
+const MAX_GROWTH: u64 = 200;
 
 /// Ten thousand fetches, each cancelled at once, half of them before they arrive.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_fetches_do_not_accumulate() -> Result<()> {
     let (origin, pair) = setup().await?;
-    let mut device = Hostile::connect(&pair).await?;
-    let before = gateway_held(&pair);
+    let mut device = HostileDevice::connect(&pair).await?;
+    let before = gateway_peak_memory(&pair);
     let mut opened = 0;
     for id in 1..=10_000 {
         let cancel = Message::Cancel(Cancel { fetch: id });
         if id % 2 == 0 {
-            device.say(&cancel).await;
+            device.send_control(&cancel).await;
         }
         let wanted = if id % 3 == 0 {
             page_fetch(id, "http://site.test/")
@@ -45,24 +45,24 @@ async fn cancelled_fetches_do_not_accumulate() -> Result<()> {
         };
         opened += u32::from(
             device
-                .open(wire(&Message::Fetch(wanted)), End::Finish)
+                .open_stream(wire(&Message::Fetch(wanted)), End::Finish)
                 .await
                 .is_some(),
         );
         if id % 2 == 1 {
-            device.say(&cancel).await;
+            device.send_control(&cancel).await;
         }
         if id % 2500 == 0 {
             assert_others_served(&pair, &format!("{id} cancelled fetches")).await?;
         }
     }
-    let held = gateway_held(&pair);
+    let held = gateway_peak_memory(&pair);
     println!(
         "{opened} fetches opened, {} at the origin; {before} MB before, {held} MB after",
         origin.seen().len()
     );
     ensure!(opened > 9_000, "only {opened} were accepted");
-    ensure!(held < before + MOST, "{held} MB");
+    ensure!(held < before + MAX_GROWTH, "{held} MB");
     // The device's later requests are answered.
     let head = device.head(fetch(20_000, "http://site.test/honest.js")).await?;
     ensure!(head.status == 200, "{head:?}");
@@ -73,14 +73,14 @@ async fn cancelled_fetches_do_not_accumulate() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_streams_are_bounded() -> Result<()> {
     let (_origin, pair) = setup().await?;
-    let mut device = Hostile::connect(&pair).await?;
-    let before = gateway_held(&pair);
+    let mut device = HostileDevice::connect(&pair).await?;
+    let before = gateway_peak_memory(&pair);
     // The envelope of a fetch of 256 KiB without its last byte.
     let mut unfinished = vec![0x03, 0x80, 0x03, 0xff, 0xff];
     unfinished.resize(250_000, 0);
     let mut streams = Vec::new();
     while streams.len() < 2_000 {
-        match device.open(vec![0x03], End::Open).await {
+        match device.open_stream(vec![0x03], End::Open).await {
             Some(stream) => streams.push(stream),
             None => break,
         }
@@ -92,9 +92,9 @@ async fn half_open_streams_are_bounded() -> Result<()> {
         let _blocked = timeout(Duration::from_millis(100), written).await;
     }
     assert_others_served(&pair, "half-open streams").await?;
-    let held = gateway_held(&pair);
+    let held = gateway_peak_memory(&pair);
     println!("{before} MB before, {held} MB after");
-    ensure!(held < before + MOST, "{held} MB");
+    ensure!(held < before + MAX_GROWTH, "{held} MB");
     drop(streams);
     // The streams are available again.
     let head = device.head(fetch(1, "http://site.test/honest.js")).await?;
@@ -131,8 +131,8 @@ async fn abandoned_tunnels_are_closed() -> Result<()> {
         }
         ended
     });
-    let device = Hostile::connect(&pair).await?;
-    let before = gateway_held(&pair);
+    let device = HostileDevice::connect(&pair).await?;
+    let before = gateway_peak_memory(&pair);
     let mut opened = 0;
     for id in 1..=2_000_u64 {
         let open = TunnelOpen {
@@ -141,14 +141,16 @@ async fn abandoned_tunnels_are_closed() -> Result<()> {
             port: address.port(),
             security: TunnelSecurity::Untouched,
         };
-        let stream = device.open(wire(&Message::TunnelOpen(open)), End::Open).await;
+        let stream = device
+            .open_stream(wire(&Message::TunnelOpen(open)), End::Open)
+            .await;
         opened += u32::from(stream.is_some());
         drop(stream);
     }
-    let held = gateway_held(&pair);
+    let held = gateway_peak_memory(&pair);
     println!("{opened} tunnels; {before} MB before, {held} MB after");
     ensure!(opened > 1_500, "only {opened} were accepted");
-    ensure!(held < before + MOST, "{held} MB");
+    ensure!(held < before + MAX_GROWTH, "{held} MB");
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", pair.gateway().pid()))?.count();
     println!("{descriptors} descriptors");
     ensure!(descriptors < 700, "{descriptors} descriptors");
@@ -193,7 +195,7 @@ async fn a_device_that_reads_nothing_does_not_delay_others() -> Result<()> {
         let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
         let url = format!("http://site.test/{order}");
         let mut honest = RawClient::connect(pair.proxy()).await?;
-        let device = Hostile::connect_without_reading(&pair).await?;
+        let device = HostileDevice::connect_without_reading(&pair).await?;
         let ask = async {
             honest.send(get(&url, &[("Accept", "*/*")])).await?;
             honest.head().await
@@ -209,17 +211,17 @@ async fn a_device_that_reads_nothing_does_not_delay_others() -> Result<()> {
             &HeaderSets::new(),
         )));
         if order == "before" {
-            ensure!(device.open(wanted, End::Finish).await.is_some());
-            asked(&origin, &format!("/{order}")).await?;
+            ensure!(device.open_stream(wanted, End::Finish).await.is_some());
+            wait_for_request(&origin, &format!("/{order}")).await?;
             ask.await?;
         } else {
             ask.await?;
-            ensure!(device.open(wanted, End::Finish).await.is_some());
+            ensure!(device.open_stream(wanted, End::Finish).await.is_some());
             // No event shows that the request was collapsed; it happens within the time of a few messages.
             let _a_moment = timeout(Duration::from_millis(500), std::future::pending::<()>()).await;
         }
         release.send_replace(true);
-        let body = timeout(HONEST, honest.read_exact(SIZE))
+        let body = timeout(HONEST_PAGE_LIMIT, honest.read_exact(SIZE))
             .await
             .context("the honest device did not get its response")??;
         assert!(body == noise(SIZE, 8), "{order}");

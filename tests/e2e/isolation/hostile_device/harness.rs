@@ -20,13 +20,13 @@ use crate::pair::{LIMIT, Pair};
 const STREAM_OPEN_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A session of the second device of a pair.
-pub(super) struct Hostile {
+pub(super) struct HostileDevice {
     pub(super) session: Session,
     pub(super) control: SendStream,
-    answers: mpsc::UnboundedReceiver<Message>,
+    responses: mpsc::UnboundedReceiver<Message>,
 }
 
-impl Hostile {
+impl HostileDevice {
     /// A session with a valid start.
     pub(super) async fn connect(pair: &Pair) -> Result<Self> {
         Self::connect_with(pair, wire(&hello())).await
@@ -35,7 +35,7 @@ impl Hostile {
     /// A session whose control stream begins with these bytes.
     pub(super) async fn connect_with(pair: &Pair, first: Vec<u8>) -> Result<Self> {
         let (device, sender) = Self::dial(pair, first, TransportConfig::agent(None)).await?;
-        tokio::spawn(read_answers(device.session.clone(), sender));
+        tokio::spawn(read_responses(device.session.clone(), sender));
         Ok(device)
     }
 
@@ -53,7 +53,7 @@ impl Hostile {
         first: Vec<u8>,
         transport: TransportConfig,
     ) -> Result<(Self, mpsc::UnboundedSender<Message>)> {
-        let invite: Invite = pair.spare().parse()?;
+        let invite: Invite = pair.second_invite().parse()?;
         let remote: SocketAddr = invite.address().parse()?;
         let config = DialConfig {
             gateway_key: invite.gateway(),
@@ -82,23 +82,23 @@ impl Hostile {
             *settled
         );
         drop(settled);
-        let (sender, answers) = mpsc::unbounded_channel();
+        let (sender, responses) = mpsc::unbounded_channel();
         let device = Self {
             session,
             control: streams.pop().context("no control stream")?,
-            answers,
+            responses,
         };
         Ok((device, sender))
     }
 
     /// Sends a message on the control stream; errors are ignored because the session may be closed.
-    pub(super) async fn say(&mut self, message: &Message) {
+    pub(super) async fn send_control(&mut self, message: &Message) {
         let _over = self.control.write(wire(message).into()).await;
     }
 
     /// Opens a stream with these bytes; `None` if the gateway allows no further stream or the session is
     /// closed.
-    pub(super) async fn open(&self, bytes: impl Into<Bytes>, end: End) -> Option<SendStream> {
+    pub(super) async fn open_stream(&self, bytes: impl Into<Bytes>, end: End) -> Option<SendStream> {
         let opened = timeout(
             STREAM_OPEN_TIMEOUT,
             self.session.open(options(), bytes.into(), end),
@@ -108,17 +108,17 @@ impl Hostile {
     }
 
     /// Sends a fetch and waits for the response message.
-    pub(super) async fn ask(&mut self, fetch: Fetch) -> Result<Message> {
+    pub(super) async fn request(&mut self, fetch: Fetch) -> Result<Message> {
         let id = fetch.id;
-        let stream = self.open(wire(&Message::Fetch(fetch)), End::Finish).await;
+        let stream = self.open_stream(wire(&Message::Fetch(fetch)), End::Finish).await;
         let _stream = stream.context("the gateway allowed no stream")?;
-        self.answer(id).await
+        self.response_to(id).await
     }
 
     /// Waits for the response message of a fetch.
-    pub(super) async fn answer(&mut self, id: u64) -> Result<Message> {
+    pub(super) async fn response_to(&mut self, id: u64) -> Result<Message> {
         let wait = async {
-            while let Some(message) = self.answers.recv().await {
+            while let Some(message) = self.responses.recv().await {
                 let of = match &message {
                     Message::Head(head) => head.fetch,
                     Message::Failed(failed) => failed.fetch,
@@ -138,19 +138,19 @@ impl Hostile {
 
     /// Sends a fetch and returns the head of the response.
     pub(super) async fn head(&mut self, fetch: Fetch) -> Result<Head> {
-        match self.ask(fetch).await? {
+        match self.request(fetch).await? {
             Message::Head(head) => Ok(head),
             other => bail!("{other:?}"),
         }
     }
 
     /// Whether this end knows that the session is closed.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         matches!(*self.session.state().borrow(), LinkState::Closed(_))
     }
 
     /// Waits for the end of the session.
-    pub(super) async fn ended(&self) -> Result<CloseReason> {
+    pub(super) async fn close_reason(&self) -> Result<CloseReason> {
         timeout(LIMIT, self.session.closed())
             .await
             .context("the session is still open")
@@ -158,7 +158,7 @@ impl Hostile {
 }
 
 /// Reads the first message of each stream of the gateway and ignores the rest.
-async fn read_answers(session: Session, sender: mpsc::UnboundedSender<Message>) {
+async fn read_responses(session: Session, sender: mpsc::UnboundedSender<Message>) {
     while let Ok(stream) = session.accept().await {
         let sender = sender.clone();
         tokio::spawn(async move {

@@ -8,9 +8,9 @@ use longhaul_session::{
 };
 
 use super::{
-    asked, assert_others_served,
-    harness::{Hostile, fetch, fetch_with, hello, page_fetch, wire},
-    setup,
+    assert_others_served,
+    harness::{HostileDevice, fetch, fetch_with, hello, page_fetch, wire},
+    setup, wait_for_request,
 };
 
 const SITE: &str = "http://site.test/";
@@ -26,22 +26,24 @@ fn failure(message: Message) -> Result<FailureReason> {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_references_have_no_effect() -> Result<()> {
     let (_origin, pair) = setup().await?;
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     for page in [0, 1, 2, 3, 1 << 40, u64::MAX] {
         for entry in [0, 1, 4095, u32::MAX] {
-            device.say(&Message::Want(Want { page, entry })).await;
+            device.send_control(&Message::Want(Want { page, entry })).await;
         }
         let entries = (0..40_000_u32)
             .map(|entry| entry.wrapping_mul(0x9e37_79b9))
             .collect();
-        device.say(&Message::Ask(Ask { page, entries })).await;
+        device.send_control(&Message::Ask(Ask { page, entries })).await;
         device
-            .say(&Message::Used(Used {
+            .send_control(&Message::Used(Used {
                 page,
                 taken: vec![0xff; 200_000],
             }))
             .await;
-        device.say(&Message::Cancel(Cancel { fetch: page })).await;
+        device
+            .send_control(&Message::Cancel(Cancel { fetch: page }))
+            .await;
         let hashes = (0..40_000_u32).map(|number| {
             [&number.to_be_bytes()[..], &[1, 2]]
                 .concat()
@@ -50,23 +52,23 @@ async fn invalid_references_have_no_effect() -> Result<()> {
         });
         let hashes: Vec<_> = hashes.collect();
         device
-            .say(&Message::Holding(Holding {
+            .send_control(&Message::Holding(Holding {
                 page,
                 hashes: hashes.clone(),
             }))
             .await;
-        device.say(&Message::Evicted(Evicted { hashes })).await;
+        device.send_control(&Message::Evicted(Evicted { hashes })).await;
     }
     // The control stream is still processed, and a valid page load succeeds.
     let head = device.head(page_fetch(7, SITE)).await?;
     ensure!(head.status == 200, "{head:?}");
     for entry in [0, 1, 2, u32::MAX] {
         for _ in 0..100 {
-            device.say(&Message::Want(Want { page: 7, entry })).await;
+            device.send_control(&Message::Want(Want { page: 7, entry })).await;
         }
     }
     device
-        .say(&Message::Used(Used {
+        .send_control(&Message::Used(Used {
             page: 7,
             taken: vec![0xff; 100],
         }))
@@ -80,21 +82,21 @@ async fn invalid_references_have_no_effect() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn unusual_fetch_numbers_affect_only_the_device() -> Result<()> {
     let (origin, pair) = setup().await?;
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     for id in [0, u64::MAX, u64::MAX - 1, 1] {
         let head = device.head(page_fetch(id, SITE)).await?;
         ensure!(head.status == 200, "{id}: {head:?}");
     }
     let _waiting = device
-        .open(
+        .open_stream(
             wire(&Message::Fetch(fetch(50, "http://site.test/never"))),
             End::Finish,
         )
         .await;
-    asked(&origin, "/never").await?;
+    wait_for_request(&origin, "/never").await?;
     let mut refused = 0;
     for _ in 0..20 {
-        refused += usize::from(failure(device.ask(fetch(50, SITE)).await?)? == FailureReason::Malformed);
+        refused += usize::from(failure(device.request(fetch(50, SITE)).await?)? == FailureReason::Malformed);
     }
     ensure!(
         refused == 20,
@@ -107,19 +109,19 @@ async fn unusual_fetch_numbers_affect_only_the_device() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn header_sets_with_unknown_bases_fail_and_memory_is_bounded() -> Result<()> {
     let (_origin, pair) = setup().await?;
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     let mut sets = HeaderSets::new();
     let large: Vec<_> = (0..500).map(|n| (format!("x-{n}"), vec![b'v'; 115])).collect();
     sets.insert(3, large.clone());
     let forged = fetch_with(9, SITE, &large, 3, &sets);
-    ensure!(failure(device.ask(forged).await?)? == FailureReason::UnknownBase);
+    ensure!(failure(device.request(forged).await?)? == FailureReason::UnknownBase);
     let shared = Fetch {
         url_shared: 40_000,
         ..fetch_with(10, "x", &large, 3, &sets)
     };
-    ensure!(failure(device.ask(shared).await?)? == FailureReason::UnknownBase);
+    ensure!(failure(device.request(shared).await?)? == FailureReason::UnknownBase);
     // 60 KiB in the first one, and a few bytes in each of the following.
-    let before = super::gateway_held(&pair);
+    let before = super::gateway_peak_memory(&pair);
     let mut sets = HeaderSets::new();
     for id in 100..500 {
         let next = fetch_with(id, SITE, &large, if id == 100 { 0 } else { id - 1 }, &sets);
@@ -129,9 +131,9 @@ async fn header_sets_with_unknown_bases_fail_and_memory_is_bounded() -> Result<(
             ensure!(cost < 200, "{cost} bytes");
         }
         // An origin may reject such a header section; the gateway keeps it for later fetches.
-        device.ask(next).await?;
+        device.request(next).await?;
     }
-    let held = super::gateway_held(&pair);
+    let held = super::gateway_peak_memory(&pair);
     println!("400 header sets of 60 KiB: {before} MB before, {held} MB then");
     ensure!(held < before + 120, "{held} MB");
     // References to fetches that do not exist yet.
@@ -143,7 +145,7 @@ async fn header_sets_with_unknown_bases_fail_and_memory_is_bounded() -> Result<(
             })
             .await;
         ensure!(head.is_ok(), "{seen}: {head:?}");
-        device.ask(fetch(700 + (seen & 1), SITE)).await?;
+        device.request(fetch(700 + (seen & 1), SITE)).await?;
     }
     assert_others_served(&pair, "header sets").await
 }
@@ -152,7 +154,7 @@ async fn header_sets_with_unknown_bases_fail_and_memory_is_bounded() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn inconsistent_uploads_fail() -> Result<()> {
     let (_origin, pair) = setup().await?;
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     let body = |coding, length, offset| {
         wire(&Message::Body(Body {
             coding,
@@ -187,9 +189,9 @@ async fn inconsistent_uploads_fail() -> Result<()> {
                 ..fetch(id, SITE)
             };
             let bytes = [wire(&Message::Fetch(upload)), behind].concat();
-            let stream = device.open(bytes, End::Finish).await;
+            let stream = device.open_stream(bytes, End::Finish).await;
             ensure!(stream.is_some(), "{what}: no stream");
-            match device.answer(id).await? {
+            match device.response_to(id).await? {
                 Message::Failed(failed) => println!("{coding:?}, {what}: {:?}", failed.reason),
                 // An origin may refuse a length before any byte arrives.
                 Message::Head(head) => ensure!(head.status >= 400, "{coding:?}, {what}: {}", head.status),
@@ -205,7 +207,7 @@ async fn inconsistent_uploads_fail() -> Result<()> {
         ..fetch(500, "http://site.test/honest.js")
     };
     for offset in [u64::MAX, 1 << 62, 30_001] {
-        let answer = device.ask(resume(offset)).await?;
+        let answer = device.request(resume(offset)).await?;
         println!("resumed at {offset}: {:.80}", format!("{answer:?}"));
     }
     assert_others_served(&pair, "uploads").await
@@ -220,17 +222,17 @@ async fn hello_messages_are_validated() -> Result<()> {
         ("nonsense", vec![0xff; 300]),
         ("too long", vec![0x01, 0xbf, 0xff, 0xff, 0xff, 0, 0, 0]),
     ] {
-        let device = Hostile::connect_with(&pair, first).await?;
-        let reason = device.ended().await?;
+        let device = HostileDevice::connect_with(&pair, first).await?;
+        let reason = device.close_reason().await?;
         ensure!(
             matches!(reason, CloseReason::PeerClosed { error: 2, .. }),
             "{what}: {reason:?}"
         );
     }
     // Invalid bytes after a Hello.
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     let _over = device.control.write(vec![0x03, 0x05, 1, 2, 3, 4, 5].into()).await;
-    let reason = device.ended().await?;
+    let reason = device.close_reason().await?;
     ensure!(
         matches!(reason, CloseReason::PeerClosed { error: 2, .. }),
         "{reason:?}"
@@ -243,12 +245,12 @@ async fn hello_messages_are_validated() -> Result<()> {
         cache_state: u64::MAX,
         preferences: Preferences::default(),
     });
-    let device = Hostile::connect_with(&pair, wire(&other)).await?;
-    device.ended().await?;
+    let device = HostileDevice::connect_with(&pair, wire(&other)).await?;
+    device.close_reason().await?;
     // A repeated Hello is ignored, and unknown message kinds are skipped.
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     for _ in 0..1000 {
-        device.say(&hello()).await;
+        device.send_control(&hello()).await;
         let _over = device.control.write(vec![0x3f, 0x04, 1, 2, 3, 4].into()).await;
     }
     let head = device.head(fetch(1, SITE)).await?;
@@ -258,9 +260,9 @@ async fn hello_messages_are_validated() -> Result<()> {
         Message::Cancel(Cancel { fetch: 0 }),
         Message::Dictionaries(Dictionaries { set: 9 }),
     ] {
-        ensure!(device.open(wire(&message), End::Finish).await.is_some());
+        ensure!(device.open_stream(wire(&message), End::Finish).await.is_some());
     }
-    ensure!(!device.is_over(), "an invalid stream ended the session");
+    ensure!(!device.is_closed(), "an invalid stream ended the session");
     assert_others_served(&pair, "introductions").await
 }
 
@@ -268,12 +270,12 @@ async fn hello_messages_are_validated() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn absurd_settings_affect_only_the_device() -> Result<()> {
     let (_origin, pair) = setup().await?;
-    let mut device = Hostile::connect(&pair).await?;
+    let mut device = HostileDevice::connect(&pair).await?;
     let mut id = 0;
     for size in [0, 1, u16::MAX] {
         for images in ImageLevel::ALL {
             device
-                .say(&Message::Preferences(Preferences {
+                .send_control(&Message::Preferences(Preferences {
                     viewport_width: size,
                     viewport_height: size,
                     pixel_ratio_percent: size,
@@ -287,7 +289,9 @@ async fn absurd_settings_affect_only_the_device() -> Result<()> {
         }
     }
     for set in [0, 1, u32::MAX] {
-        device.say(&Message::Dictionaries(Dictionaries { set })).await;
+        device
+            .send_control(&Message::Dictionaries(Dictionaries { set }))
+            .await;
         id += 1;
         ensure!(device.head(fetch(id, SITE)).await?.status == 200);
     }
@@ -299,7 +303,9 @@ async fn absurd_settings_affect_only_the_device() -> Result<()> {
         AcceleratedHosts::Only(vec![String::new()]),
     ] {
         for _ in 0..20 {
-            device.say(&Message::AcceleratedHosts(hosts.clone())).await;
+            device
+                .send_control(&Message::AcceleratedHosts(hosts.clone()))
+                .await;
         }
         id += 1;
         ensure!(device.head(page_fetch(id, SITE)).await?.status == 200);
@@ -313,7 +319,7 @@ async fn absurd_settings_affect_only_the_device() -> Result<()> {
         };
         ensure!(
             device
-                .open(wire(&Message::TunnelOpen(open)), End::Open)
+                .open_stream(wire(&Message::TunnelOpen(open)), End::Open)
                 .await
                 .is_some()
         );

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Maximum duration of an honest device's page load during an attack, sufficient for a busy machine.
-const HONEST: Duration = Duration::from_secs(10);
+const HONEST_PAGE_LIMIT: Duration = Duration::from_secs(10);
 
 /// An origin with a page, its script, and paths that never answer.
 async fn origin() -> Result<Origin> {
@@ -87,7 +87,7 @@ async fn assert_others_served(pair: &Pair, what: &str) -> Result<()> {
         ensure!(script.body == prose(30_000, 3), "{what}: the script differs");
         Ok(())
     };
-    timeout(HONEST, load)
+    timeout(HONEST_PAGE_LIMIT, load)
         .await
         .with_context(|| format!("{what}: the page load of an honest device failed"))??;
     let status = pair.status().await?;
@@ -102,19 +102,19 @@ async fn assert_others_served(pair: &Pair, what: &str) -> Result<()> {
 }
 
 /// Waits until the origin has received a request for a path.
-async fn asked(origin: &Origin, path: &str) -> Result<()> {
+async fn wait_for_request(origin: &Origin, path: &str) -> Result<()> {
     let mut looks = interval(Duration::from_millis(20));
     let asked = async {
         while !origin.seen().iter().any(|seen| seen.path == path) {
             looks.tick().await;
         }
     };
-    timeout(HONEST, asked)
+    timeout(HONEST_PAGE_LIMIT, asked)
         .await
         .context("the origin received no request")
 }
 
 /// Peak memory of the gateway in MB.
-fn gateway_held(pair: &Pair) -> u64 {
+fn gateway_peak_memory(pair: &Pair) -> u64 {
     peak_memory(pair.gateway().pid()).unwrap_or(0) >> 20
 }

@@ -11,8 +11,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::{
-    assert_others_served, gateway_held,
-    harness::{Hostile, fetch, hello, wire},
+    assert_others_served, gateway_peak_memory,
+    harness::{HostileDevice, fetch, hello, wire},
     setup,
 };
 
@@ -172,7 +172,7 @@ fn bytes(rng: &mut ChaCha20Rng) -> Vec<u8> {
 
 async fn send_random_messages(pair: &crate::pair::Pair, seed: u64) -> Result<()> {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    let mut device = Hostile::connect(pair).await?;
+    let mut device = HostileDevice::connect(pair).await?;
     let mut open: Vec<SendStream> = Vec::new();
     for _ in 0..MESSAGES {
         let bytes = bytes(&mut rng);
@@ -195,12 +195,12 @@ async fn send_random_messages(pair: &crate::pair::Pair, seed: u64) -> Result<()>
             }
             how => {
                 let end = if how == 4 { End::Finish } else { End::Open };
-                open.extend(device.open(bytes, end).await);
+                open.extend(device.open_stream(bytes, end).await);
             }
         }
-        if device.is_over() {
+        if device.is_closed() {
             open.clear();
-            device = Hostile::connect(pair).await?;
+            device = HostileDevice::connect(pair).await?;
         }
     }
     Ok(())
@@ -209,7 +209,7 @@ async fn send_random_messages(pair: &crate::pair::Pair, seed: u64) -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 async fn random_messages_of_one_device_do_not_affect_others() -> Result<()> {
     let (_origin, pair) = setup().await?;
-    let before = gateway_held(&pair);
+    let before = gateway_peak_memory(&pair);
     let chosen = std::env::var("LONGHAUL_HOSTILE_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
@@ -221,7 +221,7 @@ async fn random_messages_of_one_device_do_not_affect_others() -> Result<()> {
             .await
             .with_context(seeded)?;
     }
-    let held = gateway_held(&pair);
+    let held = gateway_peak_memory(&pair);
     println!("{before} MB before, {held} MB after");
     assert!(held < before + 250, "{held} MB");
     Ok(())
