@@ -1,11 +1,11 @@
-//! What an observer of the path can check: an address that has not been validated gets at most three times what came from it
-//! (docs/protocol/transport.md section 7.2).
+//! The amplification limit as an observer of the path checks it: a gateway sends at most three times the
+//! bytes received from an address until the address is validated (docs/protocol/transport.md section 7.2).
 use std::{collections::BTreeMap, time::Duration};
 
 use longhaul_netem::ClientAddress;
 use longhaul_types::Timestamp;
 
-/// UDP payload that came from an address and went to it.
+/// UDP payload received from an address and sent to it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Exposure {
     received: u64,
@@ -13,13 +13,13 @@ struct Exposure {
     first_sent: Option<Timestamp>,
 }
 
-/// The client's addresses as the gateway's host sees them.
+/// The client's addresses as seen at the gateway.
 #[derive(Debug)]
 pub(crate) struct Amplification {
     addresses: BTreeMap<ClientAddress, Exposure>,
-    /// No answer to a challenge comes sooner.
+    /// Minimum time until the answer to a challenge.
     round_trip: Duration,
-    /// The address of the handshake, if a token validates it.
+    /// Address of the handshake, if a token validates it.
     validated: Option<ClientAddress>,
 }
 
@@ -36,15 +36,15 @@ impl Amplification {
         self.addresses.entry(from).or_default().received += bytes;
     }
 
-    /// The gateway accepted an INIT from an address; a token validates it, wherever the agent was when it first tried.
+    /// Records that the gateway accepted an INIT from an address, which is validated if the INIT had a token.
     pub(crate) fn accepted(&mut self, from: ClientAddress) {
         self.validated = self.validated.map(|_| from);
     }
 
-    /// Notes a datagram to an address.
+    /// Records a datagram to an address.
     ///
     /// # Panics
-    /// It goes beyond the limit, at a time at which the address cannot have answered a challenge.
+    /// If the datagram exceeds the limit before the address can have answered a challenge.
     pub(crate) fn sent(&mut self, now: Timestamp, to: ClientAddress, bytes: u64) {
         if self.validated == Some(to) {
             return;
@@ -55,7 +55,7 @@ impl Amplification {
         let answered = now - first >= self.round_trip;
         assert!(
             answered || exposure.sent <= 3 * exposure.received,
-            "{} bytes to {to:?}, from which {} came",
+            "{} bytes sent to {to:?}, {} received from it",
             exposure.sent,
             exposure.received
         );

@@ -1,4 +1,4 @@
-//! The users of the two connections: they exchange what the plan says and check every byte they get.
+//! The users of the two connections: they exchange the data of the plan and check every received byte.
 mod receiving;
 
 use std::{
@@ -17,23 +17,23 @@ use crate::{
     plan::{Ending, Exchange, Length, PIECE},
 };
 
-/// Error code with which the agent's user goes away.
+/// Error code of an agent's user that abandons an exchange.
 const LEFT: u64 = 77;
-/// Error code with which the gateway gives up.
+/// Error code of a gateway that abandons a response.
 const FAILED: u64 = 88;
-/// Every stream begins with the number of its exchange.
+/// Length of the prefix of every stream, which is the number of its exchange.
 const PREFIX: u64 = 4;
-/// Most bytes handed to a stream at once.
+/// Maximum bytes of one write to a stream.
 const CHUNK: u64 = 16 * 1024;
 
-/// Which user this is.
+/// The end of the connection that a user is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     Agent,
     Gateway,
 }
 
-/// What a user does at a time of its own.
+/// An action of a user at a set time.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Open(usize),
@@ -43,7 +43,7 @@ enum Action {
     Reclass(StreamId, Priority),
 }
 
-/// A stream that this side sends.
+/// A stream sent by this side.
 #[derive(Debug)]
 struct Outgoing {
     exchange: usize,
@@ -61,7 +61,7 @@ enum SendEnd {
     Stopped,
 }
 
-/// A stream that this side receives.
+/// A stream received by this side.
 #[derive(Debug, Default)]
 struct Incoming {
     exchange: Option<usize>,
@@ -78,33 +78,33 @@ enum ReceiveEnd {
     Stopped,
 }
 
-/// What happened to an exchange at this side.
+/// Progress of an exchange at this side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// When the stream towards this side brought its first byte.
+    /// Time of the first byte received.
     pub(crate) first_byte: Option<Timestamp>,
-    /// When it was read to its end.
+    /// Time of the complete reception.
     pub(crate) done: Option<Timestamp>,
-    /// This side will do no more about it.
+    /// Whether this side has abandoned the exchange.
     abandoned: bool,
 }
 
-/// One user.
+/// The user at one end.
 pub(crate) struct Application {
     user: User,
     plan: Rc<[Exchange]>,
     salt: u64,
     actions: BTreeMap<(Timestamp, u64), Action>,
     next_action: u64,
-    /// Exchanges whose stream waits for the peer's limit.
+    /// Exchanges that wait for the stream limit of the peer.
     unopened: VecDeque<usize>,
     outgoing: BTreeMap<StreamId, Outgoing>,
     incoming: BTreeMap<StreamId, Incoming>,
     answered: BTreeSet<usize>,
     progress: Vec<Progress>,
-    /// Bytes of streams delivered to this user.
+    /// Stream bytes delivered to this user.
     pub(crate) delivered: u64,
-    /// Of exchanges that are typed: which one, bytes received of it by now, when.
+    /// Received pieces of typed exchanges: exchange, bytes received so far, time.
     pub(crate) heard: Vec<(usize, u64, Timestamp)>,
 }
 
@@ -134,12 +134,12 @@ impl Application {
         application
     }
 
-    /// When it wants to act.
+    /// Time of the next action.
     pub(crate) fn next_action(&self) -> Option<Timestamp> {
         self.actions.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Does what is due.
+    /// Executes all actions that are due.
     pub(crate) fn act(&mut self, now: Timestamp, connection: &mut Connection) {
         while let Some(entry) = self.actions.first_entry().filter(|entry| entry.key().0 <= now) {
             match entry.remove() {
@@ -157,7 +157,7 @@ impl Application {
         }
     }
 
-    /// Minds an event of the transport.
+    /// Handles an event of the transport.
     pub(crate) fn on_event(&mut self, now: Timestamp, connection: &mut Connection, event: StreamEvent) {
         match event {
             StreamEvent::Opened => {
@@ -183,7 +183,7 @@ impl Application {
         }
     }
 
-    /// Whether every exchange has come to its end as far as this side can tell.
+    /// Whether every exchange has ended, as far as this side knows.
     pub(crate) fn is_done(&self) -> bool {
         let streams_ended = self.outgoing.values().all(|outgoing| outgoing.end.is_some())
             && self.incoming.values().all(|incoming| incoming.end.is_some());
@@ -200,12 +200,12 @@ impl Application {
                 })
     }
 
-    /// When exchanges progressed at this side.
+    /// Progress of an exchange at this side.
     pub(crate) fn progress(&self, exchange: usize) -> Progress {
         self.progress[exchange]
     }
 
-    /// What is not finished, for a failure's message.
+    /// Unfinished exchanges, for failure messages.
     pub(crate) fn describe(&self) -> String {
         let outgoing = self
             .outgoing
@@ -230,7 +230,7 @@ impl Application {
         self.actions.insert((at, self.next_action), action);
     }
 
-    /// The content of the stream that `sender` sends for an exchange.
+    /// Key of the content of the stream that `sender` sends for an exchange.
     const fn key(&self, exchange: usize, sender: User) -> u64 {
         let direction = match sender {
             User::Agent => 1,
@@ -302,13 +302,15 @@ impl Application {
             let pieces = (now - outgoing.opened).as_nanos() / interval.as_nanos() + 1;
             end = end.min(u64::try_from(pieces).unwrap_or(u64::MAX).saturating_mul(PIECE));
             if end < length {
-                let next = u32::try_from(pieces).expect("few pieces");
+                let next = u32::try_from(pieces).expect("the number of pieces fits 32 bits");
                 self.at(outgoing.opened + interval * next, Action::Write(stream));
             }
         }
         while written < end {
             let chunk = if written < PREFIX {
-                let prefix = u32::try_from(index).expect("few exchanges").to_be_bytes();
+                let prefix = u32::try_from(index)
+                    .expect("the number of exchanges fits 32 bits")
+                    .to_be_bytes();
                 let from = usize::try_from(written).expect("below the prefix's length");
                 bytes::Bytes::copy_from_slice(&prefix[from..])
             } else {
@@ -322,12 +324,15 @@ impl Application {
             );
             match connection.write(now, stream, chunk) {
                 Ok(taken) => written += taken as u64,
-                // CLOSE may come at the same instant as the room: the event of the end follows.
+                // CLOSE may arrive at the same time as stream credit; the event of the end follows.
                 Err(WriteError::Blocked | WriteError::Closed) => break,
                 Err(error) => panic!("{:?}: writing {stream:?} of exchange {index}: {error}", self.user),
             }
         }
-        let outgoing = self.outgoing.get_mut(&stream).expect("looked up above");
+        let outgoing = self
+            .outgoing
+            .get_mut(&stream)
+            .expect("the stream was found above");
         let before = std::mem::replace(&mut outgoing.written, written);
         if written == end && fails_at.is_some() {
             connection.cancel(stream, FAILED);
@@ -360,10 +365,7 @@ impl Application {
             .outgoing
             .get_mut(&stream)
             .expect("only own streams are stopped");
-        assert_eq!(
-            error, LEFT,
-            "{stream:?} was stopped with an error that nobody gave"
-        );
+        assert_eq!(error, LEFT, "{stream:?} was stopped with an unknown error code");
         if outgoing.end.is_none() {
             outgoing.end = Some(SendEnd::Stopped);
             connection.cancel(stream, error);
@@ -372,7 +374,7 @@ impl Application {
         self.progress[index].abandoned = true;
     }
 
-    /// Ends both streams of an exchange.
+    /// Cancels both streams of an exchange.
     fn abandon(&mut self, connection: &mut Connection, index: usize, error: u64) {
         self.progress[index].abandoned = true;
         self.unopened.retain(|unopened| *unopened != index);

@@ -1,7 +1,7 @@
-//! Bottlenecks that drop instead of queueing: short buffers, policers, and CoDel.
+//! Bottlenecks that drop packets instead of queueing them: short buffers, policers, and CoDel.
 //!
-//! Where the design has no bar for such a link, the bars are those of a link with a deep buffer (bar 1), and for losses that
-//! of a wrong profile (bar 8): fewer than 5 % after five round trips.
+//! Where the design sets no target for such a link, the targets are those of a link with a deep buffer
+//! (target 1) and, for losses, that of a wrong profile (target 8): less than 5 % after five round trips.
 use std::time::Duration;
 
 use longhaul_netem::{Codel, HopConfig, Loss, Policer, Profile};
@@ -15,12 +15,12 @@ use crate::{
 };
 
 const MOST_SEEDS: u64 = 2;
-/// Bar 8's bound of losses.
+/// Maximum loss ratio of target 8.
 const LOSS: f64 = 0.05;
-/// Shorter buffers hold less than what one feedback lets go (credit-law.md 5.7).
+/// Minimum buffer in packets: shorter buffers hold less than the burst that one feedback releases.
 const LEAST_BUFFER: u64 = 10;
 
-/// The profile's hop without losses of its own.
+/// The hop of the profile without its losses.
 fn lossless(profile: Profile) -> HopConfig {
     let mut hop = HopConfig::from(profile);
     hop.down.loss = Loss::Never;
@@ -28,7 +28,7 @@ fn lossless(profile: Profile) -> HopConfig {
     hop
 }
 
-/// Watched from five round trips (and two seconds) on, for this long.
+/// Length of the measurement, which starts after five round trips and two seconds.
 fn length(profile: Profile) -> Duration {
     match profile.rate_down().as_bps() {
         0..=1_000_000 => Duration::from_secs(60),
@@ -48,7 +48,7 @@ fn downloads(condition: &str, hop: &HopConfig, profile: Profile, told: LinkProfi
     })
 }
 
-/// The worst of the runs: utilisation, queue p95, loss.
+/// The worst values of the runs: utilisation, 95th percentile of the queue, loss.
 fn worst(runs: &[Watched]) -> (f64, Duration, f64) {
     let of = |value: fn(&Watched) -> f64| median_and_worst(runs.iter().map(value).collect()).1;
     let idle = of(|run| 1.0 - run.utilisation);
@@ -60,8 +60,8 @@ fn known(profile: Profile) -> LinkProfile {
     Knowledge::Known.of(profile).expect("known")
 }
 
-/// Buffers of a tenth and a half of the bandwidth-delay product. The bars of the short ones are what the law reached in its
-/// simulation (credit-law.md 2).
+/// Buffers of 0.1 and 0.5 bandwidth-delay products. The targets of the short ones are the values that
+/// congestion control reached in the simulation of its design.
 #[test]
 fn short_buffers() {
     const COLUMNS: [&str; 6] = [
@@ -74,7 +74,7 @@ fn short_buffers() {
     ];
     let mut table = Table::new("short buffers", &COLUMNS);
     let mut bars = Bars::default();
-    // Link, tenths of a product, bar and limit of the utilisation, limit of the losses.
+    // Link, tenths of a bandwidth-delay product, target and limit of the utilisation, limit of the losses.
     let cases = [
         ("umts-384", 1, 0.985, 0.93, LOSS),
         ("lte", 1, 0.942, 0.70, 0.08),
@@ -108,7 +108,7 @@ fn short_buffers() {
     bars.settle("short buffers");
 }
 
-/// An operator's policer at half the link's rate, with the agent knowing the link's rate or the policer's.
+/// A policer at half the link's rate; the agent knows the rate of the link or of the policer.
 #[test]
 fn policers() {
     const COLUMNS: [&str; 6] = [
@@ -157,7 +157,8 @@ fn policers() {
     bars.settle("policers");
 }
 
-/// Active queue management with the Internet's constants (RFC 8289), far below what the law aims at on these links.
+/// Active queue management with the constants for the Internet (RFC 8289), which allow far less queue than
+/// congestion control aims at on these links.
 #[test]
 fn codel() {
     const COLUMNS: [&str; 5] = ["link", "util least", "queue p50 ms", "queue p95 ms", "lost"];

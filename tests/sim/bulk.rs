@@ -1,4 +1,4 @@
-//! Downloads that fill the link: how much of it they use, how long the queue gets, what repair costs.
+//! Downloads that fill the link: utilisation, queueing delay, cost of retransmissions.
 use std::time::Duration;
 
 use longhaul_netem::{Capacity, HopConfig, LinkConfig, Profile, Side, WhileOut};
@@ -13,27 +13,27 @@ use crate::{
     world::{GivenToken, Moves, Setting, World},
 };
 
-/// Seeds of a bulk download: one moves up to 100 MB.
+/// Maximum number of seeds of a bulk download, which transfers up to 100 MB.
 const MOST_SEEDS: u64 = 4;
-/// Of these some lose the handshake's answer, too.
+/// Number of seeds of the loss test; with some of them the RESP is lost, too.
 const LOSS_SEEDS: u64 = 12;
 
-/// What a download did between its start and its end.
+/// Measurements of a download.
 struct Download {
-    /// Sent by the downlink, of what it could have sent.
+    /// Bytes sent on the downlink, relative to its capacity.
     utilisation: f64,
-    /// Bytes delivered to the user, of what the link could have sent.
+    /// Bytes delivered to the user, relative to the downlink's capacity.
     goodput: f64,
     queue_p50: Duration,
     queue_p95: Duration,
-    /// Bytes sent by the agent, of what the uplink could have sent.
+    /// Bytes sent on the uplink, relative to its capacity.
     uplink: f64,
     retransmitted: f64,
     lost: f64,
     spurious: f64,
 }
 
-/// A download of `time` after a start of two round trips and half a second.
+/// A download of length `time`, measured after a start of two round trips and half a second.
 fn download(hop: HopConfig, profile: Profile, knowledge: Knowledge, time: Duration, seed: u64) -> Download {
     let capacity = profile.rate_down() * (time * 2);
     let plan = vec![Exchange::fetch(Duration::ZERO, capacity.bytes())];
@@ -83,7 +83,7 @@ fn sent_by_agent(world: &World) -> u64 {
         .sum()
 }
 
-/// A minute, less on links where that is a hundred thousand packets.
+/// A minute, or less on links where a minute is a hundred thousand packets.
 fn duration(profile: Profile) -> Duration {
     match profile.rate_down().as_bps() {
         0..=1_000_000 => Duration::from_secs(60),
@@ -92,7 +92,7 @@ fn duration(profile: Profile) -> Duration {
     }
 }
 
-/// Bar 1's queue, as seconds at p95.
+/// Queueing delay of target 1: 95th percentile in seconds.
 fn queue_bar(profile: Profile) -> Option<f64> {
     match profile.name() {
         "gprs-3+1" => Some(1.0),
@@ -137,10 +137,10 @@ fn bulk_download_fills_every_profile() {
                 percent(uplink),
                 percent(retransmitted),
             ]);
-            // The frames that this profile's ARQ repeats are not in the count.
+            // The count does not include the frames that the profile's ARQ repeats.
             let repeats = if profile.down().arq.is_some() { 0.2 } else { 0.0 };
             let utilisation = (1.0 - idle_worst) / (1.0 - repeats);
-            // Bar 1, where the design sets one; the unknown link has to learn first.
+            // Target 1, where the design sets one; an unknown link needs time for slow start.
             let (bar, limit) = match (knowledge, profile.name()) {
                 (Knowledge::Known, "umts-dch256") => (0.95, 0.50),
                 (Knowledge::Known, _) => (0.95, 0.90),
@@ -167,7 +167,7 @@ fn bulk_download_fills_every_profile() {
     bars.settle("bulk download");
 }
 
-/// Bar 3.
+/// Target 3.
 #[test]
 fn loss_costs_little_more_than_itself() {
     const COLUMNS: [&str; 7] = [
@@ -220,7 +220,7 @@ fn loss_costs_little_more_than_itself() {
     bars.settle("random loss");
 }
 
-/// Bar 3: reordering is not loss.
+/// Target 3: reordering is not loss.
 #[test]
 fn reordering_is_not_taken_for_loss() {
     let mut table = Table::new(
@@ -263,8 +263,8 @@ fn reordering_is_not_taken_for_loss() {
     bars.settle("reordering");
 }
 
-/// A fast and near gateway, of which nothing is known, and a machine that stands still for some milliseconds while the
-/// rate is still being found.
+/// A fast link with a short round-trip time and no profile, and a host that pauses for some milliseconds
+/// during slow start.
 #[test]
 fn pause_at_the_start_does_not_slow_a_fast_link_down() {
     const RATE: BitRate = BitRate::bps(400_000_000);

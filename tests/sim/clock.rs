@@ -1,25 +1,25 @@
-//! Clocks of hosts that run fast or slow, or jump ahead, as that of a machine that was asleep does.
+//! Clocks of hosts that run fast or slow, or jump forward, like that of a machine after sleep.
 //!
-//! They never go back: the driver reads a monotonic clock.
+//! They never go backwards, because the driver reads a monotonic clock.
 use std::time::Duration;
 
 use longhaul_types::Timestamp;
 
 const MILLION: i128 = 1_000_000;
 
-/// How a host's clock goes.
+/// Clock of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
-    /// The true time at which it shows zero.
+    /// True time at which it shows zero.
     begins: Timestamp,
-    /// Parts in a million by which it is fast.
+    /// Rate error in parts per million; positive if it is fast.
     ppm: i32,
-    /// True times at which it jumps ahead, in order, and how far.
+    /// True times of the forward jumps, in order, with their lengths.
     steps: Vec<(Timestamp, Duration)>,
 }
 
 impl Clock {
-    /// A clock that is fast by `ppm` parts in a million, slow where that is negative.
+    /// A clock with a rate error of `ppm` parts per million; negative if it is slow.
     pub(crate) const fn fast_by(ppm: i32) -> Self {
         Self {
             begins: Timestamp::ZERO,
@@ -28,7 +28,7 @@ impl Clock {
         }
     }
 
-    /// A right clock that jumps ahead at these times.
+    /// An exact clock that jumps forward by `ahead` at these times.
     pub(crate) fn stepping(times: &[Duration], ahead: Duration) -> Self {
         let at = |time: &Duration| (Timestamp::ZERO + *time, ahead);
         Self {
@@ -37,13 +37,13 @@ impl Clock {
         }
     }
 
-    /// The same clock, showing zero at `begins`.
+    /// The same clock, which shows zero at the true time `begins`.
     pub(crate) fn beginning(mut self, begins: Timestamp) -> Self {
         self.begins = begins;
         self
     }
 
-    /// What it shows at the true time `at`.
+    /// Shown time at the true time `at`.
     pub(crate) fn read(&self, at: Timestamp) -> Timestamp {
         let stepped = self.steps.iter().filter(|(step, _)| *step <= at);
         let ahead: Duration = stepped.map(|(_, ahead)| *ahead).sum();
@@ -56,7 +56,7 @@ impl Clock {
         Timestamp::from_nanos(u64::try_from(shown).unwrap_or(u64::MAX))
     }
 
-    /// The first true time at which it shows `shown` or more.
+    /// The first true time at which it shows at least `shown`.
     pub(crate) fn when(&self, shown: Timestamp) -> Timestamp {
         let mut ahead = Duration::ZERO;
         for (step, by) in &self.steps {

@@ -1,5 +1,5 @@
-//! Whole sessions under each condition: everything arrives once, in order and intact, both sides fall silent, and the same
-//! seed gives the same run.
+//! Complete sessions under each condition: all data arrives once, in order and intact, both sides become
+//! silent, and equal seeds give equal runs.
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Profile, WhileOut};
@@ -17,23 +17,23 @@ use crate::{
 
 const PURPOSE_PLAN: u64 = 10;
 const PURPOSE_LINK: u64 = 11;
-/// One seed in this many runs twice, to compare.
+/// One of this many seeds runs twice, for comparison.
 const REPEATED: u64 = 10;
-/// No condition does anything to the link after this time.
+/// Time after which no condition affects the link.
 const QUIET: Duration = Duration::from_secs(90);
-/// How long an idle session is watched.
+/// Observation time of an idle session.
 const IDLE: Duration = Duration::from_secs(120);
 
-/// What a run came to.
+/// Result of a run.
 struct Outcome {
     profile: Profile,
-    /// Time until everything was done, over the time that the link needs for the bytes alone.
+    /// Time until all exchanges were complete, relative to the time that the link needs for the bytes alone.
     stretch: f64,
     retransmitted: f64,
     hash: u64,
 }
 
-/// Adds the condition to the hop.
+/// Applies the condition to the hop.
 type Impair = dyn Fn(&mut HopConfig, Profile, &mut Random) + Sync;
 
 fn setting(seed: u64, impair: &Impair) -> (Profile, Setting) {
@@ -42,7 +42,7 @@ fn setting(seed: u64, impair: &Impair) -> (Profile, Setting) {
     impair(&mut hop, profile, &mut Random::new(seed, PURPOSE_LINK));
     let volume = Volume::of_link(profile.rate_down(), profile.rate_up());
     let plan = plan::draw(volume, &mut Random::new(seed, PURPOSE_PLAN));
-    // Unknown links also stand for a first session, which has no token.
+    // Unknown links also represent a first session, which has no token.
     let token = match (knowledge, seed % 3) {
         (Knowledge::Unknown, 0) => GivenToken::None,
         (_, 1) => GivenToken::OldEpoch,
@@ -106,9 +106,9 @@ fn session(seed: u64, impair: &Impair) -> Outcome {
     }
 }
 
-/// A session with nothing to do holds no stream's data and sends a packet each way in 25 s.
+/// An idle session holds no stream data and sends about one packet in 25 s in each direction.
 fn watch_idle(world: &mut World) {
-    // What is under way, the last acknowledgements, and an outage that outlasts the transfers.
+    // Wait for packets in flight, the last acknowledgements, and outages that outlast the transfers.
     let settled = (world.now + Duration::from_secs(30)).max(Timestamp::ZERO + QUIET);
     world.run(settled, |_| false);
     assert_eq!(
@@ -120,8 +120,8 @@ fn watch_idle(world: &mut World) {
     let before = world.sent.len();
     world.run(settled + IDLE, |_| false);
     let sent = world.sent.len() - before;
-    // A PING and its answer each time; what is lost is repeated, at 20 % loss both ways several times (44 datagrams in the
-    // worst of 1,000 seeds). A PING that never ends makes hundreds.
+    // A PING and its feedback each time. Lost ones are repeated, with 20 % loss in both directions several
+    // times (44 datagrams in the worst of 1,000 seeds). Endless PINGs would be hundreds of datagrams.
     assert!(sent <= 60, "{sent} datagrams in {IDLE:?} of an idle session");
     assert!(
         world.agent.closed.is_none() && world.gateway.closed.is_none(),
@@ -178,7 +178,7 @@ fn condition(name: &str, impair: &Impair) {
     table.print();
 }
 
-/// A time in the middle of the transfers.
+/// A random time during the transfers.
 fn mid_transfer(random: &mut Random) -> Duration {
     Duration::from_millis(50) + random.time(Duration::from_secs(4))
 }

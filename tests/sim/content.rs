@@ -1,4 +1,5 @@
-//! The bytes of streams: a function of the stream's key and the offset, so that every received byte can be checked.
+//! Content of streams: a function of the stream's key and the offset, so that every received byte can be
+//! checked.
 use bytes::Bytes;
 
 use crate::datagram::mix;
@@ -9,7 +10,7 @@ fn word(key: u64, index: u64) -> [u8; 8] {
     mix(key.wrapping_add(index.wrapping_mul(GOLDEN))).to_le_bytes()
 }
 
-/// `len` bytes of the content `key` from `offset` on.
+/// `len` bytes of the content with key `key` from `offset`.
 pub(crate) fn generate(key: u64, offset: u64, len: usize) -> Bytes {
     let mut bytes = Vec::with_capacity(len + 8);
     let skip = usize::try_from(offset % 8).unwrap_or(0);
@@ -21,7 +22,7 @@ pub(crate) fn generate(key: u64, offset: u64, len: usize) -> Bytes {
     Bytes::from(bytes).slice(skip..skip + len)
 }
 
-/// The first offset at which `bytes`, received at `offset`, are not the content `key`.
+/// The first offset at which `bytes`, received at `offset`, differ from the content with key `key`.
 pub(crate) fn mismatch(key: u64, offset: u64, bytes: &[u8]) -> Option<u64> {
     let expected = generate(key, offset, bytes.len());
     let at = expected

@@ -1,4 +1,4 @@
-//! Several sessions and TCP connections that share one hop.
+//! Several sessions and TCP connections that share a hop.
 use std::time::Duration;
 
 use longhaul_netem::{Hop, HopConfig, Packet, Side as End};
@@ -12,7 +12,7 @@ use crate::{
     world::{GivenToken, Moves, Setting, World, client_socket},
 };
 
-/// Turns at one instant after which something spins.
+/// Maximum turns without progress of time; more indicate an endless loop.
 const MAX_TURNS: u32 = 50_000;
 
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ enum Load {
     Ack(Ack),
 }
 
-/// A packet of one of the flows.
+/// A packet with the number of its flow.
 #[derive(Clone, Debug)]
 struct Tagged {
     flow: usize,
@@ -41,7 +41,7 @@ impl Packet for Tagged {
     fn flip_bit(&mut self, _: u64) {}
 }
 
-/// Who is to share the hop, from when on. Each downloads without end.
+/// A flow on the hop with its start. Each flow is an endless download.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Session(Option<LinkProfile>),
@@ -93,7 +93,7 @@ impl Crossing {
         }
     }
 
-    /// Bytes on the link that each flow got through so far.
+    /// Bytes that the link has delivered for each flow.
     pub(crate) fn delivered(&mut self) -> Vec<u64> {
         let count = |flow: &mut Flow| match &mut flow.state {
             State::Session(sides) => sides.0.stats().map_or(0, |stats| stats.bytes_received),
@@ -116,7 +116,7 @@ impl Crossing {
                 turns = 0;
             }
             turns += 1;
-            assert!(turns < MAX_TURNS, "spinning at {:?}", self.now);
+            assert!(turns < MAX_TURNS, "endless loop at {:?}", self.now);
         }
     }
 
@@ -153,7 +153,7 @@ impl Crossing {
                         self.hop.send(now, End::Client, Tagged { flow, load });
                     }
                 }
-                _ => unreachable!("a flow's packets are its own"),
+                _ => unreachable!("the packet belongs to another flow"),
             }
         }
         while let Some(arrival) = self.hop.poll_gateway(now) {
@@ -164,7 +164,7 @@ impl Crossing {
                     sides.1.endpoint.handle_datagram(now, from, &mut payload);
                 }
                 (State::Cubic(sender, _), Load::Ack(ack)) => sender.on_ack(now, ack),
-                _ => unreachable!("a flow's packets are its own"),
+                _ => unreachable!("the packet belongs to another flow"),
             }
         }
         for number in 0..self.flows.len() {

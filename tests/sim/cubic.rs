@@ -1,33 +1,34 @@
-//! A TCP sender under CUBIC (RFC 9438) with endless data, and its receiver: what a session shares a bottleneck with.
+//! A TCP sender with CUBIC (RFC 9438) and endless data, and its receiver: competing traffic for sessions.
 //!
-//! Packets are numbered like QUIC's and acknowledgements tell which of the last 128 came, so that a loss is known exactly
-//! (as with SACK) three packets later. There is no HyStart, no pacing and no receive window: the buffer is filled.
+//! Packets are numbered as in QUIC, and acknowledgements contain the state of the last 128, so that a loss is
+//! detected exactly (as with SACK) after three later packets. There is no HyStart, no pacing and no receive
+//! window, so that the sender fills the buffer.
 use std::{collections::BTreeMap, time::Duration};
 
 use longhaul_types::Timestamp;
 
-/// An Ethernet packet, and an acknowledgement with SACK and timestamps.
+/// Sizes of an Ethernet packet, and of an acknowledgement with SACK and timestamps.
 pub(crate) const SEGMENT: u64 = 1500;
 pub(crate) const ACK: u64 = 76;
-/// Later packets after which a missing one is lost (RFC 9002 section 6.1.1).
+/// Number of later packets after which a missing packet is declared lost (RFC 9002 section 6.1.1).
 const THRESHOLD: u64 = 3;
-/// RFC 9438 section 4.1: C in packets/s³, and β.
+/// Constants of RFC 9438 section 4.1: C in packets/s³, and β.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// RFC 6928.
+/// Initial window in packets (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
-/// Linux's bound.
+/// Minimum retransmission timeout, as in Linux.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What an acknowledgement says.
+/// An acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     largest: u64,
-    /// Bit n: packet `largest - n` came.
+    /// Bit n is set if packet `largest - n` was received.
     came: u128,
 }
 
-/// The receiver: acknowledges every second packet, and one out of order at once.
+/// The receiver, which acknowledges every second packet, and packets out of order at once.
 #[derive(Debug, Default)]
 pub(crate) struct CubicReceiver {
     largest: Option<u64>,
@@ -71,7 +72,7 @@ pub(crate) struct CubicSender {
     next: u64,
     in_flight: BTreeMap<u64, Timestamp>,
     smoothed: Option<(Duration, Duration)>,
-    /// Losses of packets below belong to the last reduction.
+    /// Losses of packets below this number belong to the last reduction.
     recover: u64,
     progress_at: Timestamp,
     backoff: u32,
@@ -93,7 +94,8 @@ impl CubicSender {
         }
     }
 
-    /// The number of the next packet that may go now, and whether it is to be acknowledged at once.
+    /// The number of the next packet that may be sent now, and whether it requires an acknowledgement at
+    /// once.
     pub(crate) fn poll(&mut self, now: Timestamp) -> Option<(u64, bool)> {
         let flight = self.in_flight.len() as f64;
         if flight >= self.window.max(1.0) {
@@ -119,7 +121,7 @@ impl CubicSender {
         (!self.in_flight.is_empty()).then(|| self.progress_at + self.timeout())
     }
 
-    /// RTO: everything is lost, the window is one packet.
+    /// Retransmission timeout: all packets are lost, and the window becomes one packet.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
         if self.poll_timeout().is_none_or(|at| at > now) {
             return;

@@ -1,16 +1,16 @@
-//! UDP datagrams as the link model carries them, and the running hash of what happened.
+//! UDP datagrams in the link model, and the running hash of a run's events.
 use longhaul_netem::Packet;
 use longhaul_types::ByteCount;
 
-/// IPv4 and UDP headers (RFC 791, RFC 768): what a datagram occupies on the link beyond its payload.
+/// IPv4 and UDP headers (RFC 791, RFC 768), which a datagram occupies on the link in addition to its payload.
 pub(crate) const HEADERS: u64 = 28;
 
-/// What becomes of a datagram at the end of its way, whatever the link did.
+/// Delivery of a datagram at the end of the path, independent of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The receiver gets it.
+    /// The datagram is delivered.
     Arrives,
-    /// It occupied the link and is lost: its header was damaged, or the test chose it.
+    /// The datagram occupied the link and is lost, because its header was damaged or the test selected it.
     Lost,
 }
 
@@ -26,8 +26,8 @@ impl Packet for Datagram {
         ByteCount::new(self.payload.len() as u64 + HEADERS)
     }
 
-    /// Damage to the headers loses the datagram (their checksum fails). Damage to the payload gets through, as where a UDP
-    /// checksum is off or matches by chance: the transport has to notice.
+    /// Damaged headers lose the datagram, because their checksum fails. A damaged payload is delivered, as if
+    /// the UDP checksum were absent or matched by chance: the transport must detect it.
     fn flip_bit(&mut self, bit: u64) {
         match (bit / 8).checked_sub(HEADERS) {
             None => self.fate = Fate::Lost,
@@ -41,7 +41,8 @@ impl Packet for Datagram {
     }
 }
 
-/// A hash of a sequence of events: equal for two equal runs. Not for use against an adversary.
+/// Hash of a sequence of events: equal runs have equal hashes. It is not collision-resistant against an
+/// adversary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceHash(u64);
 

@@ -1,8 +1,8 @@
-//! A dumbbell: sessions and TCP connections that share one hop, each host with a clock of its own.
+//! A dumbbell topology: sessions and TCP connections that share one hop, with a clock for each host.
 //!
-//! At every datagram that a session sends it is checked that its packet number is new, that it stays within the credit, that
-//! the session is not closed, that its streams' memory is bounded and that whoever waits has a timer. The users check every
-//! byte that they get.
+//! Invariants are checked at each datagram of a session: the packet number is new, data is within the credit,
+//! the session is not closed, the memory of streams is bounded, and a side that waits has a timer. The users
+//! check every received byte.
 use std::time::Duration;
 
 use longhaul_netem::{Hop, HopConfig, Packet, Side as End};
@@ -22,24 +22,24 @@ use crate::{
     world::{GivenToken, Moves, Setting, World, client_socket},
 };
 
-/// Turns at one instant after which something spins.
+/// Maximum turns without progress of time; more indicate an endless loop.
 const MAX_TURNS: u32 = 50_000;
-/// Every agent that is not done has a timer at most this far away.
+/// Maximum time to the next timer of an agent that is not done.
 const LONGEST_TIMER: Duration = Duration::from_secs(60);
 
-/// A session to be.
+/// Description of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) starts: Duration,
     pub(crate) profile: Option<LinkProfile>,
-    /// Times are those of the agent's clock, which begins at the start.
+    /// Times are those of the agent's clock, which shows zero at the start.
     pub(crate) plan: Vec<Exchange>,
     pub(crate) agent_clock: Clock,
     pub(crate) gateway_clock: Clock,
 }
 
 impl Session {
-    /// With right clocks, from the beginning.
+    /// A session with exact clocks that starts at time zero.
     pub(crate) fn new(profile: Option<LinkProfile>, plan: Vec<Exchange>) -> Self {
         Self {
             starts: Duration::ZERO,
@@ -50,22 +50,22 @@ impl Session {
         }
     }
 
-    /// One that downloads without end.
+    /// A session with an endless download.
     pub(crate) fn bulk(profile: Option<LinkProfile>) -> Self {
         Self::new(profile, vec![Exchange::fetch(Duration::ZERO, 1 << 40)])
     }
 
-    /// The same, from `starts` on.
+    /// The same session with start time `starts`.
     pub(crate) fn starting(self, starts: Duration) -> Self {
         Self { starts, ..self }
     }
 }
 
-/// TCP with endless data.
+/// A TCP connection with endless data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cubic {
     pub(crate) starts: Duration,
-    /// Who has the data.
+    /// The end that sends the data.
     pub(crate) sender: End,
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum Load {
     Ack(Ack),
 }
 
-/// A packet of one of the flows.
+/// A packet with the number of its flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Tagged {
     flow: usize,
@@ -110,9 +110,9 @@ enum Kind {
 struct Flow {
     starts: Timestamp,
     kind: Kind,
-    /// When it has something to do of its own accord.
+    /// Time of its next timer or action.
     next: Option<Timestamp>,
-    /// A packet of its has just arrived.
+    /// Whether a packet for it has just arrived.
     touched: bool,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct Dumbbell {
 }
 
 impl Dumbbell {
-    /// The sessions come first in what is asked of flows by number.
+    /// Flow numbers count the sessions first, then the TCP connections.
     pub(crate) fn new(hop: &HopConfig, sessions: &[Session], rivals: &[Cubic], seed: u64) -> Self {
         let session = |(number, session): (usize, &Session)| {
             let world = World::new(Setting {
@@ -176,11 +176,11 @@ impl Dumbbell {
     fn pair(&self, flow: usize) -> &Pair {
         match &self.flows[flow].kind {
             Kind::Session(pair) => pair,
-            Kind::Cubic(..) => panic!("flow {flow} is no session"),
+            Kind::Cubic(..) => panic!("flow {flow} is not a session"),
         }
     }
 
-    /// An end of a session.
+    /// One end of a session.
     pub(crate) fn side(&self, flow: usize, user: User) -> &Side {
         let [agent, gateway] = &self.pair(flow).sides;
         match user {
@@ -189,12 +189,12 @@ impl Dumbbell {
         }
     }
 
-    /// The counters of an end of a session; zeros where there is none yet.
+    /// Counters of one end of a session; zeros before it exists.
     pub(crate) fn stats(&self, flow: usize, user: User) -> ConnectionStats {
         stats(self.side(flow, user)).unwrap_or_default()
     }
 
-    /// Bytes on the link that each flow got through so far, towards whoever receives.
+    /// Bytes that the link has delivered for each flow, in the direction of its data.
     pub(crate) fn delivered(&self) -> Vec<u64> {
         let count = |flow: &Flow| match &flow.kind {
             Kind::Session(pair) => stats(&pair.sides[0]).map_or(0, |stats| stats.bytes_received),
@@ -203,7 +203,7 @@ impl Dumbbell {
         self.flows.iter().map(count).collect()
     }
 
-    /// A hash of all that happened: two runs of one seed have the same.
+    /// Hash of all events: two runs with the same seed have the same hash.
     pub(crate) fn trace_hash(&self) -> u64 {
         let mut hash = self.hash;
         hash.word(self.hop.event_hash());
@@ -215,7 +215,7 @@ impl Dumbbell {
         self.run_while(until, |_| true);
     }
 
-    /// Runs while `going` holds, at most until `limit`; says whether it stopped holding.
+    /// Runs while `going` returns true, at most until `limit`; returns true if `going` returned false.
     pub(crate) fn run_while(&mut self, limit: Timestamp, mut going: impl FnMut(&Self) -> bool) -> bool {
         let mut turns = 0;
         loop {
@@ -234,7 +234,7 @@ impl Dumbbell {
                 turns = 0;
             }
             turns += 1;
-            assert!(turns < MAX_TURNS, "spinning at {:?}", self.now);
+            assert!(turns < MAX_TURNS, "endless loop at {:?}", self.now);
         }
     }
 
@@ -276,7 +276,7 @@ impl Dumbbell {
                 }
             }
             (Kind::Cubic(sender, ..), Load::Ack(ack)) => sender.on_ack(now, ack),
-            _ => unreachable!("a flow's packets are its own"),
+            _ => unreachable!("the packet belongs to another flow"),
         }
     }
 
@@ -313,7 +313,7 @@ fn stats(side: &Side) -> Option<ConnectionStats> {
 }
 
 impl Pair {
-    /// When this end has something to do of its own accord, in true time.
+    /// Time of the next timer or action of this end, in true time.
     fn next(&self, which: usize) -> Option<Timestamp> {
         let side = &self.sides[which];
         let is_open = side.handle.is_some() && side.closed.is_none();
@@ -352,11 +352,12 @@ fn check_datagram(side: &mut Side, user: User, transmit: &Transmit, datagram: &[
     side.packet_numbers.check(user, datagram);
     side.sent += 1;
     side.sent_after_close += usize::from(side.closed.is_some());
-    // CLOSE itself, and at most three more for late packets.
+    // CLOSE, and at most three repetitions in response to late packets.
     assert!(side.sent_after_close <= 4, "{user:?} sends after CLOSE");
 }
 
-/// What asks for feedback stays within the credit, except for probes. Nobody here changes its address.
+/// Packets that elicit feedback stay within the credit, except for probes. No address changes in this
+/// topology.
 fn check_credit(user: User, at: Timestamp, before: Option<ConnectionStats>, after: Option<ConnectionStats>) {
     let (Some(before), Some(after)) = (before, after) else {
         return;
@@ -373,11 +374,14 @@ fn check_credit(user: User, at: Timestamp, before: Option<ConnectionStats>, afte
 fn check_memory(side: &Side, bounds: Bounds) {
     let Some(stats) = stats(side) else { return };
     let (received, to_send) = (stats.receive_buffered, stats.send_buffered);
-    assert!(received <= bounds.received, "{received} received and not read");
-    assert!(to_send <= bounds.to_send, "{to_send} to be sent");
+    assert!(
+        received <= bounds.received,
+        "{received} bytes received and not read"
+    );
+    assert!(to_send <= bounds.to_send, "{to_send} bytes to be sent");
 }
 
-/// A gateway that has only bytes to receive may wait for the agent, who has the keepalive.
+/// A gateway that only expects data may wait without a timer, because the agent sends keepalives.
 fn check_timer(side: &Side, user: User, local: Timestamp) {
     if user == User::Gateway || side.handle.is_none() || side.closed.is_some() || side.application.is_done() {
         return;
@@ -390,40 +394,40 @@ fn check_timer(side: &Side, user: User, local: Timestamp) {
     );
 }
 
-/// What the downlink did in some time.
+/// Measurements of the downlink in an interval.
 pub(crate) struct Watched {
-    /// Sent, of what it could have sent.
+    /// Bytes sent, relative to the capacity.
     pub(crate) utilisation: f64,
-    /// Bytes that each flow got through.
+    /// Bytes delivered for each flow.
     pub(crate) got: Vec<f64>,
     pub(crate) queue_p50: Duration,
     pub(crate) queue_p95: Duration,
-    /// Packets dropped or lost, of those offered.
+    /// Packets dropped or lost, relative to those offered.
     pub(crate) lost: f64,
 }
 
 impl Watched {
-    /// Jain's index of fairness.
+    /// Jain's fairness index.
     pub(crate) fn jain(&self) -> f64 {
         let squares: f64 = self.got.iter().map(|bytes| bytes * bytes).sum();
         self.got.iter().sum::<f64>().powi(2) / (self.got.len() as f64 * squares.max(1.0))
     }
 
-    /// The least share of a flow, over the fair one.
+    /// The smallest share of a flow, relative to the fair share.
     pub(crate) fn least_of_fair(&self) -> f64 {
         let least = self.got.iter().copied().fold(f64::INFINITY, f64::min);
         let total: f64 = self.got.iter().sum();
         least * self.got.len() as f64 / total.max(1.0)
     }
 
-    /// What the flows got through, of a rate.
+    /// Delivered bytes of all flows, relative to a rate.
     pub(crate) fn of_rate(&self, rate: BitRate, time: Duration) -> f64 {
         self.got.iter().sum::<f64>() / (rate * time).bytes() as f64
     }
 }
 
 impl Dumbbell {
-    /// Runs to `to` and says what the downlink did from `from` on.
+    /// Runs until `to` and returns the measurements of the downlink from `from`.
     pub(crate) fn watch(&mut self, from: Duration, to: Duration) -> Watched {
         let [from, to] = [from, to].map(|time| Timestamp::ZERO + time);
         self.run(from);

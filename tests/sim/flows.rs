@@ -1,4 +1,4 @@
-//! 2, 5 and 20 sessions at one bottleneck: their shares, and the queue that they make together (bar 8).
+//! 2, 5 and 20 sessions at one bottleneck: their shares, and their queue (target 8).
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Loss};
@@ -12,14 +12,17 @@ use crate::{
 };
 
 const MOST_SEEDS: u64 = 1;
-/// Bar 8 for two sessions; the law's simulation had .993, .996 and .918 with five (credit-law.md 2).
+/// Minimum of Jain's index in target 8 for two sessions. The simulation of the design reached 0.993, 0.996
+/// and 0.918 with five sessions.
 const JAIN: f64 = 0.90;
-/// Nobody gets less than this part of the fair share: bar 8's fifth of the link for two.
+/// Minimum share of a session relative to the fair share: for two sessions, a fifth of the link as in target
+/// 8.
 const LEAST: f64 = 0.4;
-/// Bar 8's bound of losses at a wrong profile, which the link's is for each of several.
+/// Maximum loss ratio of target 8 for a wrong profile: the profile of the whole link is wrong for each of
+/// several sessions.
 const LOSS: f64 = 0.05;
 
-/// Sessions start one after the other within this.
+/// Interval in which the sessions start.
 const STARTS: Duration = Duration::from_secs(10);
 
 fn times(name: &str) -> [Duration; 2] {
@@ -44,7 +47,7 @@ fn many_sessions_share_a_link() {
     ];
     let mut table = Table::new("sessions at one bottleneck", &COLUMNS);
     let mut bars = Bars::default();
-    // Link, sessions, limits of Jain's index, of the least share and of the losses.
+    // Link, sessions, limits of Jain's index, of the smallest share and of the losses.
     let cases = [
         ("umts-384", 2, 0.85, 0.30, LOSS),
         ("umts-384", 5, 0.85, 0.30, LOSS),

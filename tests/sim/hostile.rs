@@ -1,4 +1,4 @@
-//! Datagrams of somebody else, 100,000 a second at each end, while a download goes on.
+//! Datagrams of an attacker, 100,000 per second at each end, during a download.
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use longhaul_netem::HopConfig;
@@ -15,27 +15,27 @@ use crate::{
 };
 
 const PURPOSE_ATTACK: u64 = 20;
-/// Datagrams to each end at each strike.
+/// Datagrams of the attacker to each end at a time.
 const VOLLEY: usize = 10;
-/// 100,000 datagrams a second to each end.
+/// Interval for 100,000 datagrams per second to each end.
 const INTERVAL: Duration = Duration::from_micros(100);
-/// The attacker's copy comes this much later than the original was sent.
+/// Delay of the attacker's copies after the originals.
 const LAG: Duration = Duration::from_millis(150);
-/// Overheard datagrams that are kept for replay.
+/// Number of overheard datagrams kept for replay.
 const OVERHEARD: usize = 64;
 
-/// What the attacker does.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Random bytes of random length.
     Garbage,
-    /// Real datagrams, cut short.
+    /// Truncated copies of genuine datagrams.
     Truncated,
-    /// Real datagrams, unchanged, from the real address and from others.
+    /// Copies of genuine datagrams, from the genuine address and from others.
     Replayed,
-    /// Real datagrams with a bit flipped: index and number are right.
+    /// Copies of genuine datagrams with one flipped bit: index and number are valid.
     Forged,
-    /// INITs whose mac1 holds but whose handshake message is noise.
+    /// INITs with a valid mac1 and a random handshake message.
     ForgedInit,
 }
 
@@ -63,7 +63,8 @@ impl Flood {
             User::Agent => &self.from_gateway,
             User::Gateway => &self.from_agent,
         };
-        // Whoever is faster than the path could also hold back the originals: this attacker is beside the path.
+        // An attacker that is faster than the path could also delay the originals; this attacker is not on
+        // the path.
         let old = overheard.partition_point(|(at, _)| *at + LAG <= self.next);
         let pick = usize::try_from(self.random.below(old as u64)).unwrap_or(0);
         let overheard = overheard.iter().map(|(_, datagram)| datagram).take(old);
@@ -72,7 +73,7 @@ impl Flood {
                 let length = usize::try_from(self.random.below(1400)).unwrap_or(0);
                 let mut garbage = vec![0; length];
                 self.random.fill(&mut garbage);
-                // Half of it looks like a datagram of ours.
+                // Half of them have a valid first byte.
                 if let Some(first) = garbage.first_mut().filter(|first| **first & 1 == 0) {
                     *first = [0x01, 0x02, 0x03, 0x04, 0x80, 0xa0, 0x90][usize::from(*first) % 7];
                 }
@@ -140,7 +141,7 @@ impl Attacker for Flood {
         };
         kept.push_back((now, datagram.to_vec()));
         if kept.len() > OVERHEARD {
-            // The first ones stay: the handshake is worth replaying.
+            // The first ones are kept, because replays of the handshake matter most.
             kept.remove(8);
         }
     }
@@ -178,7 +179,8 @@ fn flood_of_100_000_datagrams_a_second() {
         world.attacker = Some(Box::new(Flood {
             kind,
             random: Random::new(5, PURPOSE_ATTACK),
-            // It begins when the session stands, so that a forged RESP is one of many datagrams and not a race.
+            // The attack begins when the session is open; otherwise the first forged RESP would win or lose a
+            // race.
             next: Timestamp::ZERO + Duration::from_millis(1),
             until: Timestamp::ZERO + Duration::from_millis(900),
             gateway,
@@ -209,8 +211,8 @@ fn flood_of_100_000_datagrams_a_second() {
                 + counters.unexpected
                 + counters.repeated
                 + in_session;
-            // A flipped bit may leave a datagram as good as it was (a token's flag byte never does), and what is repeated
-            // before the original came is the original.
+            // A flipped bit may leave a datagram valid (except in the flag byte of a token), and a copy that
+            // arrives before the original takes its place.
             let injected = world.injected / 2;
             assert!(
                 dropped * 100 >= injected * 95,
@@ -220,7 +222,7 @@ fn flood_of_100_000_datagrams_a_second() {
         assert_eq!(
             world.gateway.endpoint.handles().count(),
             1,
-            "{kind:?}: other sessions were accepted"
+            "{kind:?}: the gateway accepted other sessions"
         );
     }
     table.print();

@@ -1,4 +1,4 @@
-//! Hops of the tests: the profiles, what the agent knows of them, and what can be wrong with them.
+//! Hops of the tests: profiles, the agent's knowledge of them, and impairments.
 use std::time::Duration;
 
 use longhaul_netem::{
@@ -7,32 +7,32 @@ use longhaul_netem::{
 };
 use longhaul_types::{BitRate, ByteCount, LinkProfile, Timestamp};
 
-/// The profiles that the conditions run on.
+/// Profiles of the tests of conditions.
 const PROFILES: [&str; 5] = ["gprs-3+1", "umts-384", "lte", "geo-sat", "wlan-lossy"];
 
-/// A full packet with its headers.
+/// Size of a full packet with its headers.
 pub(crate) const PACKET: ByteCount = ByteCount::new(1280);
 
-/// What the agent knows of the hop.
+/// The agent's knowledge of the hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Knowledge {
     Known,
     Unknown,
-    /// Rates ten times too high.
+    /// Rates that are ten times too high.
     TooFast,
-    /// Rates a tenth of what they are.
+    /// Rates that are ten times too low.
     TooSlow,
 }
 
 impl Knowledge {
     const ALL: [Self; 4] = [Self::Known, Self::Unknown, Self::TooFast, Self::TooSlow];
 
-    /// What the agent is told of the profile.
+    /// Link profile that the agent is configured with.
     pub(crate) fn of(self, profile: Profile) -> Option<LinkProfile> {
         let known: LinkProfile = profile
             .name()
             .parse()
-            .expect("the types know every profile of the testbed");
+            .expect("every profile of the testbed has a definition");
         let scaled = |by: fn(u64) -> u64| LinkProfile {
             down: BitRate::bps(by(known.down.as_bps())),
             up: BitRate::bps(by(known.up.as_bps())),
@@ -47,7 +47,7 @@ impl Knowledge {
     }
 }
 
-/// The link and the agent's knowledge of it that belong to a seed: twenty seeds meet every combination once.
+/// Link and knowledge of a seed: twenty consecutive seeds cover all combinations.
 pub(crate) fn of_seed(seed: u64) -> (Profile, Knowledge) {
     let profiles = PROFILES.len() as u64;
     let pick = |number: u64, of: usize| usize::try_from(number % of as u64).expect("below a length");
@@ -62,7 +62,7 @@ pub(crate) fn named(name: &str) -> Profile {
     Profile::named(name).expect("a profile of the testbed")
 }
 
-/// The profile without jitter, so that times can be computed.
+/// The hop of the profile without jitter, so that times can be computed.
 pub(crate) fn without_jitter(profile: Profile) -> HopConfig {
     let mut hop = HopConfig::from(profile);
     hop.down.jitter = Duration::ZERO;
@@ -70,7 +70,7 @@ pub(crate) fn without_jitter(profile: Profile) -> HopConfig {
     hop
 }
 
-/// The time that a packet takes at the downlink's rate.
+/// Time of a full packet at the downlink's rate.
 pub(crate) fn packet_time(profile: Profile) -> Duration {
     PACKET / profile.rate_down()
 }
@@ -79,7 +79,7 @@ pub(crate) fn share(value: f64) -> Probability {
     Probability::new(value).expect("a constant below 1")
 }
 
-/// Adds random loss to that of the profile, both ways.
+/// Adds random loss to that of the profile, in both directions.
 pub(crate) fn lose(hop: &mut HopConfig, probability: f64) {
     for link in [&mut hop.down, &mut hop.up] {
         let before = match link.loss {
@@ -90,7 +90,7 @@ pub(crate) fn lose(hop: &mut HopConfig, probability: f64) {
     }
 }
 
-/// Bursts of about 3 packets, 4 % lost in the mean.
+/// Adds bursts of about 3 lost packets, 4 % on average.
 pub(crate) fn lose_in_bursts(hop: &mut HopConfig) {
     let bursts = GilbertElliott {
         p_gb: share(0.018),
@@ -102,7 +102,8 @@ pub(crate) fn lose_in_bursts(hop: &mut HopConfig) {
     hop.up.loss = Loss::Bursts(bursts);
 }
 
-/// Packets that are overtaken by up to ten others: by 20 ms, or by two packet times where packets take longer.
+/// Delays random packets by 20 ms or two packet times, whichever is longer, so that up to ten others overtake
+/// them.
 pub(crate) fn reorder(hop: &mut HopConfig, profile: Profile, probability: f64) {
     let extra_delay = Duration::from_millis(20).max(packet_time(profile) * 2);
     let reordering = Reordering {
@@ -124,7 +125,7 @@ pub(crate) fn corrupt(hop: &mut HopConfig, probability: f64) {
     hop.up.corruption = share(probability);
 }
 
-/// Takes both directions out.
+/// Interrupts both directions.
 pub(crate) fn interrupt(hop: &mut HopConfig, start: Timestamp, length: Duration, behaviour: WhileOut) {
     let schedule = OutageSchedule::new(vec![Outage {
         start,

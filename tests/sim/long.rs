@@ -1,6 +1,6 @@
-//! Hours in one session: a reader's pages over links that fail now and then, and downloads that fill each link. The
-//! invariants that every run checks must hold all the time. `make sim-long` has a day of pages and an hour of each link;
-//! without `LONGHAUL_SIM_HOURS` the same runs are minutes long.
+//! Hours in one session: page loads over links with occasional failures, and downloads that fill each link.
+//! The invariants of every run must hold all the time. `make sim-long` simulates a day of pages and an hour
+//! of each link; without `LONGHAUL_SIM_HOURS` the same runs take minutes of simulated time.
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Outage, OutageSchedule, Profile, WhileOut};
@@ -19,13 +19,13 @@ use crate::{
 const PURPOSE_PAGES: u64 = 40;
 const PURPOSE_FAULTS: u64 = 41;
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long the runs are where no hours are asked for.
+/// Simulated time without `LONGHAUL_SIM_HOURS`.
 const SHORT: Duration = Duration::from_secs(120);
-/// A download of an hour moves no more than this: on the fastest links it is shorter.
+/// Maximum bytes of a download: on the fastest links it takes less than an hour.
 const MOST: ByteCount = ByteCount::mib(4096);
-/// Without hours asked for.
+/// The same without `LONGHAUL_SIM_HOURS`.
 const MOST_SHORT: ByteCount = ByteCount::mib(8);
-/// Sessions have an hour, and pages that begin late another half.
+/// Additional time after the end of the page loads for unfinished exchanges.
 const GRACE: Duration = Duration::from_secs(1800);
 
 fn hours() -> u64 {
@@ -33,7 +33,7 @@ fn hours() -> u64 {
     text.parse().unwrap_or(0)
 }
 
-/// A page and its objects, beginning at `at`; its bytes.
+/// Adds a page and its objects at `at` to the plan; returns its bytes.
 fn page(at: Duration, random: &mut Random, plan: &mut Vec<Exchange>) -> u64 {
     let left = random.one_in(20);
     let ending = |random: &mut Random| {
@@ -73,7 +73,7 @@ fn page(at: Duration, random: &mut Random, plan: &mut Vec<Exchange>) -> u64 {
     bytes
 }
 
-/// What a reader asks for in this time: a page, then its reading.
+/// The page loads of a reader in this time, with pauses for reading.
 fn pages(length: Duration, rate: BitRate, random: &mut Random) -> Vec<Exchange> {
     let mut plan = Vec::new();
     let mut at = Duration::ZERO;
@@ -85,7 +85,7 @@ fn pages(length: Duration, rate: BitRate, random: &mut Random) -> Vec<Exchange> 
     plan
 }
 
-/// A link with everything that links do now and then.
+/// A link with all impairments at random times.
 fn faulty(profile: Profile, length: Duration, random: &mut Random) -> HopConfig {
     let mut hop = HopConfig::from(profile);
     links::lose(&mut hop, 0.005);
@@ -107,7 +107,7 @@ fn faulty(profile: Profile, length: Duration, random: &mut Random) -> HopConfig 
         });
         at += outage + Duration::from_secs(60) + random.time(Duration::from_secs(1200));
     }
-    let schedule = OutageSchedule::new(outages).expect("one after the other");
+    let schedule = OutageSchedule::new(outages).expect("the outages are in order");
     hop.down.outages = schedule.clone();
     hop.up.outages = schedule;
     let moves: Vec<Duration> = (0..3).map(|_| random.time(length)).collect();
@@ -115,7 +115,7 @@ fn faulty(profile: Profile, length: Duration, random: &mut Random) -> HopConfig 
     hop
 }
 
-/// One session of a reader; the exchanges and datagrams that it had.
+/// One session of a reader; returns the numbers of exchanges and datagrams.
 fn reading(seed: u64, length: Duration) -> (usize, usize) {
     let (profile, knowledge) = links::of_seed(seed);
     let plan = pages(length, profile.rate_down(), &mut Random::new(seed, PURPOSE_PAGES));
@@ -153,7 +153,7 @@ fn long_reading() {
     );
 }
 
-/// A download that fills a link; what it delivered, of what the link could have.
+/// A download that fills a link; returns the delivered bytes relative to the link's capacity.
 fn filling(profile: Profile, length: Duration, seed: u64) -> f64 {
     let capacity = profile.rate_down() * length;
     let mut world = World::new(Setting {
@@ -178,7 +178,7 @@ fn long_filling() {
     };
     let profiles: Vec<Profile> = Profile::all().collect();
     let runs = seeds::for_exactly("long_filling", profiles.len() as u64, |seed| {
-        let profile = profiles[usize::try_from(seed).expect("a place in a list")];
+        let profile = profiles[usize::try_from(seed).expect("the index is within the list")];
         let length = longest.min(most / profile.rate_down());
         (profile, length, filling(profile, length, seed))
     });
@@ -189,7 +189,7 @@ fn long_filling() {
             format!("{:.1}", length.as_secs_f64() / 60.0),
             percent(goodput),
         ]);
-        // Far below what the tests of downloads ask for: here it is the hours that count.
+        // Far below the targets of the download tests: this test checks invariants over hours.
         assert!(goodput > 0.4, "{}: {goodput:.2} of the rate", profile.name());
     }
     table.print();

@@ -1,9 +1,12 @@
-//! The transport as a whole system in virtual time: an agent's and a gateway's endpoint, users on both, and a modelled link between
-//! them that loses, reorders, duplicates, corrupts, stalls and moves.
+//! The complete transport in virtual time: endpoints of an agent and a gateway, users at both, and a modelled
+//! link between them that loses, reorders, duplicates and corrupts packets, has outages, and changes
+//! addresses.
 //!
-//! A run is a function of its seed. `LONGHAUL_SIM_SEEDS` sets the number of seeds for each condition; a failure names its seed, and
-//! `LONGHAUL_SIM_SEED=n cargo test --test sim CONDITION` repeats it (with `LONGHAUL_SIM_TRACE=1` and `--nocapture`, datagram by
-//! datagram). The tables that `--nocapture` shows are measurements, not bars, unless a test says so.
+//! The seed determines a run. `LONGHAUL_SIM_SEEDS` sets the number of seeds for each condition. A failure
+//! prints its seed, and `LONGHAUL_SIM_SEED=n cargo test --test sim CONDITION` repeats the run (with
+//! `LONGHAUL_SIM_TRACE=1` and `--nocapture` it prints each datagram). The tables of `--nocapture` are
+//! measurements; only tests with `Bars` compare them with design targets, whose numbers are those of
+//! docs/benchmarks/transport.md.
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 

@@ -1,4 +1,4 @@
-//! What a run is asked about: counters of the sessions and of the link.
+//! Measurements of a run: counters of the sessions and of the link.
 use std::time::Duration;
 
 use longhaul_protocol::{
@@ -9,7 +9,7 @@ use longhaul_protocol::{
 use crate::{application::User, world::World};
 
 impl World {
-    /// Bytes of streams that either side holds.
+    /// Stream bytes held by both sides.
     pub(crate) fn buffered(&mut self) -> u64 {
         let held = [&mut self.agent, &mut self.gateway].map(|side| {
             side.stats()
@@ -18,21 +18,21 @@ impl World {
         held.into_iter().sum()
     }
 
-    /// Stream bytes that the gateway sent again, of the bytes that it sent.
+    /// Stream bytes that the gateway retransmitted, relative to the bytes that it sent.
     pub(crate) fn retransmitted_share(&mut self) -> f64 {
         self.gateway.stats().map_or(0.0, |stats| {
             stats.retransmitted_bytes as f64 / stats.bytes_sent.max(1) as f64
         })
     }
 
-    /// Packets to the agent that came after they had been declared lost, of the packets that came.
+    /// Packets that reached the agent after it had declared them lost, relative to the packets received.
     pub(crate) fn spurious_share(&mut self) -> f64 {
         self.agent.stats().map_or(0.0, |stats| {
             stats.spurious as f64 / stats.packets_received.max(1) as f64
         })
     }
 
-    /// Stream bytes that the gateway sent again although nothing was wrong with the first copy: more than the link lost.
+    /// Stream bytes that the gateway retransmitted beyond the bytes that the link lost.
     pub(crate) fn duplicate_bytes(&mut self) -> u64 {
         let lost = self.hop.down().stats().dropped_total().bytes.bytes();
         self.gateway
@@ -40,8 +40,8 @@ impl World {
             .map_or(0, |stats| stats.retransmitted_bytes.saturating_sub(lost))
     }
 
-    /// The time after which a side whose only packet was lost sends it again: SRTT + 4 RTTVAR + 25 ms, where RTTVAR is at most a
-    /// quarter of SRTT on a link without jitter.
+    /// Time after which a side repeats a lost single packet: SRTT + 4 RTTVAR + 25 ms, where RTTVAR is at most
+    /// a quarter of SRTT on a link without jitter.
     pub(crate) fn probe_timeout(&mut self, user: User) -> Duration {
         let side = match user {
             User::Agent => &mut self.agent,
@@ -51,7 +51,7 @@ impl World {
             .map_or(Duration::ZERO, |stats| stats.srtt * 2 + Duration::from_millis(25))
     }
 
-    /// The agent's system tells that it has a new network.
+    /// The agent's operating system reports a new network.
     pub(crate) fn notice_new_network(&mut self) {
         let now = self.now;
         if let Some(connection) = self
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Of the gateway and of the agent: the endpoint's counters, and datagrams dropped in the session.
+    /// Endpoint counters and datagrams dropped by the session, of gateway and agent.
     pub(crate) fn counters(&mut self) -> [(EndpointCounters, u64); 2] {
         [&mut self.gateway, &mut self.agent].map(|side| {
             let dropped = side.stats().map_or(0, |stats| stats.packets_dropped);
@@ -71,7 +71,7 @@ impl World {
         })
     }
 
-    /// Whether the gateway accepted the early data; `None` if there is no answer.
+    /// Whether the gateway accepted the early data; `None` before the RESP.
     pub(crate) fn early_outcome(&self) -> Option<EarlyOutcome> {
         let mut events = self.agent.events.iter();
         events.find_map(|(_, event)| {

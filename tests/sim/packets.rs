@@ -1,21 +1,21 @@
-//! What an observer of the wire can check: packet numbers are never used twice.
+//! Packet numbers as an observer of the wire checks them: they are never reused.
 use crate::application::User;
 
-/// First byte of a short packet, and its position of the packet number behind the receiver's index.
+/// First byte of a short packet; the packet number follows the receiver index.
 const SHORT: u8 = 0x80;
 const RESP: u8 = 0x02;
 
-/// The packet numbers of one direction.
+/// Packet numbers of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct PacketNumbers {
     largest: Option<u32>,
 }
 
 impl PacketNumbers {
-    /// Notes the packet number of a datagram.
+    /// Records the packet number of a datagram.
     ///
     /// # Panics
-    /// It is not above all before it (modulo 2^24).
+    /// If the number is not greater than all earlier ones (modulo 2^24).
     pub(crate) fn check(&mut self, from: User, datagram: &[u8]) {
         let Some(number) = short_packet(datagram).and_then(|packet| packet_number(from, packet)) else {
             return;

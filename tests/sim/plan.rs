@@ -1,4 +1,4 @@
-//! What the applications do: a list of exchanges, scripted by a test or drawn from a seed.
+//! Plans of the applications: lists of exchanges, written by a test or drawn from a seed.
 use std::time::Duration;
 
 use longhaul_protocol::streams::Priority;
@@ -6,36 +6,36 @@ use longhaul_types::BitRate;
 
 use crate::random::Random;
 
-/// When the gateway answers.
+/// Start of the gateway's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// After the request's first bytes: both directions flow at the same time.
+    /// After the request's first bytes, so that data flows in both directions at the same time.
     AtHead,
-    /// After the whole request.
+    /// After the complete request.
     AtEnd,
 }
 
-/// How the agent reads the response.
+/// Behaviour of the agent as reader of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// At once.
+    /// Reads at once.
     Eager,
-    /// Only this long after it became readable, so that the stream's window fills.
+    /// Reads after this delay, so that the stream window fills.
     Slow(Duration),
 }
 
-/// How the exchange ends.
+/// End of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Both streams are delivered whole.
+    /// Both streams are delivered completely.
     Complete,
-    /// The agent's user goes away this long after opening.
+    /// The agent abandons the exchange this long after opening it.
     AgentLeaves(Duration),
-    /// The gateway gives up after having written this much of the response.
+    /// The gateway cancels the response after this many bytes.
     GatewayFails(u64),
 }
 
-/// Whether the sender tells a stream's length before it has written all of it.
+/// Whether the sender announces a stream's length in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     Announced,
@@ -45,7 +45,7 @@ pub(crate) enum Length {
 /// A request stream of the agent and a response stream of the gateway.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
-    /// When the agent opens it; at zero it is written before the session starts.
+    /// Time at which the agent opens the exchange; zero means before the session starts.
     pub(crate) at: Duration,
     pub(crate) class: Priority,
     /// Bytes of the request stream.
@@ -57,17 +57,17 @@ pub(crate) struct Exchange {
     pub(crate) answer: Answer,
     pub(crate) reader: Reader,
     pub(crate) ending: Ending,
-    /// The gateway moves the response to this class so long after opening it.
+    /// The gateway changes the priority class of the response this long after opening it.
     pub(crate) reclass: Option<(Duration, Priority)>,
-    /// Both streams are written piece by piece at this interval, like keys that are typed into a tunnel and their echo.
+    /// Both streams are written in pieces at this interval, like keystrokes in a terminal and their echo.
     pub(crate) typed: Option<Duration>,
 }
 
-/// Bytes of a piece of what is typed.
+/// Bytes of a typed piece.
 pub(crate) const PIECE: u64 = 64;
 
 impl Exchange {
-    /// A request of 300 bytes, answered at once with `response` bytes whose number is known.
+    /// A request of 300 bytes with a response of `response` bytes whose length is announced.
     pub(crate) const fn fetch(at: Duration, response: u64) -> Self {
         Self {
             at,
@@ -84,7 +84,7 @@ impl Exchange {
         }
     }
 
-    /// A tunnel, open for `pieces` pieces each way, one at each interval.
+    /// A tunnel with `pieces` pieces in each direction, one per interval.
     pub(crate) const fn tunnel(at: Duration, pieces: u64, interval: Duration) -> Self {
         Self {
             request: pieces * PIECE,
@@ -95,14 +95,14 @@ impl Exchange {
     }
 }
 
-/// How much traffic a drawn plan has.
+/// Amount of traffic of a drawn plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Volume {
-    /// Bytes towards the agent.
+    /// Bytes to the agent.
     pub(crate) down: u64,
-    /// Bytes towards the gateway.
+    /// Bytes to the gateway.
     pub(crate) up: u64,
-    /// Time over which exchanges begin.
+    /// Interval in which exchanges begin.
     pub(crate) span: Duration,
 }
 
@@ -119,12 +119,12 @@ impl Volume {
     }
 }
 
-/// Draws a plan: many small exchanges, a few large ones, uploads, cancellations, slow readers.
+/// Draws a plan with many small exchanges, a few large ones, uploads, cancellations and slow readers.
 pub(crate) fn draw(volume: Volume, random: &mut Random) -> Vec<Exchange> {
     let small = 6 + random.below(12);
     let mut plan: Vec<_> = (0..small).map(|_| draw_small(volume, random)).collect();
     plan.extend((0..2 + random.below(2)).map(|_| draw_large(volume, random)));
-    // The first three are early data, as a browser's first requests are.
+    // The first three are early data, as the first requests of a browser are.
     for exchange in plan.iter_mut().take(3) {
         exchange.at = Duration::ZERO;
     }

@@ -1,4 +1,5 @@
-//! What is urgent beside a download that fills the link: messages, a tunnel, a page; and downloads that are given up (bar 10).
+//! Urgent data during a download that fills the link: messages, a tunnel, a page; and cancelled downloads
+//! (target 10).
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Loss, Profile};
@@ -19,18 +20,18 @@ const NAMES: [&str; 5] = ["gprs-3+1", "umts-384", "lte", "geo-sat", "wlan-lossy"
 const BULK: u64 = 1 << 40;
 const BULK_CLASS: u8 = 5;
 const URGENT_CLASS: u8 = 1;
-/// The bulk begins here, and is established where it is watched.
+/// Start of the measurement; the bulk download has filled the link by then.
 const BEGINS: Duration = Duration::from_secs(1);
 const ESTABLISHED: Duration = Duration::from_secs(15);
-/// A message with its headers.
+/// Bytes of a message with its headers.
 const MESSAGE: u64 = 2_000;
 const MESSAGES: u32 = 20;
-/// Keys that are typed, five a second.
+/// Number of keystrokes, at five per second.
 const KEYS: u64 = 100;
 const TYPING: Duration = Duration::from_millis(200);
-/// A page's bundle.
+/// Bytes of a page bundle.
 const BUNDLE: u64 = 60_000;
-/// Headers of a request or a message, and its frames.
+/// Bytes of the headers of a request or message and of its frames.
 const OVERHEAD: u64 = 80;
 
 fn hop(profile: Profile) -> HopConfig {
@@ -58,13 +59,13 @@ fn session(profile: Profile, plan: Vec<Exchange>) -> Session {
     Session::new(Knowledge::Known.of(profile), plan)
 }
 
-/// The queueing delay that the credit law aims at on a steady link.
+/// Queueing delay that congestion control aims at on a steady link.
 fn target_queue(profile: Profile) -> Duration {
     let by_time = (profile.rtt() / 10).clamp(Duration::from_millis(25), Duration::from_millis(200));
     by_time.max(links::packet_time(profile) * 5 / 2)
 }
 
-/// The time that a request and its answer take on the links.
+/// Time that a request and its response take on an idle link.
 fn own_time(profile: Profile, request: u64, response: u64) -> Duration {
     ByteCount::new(request + OVERHEAD) / profile.rate_up()
         + ByteCount::new(response + OVERHEAD) / profile.rate_down()
@@ -76,7 +77,7 @@ fn p95(mut times: Vec<Duration>) -> Duration {
     times.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// Runs until these exchanges are done at the agent; how long each took.
+/// Runs until these exchanges are complete at the agent; returns their durations.
 fn complete(dumbbell: &mut Dumbbell, exchanges: &[(usize, Duration)]) -> Vec<Duration> {
     let limit = dumbbell.now + Duration::from_secs(900);
     let done = dumbbell.run_while(limit, |dumbbell| {
@@ -94,7 +95,8 @@ fn complete(dumbbell: &mut Dumbbell, exchanges: &[(usize, Duration)]) -> Vec<Dur
     exchanges.iter().map(took).collect()
 }
 
-/// Bar 2's last part and bar 10: a message of class 1 waits for the queue and a packet, whatever else there is to send.
+/// The last part of target 2, and target 10: a message of class 1 waits only for the queue and one packet,
+/// however much other data there is.
 #[test]
 fn messages_beside_a_bulk() {
     let columns = [
@@ -148,7 +150,7 @@ fn messages_beside_a_bulk() {
     bars.settle("messages beside a bulk");
 }
 
-/// Times of pieces from being written to being read; `lead` is when the first one was written.
+/// Times from writing to reading of each piece; `lead` is the time at which the first one was written.
 fn piece_times(heard: &[(usize, u64, Timestamp)], exchange: usize, lead: Timestamp) -> Vec<Duration> {
     let mut times = Vec::new();
     for (index, bytes, at) in heard {
@@ -160,7 +162,8 @@ fn piece_times(heard: &[(usize, u64, Timestamp)], exchange: usize, lead: Timesta
     times
 }
 
-/// A tunnel (a terminal, a WebSocket) beside a download, and beside an upload: each piece one way is as fast as a message.
+/// A tunnel (a terminal or WebSocket) during a download and during an upload: each piece is as fast as a
+/// message.
 #[test]
 fn tunnel_stays_interactive() {
     let columns = ["link", "beside", "up p95 ms", "bar ms", "down p95 ms", "bar ms"];
@@ -202,7 +205,7 @@ fn tunnel_stays_interactive() {
             let down = runs.iter().map(|run| run.1).max().unwrap_or_default();
             let one_way = profile.rtt() / 2 + target_queue(profile) * 2;
             let full_up = links::PACKET / profile.rate_up();
-            // An upload's queue is measured in packets of its own direction.
+            // The queue of an upload is measured in packets of the uplink.
             let up_bar = one_way.max(profile.rtt() / 2 + full_up * 5)
                 + ByteCount::new(PIECE + OVERHEAD) / profile.rate_up();
             let down_bar = one_way + ByteCount::new(PIECE + OVERHEAD) / profile.rate_down();
@@ -223,7 +226,7 @@ fn tunnel_stays_interactive() {
     bars.settle("tunnel");
 }
 
-/// A page's bundle beside a download: at most 1.3 times what it takes alone.
+/// A page bundle during a download takes at most 1.3 times as long as alone.
 #[test]
 fn page_beside_a_bulk() {
     const MOST: f64 = 1.3;
@@ -258,7 +261,7 @@ fn page_beside_a_bulk() {
     bars.settle("page beside a bulk");
 }
 
-/// The user gives a download up: the link is free within a round trip, and what comes meanwhile is at most a window.
+/// A cancelled download frees the link within a round trip, and at most a window of data follows.
 #[test]
 fn cancel_frees_the_link() {
     let columns = [
@@ -281,7 +284,8 @@ fn cancel_frees_the_link() {
             dumbbell.run(left);
             let mut data = data_sent(&dumbbell);
             let (before, mut last) = (data, left);
-            // Something else must be able to go at once: the uplink's and the downlink's queues are looked at after it.
+            // Another exchange could start at once: the queues of both directions are checked after the
+            // limit.
             let limit = left + profile.rtt() * 10 + Duration::from_secs(2);
             dumbbell.run_while(limit, |dumbbell| {
                 let now = data_sent(dumbbell);
@@ -319,7 +323,7 @@ fn cancel_frees_the_link() {
     bars.settle("giving up");
 }
 
-/// Bytes in packets that the gateway sent with more than feedback.
+/// Bytes of the gateway's packets that contain more than feedback.
 fn data_sent(dumbbell: &Dumbbell) -> u64 {
     let stats = dumbbell.stats(0, User::Gateway);
     stats.bytes_sent - stats.feedback_bytes_sent

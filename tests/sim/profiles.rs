@@ -1,4 +1,5 @@
-//! Agents that were told rates ten times too high or too low, on every link of the testbed (bar 8).
+//! Agents with profiles whose rates are ten times too high or too low, on every link of the testbed (target
+//! 8).
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Profile, Side as End};
@@ -12,16 +13,16 @@ use crate::{
 };
 
 const MOST_SEEDS: u64 = 1;
-/// What is sent in the first round trip at ten times the rate.
+/// Data of the first round trip at ten times the rate, in bandwidth-delay products.
 const UNSCHEDULED: u64 = 10;
 
-/// The queueing delay that the credit law aims at on a steady link.
+/// Queueing delay that congestion control aims at on a steady link.
 fn target_queue(profile: Profile) -> Duration {
     let by_time = (profile.rtt() / 10).clamp(Duration::from_millis(25), Duration::from_millis(200));
     by_time.max(links::packet_time(profile) * 5 / 2)
 }
 
-/// Three round trips, and the time in which the link gets rid of what was sent too much.
+/// Three round trips, and the time in which the link drains the excess of the start.
 fn settling(profile: Profile, hop: &HopConfig) -> Duration {
     let product = profile.rate_down() * profile.rtt();
     let excess = (product.bytes() * UNSCHEDULED).min(hop.down.queue.bytes());
@@ -36,8 +37,8 @@ fn length(profile: Profile) -> Duration {
     }
 }
 
-/// The 95th percentile of what a packet that comes now would have to wait, over the time from `from` on: what waits since
-/// before that is not what the sender does now.
+/// The 95th percentile of the queueing delay of a packet that arrives at a time from `from` on. Delays of
+/// packets that were queued before do not describe the sender's present behaviour.
 fn queue_over_time(dumbbell: &mut Dumbbell, profile: Profile, from: Duration, length: Duration) -> Duration {
     const SAMPLES: u32 = 400;
     let mut waits: Vec<_> = (1..=SAMPLES)
@@ -105,14 +106,15 @@ fn told_ten_times_the_rate() {
     bars.settle("profile x10");
 }
 
-/// The time from the start until nine tenths of the rate go through for a round trip (at least half a second and four packets).
+/// Time from the start until nine tenths of the rate are used for a round trip (at least half a second and
+/// four packets).
 fn reached(dumbbell: &mut Dumbbell, profile: Profile, limit: Duration) -> Duration {
     let window = profile
         .rtt()
         .max(Duration::from_millis(500))
         .max(links::packet_time(profile) * 4);
     let step = window / 4;
-    // Bytes sent at the end of each step; a window is four of them.
+    // Bytes sent at the end of each step; a window has four steps.
     let mut sent = vec![0];
     let mut at = Duration::ZERO;
     while at < limit {

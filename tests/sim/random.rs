@@ -1,21 +1,21 @@
-//! Draws of a test's own, apart from those of the link and of the endpoints.
+//! Random numbers of the tests, independent of those of the link and of the endpoints.
 use std::time::Duration;
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-/// A stream of random numbers under a seed.
+/// A random number generator with a seed.
 pub(crate) struct Random(ChaCha12Rng);
 
 impl Random {
-    /// Equal seeds give equal draws; `purpose` sets apart what is drawn under one seed.
+    /// Equal seeds give equal numbers; `purpose` separates the generators of one seed.
     pub(crate) fn new(seed: u64, purpose: u64) -> Self {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
         rng.set_stream(0x5349_4d00 + purpose);
         Self(rng)
     }
 
-    /// 0 to `bound - 1`; 0 where `bound` is 0.
+    /// A number from 0 to `bound - 1`, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.0.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -40,7 +40,7 @@ impl Random {
         self.0.fill_bytes(bytes);
     }
 
-    /// 32 bytes, for a key or an endpoint's seed.
+    /// 32 bytes, for a key or the seed of an endpoint.
     pub(crate) fn key(&mut self) -> [u8; 32] {
         let mut key = [0; 32];
         self.fill(&mut key);

@@ -1,5 +1,5 @@
-//! Keys that are replaced in the middle of transfers, far more often than in use, over links that lose, overtake, repeat and
-//! hold packets (transport.md section 2.3).
+//! Key updates during transfers, far more often than in practice, over links that lose, reorder, duplicate
+//! and delay packets (transport.md section 2.3).
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Profile, WhileOut};
@@ -16,13 +16,13 @@ use crate::{
 
 const SEEDS: u64 = 4;
 const LIMIT: Timestamp = Timestamp::from_nanos(900_000_000_000);
-/// So many packets in a phase, or so long.
+/// Limits of a key phase: packets, or time.
 const EARLY: RekeyLimits = RekeyLimits {
     packets: 20,
     time: Duration::from_secs(2),
 };
 
-/// Both directions at once: large responses and large requests.
+/// Both directions at the same time: large responses and large requests.
 fn plan() -> Vec<Exchange> {
     let exchange = |at: u64, request: u64, response: u64| {
         let mut exchange = Exchange::fetch(Duration::from_secs(at), response);
@@ -37,7 +37,7 @@ fn plan() -> Vec<Exchange> {
     ]
 }
 
-/// What a run came to: how often each side replaced its keys, and what it could not open.
+/// Result of a run: key updates and undecryptable packets of each side.
 struct Run {
     replaced: [u32; 2],
     dropped: [u64; 2],
@@ -109,7 +109,7 @@ fn keys_are_replaced_in_mid_transfer() {
                     agent.abs_diff(gateway) <= 1,
                     "{name}, {condition}: {agent} and {gateway}"
                 );
-                // Copies are refused as replays; nothing else may be.
+                // Duplicates are rejected as replays; no other packet may be rejected.
                 let dropped: u64 = run.dropped.iter().sum();
                 assert!(
                     dropped <= run.duplicates,
@@ -132,7 +132,7 @@ fn keys_are_replaced_in_mid_transfer() {
     table.print();
 }
 
-/// What the design asks for: five minutes are long over at the end of an hour, also of an idle one.
+/// With the limits of the design a key phase lasts five minutes, also in an idle session.
 #[test]
 fn an_hour_has_twelve_phases() {
     let profile = links::named("umts-384");
@@ -149,7 +149,7 @@ fn an_hour_has_twelve_phases() {
     world.run(Timestamp::ZERO + Duration::from_secs(3600), |_| false);
     for side in [&mut world.agent, &mut world.gateway] {
         let stats = side.stats().expect("the session is open");
-        // A keepalive in 25 s: each phase may be so much longer.
+        // A keepalive is sent every 25 s, by which each phase may be longer.
         assert!(
             (11..=12).contains(&stats.keys_replaced),
             "{}",

@@ -1,9 +1,9 @@
-//! What the tests print: tables, and the trace of one run.
+//! Output of the tests: tables, and the trace of a run.
 use std::{fmt::Write as _, time::Duration};
 
 use longhaul_types::Timestamp;
 
-/// A table that is printed when it is complete, so that tests in parallel do not mix theirs.
+/// A table that is printed when it is complete, so that parallel tests do not mix their lines.
 pub(crate) struct Table {
     text: String,
 }
@@ -42,14 +42,14 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// The middle and the largest of these.
+/// The median and the maximum of these values.
 pub(crate) fn median_and_worst(mut values: Vec<f64>) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
     let median = values.get(values.len() / 2).copied().unwrap_or_default();
     (median, values.last().copied().unwrap_or_default())
 }
 
-/// A line of the trace of one run (`LONGHAUL_SIM_TRACE=1`).
+/// Prints a line of the trace of a run (`LONGHAUL_SIM_TRACE=1`).
 #[expect(clippy::print_stdout, reason = "asked for by the environment")]
 pub(crate) fn trace(now: Timestamp, what: &str, datagram: &[u8]) {
     let head: String = datagram
@@ -64,8 +64,8 @@ pub(crate) fn trace(now: Timestamp, what: &str, datagram: &[u8]) {
     );
 }
 
-/// Measurements held against the design's bars. A bar that is missed is told; what lies beyond the limit, which is the state reached
-/// so far with a margin, fails the test.
+/// Comparison of measurements with the design's targets. A missed target is printed. A value beyond its
+/// limit, which is the value reached so far plus a margin, fails the test.
 #[derive(Default)]
 pub(crate) struct Bars {
     missed: Vec<String>,
@@ -73,7 +73,7 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// `value` is to be at most `bar`.
+    /// `value` should be at most `bar`.
     pub(crate) fn at_most(&mut self, what: &str, value: f64, bar: f64, limit: f64) {
         if value > bar {
             let text = format!("{what}: {value:.3}, bar {bar:.3}, limit {limit:.3}");
@@ -84,7 +84,7 @@ impl Bars {
         }
     }
 
-    /// `value` is to be at least `bar`.
+    /// `value` should be at least `bar`.
     pub(crate) fn at_least(&mut self, what: &str, value: f64, bar: f64, limit: f64) {
         if value < bar {
             let text = format!("{what}: {value:.3}, bar {bar:.3}, limit {limit:.3}");
@@ -95,20 +95,20 @@ impl Bars {
         }
     }
 
-    /// A time is to be within `bar`; the limit is `slack` times that.
+    /// `time` should be at most `bar`; the limit is `slack` times that.
     pub(crate) fn within(&mut self, what: &str, time: Duration, bar: Duration, slack: f64) {
         let (value, bar) = (time.as_secs_f64() * 1e3, bar.as_secs_f64() * 1e3);
         self.at_most(&format!("{what}, ms"), value, bar, bar * slack);
     }
 
-    /// Tells of missed bars.
+    /// Prints the missed targets.
     ///
     /// # Panics
-    /// A value lies beyond its limit.
+    /// If a value is beyond its limit.
     #[expect(clippy::print_stdout, reason = "the bars are what `--nocapture` is for")]
     pub(crate) fn settle(self, name: &str) {
         if !self.missed.is_empty() {
-            println!("{name}, bars not met:\n  {}", self.missed.join("\n  "));
+            println!("{name}, targets not met:\n  {}", self.missed.join("\n  "));
         }
         assert!(self.failed.is_empty(), "{name}: {:#?}", self.failed);
     }

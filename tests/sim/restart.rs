@@ -1,4 +1,4 @@
-//! A gateway that is killed and restarted while the agent only receives, and what it costs to find that out.
+//! A gateway that is killed and restarted while the agent only receives, and the cost of detecting this.
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, WhileOut};
@@ -14,10 +14,10 @@ use crate::{
 };
 
 const NAMES: [&str; 5] = ["gprs-3+1", "umts-384", "lte", "geo-sat", "wlan-lossy"];
-/// When the gateway dies.
+/// Time at which the gateway is killed.
 const KILLED: Timestamp = Timestamp::from_nanos(20_000_000_000);
 
-/// A response that comes in small pieces, each of which is all that the gateway has.
+/// A response of small pieces at an interval; the gateway has no other data.
 fn drip(interval: Duration, pieces: u64) -> Exchange {
     Exchange {
         request: PIECE,
@@ -38,7 +38,7 @@ fn world(name: &str, hop: HopConfig, plan: Vec<Exchange>) -> World {
     })
 }
 
-/// The agent's user waits for the response.
+/// Declares that the agent's user expects data.
 fn expect_data(world: &mut World) {
     let handle = world.agent.handle.expect("the agent has a session");
     let now = world.now;
@@ -46,7 +46,8 @@ fn expect_data(world: &mut World) {
     connection.expect_data(now, true);
 }
 
-/// When the agent learns that the gateway forgot the session: after the gateway was away for `away`.
+/// Time from the restart of a gateway that was down for `away` until the agent learns that the session is
+/// lost.
 fn learns(name: &str, away: Duration, expects: bool) -> Duration {
     let hop = HopConfig::from(links::named(name));
     let mut world = world(name, hop, vec![drip(Duration::from_millis(250), 100_000)]);
@@ -65,7 +66,7 @@ fn learns(name: &str, away: Duration, expects: bool) -> Duration {
     at - restarted
 }
 
-/// Transport.md 7.3: a second of silence, then questions at the intervals of probes.
+/// Transport.md section 7.3: after a second of silence the agent sends probes at increasing intervals.
 #[test]
 fn an_agent_that_only_receives_learns_of_a_restart() {
     let mut table = Table::new(
@@ -83,7 +84,7 @@ fn an_agent_that_only_receives_learns_of_a_restart() {
         for away in [0_u64, 1, 5, 50].map(Duration::from_secs) {
             let (with, without) = (learns(name, away, true), learns(name, away, false));
             table.row(&[name.to_owned(), format!("{away:?}"), ms(with), ms(without)]);
-            // A loss of the question, or of the answer, costs another interval.
+            // A lost probe, or a lost RESET, costs another interval.
             let bound = Duration::from_secs(1) + rtt * 2 + Duration::from_millis(500);
             bars.within(&format!("{name}, away for {away:?}"), with, bound, 1.6);
         }
@@ -92,7 +93,7 @@ fn an_agent_that_only_receives_learns_of_a_restart() {
     bars.settle("restart of the gateway");
 }
 
-/// An outage is no loss of the session, however long: nothing but a RESET ends it, and the questions stay few.
+/// An outage of any length does not end the session: only a RESET does, and probes remain few.
 #[test]
 fn ten_minutes_without_a_link_lose_nothing() {
     const LENGTH: Duration = Duration::from_secs(600);
@@ -115,7 +116,7 @@ fn ten_minutes_without_a_link_lose_nothing() {
             .map(|sent| sent.len)
             .sum();
         table.row(&[name.to_owned(), up.to_string()]);
-        // A minute of one a second, then fewer than forty in nine minutes, of 90 bytes at most.
+        // A probe per second for a minute, then fewer than forty in nine minutes, of 90 bytes at most.
         assert!(up < 10_000, "{name}: {up} bytes up");
         world.run_to_completion(KILLED + LENGTH + Duration::from_secs(300));
         assert!(
@@ -126,7 +127,7 @@ fn ten_minutes_without_a_link_lose_nothing() {
     table.print();
 }
 
-/// A gateway that lives and has nothing to say is asked ever less often.
+/// The intervals of probes to a live gateway without data increase.
 #[test]
 fn a_late_answer_costs_few_questions() {
     const LATE: Duration = Duration::from_secs(600);
@@ -156,7 +157,8 @@ fn a_late_answer_costs_few_questions() {
         };
         let (with, without) = (cost(true), cost(false));
         table.row(&[name.to_owned(), with.to_string(), without.to_string()]);
-        // Five doublings from a second to the interval of keepalives, each a question and its answer of some 60 bytes.
+        // Five doublings from a second to the interval of keepalives, each with a probe and feedback of some
+        // 60 bytes.
         assert!(with < without + 1200, "{name}: {with} bytes, {without} without");
     }
     table.print();

@@ -1,4 +1,4 @@
-//! Runs of a condition under many seeds, in parallel, with a failure's seed and how to repeat it.
+//! Parallel runs of a condition with many seeds; a failure prints its seed and the command that repeats it.
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-/// Seeds of a condition unless `LONGHAUL_SIM_SEEDS` says otherwise.
+/// Number of seeds of a condition without `LONGHAUL_SIM_SEEDS`.
 const DEFAULT_SEEDS: u64 = 50;
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -19,15 +19,15 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
-/// Runs `run` under each seed and returns the results in the order of the seeds.
+/// Runs `run` with each seed and returns the results in the order of the seeds.
 ///
 /// # Panics
-/// A run panicked: with the condition, the smallest such seed and how to repeat it.
+/// If a run panics: with the condition, the smallest such seed and the command that repeats it.
 pub(crate) fn for_each<R: Send>(condition: &str, run: impl Fn(u64) -> R + Sync) -> Vec<R> {
     for_some(condition, u64::MAX, run)
 }
 
-/// As [`for_each`], with at most `most` seeds: for runs that take long.
+/// As [`for_each`], with at most `most` seeds, for long runs.
 pub(crate) fn for_some<R: Send>(condition: &str, most: u64, run: impl Fn(u64) -> R + Sync) -> Vec<R> {
     if let Some(seed) = from_environment("LONGHAUL_SIM_SEED") {
         return vec![run_one(condition, seed, &run)];
@@ -38,7 +38,7 @@ pub(crate) fn for_some<R: Send>(condition: &str, most: u64, run: impl Fn(u64) ->
     run_all(condition, seeds, run)
 }
 
-/// As [`for_each`], with so many seeds whatever the environment says.
+/// As [`for_each`], with a fixed number of seeds.
 pub(crate) fn for_exactly<R: Send>(condition: &str, seeds: u64, run: impl Fn(u64) -> R + Sync) -> Vec<R> {
     match from_environment("LONGHAUL_SIM_SEED") {
         Some(seed) => vec![run_one(condition, seed, &run)],
@@ -59,7 +59,10 @@ fn run_all<R: Send>(condition: &str, seeds: u64, run: impl Fn(u64) -> R + Sync) 
             if result.is_err() {
                 next.store(seeds, Ordering::Relaxed);
             }
-            results.lock().expect("no run panics here").push((seed, result));
+            results
+                .lock()
+                .expect("the lock is not poisoned")
+                .push((seed, result));
         }
     };
     thread::scope(|scope| {
@@ -67,7 +70,7 @@ fn run_all<R: Send>(condition: &str, seeds: u64, run: impl Fn(u64) -> R + Sync) 
             scope.spawn(work);
         }
     });
-    let mut results = results.into_inner().expect("no run panics here");
+    let mut results = results.into_inner().expect("the lock is not poisoned");
     results.sort_by_key(|(seed, _)| *seed);
     results
         .into_iter()

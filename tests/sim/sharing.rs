@@ -1,4 +1,4 @@
-//! What a session leaves to others at one bottleneck, and what it gets (bar 8).
+//! Fairness between a session and another flow at one bottleneck (target 8).
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Loss};
@@ -12,7 +12,7 @@ use crate::{
 };
 
 const NAMES: [&str; 3] = ["umts-384", "geo-sat", "wlan-lossy"];
-/// The second flow joins here; the shares of the bars are those of the second minute.
+/// Start of the second flow; targets for shares refer to the second minute.
 const JOINS: Duration = Duration::from_secs(20);
 const MEASURED: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
 
@@ -31,7 +31,7 @@ fn session(name: &str) -> Kind {
     Kind::Session(Knowledge::Known.of(links::named(name)))
 }
 
-/// What each flow got of what all got, between two times.
+/// Share of each flow in the bytes of all flows between two times.
 fn shares(crossing: &mut Crossing, from: Duration, to: Duration) -> Vec<f64> {
     crossing.run(Timestamp::ZERO + from);
     let before = crossing.delivered();
@@ -42,7 +42,7 @@ fn shares(crossing: &mut Crossing, from: Duration, to: Duration) -> Vec<f64> {
     got.iter().map(|bytes| bytes / total.max(1.0)).collect()
 }
 
-/// Jain's index of fairness.
+/// Jain's fairness index.
 fn jain(shares: &[f64]) -> f64 {
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * squares)
@@ -56,7 +56,7 @@ fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// A minute of a fast link is a hundred thousand packets: one seed in the ordinary run.
+/// A minute of a fast link is a hundred thousand packets: one seed by default.
 fn most_seeds(name: &str) -> u64 {
     if name == "umts-384" { 4 } else { 1 }
 }

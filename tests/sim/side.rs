@@ -1,4 +1,4 @@
-//! One end of the simulated session: its endpoint, its user, and what they said.
+//! One end of the simulated session: its endpoint, its user, and its events.
 use longhaul_protocol::{
     connection::{ConnectionStats, TransportConfig},
     endpoint::{CloseReason, ConnectionHandle, Endpoint, Event},
@@ -7,7 +7,7 @@ use longhaul_types::{ByteCount, Timestamp};
 
 use crate::{application::Application, datagram::TraceHash, packets::PacketNumbers};
 
-/// What the streams of a side may hold.
+/// Maximum bytes that the streams of a side may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) received: ByteCount,
@@ -16,7 +16,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) fn of(config: &TransportConfig) -> Self {
-        /// Each stream may buffer this much beyond the total (the guarantee of the streams' collection).
+        /// Bytes that each stream may buffer in addition to the total.
         const GUARANTEED: u64 = 64 * 1024;
         let guaranteed = ByteCount::new(GUARANTEED * config.max_streams);
         Self {
@@ -31,7 +31,7 @@ pub(crate) struct Side {
     pub(crate) endpoint: Endpoint,
     pub(crate) handle: Option<ConnectionHandle>,
     pub(crate) application: Application,
-    /// Events other than those of streams.
+    /// All events except those of streams.
     pub(crate) events: Vec<(Timestamp, Event)>,
     pub(crate) closed: Option<(Timestamp, CloseReason)>,
     /// Datagrams sent after the session was closed.
@@ -54,12 +54,12 @@ impl Side {
         }
     }
 
-    /// The counters of its session.
+    /// Counters of its session.
     pub(crate) fn stats(&mut self) -> Option<ConnectionStats> {
         Some(self.endpoint.connection(self.handle?)?.stats())
     }
 
-    /// When an event of this kind came first.
+    /// Time of the first event that `wanted` accepts.
     pub(crate) fn first(&self, wanted: impl Fn(&Event) -> bool) -> Option<Timestamp> {
         self.events
             .iter()
@@ -67,7 +67,7 @@ impl Side {
             .map(|(at, _)| *at)
     }
 
-    /// Hands events to the application and lets it act, until there is nothing left to do now.
+    /// Passes events to the application and executes its actions until nothing more is due.
     pub(crate) fn use_connection(&mut self, now: Timestamp, hash: &mut TraceHash) {
         loop {
             while let Some((handle, event)) = self.endpoint.poll_event() {

@@ -1,4 +1,5 @@
-//! Clocks of agent and gateway that run apart, and clocks that jump: one-way delays are differences of two clocks.
+//! Clocks of agent and gateway with different rates or with jumps: one-way delays are differences of two
+//! clocks.
 use std::time::Duration;
 
 use longhaul_netem::HopConfig;
@@ -12,14 +13,14 @@ use crate::{
 };
 
 const MOST_SEEDS: u64 = 1;
-/// Crystals are good to 100 parts in a million, bad ones in the cold to some hundred.
+/// Rate error in parts per million: crystals are accurate to 100, bad ones in the cold to some hundred.
 const SKEW: i32 = 500;
-/// When a clock jumps.
+/// Time of a clock's jump.
 const STEP_AT: Duration = Duration::from_secs(20);
-/// How long it is watched after that.
+/// Observation time after the jump.
 const LATER: Duration = Duration::from_secs(15);
 
-/// Bar 1: utilisation and queue p95 of a bulk download.
+/// Target 1: utilisation and 95th percentile of the queue of a bulk download.
 const LINKS: [(&str, f64, Option<f64>); 4] = [
     ("gprs-3+1", 0.92, Some(1.0)),
     ("umts-384", 0.95, Some(0.230)),
@@ -87,8 +88,8 @@ fn clocks_that_run_apart() {
     bars.settle("clock skew");
 }
 
-/// A jump of a clock looks like a jump of the delay, and where it is long like a silence. As after an outage (bar 6), most of
-/// the rate must be back within three round trips or two seconds.
+/// A jump of a clock looks like a change of the delay, and a long one like a silence. As after an outage
+/// (target 6), most of the rate must be reached again within three round trips or two seconds.
 #[test]
 fn clocks_that_jump() {
     const COLUMNS: [&str; 6] = [
@@ -132,7 +133,7 @@ fn clocks_that_jump() {
                     percent(later),
                     ms(queue),
                 ]);
-                // A second is taken for a queue; a longer step ends the window that remembers the delay before.
+                // A jump of a second looks like a queue; a longer jump exceeds the window of the base delay.
                 let limit = match (name, whose, step.as_millis()) {
                     ("geo-sat", _, 1_000) => 0.004,
                     (_, _, 1_000) => 0.02,

@@ -1,4 +1,4 @@
-//! A link that is away for a while, and a client that moves, in the middle of a download.
+//! An outage, and an address change, during a download.
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Profile, WhileOut};
@@ -13,7 +13,7 @@ use crate::{
     world::{GivenToken, Moves, Setting, World},
 };
 
-/// When the outage begins: the session has measured the link by then.
+/// Start of the outage; congestion control has reached the link's rate by then.
 const BEGINS: Timestamp = Timestamp::from_nanos(10_000_000_000);
 const NAMES: [&str; 5] = ["gprs-3+1", "umts-384", "lte", "geo-sat", "wlan-lossy"];
 
@@ -31,7 +31,7 @@ fn download(hop: HopConfig, profile: Profile, time: Duration) -> World {
     })
 }
 
-/// Bars 6 and 7.
+/// Targets 6 and 7.
 #[test]
 fn outage_of_40_s() {
     const COLUMNS: [&str; 8] = [
@@ -118,7 +118,7 @@ fn outage_of_40_s() {
     bars.settle("outage of 40 s");
 }
 
-/// The rate at which the agent's user gets bytes.
+/// Rate of the bytes delivered to the agent's user.
 fn delivered_rate(world: &mut World, from: Timestamp, to: Timestamp) -> BitRate {
     world.run(from, |_| false);
     let before = world.agent.application.delivered;
@@ -127,7 +127,7 @@ fn delivered_rate(world: &mut World, from: Timestamp, to: Timestamp) -> BitRate 
     BitRate::of(bytes, to - from)
 }
 
-/// Bar 6: the agent's system tells of the new network; a download pauses for a round trip.
+/// Target 6: the operating system reports the new network, and a download pauses for a round trip.
 #[test]
 fn move_to_another_network() {
     let mut table = Table::new(
@@ -142,9 +142,9 @@ fn move_to_another_network() {
         let mut world = download(hop, profile, Duration::from_secs(30));
         world.run(BEGINS, |_| false);
         world.notice_new_network();
-        // The link is the same, so that what waits for the old address goes first.
+        // The queue of the link remains, so that packets to the old address are transmitted first.
         let queued = world.hop.down().stats().queued.bytes / profile.rate_down();
-        // What was under way to the old address is lost; the pause is the longest time without a byte from here on.
+        // Packets to the old address are lost; the pause is the longest time without a byte from here on.
         let mut last = world.now;
         let mut delivered = world.agent.application.delivered;
         let mut pause = Duration::ZERO;

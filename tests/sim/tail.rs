@@ -1,4 +1,4 @@
-//! The last packet of a message is lost, and the only one.
+//! Loss of the last packet of a message, and of its only packet.
 use std::time::Duration;
 
 use longhaul_netem::Profile;
@@ -14,17 +14,17 @@ use crate::{
 };
 
 const LIMIT: Timestamp = Timestamp::from_nanos(300_000_000_000);
-/// Headers, AEAD and an empty frame stay below this.
+/// Minimum size of a datagram with data: headers, AEAD and an empty frame are shorter.
 const CARRIES_DATA: u64 = 150;
-/// When the message of the test is asked for: the session has measured the link by then.
+/// Time of the test's request; congestion control has reached the link's rate by then.
 const ASKED: Duration = Duration::from_secs(30);
 
-/// Which datagram is lost.
+/// The lost datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
-    /// The gateway's last one with data.
+    /// The last datagram of the gateway with data.
     LastOfResponse,
-    /// The agent's that carries the request.
+    /// The datagram of the agent with the request.
     Request,
 }
 
@@ -62,7 +62,7 @@ fn complete(world: &mut World) -> Duration {
     world.now - (Timestamp::ZERO + ASKED)
 }
 
-/// How long the message takes without a loss, and with the victim lost; and the lossless world.
+/// Duration of the message without a loss and with the victim lost, and the world of the run without loss.
 fn compare(profile: Profile, response: u64, victim: Victim) -> (Duration, Duration, World) {
     let mut lossless = world(profile, response);
     let without = complete(&mut lossless);
@@ -89,7 +89,7 @@ fn compare(profile: Profile, response: u64, victim: Victim) -> (Duration, Durati
     (without, complete(&mut lossy), lossless)
 }
 
-/// Bar 4: a round trip more, and a margin.
+/// Target 4: an additional round trip with a margin.
 #[test]
 fn lost_tail_costs_a_round_trip() {
     let mut table = Table::new(
@@ -109,7 +109,8 @@ fn lost_tail_costs_a_round_trip() {
         for response in [2_500, 6_000, 30_000] {
             let (without, with, _) = compare(profile, response, Victim::LastOfResponse);
             let extra = with - without;
-            // The round trip of the repair: a feedback's time up and a packet's time down are part of it.
+            // The repair takes a round trip that includes the time of a feedback on the uplink and of a
+            // packet on the downlink.
             let feedback = longhaul_types::ByteCount::new(90) / profile.rate_up();
             let round_trip =
                 links::without_jitter(profile).down.delay * 2 + feedback + links::packet_time(profile);
@@ -129,7 +130,7 @@ fn lost_tail_costs_a_round_trip() {
     bars.settle("lost tail");
 }
 
-/// Bar 4: nothing shows that the only packet of a message is missing, so that a probe has to.
+/// Target 4: no later packet reveals that the only packet of a message is missing, so a probe must.
 #[test]
 fn lost_request_costs_a_probe_timeout() {
     let mut table = Table::new(

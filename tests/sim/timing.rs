@@ -1,4 +1,4 @@
-//! When bytes arrive, to the millisecond: the first response of a session, a page's bundle.
+//! Exact arrival times: the first response of a session, and a page bundle.
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Loss, Profile};
@@ -14,7 +14,7 @@ use crate::{
 };
 
 const LIMIT: Timestamp = Timestamp::from_nanos(120_000_000_000);
-/// A page's bundle.
+/// Bytes of a page bundle.
 const BUNDLE: u64 = 60_000;
 
 fn setting(hop: HopConfig, profile: Profile, plan: Vec<Exchange>, seed: u64) -> Setting {
@@ -32,7 +32,7 @@ fn time_of(bytes: u64, rate: BitRate) -> Duration {
     ByteCount::new(bytes) / rate
 }
 
-/// The length of the first datagram of `from` at or after `since`, and when it was sent.
+/// Time and length of the first datagram of `from` at or after `since`.
 fn first_sent(world: &World, from: User, since: Timestamp) -> (Timestamp, u64) {
     let sent = world
         .sent
@@ -42,8 +42,8 @@ fn first_sent(world: &World, from: User, since: Timestamp) -> (Timestamp, u64) {
     (sent.at, sent.len)
 }
 
-/// A new session whose first datagram carries the request: the response's first bytes come after one round trip and the origin's
-/// time, and nothing else.
+/// A new session whose first datagram contains the request: the first bytes of the response arrive after one
+/// round trip and the origin's time.
 #[test]
 fn first_response_takes_one_round_trip() {
     let mut table = Table::new(
@@ -90,13 +90,14 @@ fn first_response_takes_one_round_trip() {
     table.print();
 }
 
-/// What the downlink did for one bundle.
+/// Measurements of the downlink for one bundle.
 struct Bundle {
-    /// From the request to the last byte, over round trip + request + the bundle's packets at the link's rate.
+    /// Time from the request to the last byte, relative to the round trip + request + bundle's packets at the
+    /// link's rate.
     of_wire_bound: f64,
-    /// The same, over round trip + request + payload at the link's rate.
+    /// The same, relative to the round trip + request + payload at the link's rate.
     of_payload_bound: f64,
-    /// Share of the time from the bundle's first to its last packet in which the downlink was sending.
+    /// Share of the time between the bundle's first and last packet in which the downlink was sending.
     busy: f64,
     took: Duration,
 }
@@ -125,7 +126,7 @@ fn fetch_bundle(profile: Profile, at: Duration, seed: u64) -> Bundle {
         .collect();
     let wire: u64 = packets.iter().map(|sent| sent.len).sum();
     let round_trip = profile.rtt() + time_of(request, profile.rate_up());
-    // The link is first in, first out, so that its idle times follow from when packets were handed to it.
+    // The link is a FIFO queue, so its idle times follow from the times at which packets were offered.
     let mut free = begin;
     let mut idle = Duration::ZERO;
     for packet in &packets {
@@ -141,7 +142,7 @@ fn fetch_bundle(profile: Profile, at: Duration, seed: u64) -> Bundle {
     }
 }
 
-/// Bar 0: nothing but the link's rate bounds the time of a page's bundle.
+/// Target 0: only the link's rate limits the time of a page bundle.
 #[test]
 fn bundle_is_bound_by_the_link() {
     const COLUMNS: [&str; 8] = [

@@ -1,6 +1,7 @@
-//! Downloads over recorded drives (mahimahi's traces), of which the agent knows nothing, with queues that never drop (bar 2).
+//! Downloads over recorded mobile links (mahimahi's traces) without a profile, with queues that never drop
+//! (target 2).
 //!
-//! The traces are looked for in `LONGHAUL_TRACES`, else beside the workspace; without them these tests say so and end.
+//! The traces are in `LONGHAUL_TRACES` or beside the workspace; without them the tests print a note and end.
 use std::{path::PathBuf, time::Duration};
 
 use longhaul_netem::{HopConfig, LinkDefinition};
@@ -12,12 +13,13 @@ use crate::{
     seeds,
 };
 
-/// One run cannot decide: they differ by a factor of 1.6 (credit-law.md 5.1). Traces do not change with the seed, the jitter does.
+/// A single run is not sufficient: results differ by a factor of 1.6. Seeds change the jitter but not the
+/// traces.
 const SEEDS: u64 = 10;
-/// Both of what the bars and the law were measured with.
+/// One-way delay of each direction, as in the measurements that set the targets.
 const DELAY: Duration = Duration::from_millis(20);
 const JITTER: Duration = Duration::from_millis(4);
-/// More than a minute of any of these roads.
+/// More than a minute of any of these links.
 const QUEUE: ByteCount = ByteCount::mib(256);
 const LENGTH: Duration = Duration::from_secs(60);
 
@@ -58,8 +60,8 @@ fn downloads_on_recorded_roads() {
     ];
     let mut table = Table::new("recorded traces, the first minute", &COLUMNS);
     let mut bars = Bars::default();
-    // Bars of utilisation and of the mean p95 in s, and their limits. The last road has no bar in the design; it is what the law
-    // reached in its simulation (credit-law.md 2).
+    // Targets of the utilisation and of the mean 95th percentile of the queue in s, with their limits. The
+    // design has no target for the last link; its value is the one that the simulation of the design reached.
     let traces = [
         ("Verizon-LTE-short", (0.92, 0.90), (0.45, 0.45)),
         ("TMobile-UMTS-driving", (0.80, 0.80), (0.5, 0.5)),

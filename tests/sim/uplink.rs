@@ -1,7 +1,8 @@
-//! Downloads whose feedback shares the uplink with an upload: of the same session, of another one, of TCP.
+//! Downloads whose feedback shares the uplink with an upload of the same session, of another session, or of
+//! TCP.
 //!
-//! The bars are those of a download with an idle uplink (bar 1). An upload of TCP fills the uplink's buffer, and feedback waits
-//! behind it for seconds; nothing that a session could do shortens that queue.
+//! The targets are those of a download with an idle uplink (target 1). A TCP upload fills the uplink's
+//! buffer, so that feedback waits for seconds; a session cannot shorten that queue.
 use std::time::Duration;
 
 use longhaul_netem::{HopConfig, Side as End};
@@ -18,10 +19,10 @@ use crate::{
 
 const MOST_SEEDS: u64 = 2;
 const BULK: u64 = 1 << 40;
-/// The upload begins here.
+/// Start of the upload.
 const JOINS: Duration = Duration::from_secs(5);
 
-/// Bar 1: share of the downlink, and queue p95 in seconds.
+/// Target 1: utilisation of the downlink, and 95th percentile of the queue in seconds.
 fn bar_1(link: &str) -> (f64, Option<f64>) {
     match link {
         "gprs-3+1" => (0.92, Some(1.0)),
@@ -31,7 +32,7 @@ fn bar_1(link: &str) -> (f64, Option<f64>) {
     }
 }
 
-/// A link and what may not get worse on it.
+/// A link with its limits.
 struct Case {
     link: &'static str,
     upload: Upload,
@@ -73,7 +74,7 @@ const CASES: [Case; 12] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upload {
-    /// Of the session that downloads.
+    /// Of the session with the download.
     Own,
     /// Of another session.
     Session,
@@ -100,10 +101,10 @@ fn dumbbell(hop: &HopConfig, name: &str, upload: Upload, seed: u64) -> Dumbbell 
     Dumbbell::new(hop, &sessions, &rivals, seed)
 }
 
-/// What a download and its uplink did.
+/// Measurements of a download and its uplink.
 struct Run {
     down: Watched,
-    /// Sent by the uplink, of what it could have sent.
+    /// Bytes sent on the uplink, relative to its capacity.
     up_used: f64,
     up_queue: Duration,
     stalls: u64,

@@ -1,4 +1,4 @@
-//! An agent's and a gateway's endpoint at the two ends of a modelled hop, in virtual time.
+//! Endpoints of an agent and a gateway at the two ends of a modelled hop, in virtual time.
 mod traffic;
 
 use std::{net::SocketAddr, rc::Rc, time::Duration};
@@ -22,23 +22,23 @@ use crate::{
     side::{Bounds, Side},
 };
 
-/// The wall clock at the simulation's zero.
+/// Wall-clock time at the simulation's time zero.
 const UNIX_AT_ZERO: UnixTime = UnixTime::new(Duration::from_secs(1_800_000_000));
-/// Turns at one instant after which something spins.
+/// Maximum turns without progress of time; more indicate an endless loop.
 const MAX_TURNS: u32 = 20_000;
-/// Every side that is not done has a timer at most this far away.
+/// Maximum time to the next timer of a side that is not done.
 const LONGEST_TIMER: Duration = Duration::from_secs(60);
-/// The application's class of stream keys.
+/// The application's purpose of random numbers for stream keys.
 const PURPOSE_KEYS: u64 = 1;
 
 /// First byte of a RESET (transport.md section 1).
 const RESET: u8 = 0x04;
 
-/// What a run is made of.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) hop: HopConfig,
-    /// What the agent knows of the hop.
+    /// Link profile that the agent is configured with.
     pub(crate) profile: Option<LinkProfile>,
     pub(crate) plan: Vec<Exchange>,
     pub(crate) token: GivenToken,
@@ -46,20 +46,20 @@ pub(crate) struct Setting {
     pub(crate) seed: u64,
 }
 
-/// Whether the agent is told that it has a new address.
+/// Whether the operating system reports an address change to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moves {
-    /// A new network: the system tells.
+    /// A new network, which the operating system reports.
     Told,
-    /// A NAT forgot: nobody tells.
+    /// A NAT that lost its state, which nobody reports.
     Silent,
 }
 
-/// Whether the agent has a token, and so early data.
+/// The agent's token, which allows early data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenToken {
     Valid,
-    /// Of an older epoch of the gateway: the address counts as validated, early data is rejected.
+    /// A token of an older epoch of the gateway: the address is validated, but early data is rejected.
     OldEpoch,
     None,
 }
@@ -69,24 +69,25 @@ pub(crate) enum GivenToken {
 pub(crate) struct Sent {
     pub(crate) at: Timestamp,
     pub(crate) from: User,
-    /// With IP and UDP headers.
+    /// Length with IP and UDP headers.
     pub(crate) len: u64,
 }
 
-/// Sees each datagram before it goes on the link and says what becomes of it. Counts from 0 for each side.
+/// Called for each datagram before it enters the link, with the side, the number of the datagram of that side
+/// (from 0) and its bytes; returns its fate.
 pub(crate) type Censor = Box<dyn FnMut(User, usize, &[u8]) -> Fate>;
 
-/// Datagrams out of nowhere.
+/// A source of forged datagrams.
 pub(crate) trait Attacker {
-    /// When the next ones come.
+    /// Time of the next datagrams.
     fn next(&self) -> Option<Timestamp>;
-    /// What comes now: to whom, from where, what.
+    /// Datagrams to send now: receiver, source address, bytes.
     fn strike(&mut self, now: Timestamp) -> Vec<(User, SocketAddr, Vec<u8>)>;
     /// Shows the attacker a datagram on the wire.
     fn overhear(&mut self, now: Timestamp, from: User, datagram: &[u8]);
 }
 
-/// The whole system.
+/// The complete system.
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) hop: Hop<Datagram>,
@@ -96,34 +97,34 @@ pub(crate) struct World {
     pub(crate) hash: TraceHash,
     pub(crate) censor: Option<Censor>,
     pub(crate) attacker: Option<Box<dyn Attacker>>,
-    /// Datagrams that the attacker sent.
+    /// Number of datagrams that the attacker sent.
     pub(crate) injected: u64,
-    /// Until then nothing reaches the gateway: it is away.
+    /// Until this time the gateway is down and receives nothing.
     gateway_back: Timestamp,
-    /// What the gateway keeps on disk, and the device that it knows.
+    /// Configuration that the gateway keeps on disk, and the device that it knows.
     gateway_state: (GatewayEndpointConfig, PublicKey),
-    /// Of the agent, of the gateway.
+    /// Limits of agent and gateway.
     bounds: [Bounds; 2],
     gateway_address: SocketAddr,
     address: ClientAddress,
     amplification: Amplification,
     moves: Moves,
     turns: u32,
-    /// Turns in all.
+    /// Total number of turns.
     steps: u64,
     trace: bool,
 }
 
 impl World {
-    /// The gateway's address.
+    /// Address of the gateway.
     pub(crate) const GATEWAY: ([u8; 4], u16) = ([198, 51, 100, 1], 443);
 
-    /// Both endpoints, the session created and the exchanges of time zero written, not yet started.
+    /// Both endpoints with a session that is not started; the exchanges of time zero are written.
     pub(crate) fn new(setting: Setting) -> Self {
         Self::with_transport(setting, |_| {})
     }
 
-    /// As [`World::new`], with the transport configured by the test.
+    /// As [`World::new`], with changes of the transport configuration.
     pub(crate) fn with_transport(setting: Setting, configure: impl Fn(&mut TransportConfig)) -> Self {
         let mut keys = Random::new(setting.seed, PURPOSE_KEYS);
         let plan: Rc<[Exchange]> = setting.plan.into();
@@ -202,7 +203,7 @@ impl World {
         world
     }
 
-    /// The gateway is killed and started again after a while with the same state; what it knew of its sessions is gone.
+    /// Kills the gateway and restarts it after `away` with the same configuration and without its sessions.
     pub(crate) fn restart_gateway(&mut self, away: Duration) {
         self.gateway_back = self.now + away;
         let endpoint = started(self.now, &self.gateway_state, [77; 32]);
@@ -210,7 +211,8 @@ impl World {
         self.gateway = Side::new(endpoint, Application::new(User::Gateway, nothing, 0));
     }
 
-    /// Runs until `until` holds or there is nothing left to happen before `limit`; says whether it held.
+    /// Runs until `until` returns true or nothing more happens before `limit`; returns the last result of
+    /// `until`.
     pub(crate) fn run(&mut self, limit: Timestamp, mut until: impl FnMut(&Self) -> bool) -> bool {
         loop {
             self.turn();
@@ -228,10 +230,10 @@ impl World {
         }
     }
 
-    /// Runs until all exchanges are done.
+    /// Runs until all exchanges are complete.
     ///
     /// # Panics
-    /// They are not by `limit`, or a side forgot to set a timer.
+    /// If they are not complete by `limit`, or a side has no timer.
     pub(crate) fn run_to_completion(&mut self, limit: Timestamp) {
         let done = self.run(limit, |world| {
             let done = world.is_done();
@@ -247,7 +249,7 @@ impl World {
         self.agent.application.is_done() && self.gateway.application.is_done()
     }
 
-    /// The state of both sides, for a failure's message.
+    /// State of both sides, for failure messages.
     pub(crate) fn describe(&mut self) -> String {
         let mut text = format!("at {:?}", self.now - Timestamp::ZERO);
         for side in [&mut self.agent, &mut self.gateway] {
@@ -262,7 +264,7 @@ impl World {
         text
     }
 
-    /// The agent closes; both sides must fall silent.
+    /// Closes the session at the agent; both sides must become silent.
     pub(crate) fn close(&mut self) {
         let handle = self.agent.handle.expect("the agent has a session");
         let now = self.now;
@@ -276,7 +278,10 @@ impl World {
             "{} datagrams after CLOSE",
             self.agent.sent_after_close
         );
-        assert_eq!(self.gateway.sent_after_close, 0, "the gateway answered a CLOSE");
+        assert_eq!(
+            self.gateway.sent_after_close, 0,
+            "the gateway responded to a CLOSE"
+        );
     }
 
     fn next_event(&self) -> Option<Timestamp> {
@@ -293,12 +298,12 @@ impl World {
         next
     }
 
-    /// Lets everything happen that is due now.
+    /// Handles everything that is due now.
     fn turn(&mut self) {
         self.turns += 1;
         assert!(
             self.turns < MAX_TURNS,
-            "spinning: agent's timer {:?}, gateway's {:?}, hop {:?}; {}",
+            "endless loop: agent's timer {:?}, gateway's {:?}, hop {:?}; {}",
             self.agent.endpoint.poll_timeout(),
             self.gateway.endpoint.poll_timeout(),
             self.hop.next_event(),
@@ -322,7 +327,7 @@ impl World {
         self.mind_address();
     }
 
-    /// Where the system tells its programs of a new network, the agent's driver tells the transport.
+    /// Reports a new network to the agent's transport, as the driver does.
     fn mind_address(&mut self) {
         let address = self.hop.client_address(self.now);
         if std::mem::replace(&mut self.address, address) != address && self.moves == Moves::Told {
@@ -330,7 +335,7 @@ impl World {
         }
     }
 
-    /// A side that waits for something has a timer: else a lost datagram is the end.
+    /// A side that waits must have a timer; otherwise a lost datagram would block it for ever.
     fn check_timers(&self) {
         for (side, name) in [(&self.agent, "agent"), (&self.gateway, "gateway")] {
             if side.handle.is_none() || side.application.is_done() {
@@ -338,7 +343,7 @@ impl World {
             }
             let own = side.application.next_action();
             let next = side.endpoint.poll_timeout().into_iter().chain(own).min();
-            // A gateway that has only bytes to receive may wait for the agent, who has the keepalive.
+            // A gateway that only expects data may wait without a timer, because the agent sends keepalives.
             if name == "agent" {
                 assert!(
                     next.is_some_and(|at| at - self.now <= LONGEST_TIMER),
@@ -349,9 +354,10 @@ impl World {
         }
     }
 
-    /// The streams of a side hold no more than they are configured to.
+    /// Checks that the streams of a side hold no more than the configured limits.
     fn watch_memory(&mut self) {
-        /// Asking a session for its counters wakes it up: rarely enough that its own timers are tested.
+        /// Reading the counters of a session wakes it up, so they are read rarely enough that its own timers
+        /// are tested.
         const EVERY: u64 = 61;
         self.steps += 1;
         if !self.steps.is_multiple_of(EVERY) {
@@ -362,12 +368,12 @@ impl World {
             let Some(stats) = side.stats() else { continue };
             assert!(
                 stats.receive_buffered <= bounds.received,
-                "{} received and not read",
+                "{} bytes received and not read",
                 stats.receive_buffered
             );
             assert!(
                 stats.send_buffered <= bounds.to_send,
-                "{} to be sent",
+                "{} bytes to be sent",
                 stats.send_buffered
             );
         }
@@ -380,7 +386,7 @@ impl World {
     }
 }
 
-/// A gateway's endpoint at its start.
+/// The endpoint of a gateway that has just started.
 fn started(now: Timestamp, state: &(GatewayEndpointConfig, PublicKey), seed: [u8; 32]) -> Endpoint {
     let mut gateway = Endpoint::gateway(state.0.clone(), UNIX_AT_ZERO, seed);
     gateway.set_devices(now, [(state.1, DeviceStatus::Admitted)].into());

@@ -1,4 +1,4 @@
-//! The receiving side of a user: every byte is checked, and what arrives is acted on.
+//! The receiving side of a user, which checks every byte and reacts to received data.
 use longhaul_protocol::{
     connection::Connection,
     streams::{ReadError, ReadOutcome},
@@ -41,7 +41,11 @@ impl Application {
             }
             match connection.read(now, stream) {
                 Ok(ReadOutcome::Data(bytes)) => {
-                    assert!(!bytes.is_empty(), "{:?}: {stream:?} delivered nothing", self.user);
+                    assert!(
+                        !bytes.is_empty(),
+                        "{:?}: {stream:?} delivered an empty piece",
+                        self.user
+                    );
                     self.take(now, stream, &bytes);
                     self.mind_progress(now, connection, stream);
                 }
@@ -60,7 +64,7 @@ impl Application {
         }
     }
 
-    /// Checks bytes that were delivered.
+    /// Checks delivered bytes.
     fn take(&mut self, now: Timestamp, stream: StreamId, mut bytes: &[u8]) {
         self.delivered += bytes.len() as u64;
         let incoming = self
@@ -77,7 +81,7 @@ impl Application {
         let index = u32::from_be_bytes(prefix) as usize;
         assert!(
             index < self.plan.len(),
-            "{stream:?} begins with the number of no exchange: {index}"
+            "{stream:?} begins with the number of an unknown exchange: {index}"
         );
         if incoming.exchange.replace(index).is_none() {
             let first = &mut self.progress[index].first_byte;
@@ -98,7 +102,7 @@ impl Application {
         );
     }
 
-    /// The gateway answers; an agent that has left does not want the response.
+    /// Starts the response of the gateway; an agent that has abandoned the exchange stops it.
     fn mind_progress(&mut self, now: Timestamp, connection: &mut Connection, stream: StreamId) {
         let incoming = self
             .incoming
@@ -137,7 +141,7 @@ impl Application {
         );
         assert!(
             self.user == User::Gateway || !matches!(self.plan[index].ending, Ending::GatewayFails(_)),
-            "exchange {index}: a cancelled response ended as if it were whole"
+            "exchange {index}: a cancelled response ended cleanly"
         );
         self.progress[index].done = Some(now);
         if self.user == User::Gateway {
@@ -145,15 +149,15 @@ impl Application {
         }
     }
 
-    /// The peer cancelled a stream that it sends.
+    /// Handles the cancellation of a stream by its sender.
     fn cancelled(&mut self, connection: &mut Connection, exchange: Option<usize>, error: u64) {
         match self.user {
             User::Agent => assert!(
                 error == FAILED || error == LEFT,
-                "a cancellation that nobody made: {error}"
+                "a cancellation with an unknown error code: {error}"
             ),
             User::Gateway => {
-                assert_eq!(error, LEFT, "a cancellation that nobody made");
+                assert_eq!(error, LEFT, "a cancellation with an unknown error code");
                 if let Some(index) = exchange {
                     self.abandon(connection, index, error);
                 }

@@ -9,7 +9,7 @@ use crate::{
     datagram::{Datagram, Fate, HEADERS},
 };
 
-/// The client's address as a socket address: each change moves it to another network.
+/// Socket address of a client's address: each change is a move to another network.
 pub(crate) fn client_socket(address: ClientAddress) -> SocketAddr {
     let network = u8::try_from(address.0 % 200).expect("below 200");
     SocketAddr::from(([192, 0, 2, network], 40_000))
@@ -80,7 +80,7 @@ impl World {
             assert_eq!(transmit.len, buf.len());
             assert!(transmit.len <= 1472, "a datagram of {} bytes", transmit.len);
             side.packet_numbers.check(user, &buf);
-            // A gateway that forgot the session answers late packets with RESET.
+            // A gateway without the session responds to late packets with RESET.
             let reset = buf.first() == Some(&RESET);
             side.sent_after_close += usize::from(side.closed.is_some() && !reset);
             let number = side.sent;
@@ -118,7 +118,7 @@ impl World {
                             .sent(now, address, datagram.payload.len() as u64);
                         self.hop.send_to_client(now, address, datagram);
                     }
-                    // An answer to an attacker goes elsewhere.
+                    // A response to the attacker does not cross the hop.
                     None => continue,
                 },
             }
