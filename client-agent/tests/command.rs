@@ -64,7 +64,7 @@ fn it_says_when_it_is_ready_and_stops_when_told() {
     assert!(agent.wait().unwrap().success());
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "", "nothing but one line on stdout");
+    assert_eq!(rest, "", "stdout contains more than one line");
     assert!(!dir.path().join("agent.json").exists());
 }
 

@@ -146,7 +146,8 @@ async fn early_data_carries_only_what_may_be_replayed() {
         assert_eq!(reply.status, 200, "{request}");
         let url = request.split(' ').nth(1).unwrap();
         let seen = gateway.seen(url);
-        // Whether a request travels in early data depends on timing; a request that must not never does.
+        // A request may travel in early data or not, depending on timing; a request without permission never
+        // does.
         assert!(early || seen.iter().all(|seen| !seen.early), "{request}");
         assert!(!seen.last().unwrap().early || early, "{request}");
         agent.agent.stop().await;

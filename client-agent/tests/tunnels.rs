@@ -17,7 +17,7 @@ async fn connect(agent: &TestAgent, target: &str) -> (Client, String) {
 #[tokio::test]
 async fn bytes_pass_both_ways_and_the_end_passes_too() {
     let (_gateway, agent) = pair().await;
-    // The second time the host is known to work, and the answer precedes the gateway's.
+    // The second time the host is known to be reachable, so that the agent responds before the gateway does.
     for _ in 0..2 {
         let (mut client, head) = connect(&agent, "echo.test:443").await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");

@@ -121,7 +121,7 @@ fn an_invite_is_the_only_line_and_admits_its_device() {
     let kept = std::fs::read_to_string(state.file("devices.toml")).unwrap();
     assert!(
         !kept.contains(&invite.device().to_secret_text()),
-        "the device's secret is not kept"
+        "the gateway must not store the device's secret"
     );
     assert!(stderr_of_failure(&output(home.path(), &words)).contains("admitted already"));
     let no_port = ["invite", "--name", "x", "--address", "gw.example"];

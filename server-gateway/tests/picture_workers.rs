@@ -1,4 +1,4 @@
-//! Real worker processes: their results, and how they end.
+//! Real worker processes: their results, and their end.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -371,7 +371,7 @@ async fn no_answer_and_wrong_answers_cost_a_bounded_time() {
             "{script}"
         );
     }
-    println!("eight wrong answers: {:.2} s", begun.elapsed().as_secs_f64());
+    println!("eight invalid responses: {:.2} s", begun.elapsed().as_secs_f64());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -388,7 +388,7 @@ async fn what_fails_again_and_again_is_not_tried_each_time() {
     for _ in 0..20 {
         assert_eq!(made(&workers, 1, &photo(100), &quick()).await, Made::NotNow);
     }
-    assert!((3..10).contains(&started()), "{} starts", started());
+    assert!((3..10).contains(&started()), "{} starts of workers", started());
     // One device's images crash the worker.
     std::fs::remove_file(&log).unwrap();
     let dies = format!("{logs}; {READY}; head -c 100 > /dev/null; kill -SEGV $$");
@@ -400,9 +400,9 @@ async fn what_fails_again_and_again_is_not_tried_each_time() {
         made(&workers, 1, &photo(100), &quick()).await;
     }
     let before = started();
-    assert!((3..10).contains(&before), "{before} starts");
+    assert!((3..10).contains(&before), "{before} starts of workers");
     made(&workers, 2, &photo(100), &quick()).await;
-    assert_eq!(started(), before + 1, "another device's pictures are tried");
+    assert_eq!(started(), before + 1, "images of another device start a worker");
 }
 
 /// Overhead of the transfer to another process and back.

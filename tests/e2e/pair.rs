@@ -22,7 +22,7 @@ use tokio::{
     time::{interval, timeout},
 };
 
-/// Maximum duration of a command that ends by itself.
+/// Maximum duration of a command that is not a server.
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum wait for one event, sufficient for a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);

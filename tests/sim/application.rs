@@ -85,7 +85,7 @@ pub(crate) struct Progress {
     pub(crate) first_byte: Option<Timestamp>,
     /// Time of the complete reception.
     pub(crate) done: Option<Timestamp>,
-    /// Whether this side has abandoned the exchange.
+    /// Set if this side has abandoned the exchange.
     abandoned: bool,
 }
 
@@ -183,7 +183,7 @@ impl Application {
         }
     }
 
-    /// Whether every exchange has ended, as far as this side knows.
+    /// True if every exchange has ended, as far as this side knows.
     pub(crate) fn is_done(&self) -> bool {
         let streams_ended = self.outgoing.values().all(|outgoing| outgoing.end.is_some())
             && self.incoming.values().all(|incoming| incoming.end.is_some());

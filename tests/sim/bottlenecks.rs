@@ -114,7 +114,7 @@ fn policers() {
     const COLUMNS: [&str; 6] = [
         "link",
         "burst, packets",
-        "told",
+        "profile",
         "of the policer's rate",
         "queue p95 ms",
         "lost",
@@ -148,7 +148,7 @@ fn policers() {
                 ms(queue),
                 percent(lost),
             ]);
-            let what = format!("{name}, burst {burst}, told of the {told}");
+            let what = format!("{name}, burst {burst}, profile of the {told}");
             bars.at_least(&format!("{what}: of the policer's rate"), share, 0.95, limit);
             bars.at_most(&format!("{what}: lost"), lost, LOSS, loss_limit);
         }

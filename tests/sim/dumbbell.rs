@@ -112,7 +112,7 @@ struct Flow {
     kind: Kind,
     /// Time of its next timer or action.
     next: Option<Timestamp>,
-    /// Whether a packet for it has just arrived.
+    /// Set if a packet for it has just arrived.
     touched: bool,
 }
 

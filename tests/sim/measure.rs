@@ -71,7 +71,7 @@ impl World {
         })
     }
 
-    /// Whether the gateway accepted the early data; `None` before the RESP.
+    /// The gateway's decision about the early data; `None` before the RESP.
     pub(crate) fn early_outcome(&self) -> Option<EarlyOutcome> {
         let mut events = self.agent.events.iter();
         events.find_map(|(_, event)| {

@@ -35,7 +35,7 @@ pub(crate) enum Ending {
     GatewayFails(u64),
 }
 
-/// Whether the sender announces a stream's length in advance.
+/// Announcement of a stream's length by its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     Announced,

@@ -50,7 +50,7 @@ pub(crate) fn median_and_worst(mut values: Vec<f64>) -> (f64, f64) {
 }
 
 /// Prints a line of the trace of a run (`LONGHAUL_SIM_TRACE=1`).
-#[expect(clippy::print_stdout, reason = "asked for by the environment")]
+#[expect(clippy::print_stdout, reason = "requested by an environment variable")]
 pub(crate) fn trace(now: Timestamp, what: &str, datagram: &[u8]) {
     let head: String = datagram
         .iter()

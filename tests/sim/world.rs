@@ -46,12 +46,12 @@ pub(crate) struct Setting {
     pub(crate) seed: u64,
 }
 
-/// Whether the operating system reports an address change to the agent.
+/// Report of an address change by the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moves {
     /// A new network, which the operating system reports.
     Told,
-    /// A NAT that lost its state, which nobody reports.
+    /// A NAT that lost its state, which is not reported.
     Silent,
 }
 

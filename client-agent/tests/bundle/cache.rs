@@ -161,7 +161,7 @@ async fn what_must_not_be_stored_is_nowhere_on_the_disk() {
         assert!(!bytes.windows(16).any(|part| part == &secret[..16]));
         found |= bytes.windows(17).any(|part| part == b"this may be found");
     }
-    assert!(files > 0 && found, "the test looks in the wrong place");
+    assert!(files > 0 && found, "the search does not find a stored response");
 }
 
 #[tokio::test]
@@ -172,7 +172,9 @@ async fn truncated_bodies_are_not_stored() {
     let body = asked.begin(&[FRESH], &noise(100_000)).await;
     world
         .agent
-        .until("some of it", |status| status.body_bytes_decoded >= 98_304)
+        .until("a part of the body is decoded", |status| {
+            status.body_bytes_decoded >= 98_304
+        })
         .await;
     drop(body);
     assert_eq!(browser.await.unwrap().ending, Ending::Truncated);
@@ -270,7 +272,7 @@ async fn an_unchanged_page_costs_its_hashes() {
     assert_eq!(page.fetch.held, Some(*chk.as_bytes()));
     let id: [u8; 8] = ContentHash::of(&before).as_bytes()[..8].try_into().unwrap();
     assert_eq!(page.fetch.manifest, Some(id));
-    assert!(page.fetch.holding.is_empty(), "the mirror is agreed");
+    assert!(page.fetch.holding.is_empty(), "both ends agree on the mirror");
     let mut manifest = page.manifest(Some((id, &before))).await;
     for url in ["/a", "/b", "/c", "/d"] {
         manifest.record(entry(url)).await;

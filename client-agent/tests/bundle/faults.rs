@@ -74,7 +74,7 @@ async fn a_push_cut_off_midway_goes_on_as_a_fetch() {
         let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
         world
             .agent
-            .until("the start is here", |status| {
+            .until("the first part has arrived", |status| {
                 status.exits.contains_key("arriving.pushed")
             })
             .await;
@@ -103,7 +103,7 @@ async fn another_body_than_the_push_began_with_is_a_truncation() {
     let browser = world.agent.begin(OBJECT, &[OF_PAGE]);
     world
         .agent
-        .until("the start is here", |status| {
+        .until("the first part has arrived", |status| {
             status.exits.contains_key("arriving.pushed")
         })
         .await;
@@ -157,12 +157,12 @@ async fn a_lost_session_loses_no_request() {
         .await;
     world
         .agent
-        .until("the whole push", |status| status.pushed_objects == 1)
+        .until("the push is complete", |status| status.pushed_objects == 1)
         .await;
     page.link.session.close(1, "test");
     for _ in 0..3 {
         let asked = world.fetch().await;
-        assert_eq!(asked.fetch.page, 0, "the page load was another session's");
+        assert_eq!(asked.fetch.page, 0, "the page load belongs to an ended session");
         // One or two windows had arrived.
         let resumed = asked.fetch.resume.as_ref().map(|resume| resume.offset);
         assert_eq!(

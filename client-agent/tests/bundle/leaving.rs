@@ -64,7 +64,9 @@ async fn the_next_page_cancels_what_the_last_one_still_pushes() {
     assert!(status.push_taken_bytes > 0 && status.push_taken_bytes < 200);
     world
         .agent
-        .until("the memory is free", |status| status.push_memory_bytes == 0)
+        .until("the memory of pushes is free", |status| {
+            status.push_memory_bytes == 0
+        })
         .await;
 }
 
@@ -149,7 +151,9 @@ async fn a_complete_page_ends_by_itself() {
     );
     world
         .agent
-        .until("the memory is free", |status| status.push_memory_bytes == 0)
+        .until("the memory of pushes is free", |status| {
+            status.push_memory_bytes == 0
+        })
         .await;
     assert!(
         world

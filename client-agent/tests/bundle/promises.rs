@@ -49,7 +49,9 @@ async fn a_push_answers_the_browser() {
     world.no_fetch();
     let status = world
         .agent
-        .until("all is counted", |status| status.push_taken_objects == 2)
+        .until("both pushed objects are counted", |status| {
+            status.push_taken_objects == 2
+        })
         .await;
     assert_eq!((status.pages, status.pushed_objects, status.announced), (1, 2, 2));
     assert!(status.pushed_bytes > 200_000 && status.push_taken_bytes == status.pushed_bytes);

@@ -70,7 +70,7 @@ impl Client {
     pub(crate) async fn reply_with(&mut self, midway: impl FnOnce()) -> Reply {
         let head = self.head().await;
         while self.buffer.len() < 100 {
-            assert!(self.fill().await, "the connection ended too early");
+            assert!(self.fill().await, "the connection ended within a response");
         }
         midway();
         self.with_body(head).await
@@ -94,7 +94,7 @@ impl Client {
     /// Reads the next `length` bytes.
     pub(crate) async fn exactly(&mut self, length: usize) -> Vec<u8> {
         while self.buffer.len() < length {
-            assert!(self.fill().await, "the connection ended too early");
+            assert!(self.fill().await, "the connection ended within a response");
         }
         self.buffer.split_to(length).to_vec()
     }
@@ -160,11 +160,11 @@ impl Client {
         }
     }
 
-    /// Reads some bytes; returns false at the end of the connection, orderly or not.
+    /// Reads some bytes; returns false at the end of the connection, clean or not.
     async fn fill(&mut self) -> bool {
         let read = timeout(PATIENCE, self.stream.read_buf(&mut self.buffer))
             .await
-            .expect("bytes of the agent");
+            .expect("no bytes from the agent");
         read.is_ok_and(|count| count > 0)
     }
 }

@@ -311,7 +311,7 @@ impl Link {
 
     async fn body(&self, reader: &mut MessageReader, stream: &mut RecvStream) -> Vec<u8> {
         let Some(Message::Body(body)) = next(reader, stream).await else {
-            panic!("no body")
+            panic!("the message has no body")
         };
         let coding = match body.coding {
             BodyCoding::Identity => Coding::Identity,
@@ -331,14 +331,18 @@ impl Link {
                     BodyEvent::NeedInput => break,
                 }
             }
-            bytes = stream.read().await.unwrap().expect("the rest of the body");
+            bytes = stream
+                .read()
+                .await
+                .unwrap()
+                .expect("the stream ended within a body");
         }
     }
 
     pub(crate) fn key(&self) -> [u8; 32] {
         blake3::derive_key(
             "longhaul 1 window",
-            &self.session.exporter().expect("the exporter secret"),
+            &self.session.exporter().expect("no exporter secret"),
         )
     }
 

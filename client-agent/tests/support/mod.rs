@@ -1,5 +1,5 @@
-//! Test support: a gateway built from the real transport and the session's messages, which misbehaves as the
-//! test requires; an agent; and a plain HTTP client.
+//! Test support: a gateway of the real transport and session messages, with faults that a test selects; an
+//! agent; and a plain HTTP client.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod client;
@@ -106,7 +106,7 @@ impl TestAgent {
             if shows(&status) {
                 return status;
             }
-            assert!(started.elapsed() < PATIENCE, "never: {what}; {status:?}");
+            assert!(started.elapsed() < PATIENCE, "timeout: {what}; {status:?}");
         }
     }
 
@@ -147,7 +147,7 @@ impl TestAgent {
         drop(
             tokio::time::timeout(PATIENCE, reached)
                 .await
-                .expect("the session's state")
+                .expect("timeout: state of the session")
                 .unwrap(),
         );
     }

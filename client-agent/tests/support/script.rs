@@ -87,7 +87,7 @@ impl World {
     pub(crate) async fn fetch(&mut self) -> BrowserRequest {
         timeout(PATIENCE, self.fetches.recv())
             .await
-            .expect("a fetch")
+            .expect("no fetch arrived")
             .unwrap()
     }
 
@@ -96,7 +96,7 @@ impl World {
         loop {
             let message = timeout(PATIENCE, self.controls.recv())
                 .await
-                .expect("a message")
+                .expect("no message arrived")
                 .unwrap();
             if let Some(found) = wanted(message) {
                 return found;
@@ -111,7 +111,7 @@ impl World {
 
     pub(crate) fn no_fetch(&mut self) {
         if let Ok(asked) = self.fetches.try_recv() {
-            panic!("a fetch of {}", asked.fetch.url);
+            panic!("unexpected fetch of {}", asked.fetch.url);
         }
     }
 
@@ -444,6 +444,8 @@ impl Pushing {
 
     /// Waits until the agent stops the stream.
     pub(crate) async fn stopped(&mut self) {
-        timeout(PATIENCE, self.stream.stopped()).await.expect("a stop");
+        timeout(PATIENCE, self.stream.stopped())
+            .await
+            .expect("the agent did not stop the stream");
     }
 }

@@ -51,7 +51,7 @@ async fn what_was_fetched_for_one_site_answers_no_other() {
         assert_eq!(
             get(&mut agent, &url, &[NOBODY]).await,
             answer,
-            "nobody knows who asks"
+            "requests without requester share no stored response"
         );
     }
     assert_eq!(log.count(), 3);
@@ -116,7 +116,11 @@ async fn an_origin_has_its_own_responses_forgotten() {
     assert_eq!(site.requests("/x.js").len(), 2);
     agent.get(&site.url("a", "/logout"), &[]).await;
     agent.get(&other, &[]).await;
-    assert_eq!(site.requests("/x.js").len(), 2, "another origin's stay");
+    assert_eq!(
+        site.requests("/x.js").len(),
+        2,
+        "responses of another origin remain stored"
+    );
     agent.get(&own, &[]).await;
     assert_eq!(site.requests("/x.js").len(), 3);
 }
@@ -163,7 +167,8 @@ async fn what_is_held_is_told_to_the_site_that_got_it_only() {
     ));
 }
 
-/// A request of another site's style sheet names no document; the plan knows for which document it is.
+/// A request of another site's style sheet names no document; the plan records the document that it belongs
+/// to.
 #[tokio::test]
 async fn pictures_of_another_sites_sheet_are_held_for_the_page_with_the_sheet() {
     let (gateway, _) = setup().await;
@@ -179,7 +184,7 @@ async fn pictures_of_another_sites_sheet_are_held_for_the_page_with_the_sheet() 
     site.set("/x.png", resource("image/png", vec![9; 30_000]).fresh());
     let picture = site.url("cdn", "/x.png");
     LoadReader::whole(&mut agent, &site.url("a", "/"), &[]).await;
-    // The mirror learns of a delivery with its acknowledgement, which is on the way.
+    // The mirror learns of a delivery with its acknowledgement, which may not have arrived yet.
     loop {
         let again = LoadReader::whole(&mut agent, &site.url("a", "/again/"), &[]).await;
         if matches!(again.head_of(&picture).body, EntryBody::Held { .. }) {

@@ -460,6 +460,6 @@ async fn what_is_asked_for_is_fetched_first() {
         .map(|(path, _)| path.clone())
         .collect();
     let place = order.iter().position(|path| path == "/59.png").unwrap();
-    assert!(place < 58, "asked for, yet at place {place}");
+    assert!(place < 58, "requested by the agent, but pushed at place {place}");
     assert_eq!(reader.load.body_of("/59.png"), b"image 59");
 }

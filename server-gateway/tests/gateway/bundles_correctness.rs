@@ -97,7 +97,7 @@ async fn cookies_that_the_page_sets_go_with_what_it_loads() {
     assert_eq!(site.requests("/1.png")[0]["cookie"], "a=1; b=2");
     assert!(
         site.requests("/3.png")[0].get("cookie").is_none(),
-        "cookies of one site are not for another"
+        "cookies of one site are not sent to another"
     );
     let varying = load.head_of("/1.png");
     assert_eq!(varying.scope, Scope::Reusable);
@@ -295,7 +295,7 @@ async fn what_scripts_load_is_planned_at_the_next_visit() {
     assert_eq!(
         urls,
         ["/app.js", "/data.json"],
-        "what was pushed for nothing is left out"
+        "an unused object is not planned again"
     );
     assert_eq!(reader.load.body_of("/data.json"), b"{}");
 }

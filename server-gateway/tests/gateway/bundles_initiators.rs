@@ -92,7 +92,7 @@ async fn a_frame_of_the_same_site_asks_for_itself() {
     assert_eq!(image["referer"].to_str().unwrap(), site.url("sub.a", "/"));
     assert_eq!(
         image["cookie"], "session=secret",
-        "it goes to the page's own host"
+        "the request goes to the page's own host"
     );
     let boxed = &site.requests("/2.png")[0];
     assert!(
@@ -101,7 +101,7 @@ async fn a_frame_of_the_same_site_asks_for_itself() {
     );
 }
 
-/// On plain http the request for a frame's document looks like that for a page.
+/// On plain http a request for the document of a frame looks like one for a page.
 #[tokio::test]
 async fn a_frame_that_is_asked_for_like_a_page_stays_one() {
     let (_gateway, mut agent) = setup().await;

@@ -70,7 +70,7 @@ async fn until_planned(agent: &mut Agent, site: &Site, path: &str, fields: &[(&s
             return reader.load;
         }
     }
-    panic!("{path} is never planned");
+    panic!("{path} was not planned");
 }
 
 #[tokio::test]
@@ -98,8 +98,8 @@ async fn what_scripts_load_on_one_device_is_planned_on_another() {
         assert!(own.urls().contains(&(*path).to_owned()), "{path}");
     }
 
-    // With cookies, objects learned from others are planned, too, but the visit adds nothing to the shared
-    // records.
+    // On a device with cookies, objects learned from others are planned, too, but the visit adds nothing to
+    // the shared records.
     let mut third = Agent::connect(&gateway).await;
     let load = until_planned(&mut third, &site, "/data.json", COOKIE).await;
     assert_eq!(load.urls().len(), 2);

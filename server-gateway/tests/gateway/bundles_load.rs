@@ -121,7 +121,7 @@ impl Load {
             .unwrap()
     }
 
-    /// Returns true if everything that was announced has arrived.
+    /// Returns true if everything that the manifest announces has arrived.
     pub(crate) fn is_complete(&self) -> bool {
         let pushed = |head: &EntryHead| {
             let push = self.pushes.get(&head.entry);
@@ -147,7 +147,7 @@ impl Load {
             Event::Page(bytes) => self.body.extend(bytes),
             Event::PageEnd(end) => self.body_end = end,
             Event::Manifest(manifest, stream) => {
-                assert!(self.manifest.is_none(), "one manifest a page");
+                assert!(self.manifest.is_none(), "a page load has one manifest");
                 (self.manifest, self.manifest_stream) = (Some(manifest), stream);
             }
             Event::ManifestBytes(bytes, wire) => {
@@ -229,7 +229,10 @@ impl LoadReader {
         };
         let limit = std::time::Duration::from_secs(20);
         if tokio::time::timeout(limit, waiting).await.is_err() {
-            panic!("what was expected did not come; so far: {:#?}", Brief(&self.load));
+            panic!(
+                "the expected data did not arrive; received so far: {:#?}",
+                Brief(&self.load)
+            );
         }
     }
 }

@@ -83,7 +83,7 @@ async fn what_is_personal_is_coded_for_each() {
     let (other, _) = self::page(&[PUBLIC, HTML]).await;
     let mut agent = Agent::connect_by(&gateway, "umts-384").await;
     agent.get(&other, &[]).await;
-    // Stored after any result of the personal pages would have been.
+    // Stored after any encoding of the personal pages would have been stored.
     let text = until(&gateway, |text| metric(text, "longhaul_coded_kept_total ") > 0).await;
     assert_eq!(metric(&text, "longhaul_coded_kept_total "), 1);
     assert_eq!(metric(&text, "longhaul_coded_reused_total "), 0);

@@ -264,7 +264,7 @@ async fn a_truncated_response_never_ends_cleanly() {
         assert_eq!(response.status, 200);
         let offset = response.body.len() as u64;
         assert_eq!(response.end, BodyEnd::Broken(DecodeError::Truncated { offset }));
-        assert_eq!(response.body, body, "what came before is delivered");
+        assert_eq!(response.body, body, "bytes before the error are delivered");
     }
 }
 
@@ -498,7 +498,7 @@ async fn a_slow_hop_holds_the_origin_back() {
             break;
         }
         taken += 64 * 1024;
-        assert!(taken < 256 * 1024 * 1024, "the gateway swallows without end");
+        assert!(taken < 256 * 1024 * 1024, "the gateway buffers without limit");
     }
     assert!(taken < 64 * 1024 * 1024, "{taken}");
 }

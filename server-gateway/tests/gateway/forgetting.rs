@@ -32,7 +32,7 @@ async fn forget(agent: &mut Agent, control: &mut Answer, id: u64, client: Option
     let site = site.map(str::to_owned);
     agent.say(Message::Forget(Forget { id, client, site })).await;
     let Message::Forgotten(forgotten) = control.next_message().await.unwrap() else {
-        panic!("no answer to what was to be forgotten");
+        panic!("no `Forgotten` in response to `Forget`");
     };
     assert_eq!(forgotten.id, id);
 }
@@ -75,7 +75,7 @@ async fn what_is_forgotten_is_in_no_file() {
     let folder = gateway.folder();
     let kept = |word: &str| is_in_a_file(&folder, word);
     for word in ["tulip-of-a", "daisy-for-all", "orchid-of-b", "crocus-of-guest"] {
-        assert!(kept(word), "the search finds {word}");
+        assert!(kept(word), "the search does not find {word}");
     }
     forget(&mut agent, &mut control, 1, Some(0), Some("a.test")).await;
     assert!(!kept("tulip-of-a") && !kept("daisy-for-all"));
@@ -85,7 +85,10 @@ async fn what_is_forgotten_is_in_no_file() {
     assert!(!kept("crocus-of-guest") && kept("orchid-of-b") && kept("violet-of-a"));
     forget(&mut agent, &mut control, 3, None, None).await;
     assert!(!kept("orchid-of-b") && !kept("violet-of-a"));
-    assert!(!kept("a.test") && !kept("b.test"), "not even where it was");
+    assert!(
+        !kept("a.test") && !kept("b.test"),
+        "the deleted text remains in a file"
+    );
     get_for(&mut agent, 0, &site.url("a", "/mine")).await;
     assert_eq!(site.requests("/mine").len(), 2);
     let _home = Gateway::stop(gateway).await;

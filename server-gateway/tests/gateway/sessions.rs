@@ -22,7 +22,11 @@ async fn early_data_is_only_for_what_may_be_replayed() {
     // Waits until the gateway has noticed the device.
     drop(Agent::connect_as(&gateway, &device).await);
     let port = serve(|request: Request<Incoming>| async move {
-        assert_eq!(request.method(), http::Method::GET, "a POST must not come here");
+        assert_eq!(
+            request.method(),
+            http::Method::GET,
+            "a POST must not reach the origin in early data"
+        );
         let early = request
             .headers()
             .get("early-data")

@@ -56,7 +56,11 @@ async fn equal_browsers_share_and_the_own_pages_do_in_any_case() {
     assert_eq!(get(&mut ann, &url, &browser).await, "answer 1");
     assert_eq!(get(&mut bob, &url, &browser).await, "answer 1");
     let known = [browser[0], browser[1], browser[2], ("cookie", "a=1")];
-    assert_eq!(get(&mut bob, &url, &known).await, "answer 1", "it is for all");
+    assert_eq!(
+        get(&mut bob, &url, &known).await,
+        "answer 1",
+        "a public response is shared"
+    );
     // Another page of the same site sends another `Referer`.
     let elsewhere = [("referer", "http://a.test/2"), browser[1], browser[2]];
     assert_eq!(get(&mut ann, &url, &elsewhere).await, "answer 1");
@@ -89,6 +93,10 @@ async fn a_confirmation_for_one_changes_nothing_for_others() {
     ann.get(&url, &[FROM]).await;
     let poisoned = [FROM, ("cache-control", "max-age=0"), ("x-made-up", "poison")];
     let answer = ann.request(Method::Get, &url, &poisoned).await;
-    assert_eq!(answer.field("x-echo"), Some("poison"), "to who said it");
+    assert_eq!(
+        answer.field("x-echo"),
+        Some("poison"),
+        "the sender of the field receives it"
+    );
     assert_eq!(bob.get(&url, &[FROM]).await.field("x-echo"), Some("nothing"));
 }

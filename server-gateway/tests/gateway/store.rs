@@ -119,7 +119,7 @@ async fn what_may_not_be_kept_is_asked_for_each_time() {
     assert_eq!(
         get(&mut agent, &url, &[]).await,
         "answer 2",
-        "a request's no-store counts"
+        "the response to a request with `no-store` is not stored"
     );
 }
 
@@ -204,7 +204,7 @@ async fn credentials_are_always_checked_by_the_origin() {
     assert_eq!(
         get(&mut agent, &url, &[]).await,
         "answer 2",
-        "what credentials opened is not for others"
+        "a response to a request with credentials answered another request"
     );
 }
 
@@ -260,7 +260,7 @@ async fn unsafe_requests_make_stored_responses_invalid() {
     assert_eq!(
         get(&mut agent, &url("/list"), &[]).await,
         "answer 1",
-        "an error changes nothing"
+        "an error response does not invalidate"
     );
     assert_eq!(other.upload(Method::Post, &url("/form"), b"x").await.status, 303);
     assert_eq!(get(&mut agent, &url("/list"), &[]).await, "answer 6");
@@ -295,7 +295,7 @@ async fn heads_are_answered_by_what_a_get_stored() {
     assert_eq!(
         agent.get(&url, &[]).await.body,
         page,
-        "the response to a HEAD is not a page"
+        "the response to a HEAD is not used for a GET"
     );
     let asked = agent.request(Method::Head, &url, &[]).await;
     assert_eq!((asked.status, asked.field("content-length")), (200, Some("5000")));
@@ -325,7 +325,7 @@ async fn ranges_pass_the_cache() {
     assert_eq!(
         get(&mut agent, &url, &[]).await,
         "0123456789",
-        "a part is not the whole"
+        "a partial response is not used as the complete one"
     );
     assert_eq!(agent.get(&url, &range).await.status, 206);
     assert_eq!(log.count(), 3);

@@ -102,7 +102,11 @@ async fn what_must_not_be_transformed_is_kept_coded() {
         (plain.field("content-encoding"), plain.body == page),
         (None, true)
     );
-    assert_eq!(log.count(), 2, "who cannot decode it gets one of its own");
+    assert_eq!(
+        log.count(),
+        2,
+        "a browser without that content coding gets its own response"
+    );
 }
 
 #[tokio::test]
@@ -230,7 +234,10 @@ async fn equal_requests_share_a_fetch() {
     assert_eq!(first.response(&ann.session).await.body, b"first, second");
     assert_eq!(second.response(&bob.session).await.body, b"first, second");
     assert_eq!(third.response(&bob.session).await.body, b"first, second");
-    assert!(feeds.try_recv().is_err(), "the origin was asked once");
+    assert!(
+        feeds.try_recv().is_err(),
+        "the origin received more than one request"
+    );
 }
 
 #[tokio::test]
@@ -325,7 +332,11 @@ async fn asked_with_held(
     let mut answer = agent.answer().await;
     let head = answer.head();
     if head.body == BodyPlace::Held {
-        assert_eq!(answer.bytes().await, Ok(None), "nothing but the hash");
+        assert_eq!(
+            answer.bytes().await,
+            Ok(None),
+            "the response contains only the hash"
+        );
     }
     (head.body, head.content_hash)
 }
@@ -359,8 +370,8 @@ async fn what_the_agent_holds_does_not_travel() {
     }
 }
 
-/// If the agent does not hold the body after all, it repeats the request, which the origin has then already
-/// received.
+/// If the agent does not hold the body after all, it repeats the request, which the origin has then received
+/// already.
 #[tokio::test]
 async fn only_what_may_be_asked_twice_is_answered_by_a_hash() {
     let (_gateway, mut agent) = setup().await;

@@ -73,7 +73,7 @@ async fn what_is_stale_is_validated() {
     assert_eq!(
         confirmed.field("content-length"),
         Some("9"),
-        "but not those about the body"
+        "a 304 does not update fields that describe the body"
     );
     *answer.lock().unwrap() = Answer::Version("2");
     assert_eq!(get(&mut agent, &url, &[]).await, "version 2");
@@ -89,14 +89,18 @@ async fn a_confirmed_response_is_fresh_again() {
     assert_eq!(get(&mut agent, &url, &[]).await, "version 1");
     let reload = [("cache-control", "max-age=0")];
     assert_eq!(get(&mut agent, &url, &reload).await, "version 1");
-    assert_eq!(log.last()[header::IF_NONE_MATCH], "\"1\"", "a reload validates");
+    assert_eq!(
+        log.last()[header::IF_NONE_MATCH],
+        "\"1\"",
+        "a reload causes validation"
+    );
     assert_eq!(get(&mut agent, &url, &[]).await, "version 1");
     assert_eq!(log.count(), 2);
     let force = [("cache-control", "no-cache"), ("pragma", "no-cache")];
     assert_eq!(get(&mut agent, &url, &force).await, "version 1");
     assert!(
         !log.last().contains_key(header::IF_NONE_MATCH),
-        "a forced reload fetches"
+        "a forced reload is not conditional"
     );
     assert_eq!(log.count(), 3);
 }
@@ -130,7 +134,7 @@ async fn a_browsers_own_conditions_are_met() {
     assert_eq!(log.last()[header::IF_NONE_MATCH], "\"1\"");
     *answer.lock().unwrap() = Answer::Version("2");
     let ahead = agent.get(&url, &[("if-none-match", "\"2\""), reload]).await;
-    assert_eq!(ahead.status, 304, "the browser has the new version already");
+    assert_eq!(ahead.status, 304, "the browser already has the new version");
     assert_eq!(get(&mut agent, &url, &[]).await, "version 2");
     assert_eq!(log.count(), 5);
 }
@@ -152,7 +156,10 @@ async fn a_failing_origin_is_stood_in_for_where_that_is_allowed() {
         assert_eq!(get(&mut agent, &url, &[]).await, "version 1");
         *answer.lock().unwrap() = Answer::Status(status);
         let reload = agent.get(&url, &[("cache-control", "max-age=0")]).await;
-        assert_eq!(reload.status, status, "who asks anew gets the truth");
+        assert_eq!(
+            reload.status, status,
+            "a reload gets the origin's failure, not a stale response"
+        );
         let response = agent.get(&url, &[]).await;
         match expected {
             Some(body) => {

@@ -41,7 +41,7 @@ async fn refused(agent: &mut Agent, host: &str, port: u16) -> FailureReason {
 async fn bytes_go_both_ways_and_each_end_closes_by_itself() {
     let gateway = Gateway::start().await;
     let mut agent = Agent::connect(&gateway).await;
-    // Responds only after the agent's end of stream, so a lost half-close would block the test.
+    // Responds only after the agent's end of stream, so that a lost half-close blocks the test.
     let port = serve_tcp(|mut connection: TcpStream| async move {
         let mut all = Vec::new();
         connection.read_to_end(&mut all).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_host_that_breaks_off_is_no_clean_end() {
     let Ok(stream) = agent.session.accept().await else {
         panic!()
     };
-    // The reset may arrive before the accept is read, or even before it is sent.
+    // The reset may arrive before the response is read, or even before it is sent.
     let mut answer = Answer::of(stream).await;
     if matches!(answer.message, Message::TunnelAccept(_)) {
         assert!(matches!(
@@ -150,7 +150,7 @@ async fn tunnels_go_only_where_they_may() {
             "{host}"
         );
     }
-    // Even an allowed address must not lead to the gateway itself.
+    // Tunnels to the gateway's own ports are refused even if the address is allowed.
     let own = gateway.metrics.port();
     assert_eq!(
         refused(&mut agent, "metrics.test", own).await,

@@ -151,7 +151,7 @@ fn play_script() -> String {
     )
 }
 
-/// First bytes of the ranges that requests asked for.
+/// First bytes of the requested ranges.
 fn range_starts(seen: &[Seen]) -> Vec<usize> {
     let films = seen.iter().filter(|seen| seen.path == "/film.webm");
     films

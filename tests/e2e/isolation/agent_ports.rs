@@ -34,7 +34,7 @@ use crate::{
 /// The user `nobody`, which has no rights on any Linux system.
 const NOBODY: u32 = 65_534;
 
-/// Whether this test can act as another user; prints a note if not.
+/// True if this test can act as another user; prints a note if not.
 fn can_act_as_nobody() -> Result<bool> {
     let is_root = std::fs::metadata("/proc/self")?.uid() == 0;
     if !is_root {

@@ -151,7 +151,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// Whether the connection ends, with or without GOAWAY.
+    /// Waits for the end of the connection; true if it ends, with or without GOAWAY.
     async fn is_ended(&mut self) -> bool {
         self.until(|frame| frame.kind == GOAWAY).await.is_ok() || self.next().await.is_err()
     }

@@ -274,7 +274,7 @@ fn parent(pid: u32) -> Option<u32> {
     fields.nth(1)?.parse().ok()
 }
 
-/// Whether a process is a picture worker and no zombie.
+/// True if the process is a picture worker and not a zombie.
 fn is_worker(pid: u32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.windows(14).any(|part| part == b"picture-worker")

@@ -113,7 +113,7 @@ fn body(response: &RawResponse) -> &[u8] {
     &response.body
 }
 
-/// Whether the agent accelerates page loads.
+/// True if the agent accelerates page loads.
 fn accelerates_page_loads(status: &Value) -> bool {
     status["pushed_objects"].is_u64()
 }

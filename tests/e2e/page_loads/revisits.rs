@@ -124,7 +124,7 @@ async fn cost(pair: &Pair, origin: &Origin, when: &str) -> Result<Cost> {
     Ok(cost)
 }
 
-/// Whether the agent accelerates page loads; prints a note otherwise.
+/// True if the agent accelerates page loads; prints a note otherwise.
 async fn accelerated(pair: &Pair) -> Result<bool> {
     let found = accelerates_page_loads(&pair.status().await?);
     if !found {

@@ -144,7 +144,7 @@ impl HostileDevice {
         }
     }
 
-    /// Whether this end knows that the session is closed.
+    /// True if this end knows that the session is closed.
     pub(super) fn is_closed(&self) -> bool {
         matches!(*self.session.state().borrow(), LinkState::Closed(_))
     }
