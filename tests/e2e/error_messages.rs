@@ -39,7 +39,7 @@ fn assert_says(what: &str, text: &str, words: &[&str]) {
 }
 
 /// Visible text of an error page.
-fn words(page: &RawResponse) -> String {
+fn page_text(page: &RawResponse) -> String {
     let html = page.text();
     let body = html.split("<main>").nth(1).unwrap_or(&html);
     let mut text = String::new();
@@ -59,7 +59,7 @@ fn words(page: &RawResponse) -> String {
 }
 
 fn assert_page(what: &str, page: &RawResponse, status: u16, says: &[&str]) {
-    let text = words(page);
+    let text = page_text(page);
     assert_eq!(page.status, status, "{what}: {text}");
     assert_says(&format!("{what} ({status})"), &text, says);
     assert_eq!(page.field("cache-control"), Some("no-store"), "{what}");
@@ -79,7 +79,7 @@ fn assert_refused(what: &str, finished: &Finished, says: &[&str]) {
     assert_says(what, &finished.stderr, says);
 }
 
-async fn hello() -> Result<Origin> {
+async fn hello_origin() -> Result<Origin> {
     Origin::start(
         None,
         |_| {},
@@ -90,7 +90,7 @@ async fn hello() -> Result<Origin> {
 
 #[tokio::test]
 async fn a_revoked_device_gets_an_explanation_and_its_session_ends() -> Result<()> {
-    let origin = hello().await?;
+    let origin = hello_origin().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     assert_eq!(pair.get("http://site.test/").await?.text(), "hello");
     let state = pair.folder().join("gateway").display().to_string();
@@ -513,7 +513,7 @@ async fn wait_for_the_gateway(proxy: SocketAddr, origin: &Origin) -> Result<()> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_gateway_the_agent_shows_an_error_then_fetches_directly() -> Result<()> {
-    let origin = hello().await?;
+    let origin = hello_origin().await?;
     let folder = folder()?;
     // A port that does not answer until the gateway starts there.
     let address = free_udp_port().await?.to_string();
@@ -563,7 +563,7 @@ async fn without_a_gateway_the_agent_shows_an_error_then_fetches_directly() -> R
 
 #[tokio::test]
 async fn an_agent_that_starts_right_after_its_invite_is_admitted() -> Result<()> {
-    let origin = hello().await?;
+    let origin = hello_origin().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let line = invite(pair.folder(), "hasty", &pair.gateway().address().to_string()).await?;
     let folder: &Path = &pair.folder().join("hasty");
@@ -574,6 +574,6 @@ async fn an_agent_that_starts_right_after_its_invite_is_admitted() -> Result<()>
         ask(agent.address(), get("http://site.test/", &[])),
     )
     .await??;
-    ensure!(page.status == 200, "{}: {}", page.status, words(&page));
+    ensure!(page.status == 200, "{}: {}", page.status, page_text(&page));
     Ok(())
 }

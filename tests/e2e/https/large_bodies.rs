@@ -13,7 +13,7 @@ use longhaul_tests::{
 };
 use ring::digest::{Context, SHA256};
 
-use super::outage::{Body, Client, FAST, HOSTS, PLAIN, outage, over_a_relay};
+use super::outage::{Body, Client, FAST, HOSTS, PLAIN, outage, pair_with_relay};
 use crate::{
     content::{noise, ok},
     page_loads::peak_memory,
@@ -74,10 +74,10 @@ async fn transfers(request: Request<Incoming>) -> Response<AnswerBody> {
 /// A download with an outage, and an upload.
 async fn transfers_through(host: &str) -> Result<()> {
     /// Larger growth would mean that bodies are buffered in memory.
-    const GROWTH: u64 = 48 << 20;
+    const MAX_GROWTH: u64 = 48 << 20;
     let authority = TestAuthority::new()?;
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, transfers).await?;
-    let site = over_a_relay(&authority, origin.address()).await?;
+    let site = pair_with_relay(&authority, origin.address()).await?;
     let programs = [
         ("agent", site.pair.agent().pid()),
         ("gateway", site.pair.gateway().pid()),
@@ -114,7 +114,7 @@ async fn transfers_through(host: &str) -> Result<()> {
             .context("no memory usage")?
             .saturating_sub(before);
         println!("{name}: {before} bytes before, peak {growth} bytes more");
-        assert!(growth < GROWTH, "memory of {name} grew by {growth} bytes");
+        assert!(growth < MAX_GROWTH, "memory of {name} grew by {growth} bytes");
     }
     assert_eq!(origin.seen().len(), 2, "each transfer reached the origin once");
     Ok(())

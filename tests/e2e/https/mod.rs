@@ -56,7 +56,7 @@ impl Accelerated {
         Self::start_with(names, trusted, hosts, |_| {}).await
     }
 
-    /// The same with further settings. The gateway's configuration ends inside of the table `[fetch]`.
+    /// The same with further settings. Lines that `set` appends to the gateway's configuration belong to `[fetch]`.
     async fn start_with(
         names: &[(&str, SocketAddr)],
         trusted: &TestAuthority,

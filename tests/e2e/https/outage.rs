@@ -28,7 +28,7 @@ pub(super) const HOSTS: [&str; 2] = [FAST, PLAIN];
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A pair that resolves both hosts to this address, with a relay between agent and gateway.
-pub(super) async fn over_a_relay(authority: &TestAuthority, origin: SocketAddr) -> Result<Accelerated> {
+pub(super) async fn pair_with_relay(authority: &TestAuthority, origin: SocketAddr) -> Result<Accelerated> {
     let names = HOSTS.map(|host| (host, origin));
     let set = |setup: &mut Setup| setup.link = Link::Relayed;
     Accelerated::start_with(&names, authority, FAST, set).await
@@ -78,12 +78,12 @@ impl Client {
     }
 
     pub(super) async fn get(&mut self, host: &str, path: &str) -> Result<Response<Incoming>> {
-        self.send(Request::get("/"), host, path, nothing()).await
+        self.send(Request::get("/"), host, path, empty_body()).await
     }
 }
 
 /// An empty request body.
-pub(super) fn nothing() -> Body {
+pub(super) fn empty_body() -> Body {
     Empty::new()
         .map_err(|never: Infallible| match never {})
         .boxed_unsync()

@@ -118,7 +118,7 @@ fn fields(headers: &HeaderMap) -> BTreeMap<String, String> {
 }
 
 /// Requests of a browser's second visit, after the first has set cookies and client hints of all hosts.
-async fn visits(
+async fn requests_of_second_visit(
     authority: &TestAuthority,
     hosts: &str,
 ) -> Result<(FieldsByUrl, serde_json::Value, BTreeSet<bool>)> {
@@ -154,9 +154,9 @@ async fn visits(
 #[tokio::test(flavor = "multi_thread")]
 async fn accelerated_and_tunnelled_requests_are_equal() -> Result<()> {
     let authority = TestAuthority::new()?;
-    let (through, _, ways) = visits(&authority, "off").await?;
+    let (through, _, ways) = requests_of_second_visit(&authority, "off").await?;
     assert_eq!(ways, BTreeSet::from([false]), "tunnels");
-    let (accelerated, status, ways) = visits(&authority, "all").await?;
+    let (accelerated, status, ways) = requests_of_second_visit(&authority, "all").await?;
     assert_eq!(
         ways,
         BTreeSet::from([true]),

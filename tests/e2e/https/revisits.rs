@@ -19,7 +19,7 @@ use longhaul_types::ContentHash;
 
 use super::{
     Accelerated, LOAD_LIMIT,
-    outage::{HOSTS, over_a_relay},
+    outage::{HOSTS, pair_with_relay},
 };
 use crate::content::{ok, prose};
 
@@ -154,7 +154,7 @@ async fn a_revisit_with_a_browser_cache_requests_only_what_it_needs() -> Result<
         async move { response }
     };
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, serve).await?;
-    let site = over_a_relay(&authority, origin.address()).await?;
+    let site = pair_with_relay(&authority, origin.address()).await?;
     let mut browser = site.browser(&[authority.pin()]).await?;
     for host in HOSTS {
         revisit_with_a_browser(&site, &mut browser, host, (&origin, &edition)).await?;

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     Accelerated,
-    outage::{Client, FAST, HOSTS, nothing, outage, over_a_relay},
+    outage::{Client, FAST, HOSTS, empty_body, outage, pair_with_relay},
 };
 use crate::{
     content::{ok, pieces, whole},
@@ -29,9 +29,9 @@ type Sender = mpsc::Sender<Result<Bytes, io::Error>>;
 
 /// Open responses, by host and path; the test sends their bodies in pieces.
 #[derive(Clone)]
-struct Script(watch::Sender<Vec<(String, Sender)>>);
+struct OpenResponses(watch::Sender<Vec<(String, Sender)>>);
 
-impl Script {
+impl OpenResponses {
     fn begin(&self, host: &str, path: &str) -> AnswerBody {
         let (sender, body) = pieces();
         self.0
@@ -71,7 +71,7 @@ async fn read(body: &mut Incoming, length: usize) -> Result<Vec<u8>> {
 }
 
 /// Reads the clean end of a body without further data.
-async fn end(body: &mut Incoming) -> Result<()> {
+async fn read_end(body: &mut Incoming) -> Result<()> {
     // HTTP/2 may signal the end in an empty frame.
     while let Some(frame) = timeout(LIMIT, body.frame())
         .await
@@ -93,9 +93,9 @@ fn frame(flags: u8, contents: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-async fn scripted() -> Result<(Script, TestAuthority, Origin, Accelerated)> {
+async fn scripted_site() -> Result<(OpenResponses, TestAuthority, Origin, Accelerated)> {
     let authority = TestAuthority::new()?;
-    let script = Script(watch::Sender::default());
+    let script = OpenResponses(watch::Sender::default());
     let of = script.clone();
     let answer = move |request: Request<Incoming>| {
         let script = of.clone();
@@ -119,19 +119,22 @@ async fn scripted() -> Result<(Script, TestAuthority, Origin, Accelerated)> {
         }
     };
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
-    let site = over_a_relay(&authority, origin.address()).await?;
+    let site = pair_with_relay(&authority, origin.address()).await?;
     Ok((script, authority, origin, site))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn event_streams_and_grpc_web_messages_arrive_without_delay() -> Result<()> {
-    let (script, authority, origin, site) = scripted().await?;
+    let (script, authority, origin, site) = scripted_site().await?;
     let mut streams = Vec::new();
     for host in HOSTS {
         let mut client = Client::connect(&site, &authority, host).await?;
         let post = Request::post("/").header(header::CONTENT_TYPE, "application/grpc-web+proto");
         let call = whole(frame(0, b"what?"));
-        for (path, request, body) in [("/events", Request::get("/"), nothing()), ("/call", post, call)] {
+        for (path, request, body) in [
+            ("/events", Request::get("/"), empty_body()),
+            ("/call", post, call),
+        ] {
             let mut own = if host == FAST {
                 None
             } else {
@@ -178,7 +181,9 @@ async fn event_streams_and_grpc_web_messages_arrive_without_delay() -> Result<()
             assert_eq!(read(&mut body, trailers.len()).await?, trailers, "{host}");
         }
         drop(sender);
-        end(&mut body).await.with_context(|| format!("{host}{path}"))?;
+        read_end(&mut body)
+            .await
+            .with_context(|| format!("{host}{path}"))?;
     }
     let asked = origin.seen();
     assert_eq!(asked.len(), 4, "each stream was requested once");
@@ -204,7 +209,7 @@ async fn a_long_poll_is_answered_after_an_outage() -> Result<()> {
         }
     };
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
-    let site = over_a_relay(&authority, origin.address()).await?;
+    let site = pair_with_relay(&authority, origin.address()).await?;
     let mut clients = Vec::new();
     for host in HOSTS {
         clients.push((host, Client::connect(&site, &authority, host).await?));

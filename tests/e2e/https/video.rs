@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     Accelerated, LOAD_LIMIT,
-    outage::{Client, FAST, HOSTS, PLAIN, nothing, outage, over_a_relay},
+    outage::{Client, FAST, HOSTS, PLAIN, empty_body, outage, pair_with_relay},
     webm::{SECOND_SHOWN, film},
 };
 use crate::{
@@ -83,7 +83,7 @@ async fn range_requests_for_a_video_are_answered_correctly() -> Result<()> {
             if let Some(tag) = if_range {
                 request = request.header(header::IF_RANGE, tag);
             }
-            let response = client.send(request, host, "/film.mp4", nothing()).await?;
+            let response = client.send(request, host, "/film.mp4", empty_body()).await?;
             assert_eq!(response.status(), status, "{host} {range}");
             let content_range = response.headers().get(header::CONTENT_RANGE).cloned();
             let is_part = content_range
@@ -183,7 +183,7 @@ async fn seek_in_a_film_of(host: &str) -> Result<()> {
         }
     };
     let origin = Origin::start(Some(authority.server(&HOSTS)?), |_| {}, answer).await?;
-    let site = over_a_relay(&authority, origin.address()).await?;
+    let site = pair_with_relay(&authority, origin.address()).await?;
     let mut browser = site.browser(&[authority.pin()]).await?;
     let (url, script) = (format!("https://{host}/"), play_script());
     let plays = async { Ok(browser.evaluate(&url, &script, 2 * LOAD_LIMIT).await?) };

@@ -18,7 +18,7 @@ use tokio_tungstenite::{client_async, tungstenite::Message};
 
 use super::{
     Accelerated, LOAD_LIMIT,
-    outage::{FAST, HOSTS, outage, over_a_relay},
+    outage::{FAST, HOSTS, outage, pair_with_relay},
 };
 use crate::{content::ok, pair::LIMIT};
 
@@ -94,7 +94,7 @@ async fn websocket_messages_survive_an_outage() -> Result<()> {
     const MESSAGES_PER_PHASE: usize = 40;
     let authority = TestAuthority::new()?;
     let (sockets, _serving) = echo(authority.server(&HOSTS)?).await?;
-    let site = over_a_relay(&authority, sockets).await?;
+    let site = pair_with_relay(&authority, sockets).await?;
     let ours = site.exported_authority().await?;
     let mut talks = Vec::new();
     for host in HOSTS {

@@ -68,7 +68,7 @@ async fn response_to_nobody(to: SocketAddr, bytes: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-async fn hello() -> Result<Origin> {
+async fn hello_origin() -> Result<Origin> {
     Origin::start(
         None,
         |_| {},
@@ -90,7 +90,7 @@ async fn other_users_of_the_machine_are_refused_unless_allowed() -> Result<()> {
     if !can_act_as_nobody()? {
         return Ok(());
     }
-    let origin = hello().await?;
+    let origin = hello_origin().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let fetch = "GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
     let connect = "CONNECT site.test:443 HTTP/1.1\r\nHost: site.test:443\r\n\r\n";
@@ -282,7 +282,7 @@ fn valid_invite() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_beyond_loopback_requires_a_password_and_removes_it() -> Result<()> {
-    let origin = hello().await?;
+    let origin = hello_origin().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let folder = pair.folder().join("open");
     std::fs::create_dir(&folder)?;
@@ -476,7 +476,7 @@ fn memory(pid: u32) -> Result<u64> {
 async fn thousands_of_incomplete_requests_do_not_exhaust_the_agent() -> Result<()> {
     /// More than the agent's connection limit.
     const CONNECTIONS: usize = 2500;
-    let origin = hello().await?;
+    let origin = hello_origin().await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     assert_eq!(pair.get("http://site.test/").await?.text(), "hello");
     let before = memory(pair.agent().pid())?;

@@ -136,7 +136,7 @@ async fn origin() -> Result<RawOrigin> {
 }
 
 /// Status, bytes and ending of a browser's response; `None` without a response.
-async fn fetched(
+async fn fetch_outcome(
     pair: &Pair,
     url: &str,
     accept: &str,
@@ -171,7 +171,7 @@ async fn bombs_of_every_coding_are_truncated() -> Result<()> {
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     let page = "text/html,*/*;q=0.8";
     // Memory of both programs after a harmless request.
-    fetched(&pair, "http://site.test/good", page, "").await?;
+    fetch_outcome(&pair, "http://site.test/good", page, "").await?;
     let held =
         |pair: &Pair| [pair.gateway(), pair.agent()].map(|running| peak_memory(running.pid()).unwrap_or(0));
     let before = held(&pair);
@@ -179,20 +179,20 @@ async fn bombs_of_every_coding_are_truncated() -> Result<()> {
         let url = |name: &str| format!("http://site.test/{number}/{name}");
         assert_not_complete(
             &format!("{kind} as page"),
-            fetched(&pair, &url("bomb.html"), page, "").await?,
+            fetch_outcome(&pair, &url("bomb.html"), page, "").await?,
         );
         assert_not_complete(
             &format!("{kind} as style sheet"),
-            fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("other")).await?,
+            fetch_outcome(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("other")).await?,
         );
         // The page load fetches the script.
-        let (status, _, ending) = fetched(&pair, &url(""), page, "")
+        let (status, _, ending) = fetch_outcome(&pair, &url(""), page, "")
             .await?
             .context("no response for the page")?;
         assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
-        let pushed = fetched(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("")).await?;
+        let pushed = fetch_outcome(&pair, &url("bomb.css"), "text/css,*/*;q=0.1", &url("")).await?;
         assert_not_complete(&format!("{kind} as promised style sheet"), pushed);
-        let (status, body, ending) = fetched(&pair, &url("good.js"), "*/*", &url(""))
+        let (status, body, ending) = fetch_outcome(&pair, &url("good.js"), "*/*", &url(""))
             .await?
             .context("no response for the script")?;
         assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
@@ -225,7 +225,7 @@ async fn direct_fallback_forwards_bombs_undecoded() -> Result<()> {
     let before = peak_memory(pair.agent().pid()).unwrap_or(0);
     for (number, kind) in KINDS.iter().enumerate() {
         let url = format!("http://{}/{number}/bomb.css", origin.address());
-        if let Some((status, body, ending)) = fetched(&pair, &url, "text/css,*/*;q=0.1", "").await? {
+        if let Some((status, body, ending)) = fetch_outcome(&pair, &url, "text/css,*/*;q=0.1", "").await? {
             println!(
                 "{kind}, direct fallback: {status}, {} bytes, {ending:?}",
                 body.len()

@@ -176,7 +176,7 @@ async fn origin_connections_with_private_requests_are_not_shared_between_devices
 }
 
 /// Responses by path: event streams and slow bodies, which never end, and short texts.
-fn endless(request: Kept<'_>) -> Vec<u8> {
+fn endless_response(request: Kept<'_>) -> Vec<u8> {
     match request.path() {
         path if path.starts_with("/events") => {
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n".to_vec()
@@ -210,7 +210,7 @@ async fn open_responses(
 /// F7: event streams of one device do not block other requests, neither of other devices nor of its own.
 #[tokio::test]
 async fn event_streams_of_one_device_do_not_block_the_host_for_others() -> Result<()> {
-    let site = Site::start("", endless).await?;
+    let site = Site::start("", endless_response).await?;
     let [holder, other] = site.devices();
     let mut held = Vec::new();
     for count in [MAX_HOST_REQUESTS, 200] {
@@ -229,7 +229,7 @@ async fn event_streams_of_one_device_do_not_block_the_host_for_others() -> Resul
 /// the limit.
 #[tokio::test]
 async fn slow_bodies_of_one_device_do_not_block_the_host_for_others() -> Result<()> {
-    let site = Site::start("[limits]\nqueue-timeout = \"1s\"\n", endless).await?;
+    let site = Site::start("[limits]\nqueue-timeout = \"1s\"\n", endless_response).await?;
     let [holder, other] = site.devices();
     let _held = open_responses(holder, "slow", 0..MAX_HOST_REQUESTS).await?;
     let refused = ask_within_limit(holder, get(&format!("{SITE}/own"), &[("Accept", "text/html")])).await?;
@@ -255,7 +255,7 @@ async fn slow_bodies_of_one_device_do_not_block_the_host_for_others() -> Result<
 /// A request that waits in the queue of one device does not delay an equal request of another device.
 #[tokio::test]
 async fn a_queued_request_does_not_delay_an_equal_request_of_another_device() -> Result<()> {
-    let site = Site::start("[limits]\nqueue-timeout = \"30s\"\n", endless).await?;
+    let site = Site::start("[limits]\nqueue-timeout = \"30s\"\n", endless_response).await?;
     let [holder, other] = site.devices();
     let _held = open_responses(holder, "slow", 0..MAX_HOST_REQUESTS).await?;
     for round in 0..3 {

@@ -221,7 +221,7 @@ impl Scenario {
     }
 
     /// Requests at the hosts when a browser without a pair loads a page.
-    async fn direct(&self, page: &str) -> Result<BTreeSet<String>> {
+    async fn requests_without_pair(&self, page: &str) -> Result<BTreeSet<String>> {
         let mut options = BrowserOptions {
             trust_spki: vec![self.authority.pin().to_owned()],
             ..BrowserOptions::default()
@@ -258,7 +258,7 @@ fn field<'a>(seen: &'a Seen, name: &str) -> &'a str {
 
 /// A page with cross-site frames, loaded twice: the gateway requests their objects with the fields that the
 /// browser would use.
-async fn frames(scheme: &'static str) -> Result<()> {
+async fn check_frames(scheme: &'static str) -> Result<()> {
     let mut world = Scenario::start(scheme, &[]).await?;
     for _ in 0..2 {
         world.load("bank.test/").await?;
@@ -297,20 +297,20 @@ async fn frames(scheme: &'static str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_cross_site_frames_are_requested_without_cookies_over_https() -> Result<()> {
-    frames("https").await
+    check_frames("https").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_cross_site_frames_are_requested_without_cookies_over_http() -> Result<()> {
-    frames("http").await
+    check_frames("http").await
 }
 
 /// The pair causes the same requests as a browser without a pair, and a token in the page is not sent
 /// anywhere.
-async fn injected(scheme: &'static str) -> Result<()> {
+async fn check_injected_markup(scheme: &'static str) -> Result<()> {
     let mut world = Scenario::start(scheme, &[]).await?;
     for (page, least) in [("bank.test/strict", 3), ("bank.test/lines", 2)] {
-        let direct = world.direct(page).await?;
+        let direct = world.requests_without_pair(page).await?;
         assert!(direct.len() >= least, "{direct:?}");
         for visit in 0..2 {
             let before = world.origin.seen().len();
@@ -337,12 +337,12 @@ async fn injected(scheme: &'static str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn injected_markup_does_not_leak_the_page_over_https() -> Result<()> {
-    injected("https").await
+    check_injected_markup("https").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn injected_markup_does_not_leak_the_page_over_http() -> Result<()> {
-    injected("http").await
+    check_injected_markup("http").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

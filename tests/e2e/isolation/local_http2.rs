@@ -24,7 +24,7 @@ use crate::{
 /// Host of the attacks.
 const HOST: &str = "safe.test";
 /// Host of another client's requests.
-const CALM: &str = "calm.test";
+const OTHER_HOST: &str = "calm.test";
 /// Frame types and flags (RFC 9113 section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -161,7 +161,7 @@ impl Attacker {
 async fn site() -> Result<(Origin, Accelerated)> {
     let authority = TestAuthority::new()?;
     let origin = Origin::start(
-        Some(authority.server(&[HOST, CALM])?),
+        Some(authority.server(&[HOST, OTHER_HOST])?),
         |_| {},
         |request: Request<Incoming>| async move {
             match request.uri().path() {
@@ -191,7 +191,7 @@ async fn site() -> Result<(Origin, Accelerated)> {
         },
     )
     .await?;
-    let names = [HOST, CALM].map(|host| (host, origin.address()));
+    let names = [HOST, OTHER_HOST].map(|host| (host, origin.address()));
     let site = Accelerated::start(&names, &authority, "all").await?;
     // The session and the first connections allocate memory before the attack.
     assert_other_client_served(&site, "before").await?;
@@ -200,7 +200,7 @@ async fn site() -> Result<(Origin, Accelerated)> {
 
 /// Checks that another client is served.
 async fn assert_other_client_served(site: &Accelerated, what: &str) -> Result<()> {
-    let answer = timeout(LIMIT, site.get(CALM, "/other", "")).await;
+    let answer = timeout(LIMIT, site.get(OTHER_HOST, "/other", "")).await;
     let answer = answer.with_context(|| format!("{what}: no response"))??;
     ensure!(answer.contains("/other 0 plain"), "{what}: {answer}");
     Ok(())

@@ -227,7 +227,7 @@ async fn pair(origin: &Origin) -> Result<Pair> {
 }
 
 /// A request with the fields of an image element.
-async fn displayed(proxy: std::net::SocketAddr, path: &str) -> Result<RawResponse> {
+async fn request_as_image(proxy: std::net::SocketAddr, path: &str) -> Result<RawResponse> {
     let fields = [
         ("Accept", "image/avif,image/webp,image/*,*/*;q=0.8"),
         ("Referer", "http://site.test/"),
@@ -247,9 +247,11 @@ fn is_transcoded(response: &RawResponse) -> bool {
 }
 
 /// Requests all files at once; returns the number of transcoded ones and checks that the others are exact.
-async fn all(proxy: std::net::SocketAddr, files: &Files) -> Result<usize> {
+async fn request_all(proxy: std::net::SocketAddr, files: &Files) -> Result<usize> {
     let asked = files.iter().map(|(path, file)| async move {
-        let response = displayed(proxy, path).await.with_context(|| path.clone())?;
+        let response = request_as_image(proxy, path)
+            .await
+            .with_context(|| path.clone())?;
         let smaller = is_transcoded(&response);
         ensure!(
             smaller || response.body == file[..],
@@ -297,10 +299,10 @@ struct Peaks {
     workers: BTreeMap<u32, u64>,
 }
 
-struct Watch(Arc<Mutex<Peaks>>, JoinHandle<()>);
+struct MemoryWatch(Arc<Mutex<Peaks>>, JoinHandle<()>);
 
-impl Watch {
-    fn over(gateway: u32) -> Self {
+impl MemoryWatch {
+    fn start(gateway: u32) -> Self {
         let peaks = Arc::new(Mutex::new(Peaks::default()));
         let seen = Arc::clone(&peaks);
         let task = tokio::spawn(async move {
@@ -328,7 +330,7 @@ impl Watch {
     }
 }
 
-async fn until(what: &str, reached: impl Fn() -> bool) -> Result<()> {
+async fn wait_until(what: &str, reached: impl Fn() -> bool) -> Result<()> {
     let mut looks = interval(POLL_INTERVAL);
     let wait = async {
         while !reached() {
@@ -352,13 +354,17 @@ async fn attack(name: &str, bombs: Files, least_smaller: usize) -> Result<()> {
     let origin = gallery(&files).await?;
     let pair = pair(&origin).await?;
     let other = pair.second_agent_with("other", &["--image-level", "low"]).await?;
-    let watch = Watch::over(pair.gateway().pid());
+    let watch = MemoryWatch::start(pair.gateway().pid());
     let (proxy, count) = (pair.proxy(), bombs.len());
     let began = Instant::now();
-    let attack = tokio::spawn(async move { all(proxy, &bombs).await.map(|made| (made, Instant::now())) });
-    until("all bombs are requested", || origin.seen().len() >= count).await?;
+    let attack = tokio::spawn(async move {
+        request_all(proxy, &bombs)
+            .await
+            .map(|made| (made, Instant::now()))
+    });
+    wait_until("all bombs are requested", || origin.seen().len() >= count).await?;
     let asked = Instant::now();
-    let response = displayed(other.address(), "/small.jpg").await?;
+    let response = request_as_image(other.address(), "/small.jpg").await?;
     let (answered, waited) = (Instant::now(), asked.elapsed());
     let (smaller, bombs_answered) = timeout(3 * LIMIT, attack).await???;
     let peaks = watch.end();
@@ -425,7 +431,7 @@ async fn all_requests_are_answered_when_picture_workers_are_killed() -> Result<(
         }
         anyhow::Ok(killed)
     });
-    let smaller = timeout(3 * LIMIT, all(proxy, &bombs)).await??;
+    let smaller = timeout(3 * LIMIT, request_all(proxy, &bombs)).await??;
     killer.abort();
     let killed = killer.await;
     println!(
@@ -439,7 +445,7 @@ async fn all_requests_are_answered_when_picture_workers_are_killed() -> Result<(
     let again = async {
         loop {
             looks.tick().await;
-            if is_transcoded(&displayed(proxy, "/small.jpg").await?) {
+            if is_transcoded(&request_as_image(proxy, "/small.jpg").await?) {
                 return anyhow::Ok(());
             }
         }
@@ -450,27 +456,27 @@ async fn all_requests_are_answered_when_picture_workers_are_killed() -> Result<(
 }
 
 /// Keeps the workers of a gateway busy while the gateway is ended; the watch records all workers.
-async fn busy_workers(pair: &Pair, bombs: &Files) -> Result<(Watch, JoinHandle<()>)> {
+async fn busy_workers(pair: &Pair, bombs: &Files) -> Result<(MemoryWatch, JoinHandle<()>)> {
     let (proxy, gateway) = (pair.proxy(), pair.gateway().pid());
-    let watch = Watch::over(gateway);
+    let watch = MemoryWatch::start(gateway);
     let bombs = bombs.clone();
     let asking = tokio::spawn(async move {
         // The gateway ends during these requests.
-        let _unanswered = all(proxy, &bombs).await;
+        let _unanswered = request_all(proxy, &bombs).await;
     });
     let busy = || {
         let workers = workers(gateway);
         workers.iter().any(|pid| memory(*pid, "VmRSS:") > 20_000_000)
     };
-    until("a worker has a picture", busy).await?;
+    wait_until("a worker has a picture", busy).await?;
     Ok((watch, asking))
 }
 
-async fn wait_until_no_worker_is_left(watch: Watch) -> Result<()> {
+async fn wait_until_no_worker_is_left(watch: MemoryWatch) -> Result<()> {
     let workers: Vec<u32> = watch.end().workers.into_keys().collect();
     ensure!(!workers.is_empty(), "no worker was seen");
     let is_left = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists() && is_worker(*pid);
-    until("workers end with their gateway", || !workers.iter().any(is_left)).await
+    wait_until("workers end with their gateway", || !workers.iter().any(is_left)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

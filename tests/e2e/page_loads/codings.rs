@@ -179,7 +179,7 @@ async fn truncated_bodies_are_not_cached() -> Result<()> {
             loaded.map(|bytes| bytes.len())
         );
         for name in NAMES {
-            let found = ask_for(&pair, page_url, name).await?;
+            let found = request_object(&pair, page_url, name).await?;
             assert!(
                 found.is_none(),
                 "{name} of {page_url}: the truncated body ended cleanly"
@@ -195,7 +195,7 @@ async fn truncated_bodies_are_not_cached() -> Result<()> {
             loaded.map(|bytes| bytes.len())
         );
         for name in NAMES {
-            let found = ask_for(&pair, "http://site.test/cut", name).await?;
+            let found = request_object(&pair, "http://site.test/cut", name).await?;
             assert!(
                 found == Some(expected(name)),
                 "round {round}, {name}: not complete after the origin sends it completely"
@@ -206,16 +206,16 @@ async fn truncated_bodies_are_not_cached() -> Result<()> {
 }
 
 async fn navigate(pair: &Pair, url: &str) -> Result<Option<Vec<u8>>> {
-    whole(pair, get(url, &[("Upgrade-Insecure-Requests", "1")])).await
+    complete_body(pair, get(url, &[("Upgrade-Insecure-Requests", "1")])).await
 }
 
-async fn ask_for(pair: &Pair, page: &str, name: &str) -> Result<Option<Vec<u8>>> {
+async fn request_object(pair: &Pair, page: &str, name: &str) -> Result<Option<Vec<u8>>> {
     let url = format!("{PAGE}{name}");
-    whole(pair, get(&url, &[("Accept", "*/*"), ("Referer", page)])).await
+    complete_body(pair, get(&url, &[("Accept", "*/*"), ("Referer", page)])).await
 }
 
 /// The body if it ended cleanly; `None` if it was truncated or refused.
-async fn whole(pair: &Pair, request: String) -> Result<Option<Vec<u8>>> {
+async fn complete_body(pair: &Pair, request: String) -> Result<Option<Vec<u8>>> {
     let mut client = RawClient::connect(pair.proxy()).await?;
     client.send(request).await?;
     let Ok(response) = client.response().await else {

@@ -45,9 +45,9 @@ impl Content for Site {
 }
 
 /// The loaded object of each requested URL.
-type Found = BTreeMap<String, ObjectLoad>;
+type LoadedObjects = BTreeMap<String, ObjectLoad>;
 
-async fn load(page: &Page, proxy: SocketAddr) -> Result<Found> {
+async fn load(page: &Page, proxy: SocketAddr) -> Result<LoadedObjects> {
     let mut url = page.url().clone();
     let secure = url.scheme() == "https";
     if secure {
@@ -64,7 +64,7 @@ async fn load(page: &Page, proxy: SocketAddr) -> Result<Found> {
 }
 
 /// Loads a page with the scheme of the recording.
-async fn load_as_recorded(page: &Page, pair: &Pair, authority: &TestAuthority) -> Result<Found> {
+async fn load_as_recorded(page: &Page, pair: &Pair, authority: &TestAuthority) -> Result<LoadedObjects> {
     let mut roots = authority.roots()?;
     if let Ok(ours) = CertificateDer::from_pem_file(pair.folder().join("agent/ca.pem")) {
         roots.add(ours)?;
@@ -76,8 +76,8 @@ async fn load_as_recorded(page: &Page, pair: &Pair, authority: &TestAuthority) -
     Ok(objects.map(|object| (object.url.to_string(), object)).collect())
 }
 
-fn compare(page: &str, direct: &Found, through: &Found) {
-    let only = |one: &Found, other: &Found| -> Vec<String> {
+fn compare(page: &str, direct: &LoadedObjects, through: &LoadedObjects) {
+    let only = |one: &LoadedObjects, other: &LoadedObjects| -> Vec<String> {
         one.keys()
             .filter(|url| !other.contains_key(*url))
             .cloned()

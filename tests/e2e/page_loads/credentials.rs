@@ -13,7 +13,7 @@ use anyhow::Result;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{accelerates_page_loads, answer, body, page, sent, site, visitor::Visitor};
+use super::{accelerates_page_loads, answer, body, page, request_field, site, visitor::Visitor};
 
 const PAGE: &str = "http://site.test/";
 /// More than the duration of the pushes.
@@ -24,7 +24,7 @@ const PUSH_WAIT: Duration = Duration::from_secs(2);
 async fn objects_are_requested_with_the_cookie_that_their_page_sets() -> Result<()> {
     let number = Arc::new(AtomicUsize::new(1));
     let (_origin, pair) = site(move |request| {
-        let cookie = sent(request, "cookie");
+        let cookie = request_field(request, "cookie");
         match request.uri().path() {
             "/" => {
                 let number = number.fetch_add(1, Relaxed);
@@ -142,7 +142,11 @@ async fn objects_of_a_logout_page_are_requested_without_the_deleted_cookie() -> 
             &[("Content-Type", "text/html"), ("Set-Cookie", "sid=out; Path=/")],
             page(&["menu.js"]),
         ),
-        _ => answer(200, &[("Cache-Control", "no-cache")], sent(request, "cookie")),
+        _ => answer(
+            200,
+            &[("Cache-Control", "no-cache")],
+            request_field(request, "cookie"),
+        ),
     })
     .await?;
     let visitor = Visitor::new(pair.proxy()).with_cookie("site.test", "sid", "in");
@@ -155,7 +159,7 @@ async fn objects_of_a_logout_page_are_requested_without_the_deleted_cookie() -> 
 #[tokio::test]
 async fn responses_to_authorised_requests_reach_no_other_user() -> Result<()> {
     let (_origin, pair) = site(|request| {
-        let who = sent(request, "authorization");
+        let who = request_field(request, "authorization");
         let fields = [("Content-Type", "text/html"), ("Cache-Control", "max-age=600")];
         match (request.uri().path(), who.is_empty()) {
             (_, true) => answer(401, &[("WWW-Authenticate", "Basic realm=\"x\"")], "who are you"),

@@ -4,7 +4,7 @@ use anyhow::Result;
 use longhaul_tests::relay::Direction;
 use longhaul_types::BitRate;
 
-use super::{answer, body, both, origin, request_count, sent, site, visitor::Visitor};
+use super::{answer, body, both_hosts, origin, request_count, request_field, site, visitor::Visitor};
 use crate::{
     content::prose,
     pair::{Link, Pair},
@@ -62,7 +62,7 @@ async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
     let origin = origin(|request| {
         let fields = [("Content-Type", "text/html"), ("Cache-Control", "no-cache")];
         let mut page = prose(20_000, 1);
-        let is_user = sent(request, "cookie") == "sid=1";
+        let is_user = request_field(request, "cookie") == "sid=1";
         match request.uri().query() {
             Some(guess) => page.extend_from_slice(guess.repeat(40).as_bytes()),
             None if is_user => page.extend_from_slice(format!("<p>{SECRET}").as_bytes()),
@@ -78,7 +78,7 @@ async fn guesses_of_another_site_do_not_change_response_sizes() -> Result<()> {
         "not-like-it-at-all-in-any-way-x",
     ] {
         let link = Link::Paced(BitRate::kbps(8_000));
-        let pair = Pair::start(both(&origin).over(link)).await?;
+        let pair = Pair::start(both_hosts(&origin).over(link)).await?;
         let visitor = Visitor::new(pair.proxy()).with_cookie("site.test", "sid", "1");
         let attack = format!("http://site.test/page?{guess}");
         for _ in 0..5 {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use longhaul_tests::{origin::Origin, relay::Direction};
 use longhaul_types::BitRate;
 
-use super::{accelerates_page_loads, answer, body, both, origin, sent, visitor::Visitor};
+use super::{accelerates_page_loads, answer, body, both_hosts, origin, request_field, visitor::Visitor};
 use crate::{
     content::prose,
     pair::{Link, Pair, control, status},
@@ -38,7 +38,7 @@ async fn site() -> Result<Origin> {
             return answer(200, &[("Content-Type", "text/javascript")], text(2, n));
         }
         if path == "/mine" {
-            let user: u64 = sent(request, "cookie").bytes().map(u64::from).sum();
+            let user: u64 = request_field(request, "cookie").bytes().map(u64::from).sum();
             let which = request.uri().query().map_or(0, str::len) as u64;
             return answer(200, &html, text(3, user + which));
         }
@@ -97,7 +97,7 @@ async fn a_first_visit_is_encoded_with_a_shipped_dictionary() -> Result<()> {
     })
     .await?;
     let slow = Link::Paced(BitRate::kbps(384));
-    let pair = Pair::start(both(&origin).over(slow)).await?;
+    let pair = Pair::start(both_hosts(&origin).over(slow)).await?;
     let visitor = Visitor::new(pair.proxy());
     let sheet = "http://site.test/site.css";
     let visit = visitor.visit("http://site.test/", &[sheet]).await?;
@@ -115,7 +115,7 @@ fn hop() -> Link {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_edition_of_a_page_costs_its_difference() -> Result<()> {
     let origin = site().await?;
-    let mut pair = Pair::start(both(&origin).over(hop())).await?;
+    let mut pair = Pair::start(both_hosts(&origin).over(hop())).await?;
     let visitor = Visitor::new(pair.proxy());
     let first = visit(&pair, &visitor, 1).await?;
     if !accelerates_page_loads(&pair.status().await?) {
@@ -139,7 +139,7 @@ async fn the_next_edition_of_a_page_costs_its_difference() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn users_and_devices_do_not_share_delta_bases() -> Result<()> {
     let origin = site().await?;
-    let pair = Pair::start(both(&origin).over(hop())).await?;
+    let pair = Pair::start(both_hosts(&origin).over(hop())).await?;
     if !accelerates_page_loads(&pair.status().await?) {
         println!("SKIPPED: this agent does not accelerate page loads");
         return Ok(());

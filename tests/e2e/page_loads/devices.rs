@@ -11,7 +11,7 @@ use longhaul_tests::{
     raw_origin::{Kept, RawOrigin},
 };
 
-use super::{answer, body, files_with, page, sent, site, token, visitor::Visitor};
+use super::{answer, body, files_with, page, request_field, site, unique_text, visitor::Visitor};
 use crate::pair::{Pair, Setup};
 
 const PAGE: &str = "http://site.test/";
@@ -29,7 +29,7 @@ const CACHING: &[&str] = &[
 #[tokio::test]
 async fn two_devices_receive_their_own_accounts() -> Result<()> {
     let (origin, pair) = site(|request| {
-        let cookie = sent(request, "cookie");
+        let cookie = request_field(request, "cookie");
         let caching = CACHING
             .get(
                 request
@@ -103,7 +103,7 @@ async fn two_devices_receive_their_own_accounts() -> Result<()> {
 /// A `no-store` response is in no file of either program, whatever its type and requester.
 #[tokio::test]
 async fn no_store_responses_are_in_no_file() -> Result<()> {
-    let (secret, public) = (token("secret"), token("public"));
+    let (secret, public) = (unique_text("secret"), unique_text("public"));
     let (hidden, open) = (secret.clone(), public.clone());
     let (_origin, mut pair) = site(move |request| {
         let kind = ("Content-Type", "text/html");
@@ -173,7 +173,7 @@ fn around(path: &Path, wanted: &str) -> String {
 }
 
 /// An origin that requires NTLM: authentication of a request authenticates all requests of its connection.
-fn ntlm() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
+fn ntlm_origin() -> impl Fn(Kept<'_>) -> Vec<u8> + Send + Sync + 'static {
     let known = Mutex::new(BTreeMap::<usize, String>::new());
     move |request| {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,7 +233,7 @@ async fn log_in(client: &mut RawClient, url: &str, user: &str) -> Result<u16> {
 }
 
 async fn ntlm_pair() -> Result<(RawOrigin, Pair)> {
-    let origin = RawOrigin::start_kept(ntlm()).await?;
+    let origin = RawOrigin::start_kept(ntlm_origin()).await?;
     let pair = Pair::start(Setup::resolving(&[("site.test", origin.address())])).await?;
     Ok((origin, pair))
 }

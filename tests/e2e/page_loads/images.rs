@@ -9,7 +9,7 @@ use longhaul_tests::{
 };
 use longhaul_types::BitRate;
 
-use super::{answer, body, both, origin, request_count, sent, visitor::Visitor};
+use super::{answer, body, both_hosts, origin, request_count, request_field, visitor::Visitor};
 use crate::{
     content::noise,
     pair::{Link, Pair, Setup},
@@ -56,7 +56,7 @@ async fn gallery() -> Result<(Origin, Arc<Vec<u8>>)> {
                 answer(200, &fields, held.as_ref().clone())
             }
             "/broken.jpg" => answer(200, &[jpeg, fresh], held[..held.len() / 3].to_vec()),
-            _ if sent(request, "if-none-match") == tag.1 => answer(304, &[tag], ""),
+            _ if request_field(request, "if-none-match") == tag.1 => answer(304, &[tag], ""),
             _ => answer(200, &[jpeg, fresh, tag], held.as_ref().clone()),
         }
     })
@@ -95,10 +95,10 @@ fn assert_smaller(response: &RawResponse, original: &[u8]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_displayed_images_are_transcoded() -> Result<()> {
     let (origin, original) = gallery().await?;
-    let pair = Pair::start(with_image_level(both(&origin), "low")).await?;
+    let pair = Pair::start(with_image_level(both_hosts(&origin), "low")).await?;
     // By its User-Agent, this browser is known to accept WebP.
     let chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36";
-    let visitor = Visitor::new(pair.proxy()).named(chrome);
+    let visitor = Visitor::new(pair.proxy()).with_user_agent(chrome);
     let names = ["a.jpg", "kept.jpg", "broken.jpg"].map(|name| format!("{PAGE}{name}"));
     let urls: Vec<&str> = names.iter().map(String::as_str).collect();
     let visit = visitor.visit(PAGE, &urls).await?;
@@ -142,7 +142,7 @@ async fn only_displayed_images_are_transcoded() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_with_different_image_levels_share_one_origin_fetch() -> Result<()> {
     let (origin, original) = gallery().await?;
-    let pair = Pair::start(with_image_level(both(&origin), "low")).await?;
+    let pair = Pair::start(with_image_level(both_hosts(&origin), "low")).await?;
     let first = Visitor::new(pair.proxy()).object(PAGE, PICTURE, &[]).await?;
     assert_smaller(&first, &original);
     let second = pair
@@ -176,7 +176,7 @@ async fn set_image_level(pair: &Pair, level: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn image_level_text_omits_images_until_they_are_requested() -> Result<()> {
     let (origin, original) = gallery().await?;
-    let pair = Pair::start(with_image_level(both(&origin), "text")).await?;
+    let pair = Pair::start(with_image_level(both_hosts(&origin), "text")).await?;
     let visitor = Visitor::new(pair.proxy());
     let visit = visitor.visit(PAGE, &[PICTURE]).await?;
     assert_eq!(visit.page.status, 200);

@@ -7,7 +7,7 @@ use longhaul_tests::{
 };
 use longhaul_types::BitRate;
 
-use super::{answer, body, both, origin, page, visitor::Visitor};
+use super::{answer, body, both_hosts, origin, page, visitor::Visitor};
 use crate::{
     content::{noise, prose},
     pair::{LIMIT, Link, Pair},
@@ -62,7 +62,7 @@ async fn origin_and_pair() -> Result<(Origin, Pair)> {
         answer(200, &fields, body)
     })
     .await?;
-    let pair = Pair::start(both(&origin).over(Link::Paced(RATE))).await?;
+    let pair = Pair::start(both_hosts(&origin).over(Link::Paced(RATE))).await?;
     Ok((origin, pair))
 }
 
@@ -96,7 +96,7 @@ async fn visit_during_kill(visitor: &Visitor, point: u64) {
     }
 }
 
-async fn whole(pair: &Pair, point: u64, when: &str) -> Result<()> {
+async fn assert_loads_completely(pair: &Pair, point: u64, when: &str) -> Result<()> {
     let page = format!("{PAGE}{point}/");
     let urls = NAMES.map(|name| format!("{page}{name}"));
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
@@ -127,7 +127,7 @@ async fn pages_load_completely_after_the_gateway_is_killed() -> Result<()> {
         visit
             .await
             .with_context(|| format!("the visit that was interrupted at {point}"))?;
-        whole(&pair, point, &format!("after the gateway was killed at {point}")).await?;
+        assert_loads_completely(&pair, point, &format!("after the gateway was killed at {point}")).await?;
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ async fn pages_load_completely_after_the_agent_is_killed() -> Result<()> {
             .await
             .with_context(|| format!("the visit that was interrupted at {point}"))?;
         pair.start_agent().await?;
-        whole(&pair, point, &format!("after the agent was killed at {point}")).await?;
+        assert_loads_completely(&pair, point, &format!("after the agent was killed at {point}")).await?;
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ async fn pages_load_completely_after_both_programs_are_killed() -> Result<()> {
             .with_context(|| format!("the visit that was interrupted at {point}"))?;
         pair.start_gateway().await?;
         pair.start_agent().await?;
-        whole(&pair, point, &format!("after both were killed at {point}")).await?;
+        assert_loads_completely(&pair, point, &format!("after both were killed at {point}")).await?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ use tokio::{
     time::{interval, timeout},
 };
 
-use super::{answer, body, both, page, peak_memory, visitor::Visitor};
+use super::{answer, body, both_hosts, page, peak_memory, visitor::Visitor};
 use crate::{
     content::{noise, pieces},
     pair::{LIMIT, Pair},
@@ -167,7 +167,7 @@ async fn endless() -> Result<EndlessOrigin> {
 async fn an_endless_page_streams_and_stops_when_the_reader_leaves() -> Result<()> {
     const MAX_MEMORY: u64 = 500 << 20;
     let EndlessOrigin { origin, sent, open } = endless().await?;
-    let pair = Pair::start(both(&origin)).await?;
+    let pair = Pair::start(both_hosts(&origin)).await?;
     for round in 0..3 {
         let mut client = RawClient::connect(pair.proxy()).await?;
         client

@@ -246,7 +246,7 @@ async fn head_and_range_requests_of_objects_are_answered_correctly() -> Result<(
     let film = noise(300_000, 44);
     let stored = film.clone();
     let (_origin, pair) = site(move |request| {
-        let range = super::sent(request, "range");
+        let range = super::request_field(request, "range");
         let whole = [
             ("ETag", "\"film\""),
             ("Accept-Ranges", "bytes"),

@@ -55,12 +55,12 @@ async fn site(
     answer: impl Fn(&Request<Incoming>) -> Response<AnswerBody> + Clone + Send + Sync + 'static,
 ) -> Result<(Origin, Pair)> {
     let origin = origin(answer).await?;
-    let pair = Pair::start(both(&origin)).await?;
+    let pair = Pair::start(both_hosts(&origin)).await?;
     Ok((origin, pair))
 }
 
 /// Options of a pair that resolves `site.test` and `other.test` to one origin.
-fn both(origin: &Origin) -> Setup {
+fn both_hosts(origin: &Origin) -> Setup {
     Setup::resolving(&[("site.test", origin.address()), ("other.test", origin.address())])
 }
 
@@ -89,7 +89,7 @@ fn page(objects: &[&str]) -> String {
 }
 
 /// Value of a request's field, or an empty string.
-fn sent(request: &Request<Incoming>, name: &str) -> String {
+fn request_field(request: &Request<Incoming>, name: &str) -> String {
     let value = request.headers().get(name);
     value
         .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -119,7 +119,7 @@ fn accelerates_page_loads(status: &Value) -> bool {
 }
 
 /// A unique text.
-fn token(what: &str) -> String {
+fn unique_text(what: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let number = NEXT.fetch_add(1, Relaxed) as u64;
     let noise = crate::content::noise(24, number + 7919 * u64::from(std::process::id()));

@@ -2,7 +2,7 @@
 //! the source of the body.
 use anyhow::Result;
 
-use super::{answer, body, page, sent, site, visitor::Visitor};
+use super::{answer, body, page, request_field, site, visitor::Visitor};
 use crate::content::prose;
 
 const PAGE: &str = "http://site.test/";
@@ -57,7 +57,7 @@ async fn response_fields_equal_the_origins_fields() -> Result<()> {
             ("ETag", &tag),
             ("Vary", "Accept-Encoding, X-None"),
         ]);
-        if sent(request, "if-none-match") == tag {
+        if request_field(request, "if-none-match") == tag {
             // A 304 response carries changed fields.
             return answer(304, &[("Cache-Control", *caching), ("ETag", &tag)], "");
         }
@@ -155,7 +155,7 @@ async fn requests_without_referers_are_answered() -> Result<()> {
         path => answer(
             200,
             &[("Cache-Control", "max-age=60")],
-            format!("{path} <{}>", sent(request, "referer")),
+            format!("{path} <{}>", request_field(request, "referer")),
         ),
     })
     .await?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use longhaul_tests::{origin::Origin, relay::Direction};
 
 use super::{
-    accelerates_page_loads, answer, body, both, databases, origin, page, request_count, sent,
+    accelerates_page_loads, answer, body, both_hosts, databases, origin, page, request_count, request_field,
     visitor::Visitor,
 };
 use crate::{
@@ -54,7 +54,7 @@ async fn validator_origin() -> Result<Origin> {
                 },
             ),
         ];
-        if sent(request, "if-none-match") == tag {
+        if request_field(request, "if-none-match") == tag {
             return answer(304, &fields[..2], "");
         }
         answer(
@@ -137,7 +137,7 @@ async fn accelerated(pair: &Pair) -> Result<bool> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unchanged_held_page_is_not_sent_again() -> Result<()> {
     let origin = validator_origin().await?;
-    let mut pair = Pair::start(both(&origin).over(Link::Relayed)).await?;
+    let mut pair = Pair::start(both_hosts(&origin).over(Link::Relayed)).await?;
     let first = cost(&pair, &origin, "first visit").await?;
     let accelerated = accelerated(&pair).await?;
     for when in ["second visit", "agent restarted", "gateway restarted"] {
@@ -194,7 +194,7 @@ async fn a_second_device_gets_public_objects_from_the_gateways_cache() -> Result
         ),
     })
     .await?;
-    let pair = Pair::start(both(&origin)).await?;
+    let pair = Pair::start(both_hosts(&origin)).await?;
     let second = pair.second_agent("second").await?;
     visit(&pair, "first device").await?;
     visit_through(second.address(), "second device").await?;
@@ -238,7 +238,7 @@ async fn pages_load_correctly_with_lost_or_damaged_caches() -> Result<()> {
         ("overwritten", |bytes| Some(noise(bytes.len(), 99))),
     ];
     let origin = validator_origin().await?;
-    let mut pair = Pair::start(both(&origin)).await?;
+    let mut pair = Pair::start(both_hosts(&origin)).await?;
     visit(&pair, "at first").await?;
     let mut found = 0;
     for (what, damage) in DAMAGES {
@@ -313,7 +313,7 @@ async fn pages_load_correctly_on_a_full_disk() -> Result<()> {
     .await?;
     let setup = Setup {
         disk: Some(DISK),
-        ..both(&origin)
+        ..both_hosts(&origin)
     };
     let mut pair = match Pair::start(setup).await {
         Err(error) if format!("{error:#}").contains("mount") => {

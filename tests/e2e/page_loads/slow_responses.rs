@@ -10,7 +10,7 @@ use longhaul_tests::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::{answer, body, both, page, peak_memory, visitor::Visitor};
+use super::{answer, body, both_hosts, page, peak_memory, visitor::Visitor};
 use crate::{
     content::{noise, pieces, prose},
     pair::{LIMIT, Pair},
@@ -45,7 +45,7 @@ async fn a_slow_object_does_not_delay_other_objects() -> Result<()> {
         },
     )
     .await?;
-    let pair = Pair::start(both(&origin)).await?;
+    let pair = Pair::start(both_hosts(&origin)).await?;
     for _ in 0..2 {
         release.send_replace(false);
         let visitor = Visitor::new(pair.proxy());
@@ -98,7 +98,7 @@ async fn a_stalled_body_is_cancelled_when_the_browser_leaves() -> Result<()> {
         },
     )
     .await?;
-    let pair = Pair::start(both(&origin)).await?;
+    let pair = Pair::start(both_hosts(&origin)).await?;
     for round in 0..4 {
         let page_url = format!("{PAGE}{round}");
         let visitor = Visitor::new(pair.proxy());
@@ -214,7 +214,7 @@ async fn a_slow_response_causes_one_origin_request() -> Result<()> {
         },
     )
     .await?;
-    let pair = Pair::start(both(&origin)).await?;
+    let pair = Pair::start(both_hosts(&origin)).await?;
     let visit = Visitor::new(pair.proxy())
         .visit(PAGE, &["http://site.test/late.js"])
         .await?;

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Result;
 
-use super::{answer, body, page, sent, site, visitor::Visitor};
+use super::{answer, body, page, request_field, site, visitor::Visitor};
 use crate::content::prose;
 
 const PAGE: &str = "http://site.test/";
@@ -48,7 +48,7 @@ async fn validated_responses_are_current() -> Result<()> {
                 ("Cache-Control", caching),
                 ("Content-Type", "text/html"),
             ];
-            let held = sent(request, "if-none-match") + &sent(request, "if-modified-since");
+            let held = request_field(request, "if-none-match") + &request_field(request, "if-modified-since");
             if held == value {
                 return answer(304, &fields[..2], "");
             }
@@ -116,7 +116,10 @@ async fn reloads_reach_the_origin() -> Result<()> {
             ("Cache-Control", "public, max-age=3600"),
             ("Content-Type", "text/html"),
         ];
-        match (request.uri().path(), sent(request, "if-none-match") == tag) {
+        match (
+            request.uri().path(),
+            request_field(request, "if-none-match") == tag,
+        ) {
             (_, true) => answer(304, &fields[..2], ""),
             ("/", _) => answer(
                 200,

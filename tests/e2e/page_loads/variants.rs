@@ -1,7 +1,7 @@
 //! Variants: the request fields that `Vary` names select the response.
 use anyhow::Result;
 
-use super::{answer, body, page, sent, site, visitor::Visitor};
+use super::{answer, body, page, request_field, site, visitor::Visitor};
 
 /// Several visitors with different values of a request field load a page and an object that vary with it,
 /// twice and on two devices.
@@ -10,7 +10,7 @@ async fn varies_with(
     visitors: impl Fn(std::net::SocketAddr) -> Vec<Visitor>,
 ) -> Result<()> {
     let (_origin, pair) = site(move |request| {
-        let value = sent(request, field);
+        let value = request_field(request, field);
         let fields = [
             ("Vary", field),
             ("Cache-Control", "public, max-age=600"),
@@ -72,8 +72,8 @@ fn expected_value(visitor: &Visitor, field: &str, number: usize) -> String {
 async fn variants_by_language_are_kept_apart() -> Result<()> {
     varies_with("Accept-Language", |proxy| {
         vec![
-            Visitor::new(proxy).speaking("de"),
-            Visitor::new(proxy).speaking("fr, en;q=0.2"),
+            Visitor::new(proxy).with_language("de"),
+            Visitor::new(proxy).with_language("fr, en;q=0.2"),
         ]
     })
     .await
@@ -83,8 +83,8 @@ async fn variants_by_language_are_kept_apart() -> Result<()> {
 async fn variants_by_user_agent_are_kept_apart() -> Result<()> {
     varies_with("User-Agent", |proxy| {
         vec![
-            Visitor::new(proxy).named("Browser/1"),
-            Visitor::new(proxy).named("Browser/2 (mobile)"),
+            Visitor::new(proxy).with_user_agent("Browser/1"),
+            Visitor::new(proxy).with_user_agent("Browser/2 (mobile)"),
         ]
     })
     .await
@@ -104,7 +104,7 @@ async fn variants_by_cookie_are_kept_apart() -> Result<()> {
 #[tokio::test]
 async fn variants_by_cors_origin_are_kept_apart() -> Result<()> {
     let (_origin, pair) = site(|request| {
-        let origin = sent(request, "origin");
+        let origin = request_field(request, "origin");
         let fields = [
             ("Vary", "Origin"),
             (
@@ -149,7 +149,7 @@ async fn responses_with_vary_star_are_fetched_each_time() -> Result<()> {
         let fields = [("Vary", "*"), ("Cache-Control", "max-age=600")];
         match request.uri().path() {
             "/" => answer(200, &[("Content-Type", "text/html")], page(&["any.js"])),
-            _ => answer(200, &fields, sent(request, "x-number")),
+            _ => answer(200, &fields, request_field(request, "x-number")),
         }
     })
     .await?;

@@ -48,7 +48,7 @@ impl Visitor {
     }
 
     /// The same visitor with another `Accept-Language`.
-    pub(super) fn speaking(self, language: &str) -> Self {
+    pub(super) fn with_language(self, language: &str) -> Self {
         Self {
             language: language.to_owned(),
             ..self
@@ -56,7 +56,7 @@ impl Visitor {
     }
 
     /// The same visitor with another `User-Agent`.
-    pub(super) fn named(self, software: &str) -> Self {
+    pub(super) fn with_user_agent(self, software: &str) -> Self {
         Self {
             software: software.to_owned(),
             ..self
@@ -65,7 +65,7 @@ impl Visitor {
 
     /// The same visitor with a cookie of this host.
     pub(super) fn with_cookie(self, host: &str, name: &str, value: &str) -> Self {
-        self.keep(host, &format!("{name}={value}"));
+        self.store_cookie(host, &format!("{name}={value}"));
         self
     }
 
@@ -144,7 +144,7 @@ impl Visitor {
         client.send(get(url, &fields)).await?;
         let response = client.response().await?;
         for line in response.all("set-cookie") {
-            self.keep(host, line);
+            self.store_cookie(host, line);
         }
         Ok(response)
     }
@@ -157,7 +157,7 @@ impl Visitor {
         pairs.join("; ")
     }
 
-    fn keep(&self, host: &str, line: &str) {
+    fn store_cookie(&self, host: &str, line: &str) {
         let pair = line.split(';').next().unwrap_or_default();
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);

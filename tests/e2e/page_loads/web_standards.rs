@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use longhaul_chromium::{Browser, BrowserOptions, LoadOptions};
 use ring::digest::{SHA256, SHA384, digest};
 
-use super::{accelerates_page_loads, answer, page, sent, site};
+use super::{accelerates_page_loads, answer, page, request_field, site};
 
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
 const PAGE: &str = "http://site.test/";
@@ -90,7 +90,7 @@ async fn subresource_integrity_and_content_security_policy_are_enforced() -> Res
 #[tokio::test(flavor = "multi_thread")]
 async fn cross_origin_responses_are_readable_only_where_cors_allows() -> Result<()> {
     let (_origin, pair) = site(|request| {
-        let origin = sent(request, "origin");
+        let origin = request_field(request, "origin");
         let text = ("Content-Type", "text/plain");
         match request.uri().path() {
             "/" => answer(
@@ -124,7 +124,7 @@ async fn cross_origin_responses_are_readable_only_where_cors_allows() -> Result<
             "/preflight.txt" => answer(
                 200,
                 &[text, ("Access-Control-Allow-Origin", &origin)],
-                format!("{} with {}", request.method(), sent(request, "x-own")),
+                format!("{} with {}", request.method(), request_field(request, "x-own")),
             ),
             _ => answer(200, &[text], "'closed'"),
         }
