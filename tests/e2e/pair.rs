@@ -132,7 +132,7 @@ impl Pair {
         self.second_agent_with(name, &[]).await
     }
 
-    /// The same with further arguments.
+    /// [`Self::second_agent`] with further arguments.
     pub(crate) async fn second_agent_with(&self, name: &str, more: &[&str]) -> Result<Running> {
         let folder = self.folder.path().join(name);
         std::fs::create_dir_all(&folder)?;

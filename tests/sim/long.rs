@@ -23,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_secs(120);
 /// Maximum bytes of a download: on the fastest links it takes less than an hour.
 const MOST: ByteCount = ByteCount::mib(4096);
-/// The same without `LONGHAUL_SIM_HOURS`.
+/// Maximum bytes of a download without `LONGHAUL_SIM_HOURS`.
 const MOST_SHORT: ByteCount = ByteCount::mib(8);
 /// Additional time after the end of the page loads for unfinished exchanges.
 const GRACE: Duration = Duration::from_secs(1800);

@@ -102,7 +102,7 @@ fn messages_beside_a_bulk() {
     let columns = [
         "link",
         "alone ms",
-        "beside a bulk, p95 ms",
+        "during a bulk, p95 ms",
         "bar ms",
         "delayed by ms",
         "bar ms",

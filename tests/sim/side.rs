@@ -26,7 +26,7 @@ impl Bounds {
     }
 }
 
-/// One end.
+/// One end of the simulated session.
 pub(crate) struct Side {
     pub(crate) endpoint: Endpoint,
     pub(crate) handle: Option<ConnectionHandle>,

@@ -95,7 +95,8 @@ struct Bundle {
     /// Time from the request to the last byte, relative to the round trip + request + bundle's packets at the
     /// link's rate.
     of_wire_bound: f64,
-    /// The same, relative to the round trip + request + payload at the link's rate.
+    /// Time from the request to the last byte, relative to the round trip + request + payload at the link's
+    /// rate.
     of_payload_bound: f64,
     /// Share of the time between the bundle's first and last packet in which the downlink was sending.
     busy: f64,

@@ -74,11 +74,11 @@ const CASES: [Case; 12] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upload {
-    /// Of the session with the download.
+    /// An upload of the session with the download.
     Own,
-    /// Of another session.
+    /// An upload of another session.
     Session,
-    /// Of TCP.
+    /// An upload of TCP.
     Cubic,
 }
 

@@ -229,7 +229,7 @@ async fn a_browser_loads_a_host_that_requests_a_client_certificate() -> Result<(
     let loaded = load(&mut browser, "https://wants.test/").await?;
     assert!(
         loaded.text.contains("through a tunnel"),
-        "at once: {}",
+        "the first load did not use a tunnel: {}",
         loaded.text
     );
     assert_eq!(

@@ -56,7 +56,8 @@ impl Accelerated {
         Self::start_with(names, trusted, hosts, |_| {}).await
     }
 
-    /// The same with further settings. Lines that `set` appends to the gateway's configuration belong to `[fetch]`.
+    /// [`Self::start`] with further settings. Lines that `set` appends to the gateway's configuration belong
+    /// to `[fetch]`.
     async fn start_with(
         names: &[(&str, SocketAddr)],
         trusted: &TestAuthority,
@@ -130,7 +131,7 @@ impl Accelerated {
         self.connect_as(host, config).await
     }
 
-    /// The same with this TLS configuration.
+    /// [`Self::connect`] with this TLS configuration.
     async fn connect_as(&self, host: &str, config: ClientConfig) -> Result<TlsStream<TcpStream>> {
         let stream = self.open(host).await?;
         let name = host.to_owned().try_into()?;

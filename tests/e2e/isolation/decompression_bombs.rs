@@ -196,7 +196,10 @@ async fn bombs_of_every_coding_are_truncated() -> Result<()> {
             .await?
             .context("no response for the script")?;
         assert_eq!((status, ending), (200, Ending::Whole), "{kind}");
-        assert!(body == prose(40_000, 5), "{kind}: the script beside the bomb");
+        assert!(
+            body == prose(40_000, 5),
+            "{kind}: the harmless script of the page differs"
+        );
         let now = held(&pair);
         println!(
             "{kind}: gateway at most {} MB, agent {} MB",

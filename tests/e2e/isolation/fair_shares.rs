@@ -324,7 +324,7 @@ async fn a_request_flood_of_one_device_does_not_delay_pages_of_another() -> Resu
     page(other, OBJECTS).await?;
     let (beside, between) = (begun.elapsed(), flooded.load(SeqCst) - before);
     println!(
-        "a page of {OBJECTS} objects: {alone:?} alone, {beside:?} beside a flood, {between} requests of which came between"
+        "a page of {OBJECTS} objects: {alone:?} alone, {beside:?} during a flood, {between} requests of which were served meanwhile"
     );
     assert!(
         between < FLOOD / 4,

@@ -275,7 +275,7 @@ async fn a_range_request_resumes_after_a_restart() -> Result<()> {
         let time = kill_during_download(&mut pair, stream, request, |_| Ok(())).await;
         let time = time.with_context(|| format!("{version:?}"))?;
         println!(
-            "a part, {version:?}: the next byte {:.2} s after the restart",
+            "a range, {version:?}: the next byte {:.2} s after the restart",
             time.as_secs_f64()
         );
         assert!(time < MAX_RESUME_TIME, "{version:?}: {time:?}");

@@ -472,7 +472,7 @@ async fn a_connect_request_with_a_body_is_refused() -> Result<()> {
         let answer = ask(site.pair.proxy(), asked).await?;
         assert_eq!(answer.status, 400, "{host} {framing}: {}", answer.text());
     }
-    // The same in a connection to an accelerated host, in both versions of HTTP.
+    // A CONNECT request to an accelerated host is refused in both versions of HTTP.
     let answer = exchange(
         &site,
         &format!("CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\nConnection: close\r\n\r\n"),

@@ -151,7 +151,7 @@ async fn request_fields_of_a_device_reach_no_other_device() -> Result<()> {
     Ok(())
 }
 
-/// The same with the poison in the method, the port, the query or a fragment.
+/// Poison in the method, the port, the query or a fragment reaches no other device.
 #[tokio::test]
 async fn method_port_query_and_fragment_reach_no_other_device() -> Result<()> {
     let (_origin, pair) = repeating_origin_pair().await?;

@@ -61,7 +61,7 @@ async fn answer(request: Request<Incoming>) -> Response<AnswerBody> {
 
 static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// The same hosts over http and over accelerated https.
+/// The hosts over http and over accelerated https.
 async fn pairs_over_both_schemes() -> Result<Vec<(Origin, PairOver)>> {
     let authority = TestAuthority::new()?;
     let plain = Origin::start(None, |_| {}, answer).await?;

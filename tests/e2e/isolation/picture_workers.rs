@@ -131,7 +131,7 @@ fn photograph() -> Vec<u8> {
     file
 }
 
-/// The same file with other bytes at an offset.
+/// A copy of a file with other bytes at an offset.
 fn patched(mut file: Vec<u8>, place: usize, bytes: &[u8]) -> Vec<u8> {
     file[place..place + bytes.len()].copy_from_slice(bytes);
     file
@@ -292,10 +292,10 @@ fn memory(pid: u32, name: &str) -> u64 {
 /// Peak memory of a gateway and its workers, and the workers seen.
 #[derive(Debug, Default)]
 struct Peaks {
-    /// Of all processes at the same time.
+    /// Peak of all processes together.
     together: u64,
     gateway: u64,
-    /// Of each worker, at any time.
+    /// Peak of each worker alone.
     workers: BTreeMap<u32, u64>,
 }
 

@@ -20,7 +20,7 @@ const ACCOUNT: &str = "http://victim.test/account";
 const COOKIE: (&str, &str) = ("Cookie", "sid=secret");
 /// Larger than all other traffic of a request.
 const SIZE: usize = 60_000;
-/// The same as a byte count.
+/// `SIZE` as a byte count.
 const LENGTH: u64 = SIZE as u64;
 /// Maximum number of visits until the gateway has received the record of the bodies that the agent holds.
 const MAX_VISITS: usize = 50;
@@ -116,7 +116,7 @@ async fn held_bodies_of_another_site_are_not_revealed_by_size() -> Result<()> {
     Ok(())
 }
 
-/// The same with single requests instead of a page load, several times.
+/// Single requests do not reveal held bodies by size either; the comparison is repeated several times.
 #[tokio::test(flavor = "multi_thread")]
 async fn held_bodies_are_not_revealed_by_single_requests() -> Result<()> {
     let (_origin, pair) = world().await?;

@@ -44,7 +44,7 @@ pub(super) fn options(proxy: std::net::SocketAddr) -> Result<ModelOptions> {
     options_trusting(proxy, rustls::RootCertStore::empty())
 }
 
-/// The same options, with trust in these authorities.
+/// [`options`] with trust in these authorities.
 pub(super) fn options_trusting(
     proxy: std::net::SocketAddr,
     roots: rustls::RootCertStore,

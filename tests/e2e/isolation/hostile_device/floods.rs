@@ -200,7 +200,7 @@ async fn a_device_that_reads_nothing_does_not_delay_others() -> Result<()> {
             honest.send(get(&url, &[("Accept", "*/*")])).await?;
             honest.head().await
         };
-        // The same request of another device, which may be collapsed with the first.
+        // An equal request of another device, which may be collapsed with the first.
         let fields =
             [("accept", "*/*"), ("via", "1.1 longhaul")].map(|(name, value)| (name.to_owned(), value.into()));
         let wanted = wire(&Message::Fetch(fetch_with(

@@ -208,7 +208,7 @@ pub(super) fn fetch(id: u64, url: &str) -> Fetch {
     fetch_with(id, url, &[], 0, &HeaderSets::new())
 }
 
-/// The same with fields that are encoded against the header set of an earlier fetch.
+/// A GET of an object with fields that are encoded against the header set of an earlier fetch.
 pub(super) fn fetch_with(id: u64, url: &str, fields: &[HeaderField], base: u64, sets: &HeaderSets) -> Fetch {
     Fetch {
         id,
