@@ -284,8 +284,7 @@ async fn check_frames(scheme: &'static str) -> Result<()> {
     );
     for request in attacked {
         assert_eq!(field(request, "cookie"), "none", "{request:#?}");
-        // A frame of the bank inside of a cross-site frame may send the bank's referrer; no other document
-        // may.
+        // Only a document of the bank inside of a cross-site frame is same-origin with the target.
         if request.path != "/delete?by=inner" {
             assert_ne!(field(request, "sec-fetch-site"), "same-origin", "{request:#?}");
         }

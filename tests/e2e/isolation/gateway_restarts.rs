@@ -221,7 +221,7 @@ async fn plain_downloads(kind: &str, link: Link) -> Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// The agent only receives, with pauses: the transport owes it no acknowledgement.
+/// The agent only receives, with pauses: it has no unacknowledged data that would reveal the restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_download_from_a_slow_origin_resumes_after_a_restart() -> Result<()> {
     let times = plain_downloads("slow", Link::Direct).await?;
