@@ -28,7 +28,7 @@ use tokio::{
 use crate::{
     devtools::{DevTools, DevToolsError},
     flags::{BrowserOptions, Viewport},
-    still::Motion,
+    motion::Motion,
 };
 
 /// Program names: Debian's first, then others.

@@ -1,7 +1,7 @@
 //! Options of a browser, and its command line.
 use std::{net::SocketAddr, path::PathBuf};
 
-use crate::still::{self, Motion};
+use crate::motion::{self, Motion};
 
 /// Address of Chromium's own services instead of Google's: a port without a listener.
 const NOWHERE: &str = "http://127.0.0.1:9/";
@@ -199,7 +199,7 @@ impl BrowserOptions {
             line.push(format!("--proxy-bypass-list={}", self.bypassed().join(";")));
         }
         if self.motion == Motion::Still {
-            line.push(still::FLAG.into());
+            line.push(motion::FLAG.into());
         }
         if self.http2 == Http2::Off {
             line.push("--disable-http2".into());

@@ -13,15 +13,15 @@ mod browser;
 mod devtools;
 mod flags;
 mod load;
+mod motion;
 mod outcome;
 mod paint;
 mod requests;
 mod response;
-mod still;
 mod tab;
 
 pub use browser::{Browser, ChromiumError};
 pub use devtools::DevToolsError;
 pub use flags::{BrowserOptions, Http2, Names, Viewport};
 pub use load::{Cache, EvaluateError, LoadError, LoadOptions, Loaded};
-pub use still::Motion;
+pub use motion::Motion;

@@ -11,9 +11,9 @@ use url::Url;
 use crate::{
     Browser, bodies,
     devtools::{DevTools, DevToolsError, Incoming},
+    motion::{self, Motion},
     paint::Paints,
     requests::{End, Requests},
-    still::{self, Motion},
     tab::{Tab, thrown},
 };
 
@@ -210,7 +210,7 @@ impl Page {
     ) -> Result<f64, LoadError> {
         self.prepare_cache(devtools, options.cache).await?;
         if self.motion == Motion::Still {
-            still::prepare(devtools, &self.tab).await?;
+            motion::prepare(devtools, &self.tab).await?;
         }
         let navigate = json!({ "url": url.as_str() });
         self.navigated = std::time::Instant::now();
@@ -346,8 +346,8 @@ impl Page {
     ) -> Result<Aftermath, DevToolsError> {
         let paints = Paints::read(devtools, &self.tab).await?;
         if options.screenshot && self.motion == Motion::Still {
-            still::until_quiet(devtools, &self.tab, &mut self.requests).await?;
-            still::stop(devtools, &self.tab).await?;
+            motion::until_quiet(devtools, &self.tab, &mut self.requests).await?;
+            motion::stop(devtools, &self.tab).await?;
         }
         let text = "document.documentElement ? document.documentElement.innerText : ''";
         let text = self.tab.evaluate_apart(devtools, text).await?;

@@ -1,14 +1,14 @@
 //! Sections of the page, each a string of HTML, empty without content.
+mod current_systems;
 mod effects;
 mod factors;
 mod header;
 mod idle;
 mod pages;
 mod pictures;
-mod returns;
+mod second_visits;
 mod summary;
 mod target_table;
-mod today;
 mod transport;
 mod waterfalls;
 
@@ -36,7 +36,7 @@ pub(crate) fn all(context: &Context<'_>) -> Vec<Section> {
         section("targets", "Targets", target_table::render(context)),
         section("summary", "Summary by link", summary::render(context)),
         section("idle", "Causes of idle time on the hop", idle::render(context)),
-        section("returns", "Second visits", returns::render(context)),
+        section("returns", "Second visits", second_visits::render(context)),
         section("pages", "Results by page", pages::render(context)),
         section("pictures", "Screenshots of pages", pictures::render(context)),
         section(

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::{
     ImagesError, on_all_cores,
+    other_encoders::{self, Encoding},
     pictures::{Set, Source},
-    rival::{self, Encoding},
     speed::core_seconds,
 };
 use crate::{
@@ -183,8 +183,9 @@ fn fill(row: &mut Row, variant: &Variant, source: &Source, request: &Request) {
             encoding.map(|encoding| encoding.score),
         )
     };
-    (row.jpeg_bytes, row.jpeg_ssimulacra2) = halves(rival::jpeg_as_near(&picture, nearness.ssimulacra2));
-    (row.cwebp_bytes, row.cwebp_ssimulacra2) = halves(rival::cwebp(&picture));
+    (row.jpeg_bytes, row.jpeg_ssimulacra2) =
+        halves(other_encoders::jpeg_as_near(&picture, nearness.ssimulacra2));
+    (row.cwebp_bytes, row.cwebp_ssimulacra2) = halves(other_encoders::cwebp(&picture));
 }
 
 const TITLE: &str = "\

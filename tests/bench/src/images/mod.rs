@@ -1,8 +1,8 @@
 //! `longhaul-bench images`: pictures at each level, compared with other encoders.
 mod comparison;
 mod fit;
+mod other_encoders;
 mod pictures;
-mod rival;
 mod speed;
 
 use std::{

@@ -21,11 +21,11 @@ use longhaul_world::DNS_SERVER;
 use url::Url;
 
 use super::{
-    beside,
-    flood::Flood,
-    idle, leaving,
+    bulk_download,
+    device_requests::DeviceRequests,
+    idle,
     network::{Between, Network, NetworkError},
-    pair, row,
+    next_page, pair, row,
 };
 use crate::{
     cli::{Beside, ReplayScheme},
@@ -143,16 +143,16 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     if job.state != State::First {
         settle(&network, &link).await;
     }
-    let (mut download, mut flood) = (None, None);
+    let (mut download, mut device_requests) = (None, None);
     match job.beside {
         Beside::Nothing => {}
         Beside::Bulk => {
-            let started = beside::start(network.world.client(), network.proxy(), network.bulk_origin);
+            let started = bulk_download::start(network.world.client(), network.proxy(), network.bulk_origin);
             download = Some(started.await);
         }
-        Beside::Requests => flood = Some(network.flood(page.url()).await?),
+        Beside::Requests => device_requests = Some(network.start_device_requests(page.url()).await?),
     }
-    let answered_before = flood.as_ref().map(Flood::answered);
+    let answered_before = device_requests.as_ref().map(DeviceRequests::answered);
     let start = row::Start::take(&network).await;
     if job.detail {
         network.world.hop().start_sampling(SAMPLE);
@@ -174,8 +174,8 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
             .saturating_sub(row::nanos(measured.began.elapsed())),
     );
     let origin = watch.end();
-    let answered = flood.as_ref().map(Flood::answered);
-    drop((download, flood));
+    let answered = device_requests.as_ref().map(DeviceRequests::answered);
+    drop((download, device_requests));
     settle(&network, &link).await;
     let mut end = row::End::take(&network);
     leave(&network).await;
@@ -244,7 +244,11 @@ fn limit(page: &Page, link: &Link, job: &LoadJob) -> Duration {
 /// known.
 async fn leave(network: &Network) {
     if let Some(proxy) = network.proxy().filter(|_| network.is_longhaul()) {
-        let left = network.world.client().run(move || leaving::leave(proxy)).await;
+        let left = network
+            .world
+            .client()
+            .run(move || next_page::navigate(proxy))
+            .await;
         if let Err(error) = left {
             tracing::debug!(%error, "the browser did not leave the page");
         }

@@ -2,13 +2,13 @@
 //!
 //! This process was started in a sandbox: it may create network namespaces, its temporary files are in a file
 //! system that is removed with it, and it ends when its parent does.
-mod beside;
 mod browser;
-mod course;
-mod flood;
+mod bulk_download;
+mod device_requests;
 mod idle;
-mod leaving;
+mod load_detail;
 mod network;
+mod next_page;
 mod pair;
 pub mod programs;
 pub mod row;

@@ -20,9 +20,9 @@ use longhaul_types::{BitRate, ByteCount};
 use longhaul_world::{DNS_SERVER, GATEWAY_ON_HOP, World, WorldConfig};
 
 use super::{
-    beside,
-    flood::{self, Flood},
-    leaving,
+    bulk_download,
+    device_requests::{self, DeviceRequests},
+    next_page,
     pair::{self, AgentAuthority, Coding, Https, Pair, PairPlan, Push},
     service::Service,
     squid::{self, Caching},
@@ -134,12 +134,12 @@ impl Site {
 impl Content for Site {
     fn answer(&self, request: &request::Parts, _: Scheme) -> Response<Bytes> {
         match request.uri.host() {
-            Some(beside::HOST) => return Response::new(self.bulk.clone()),
-            Some(leaving::HOST) => return elsewhere(),
+            Some(bulk_download::HOST) => return Response::new(self.bulk.clone()),
+            Some(next_page::HOST) => return elsewhere(),
             _ => {}
         }
-        if request.uri.path().starts_with(flood::PATH) {
-            return Response::new(Bytes::from_static(flood::BODY));
+        if request.uri.path().starts_with(device_requests::PATH) {
+            return Response::new(Bytes::from_static(device_requests::BODY));
         }
         let url = url::Url::parse(&request.uri.to_string()).ok();
         let answer = url.and_then(|url| self.page().answer(&request.method, &url));
@@ -163,13 +163,13 @@ impl Content for Site {
         names.dedup();
         let blocked = page.blocked_hosts();
         names.retain(|name| !blocked.contains(name));
-        names.extend([beside::HOST, leaving::HOST].map(str::to_owned));
+        names.extend([bulk_download::HOST, next_page::HOST].map(str::to_owned));
         names
     }
 }
 
 fn elsewhere() -> Response<Bytes> {
-    let mut page = Response::new(Bytes::from_static(leaving::PAGE));
+    let mut page = Response::new(Bytes::from_static(next_page::PAGE));
     let html = HeaderValue::from_static("text/html");
     page.headers_mut().insert(CONTENT_TYPE, html);
     page
@@ -201,14 +201,16 @@ impl Network {
         let content = Arc::new(Site {
             bulk: match job.beside {
                 Beside::Nothing | Beside::Requests => Bytes::new(),
-                Beside::Bulk => beside::body(),
+                Beside::Bulk => bulk_download::body(),
             },
             page: Mutex::new(page),
         });
         let authority = Arc::new(TestAuthority::new()?);
         let hosts = content.hosts();
         let addresses = HostAddresses::assign(hosts)?;
-        let bulk_origin = addresses.address(beside::HOST).unwrap_or(Ipv4Addr::LOCALHOST);
+        let bulk_origin = addresses
+            .address(bulk_download::HOST)
+            .unwrap_or(Ipv4Addr::LOCALHOST);
         let named = addresses.clone();
         let names = world
             .origins()
@@ -232,7 +234,10 @@ impl Network {
     ///
     /// # Errors
     /// Its agent does not start.
-    pub(super) async fn flood(&mut self, page: &url::Url) -> Result<Flood, NetworkError> {
+    pub(super) async fn start_device_requests(
+        &mut self,
+        page: &url::Url,
+    ) -> Result<DeviceRequests, NetworkError> {
         let proxy = match &mut self.between {
             Between::Nothing | Between::Splitting(_) => None,
             Between::Squid(_) => Some((GATEWAY_ON_HOP, SQUID_PORT).into()),
@@ -243,7 +248,7 @@ impl Network {
         };
         let host = page.host_str().unwrap_or_default().to_owned();
         let address = self.addresses.address(&host).unwrap_or(Ipv4Addr::LOCALHOST);
-        Ok(Flood::start(self.world.gateway(), proxy, (address, 80).into(), host).await)
+        Ok(DeviceRequests::start(self.world.gateway(), proxy, (address, 80).into(), host).await)
     }
 
     /// Returns the proxy for the browser.

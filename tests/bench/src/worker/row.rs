@@ -15,8 +15,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    course,
     idle::{Span, Witnesses},
+    load_detail,
     network::{Between, Network},
 };
 use crate::{
@@ -250,7 +250,7 @@ impl Measured<'_> {
         push_counters(&mut row, self.start.push.as_ref(), self.end.push.as_ref());
         if job.detail {
             let samples = &self.end.samples;
-            row.detail = Some(course::detail(
+            row.detail = Some(load_detail::detail(
                 objects,
                 samples,
                 self.began,
@@ -318,8 +318,10 @@ fn tally(
         };
         row.failed += 1;
         if row.errors.len() < MAX_ERRORS {
-            row.errors
-                .push(format!("{}: {reason}", course::shortened(object.url.as_str())));
+            row.errors.push(format!(
+                "{}: {reason}",
+                load_detail::shortened(object.url.as_str())
+            ));
         }
     }
 }

@@ -4,13 +4,13 @@
     clippy::expect_used,
     reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
 )]
-mod endings;
+mod failures;
+mod motion;
 mod objects;
 mod processes;
 mod proxied;
-mod quiet;
 mod site;
-mod still;
+mod traffic;
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //! Internet, and the results of current systems on the static page.
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Context, today};
+use super::{Context, current_systems};
 use crate::{
     chart::{Join, Line, LineChart},
     comparison::{improvement, page_time},
@@ -18,7 +18,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
     let connections = connections(context);
     let loss = internet_loss(context);
     let queue = bulk_queue(context);
-    let today = today::render(context);
+    let current = current_systems::render(context);
     let mut html = String::new();
     for (title, body) in [
         (
@@ -27,7 +27,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
         ),
         ("The queue that a download fills (GPRS-WWW)", queue),
         ("Loss in the Internet (UMTS-PROXY)", loss),
-        ("Current systems on the static page", today),
+        ("Current systems on the static page", current),
     ] {
         if !body.is_empty() {
             html.push_str(&format!("<h3>{}</h3>\n{body}", escape(title)));

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// The agent does not answer.
-pub(super) async fn leave(proxy: SocketAddr) -> io::Result<()> {
+pub(super) async fn navigate(proxy: SocketAddr) -> io::Result<()> {
     let request = format!(
         "GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nAccept: text/html,*/*;q=0.8\r\nUpgrade-Insecure-Requests: 1\r\nConnection: close\r\n\r\n"
     );

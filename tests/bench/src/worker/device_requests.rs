@@ -28,12 +28,12 @@ const AT_A_TIME: usize = 240;
 const AHEAD: Duration = Duration::from_secs(3);
 
 /// Running requests; they end when this is dropped.
-pub(super) struct Flood {
+pub(super) struct DeviceRequests {
     answered: Arc<AtomicU64>,
     _stop: oneshot::Sender<()>,
 }
 
-impl Flood {
+impl DeviceRequests {
     /// Starts to send requests to `host` in the gateway's namespace, through `proxy` or, without one, to
     /// `origin`.
     pub(super) async fn start(
@@ -44,7 +44,7 @@ impl Flood {
     ) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let answered = Arc::new(AtomicU64::new(0));
-        let flood = Self {
+        let requests = Self {
             answered: Arc::clone(&answered),
             _stop: stop,
         };
@@ -70,7 +70,7 @@ impl Flood {
                 let _elapsed = timeout(AHEAD, pending::<()>()).await;
             })
             .await;
-        flood
+        requests
     }
 
     /// Number of answered requests so far.

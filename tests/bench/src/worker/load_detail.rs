@@ -27,7 +27,7 @@ pub(super) fn detail(
 ) -> Detail {
     Detail {
         objects: objects.iter().take(MAX_OBJECTS).map(detail_object).collect(),
-        samples: course(samples, start, end, rate),
+        samples: curve(samples, start, end, rate),
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn shortened(url: &str) -> String {
 
 /// Returns the curve of a load: samples reduced, counters converted to rates. A point covers at least a few
 /// packets, so that the curve of a slow link shows its rate and not single packets.
-fn course(samples: &[LinkSample], start: Timestamp, end: Timestamp, rate: BitRate) -> Vec<Sample> {
+fn curve(samples: &[LinkSample], start: Timestamp, end: Timestamp, rate: BitRate) -> Vec<Sample> {
     let within: Vec<_> = samples
         .iter()
         .filter(|sample| sample.at >= start && sample.at <= end)
