@@ -270,15 +270,15 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("links.toml");
         fs::write(&file, "[link.a]\nbase = \"lte\"\nspeed = 3\n")?;
-        let said = |name: &str, file| LinkChoice::new(name, file).resolve().unwrap_err().to_string();
-        let unknown = said("gprs", None);
+        let error = |name: &str, file| LinkChoice::new(name, file).resolve().unwrap_err().to_string();
+        let unknown = error("gprs", None);
         assert!(
             unknown.contains("`gprs` is not a link") && unknown.contains("gprs-3+1"),
             "{unknown}"
         );
-        let key = said("a", Some(file.as_path()));
+        let key = error("a", Some(file.as_path()));
         assert!(key.contains("links.toml") && key.contains("speed"), "{key}");
-        let missing = said("trace:/nowhere/car", None);
+        let missing = error("trace:/nowhere/car", None);
         assert!(missing.contains("/nowhere/car.down"), "{missing}");
         Ok(())
     }

@@ -113,8 +113,8 @@ pub fn bars(link: &LinkDefinition, measured: &Measured) -> Vec<Bar> {
         (Some(Outcome::AddressChange(changed)), Experiment::AddressChange) => {
             conditions::address_change(&mut bars, link, changed);
         }
-        (Some(Outcome::WrongProfile(found)), Experiment::WrongProfile { told }) => {
-            conditions::wrong_profile(&mut bars, link, found, told);
+        (Some(Outcome::WrongProfile(found)), Experiment::WrongProfile { wrong_rates }) => {
+            conditions::wrong_profile(&mut bars, link, found, wrong_rates);
         }
         (Some(Outcome::Idle(idle)), Experiment::Idle { length }) => conditions::idle(&mut bars, idle, length),
         (Some(Outcome::Cancel(cancelled)), Experiment::Cancel) => {

@@ -77,7 +77,7 @@ pub enum Experiment {
     /// A download by a client with wrong link rates. Only for systems that use link rates.
     WrongProfile {
         /// The wrong rates.
-        told: Told,
+        wrong_rates: WrongRates,
     },
     /// An open session without use.
     Idle {
@@ -98,14 +98,14 @@ pub enum Experiment {
 /// Wrong link rates for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum WrongRates {
     /// Ten times the real rates.
     TooFast,
     /// A tenth of the real rates.
     TooSlow,
 }
 
-impl Told {
+impl WrongRates {
     pub(crate) fn of(self, link: LinkProfile) -> LinkProfile {
         let scaled = |rate: BitRate| match self {
             Self::TooFast => BitRate::bps(rate.as_bps().saturating_mul(10)),
@@ -202,8 +202,12 @@ impl fmt::Display for Experiment {
             }
             Self::Reordered { length } => write!(f, "reordered bulk of {} s", length.as_secs()),
             Self::AddressChange => f.write_str("address change"),
-            Self::WrongProfile { told: Told::TooFast } => f.write_str("profile ten times too fast"),
-            Self::WrongProfile { told: Told::TooSlow } => f.write_str("profile ten times too slow"),
+            Self::WrongProfile {
+                wrong_rates: WrongRates::TooFast,
+            } => f.write_str("profile ten times too fast"),
+            Self::WrongProfile {
+                wrong_rates: WrongRates::TooSlow,
+            } => f.write_str("profile ten times too slow"),
             Self::Idle { length } => write!(f, "idle session of {} s", length.as_secs()),
             Self::Cancel => f.write_str("cancelled bulk"),
             Self::LostPacket {
@@ -279,13 +283,13 @@ impl Experiment {
 
     /// Returns true if the experiment is meaningful for this system.
     pub const fn suits(&self, system: System) -> bool {
-        self.told().is_none() || matches!(system, System::Longhaul)
+        self.wrong_rates().is_none() || matches!(system, System::Longhaul)
     }
 
     /// Returns the wrong link rates for clients, if any.
-    pub(crate) const fn told(&self) -> Option<Told> {
-        if let Self::WrongProfile { told } = self {
-            Some(*told)
+    pub(crate) const fn wrong_rates(&self) -> Option<WrongRates> {
+        if let Self::WrongProfile { wrong_rates } = self {
+            Some(*wrong_rates)
         } else {
             None
         }

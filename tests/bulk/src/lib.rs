@@ -59,7 +59,7 @@ pub use bars::bars;
 pub use client::Client;
 pub use error::{ServeError, TransferError};
 pub use exchange::{Length, Order, REQUEST, WrongBytes};
-pub use experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, Told};
+pub use experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, WrongRates};
 pub use measure::{BulkError, measure, measured_the_machine};
 pub use measured::{
     AddressChanged, Bulk, Bundle, Cancelled, Cpu, Idle, LostPackets, Measured, OutageEnd, Outcome, Priority,

@@ -68,7 +68,7 @@ pub async fn measure(
     };
     let known = Known {
         profile,
-        told: experiment.told(),
+        wrong_rates: experiment.wrong_rates(),
     };
     let stage = Stage::set(world, &shaped, system, known).await?;
     let mut series = Vec::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 use longhaul_netem::{Capacity, LinkDefinition};
 use longhaul_types::BitRate;
 
-use crate::experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, Told};
+use crate::experiment::{Buffer, Experiment, LostPacket, Rival, SessionBefore, WrongRates};
 
 /// Number of messages that lose a packet: sufficient for a 95th percentile.
 const LOST_PAIRS: u16 = 30;
@@ -63,7 +63,10 @@ pub fn experiments_for(link: &LinkDefinition) -> Vec<Experiment> {
     experiments.push(Experiment::Priority { length: bulk });
     experiments.push(Experiment::Reordered { length: bulk });
     experiments.push(Experiment::AddressChange);
-    experiments.extend([Told::TooFast, Told::TooSlow].map(|told| Experiment::WrongProfile { told }));
+    experiments.extend(
+        [WrongRates::TooFast, WrongRates::TooSlow]
+            .map(|wrong_rates| Experiment::WrongProfile { wrong_rates }),
+    );
     if !fast {
         experiments.push(Experiment::Idle {
             length: Duration::from_secs(100),

@@ -20,7 +20,7 @@ pub(crate) const LENGTH: Duration = Duration::from_secs(120);
 const WATCHED: Duration = Duration::from_secs(30);
 /// Interval of the link's samples.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum factor of the wrong rates, see [`Told`](crate::Told).
+/// Maximum factor of the wrong rates, see [`WrongRates`](crate::WrongRates).
 const TIMES: u32 = 10;
 /// A full packet.
 const PACKET: ByteCount = ByteCount::new(1280);

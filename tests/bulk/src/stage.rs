@@ -13,7 +13,7 @@ use crate::{
     client::Client,
     error::{ServeError, TransferError},
     exchange::Order,
-    experiment::Told,
+    experiment::WrongRates,
     kernel::{TcpSegments, tcp_segments, thread_cpu},
     measured::Cpu,
     progress::Progress,
@@ -49,15 +49,15 @@ impl<'a> Stage<'a> {
         system: System,
         known: Known,
     ) -> Result<Self, ServeError> {
-        let Known { profile, told } = known;
+        let Known { profile, wrong_rates } = known;
         let server = serve(world, system, profile).await?;
         Ok(Self {
             world,
             link,
             system,
             server,
-            profile: match (profile, told) {
-                (Some(profile), Some(told)) => Some(told.of(profile)),
+            profile: match (profile, wrong_rates) {
+                (Some(profile), Some(wrong_rates)) => Some(wrong_rates.of(profile)),
                 (profile, _) => profile,
             },
             epoch: (Instant::now(), world.hop().now()),
@@ -212,7 +212,7 @@ pub(crate) struct Known {
     /// The profile that a user of the link would configure in the agent.
     pub(crate) profile: Option<LinkProfile>,
     /// Wrong rates instead of it.
-    pub(crate) told: Option<Told>,
+    pub(crate) wrong_rates: Option<WrongRates>,
 }
 
 /// Starts a server in the world's gateway.

@@ -8,7 +8,7 @@ const NOWHERE: &str = "http://127.0.0.1:9/";
 /// Hosts that Chromium contacts on its own initiative. They are never contacted through a proxy (and do not
 /// resolve otherwise), unless the page needs them: some of the requests cannot be disabled, and each uses a
 /// connection on the uplink.
-const HOMES: &[&str] = &[
+const OWN_HOSTS: &[&str] = &[
     "accounts.google.com",
     "android.clients.google.com",
     "clients1.google.com",
@@ -231,8 +231,8 @@ impl BrowserOptions {
     }
 
     fn bypassed(&self) -> Vec<&'static str> {
-        let homes = HOMES.iter().copied();
-        homes
+        let own_hosts = OWN_HOSTS.iter().copied();
+        own_hosts
             .filter(|home| !self.page_hosts.iter().any(|host| host == home))
             .collect()
     }

@@ -306,14 +306,14 @@ fn at_waiting_agent(bytes: &[u8]) {
     let other_version = Versions::parse(bytes).is_ok_and(|versions| {
         versions.agent_index == genuine.agent_index && !versions.versions.contains(&VERSION)
     });
-    let told = events(&mut pair.agent);
-    let connected = told
+    let received = events(&mut pair.agent);
+    let connected = received
         .iter()
         .any(|(_, event)| matches!(event, Event::Connected { .. }));
-    assert_eq!(connected, authentic, "{told:?}");
+    assert_eq!(connected, authentic, "{received:?}");
     let waits = pair.agent.handles().any(|handle| handle == pair.handle);
-    assert_eq!(waits, !other_version, "{told:?}");
-    assert!(authentic || other_version || told.is_empty(), "{told:?}");
+    assert_eq!(waits, !other_version, "{received:?}");
+    assert!(authentic || other_version || received.is_empty(), "{received:?}");
 }
 
 fn at_session(bytes: &[u8]) {

@@ -146,7 +146,7 @@ where
     let connection = builder.serve_connection(TokioIo::new(stream), answering(Arc::clone(&exchange)));
     let mut connection = pin!(connection);
     let mut idle = pin!(Idle::new(exchange.site.options.keep_alive_timeout));
-    let mut told = false;
+    let mut closing = false;
     let result = poll_fn(|cx| {
         loop {
             if let Poll::Ready(result) = connection.as_mut().poll(cx) {
@@ -156,11 +156,11 @@ where
             let spent = exchange.is_spent(Announcement::Silent, progress)
                 || exchange.is_spent(Announcement::Announced, progress);
             let expired = idle.as_mut().poll_expired(cx, progress, false);
-            if told || !(spent || expired) {
+            if closing || !(spent || expired) {
                 return Poll::Pending;
             }
             connection.as_mut().graceful_shutdown();
-            told = true;
+            closing = true;
         }
     })
     .await;

@@ -7,7 +7,7 @@ use crate::Reordering;
 
 /// A packet in flight.
 #[derive(Clone)]
-pub(crate) struct Airborne<P> {
+pub(crate) struct InFlight<P> {
     pub(crate) packet: P,
     pub(crate) len: u64,
     pub(crate) entered: Timestamp,
@@ -16,8 +16,8 @@ pub(crate) struct Airborne<P> {
     order: u64,
 }
 
-struct Stray<P> {
-    airborne: Airborne<P>,
+struct Detoured<P> {
+    in_flight: InFlight<P>,
     /// Value of `Flight::passed` at which the reordering distance is reached.
     release_at: u64,
 }
@@ -27,8 +27,8 @@ struct Stray<P> {
 /// Both lists are sorted by arrival: the ordered list because jitter keeps the order, the list of detoured
 /// packets because each has the same additional delay.
 pub(crate) struct Flight<P> {
-    in_order: VecDeque<Airborne<P>>,
-    strays: VecDeque<Stray<P>>,
+    in_order: VecDeque<InFlight<P>>,
+    detoured: VecDeque<Detoured<P>>,
     /// Latest arrival in order so far.
     latest: Timestamp,
     /// Number of packets added in order so far.
@@ -40,7 +40,7 @@ impl<P> Flight<P> {
     pub(crate) fn new() -> Self {
         Self {
             in_order: VecDeque::new(),
-            strays: VecDeque::new(),
+            detoured: VecDeque::new(),
             latest: Timestamp::ZERO,
             passed: 0,
             next_order: 0,
@@ -48,20 +48,20 @@ impl<P> Flight<P> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.in_order.len() + self.strays.len()
+        self.in_order.len() + self.detoured.len()
     }
 
     /// Adds a packet that would arrive at `arrives` if no other packet were ahead of it.
-    pub(crate) fn launch(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) {
-        let airborne = self.board(packet, len, entered, arrives);
-        let arrives = airborne.arrives;
-        self.in_order.push_back(airborne);
+    pub(crate) fn add(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) {
+        let in_flight = self.schedule(packet, len, entered, arrives);
+        let arrives = in_flight.arrives;
+        self.in_order.push_back(in_flight);
         self.passed += 1;
         self.release_overtaken(arrives);
     }
 
     /// Adds a packet that takes the longer path.
-    pub(crate) fn launch_detoured(
+    pub(crate) fn add_detoured(
         &mut self,
         packet: P,
         len: u64,
@@ -70,21 +70,21 @@ impl<P> Flight<P> {
         reordering: &Reordering,
     ) {
         if reordering.max_distance == 0 {
-            self.launch(packet, len, entered, arrives);
+            self.add(packet, len, entered, arrives);
             return;
         }
-        let mut airborne = self.board(packet, len, entered, arrives);
-        airborne.arrives += reordering.extra_delay;
-        self.strays.push_back(Stray {
-            airborne,
+        let mut in_flight = self.schedule(packet, len, entered, arrives);
+        in_flight.arrives += reordering.extra_delay;
+        self.detoured.push_back(Detoured {
+            in_flight,
             release_at: self.passed.saturating_add(reordering.max_distance),
         });
     }
 
-    fn board(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) -> Airborne<P> {
+    fn schedule(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) -> InFlight<P> {
         self.latest = self.latest.max(arrives);
         self.next_order += 1;
-        Airborne {
+        InFlight {
             packet,
             len,
             entered,
@@ -98,20 +98,20 @@ impl<P> Flight<P> {
     fn release_overtaken(&mut self, arrives: Timestamp) {
         // Detoured packets ahead of it have already arrived and only wait for the receiver.
         let late = self
-            .strays
-            .partition_point(|stray| stray.airborne.arrives <= arrives);
+            .detoured
+            .partition_point(|detoured| detoured.in_flight.arrives <= arrives);
         while self
-            .strays
+            .detoured
             .get(late)
-            .is_some_and(|stray| stray.release_at <= self.passed)
+            .is_some_and(|detoured| detoured.release_at <= self.passed)
         {
-            let Some(mut stray) = self.strays.remove(late) else {
+            let Some(mut detoured) = self.detoured.remove(late) else {
                 return;
             };
             self.next_order += 1;
-            stray.airborne.arrives = arrives;
-            stray.airborne.order = self.next_order;
-            self.in_order.push_back(stray.airborne);
+            detoured.in_flight.arrives = arrives;
+            detoured.in_flight.order = self.next_order;
+            self.in_order.push_back(detoured.in_flight);
         }
     }
 
@@ -119,22 +119,24 @@ impl<P> Flight<P> {
     pub(crate) fn next_arrivals(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         (
             self.in_order.front().map(|first| first.arrives),
-            self.strays.front().map(|first| first.airborne.arrives),
+            self.detoured.front().map(|first| first.in_flight.arrives),
         )
     }
 
     /// Returns the next packet that has arrived by `now`.
-    pub(crate) fn land(&mut self, now: Timestamp) -> Option<Airborne<P>> {
+    pub(crate) fn pop_arrived(&mut self, now: Timestamp) -> Option<InFlight<P>> {
         let in_order = self.in_order.front().map(|first| (first.arrives, first.order));
-        let stray = self
-            .strays
+        let detoured = self
+            .detoured
             .front()
-            .map(|first| (first.airborne.arrives, first.airborne.order));
-        match (in_order, stray) {
+            .map(|first| (first.in_flight.arrives, first.in_flight.order));
+        match (in_order, detoured) {
             (Some(first), other) if first.0 <= now && other.is_none_or(|other| first < other) => {
                 self.in_order.pop_front()
             }
-            (_, Some(first)) if first.0 <= now => self.strays.pop_front().map(|stray| stray.airborne),
+            (_, Some(first)) if first.0 <= now => {
+                self.detoured.pop_front().map(|detoured| detoured.in_flight)
+            }
             _ => None,
         }
     }

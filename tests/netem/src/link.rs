@@ -55,7 +55,7 @@ pub struct Link<P> {
     busy: BusyLog,
     hash: EventHash,
     /// Sum of sent bytes at which a packet is lost regardless of the random draw, see [`Link::lose_after`].
-    doomed: Option<u64>,
+    forced_loss: Option<u64>,
 }
 
 struct Waiting<P> {
@@ -104,7 +104,7 @@ impl<P: Packet> Link<P> {
             queueing: DelayHistogram::default(),
             busy: BusyLog::default(),
             hash: EventHash::default(),
-            doomed: None,
+            forced_loss: None,
         }
     }
 
@@ -113,7 +113,7 @@ impl<P: Packet> Link<P> {
     /// packet is sent replaces this one.
     pub fn lose_after(&mut self, now: Timestamp, bytes: ByteCount) {
         self.advance(now);
-        self.doomed = Some(self.stats.sent.bytes.bytes().saturating_add(bytes.bytes()));
+        self.forced_loss = Some(self.stats.sent.bytes.bytes().saturating_add(bytes.bytes()));
     }
 
     /// Adds a packet to the link at `now`.
@@ -153,14 +153,14 @@ impl<P: Packet> Link<P> {
     /// Returns the next packet that has arrived by `now`.
     pub fn poll_deliver(&mut self, now: Timestamp) -> Option<Delivery<P>> {
         self.advance(now);
-        let airborne = self.flight.land(self.now)?;
-        self.stats.in_flight.remove(airborne.len);
-        self.stats.delivered.add(airborne.len);
-        self.hash.delivered(airborne.arrives, airborne.len);
+        let arrived = self.flight.pop_arrived(self.now)?;
+        self.stats.in_flight.remove(arrived.len);
+        self.stats.delivered.add(arrived.len);
+        self.hash.delivered(arrived.arrives, arrived.len);
         Some(Delivery {
-            sent: airborne.entered,
-            arrived: airborne.arrives,
-            packet: airborne.packet,
+            sent: arrived.entered,
+            arrived: arrived.arrives,
+            packet: arrived.packet,
         })
     }
 
@@ -383,10 +383,12 @@ impl<P: Packet> Link<P> {
         if self.config.outages.loses(sent.began, at) {
             return self.drop_packet(at, DropCause::Outage, len);
         }
-        let doomed = self.doomed.take_if(|at| *at <= self.stats.sent.bytes.bytes());
+        let forced_loss = self
+            .forced_loss
+            .take_if(|at| *at <= self.stats.sent.bytes.bytes());
         // The draw is made for every packet, so that a forced loss does not change the draws of later
         // packets.
-        if self.loss.loses(&mut self.random.loss) || doomed.is_some() {
+        if self.loss.loses(&mut self.random.loss) || forced_loss.is_some() {
             return self.drop_packet(at, DropCause::Loss, len);
         }
         if self.random.corruption.happens(self.config.corruption) {
@@ -398,12 +400,12 @@ impl<P: Packet> Link<P> {
         let arrives = at + self.config.delay + jitter + sent.transmission.repair;
         if self.random.duplication.happens(self.config.duplication) {
             self.stats.duplicated.add(len);
-            self.launch(packet.clone(), len, sent.entered, arrives);
+            self.propagate(packet.clone(), len, sent.entered, arrives);
         }
-        self.launch(packet, len, sent.entered, arrives);
+        self.propagate(packet, len, sent.entered, arrives);
     }
 
-    fn launch(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) {
+    fn propagate(&mut self, packet: P, len: u64, entered: Timestamp, arrives: Timestamp) {
         if self.flight.len() >= MAX_IN_FLIGHT {
             return self.drop_packet(arrives, DropCause::TooManyInFlight, len);
         }
@@ -412,9 +414,9 @@ impl<P: Packet> Link<P> {
             Some(reordering) if self.random.reordering.happens(reordering.share) => {
                 self.stats.detoured.add(len);
                 self.flight
-                    .launch_detoured(packet, len, entered, arrives, &reordering);
+                    .add_detoured(packet, len, entered, arrives, &reordering);
             }
-            _ => self.flight.launch(packet, len, entered, arrives),
+            _ => self.flight.add(packet, len, entered, arrives),
         }
     }
 }

@@ -289,29 +289,29 @@ pub(crate) struct Loads<'a> {
 
 /// Returns true if a load is valid for a median: nothing failed, objects arrived, and the time is positive
 /// and finite.
-pub(crate) fn is_sound(row: &Row) -> bool {
+pub(crate) fn is_valid(row: &Row) -> bool {
     row.failed == 0 && row.objects > 0 && row.time_s.is_finite() && row.time_s > 0.0
 }
 
 impl<'a> Loads<'a> {
     /// Returns the valid loads.
-    pub(crate) fn sound(&self) -> impl Iterator<Item = &'a Row> + '_ {
-        self.rows.iter().copied().filter(|row| is_sound(row))
+    pub(crate) fn valid(&self) -> impl Iterator<Item = &'a Row> + '_ {
+        self.rows.iter().copied().filter(|row| is_valid(row))
     }
 
     /// Returns the number of invalid loads.
     pub(crate) fn failed(&self) -> usize {
-        self.rows.iter().filter(|row| !is_sound(row)).count()
+        self.rows.iter().filter(|row| !is_valid(row)).count()
     }
 
     /// Returns the spread of a figure over the valid loads.
     pub(crate) fn spread(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
-        Spread::of(&self.sound().filter_map(figure).collect::<Vec<_>>())
+        Spread::of(&self.valid().filter_map(figure).collect::<Vec<_>>())
     }
 
     /// Returns the median of a figure over the valid loads.
     pub(crate) fn median(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
-        median(&self.sound().filter_map(figure).collect::<Vec<_>>())
+        median(&self.valid().filter_map(figure).collect::<Vec<_>>())
     }
 
     /// Returns the load time.

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    measurements::{Measurements, is_sound},
+    measurements::{Measurements, is_valid},
     pictures::compared,
     quantity,
     results::{Results, Row},
@@ -14,7 +14,7 @@ use crate::{
 /// read; the page refers to the rest by https. Empty if no page was replayed so.
 pub fn text_replays(results: &Results) -> String {
     let mut pages: BTreeMap<(&str, &str), Vec<&Row>> = BTreeMap::new();
-    let replayed = |row: &&Row| row.scheme == "http" && is_sound(row);
+    let replayed = |row: &&Row| row.scheme == "http" && is_valid(row);
     for row in results.rows.iter().filter(replayed) {
         pages.entry((&row.page, &row.loader)).or_default().push(row);
     }

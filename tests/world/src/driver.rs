@@ -195,14 +195,14 @@ impl Driver {
     fn carry(&mut self) -> io::Result<()> {
         // Without this the kernel may wake the thread 50 us late to save power.
         prctl::set_timerslack(1)?;
-        take_precedence();
+        raise_priority();
         // The receiver is gone only if the world could not be built.
         let _ = self.ready.send(());
         let mut buffer = vec![0; MAX_PACKET];
         while !self.shared.stop.load(Ordering::Acquire) {
             self.deliver_due();
-            let more_up = self.take_in(Side::Client, &mut buffer)?;
-            let more_down = self.take_in(Side::Gateway, &mut buffer)?;
+            let more_up = self.read_packets(Side::Client, &mut buffer)?;
+            let more_down = self.read_packets(Side::Gateway, &mut buffer)?;
             if more_up == Backlog::Empty && more_down == Backlog::Empty {
                 self.wait()?;
             }
@@ -247,7 +247,7 @@ impl Driver {
     }
 
     /// Adds to the model the packets that the kernel at `side` has sent, up to a batch.
-    fn take_in(&self, side: Side, buffer: &mut [u8]) -> io::Result<Backlog> {
+    fn read_packets(&self, side: Side, buffer: &mut [u8]) -> io::Result<Backlog> {
         let device = match side {
             Side::Client => &self.near,
             Side::Gateway => &self.far,
@@ -309,7 +309,7 @@ impl Driver {
 /// Raises the priority of the calling thread: a link must not slow down while its users compute.
 ///
 /// Only root of the machine may do this; without it the lateness shows the effect on the link.
-fn take_precedence() {
+fn raise_priority() {
     let thread = rustix::thread::gettid().to_string();
     // There is no safe call for the real-time scheduler; the program belongs to util-linux, as `unshare`
     // does. The lowest real-time priority is above all ordinary threads, and the kernel reserves 5 % of the

@@ -161,7 +161,7 @@ impl EmulatedLink {
         let next = Timestamp::from_nanos((passed + 1).saturating_mul(whole_nanos(interval)));
         state.sampling = Some(Sampling { interval, next });
         drop(state);
-        self.call();
+        self.wake_driver();
     }
 
     /// Loses one packet of the direction towards `receiver`: the packet with which the bytes sent from now on
@@ -204,7 +204,7 @@ impl EmulatedLink {
     }
 
     /// Wakes the driver, which then reads the state again.
-    fn call(&self) {
+    fn wake_driver(&self) {
         let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
         // It fails only if the driver has ended.
         let _ = wake.write_all(&[0]);
@@ -218,7 +218,7 @@ fn whole_nanos(time: Duration) -> u64 {
 impl Drop for LinkThread {
     fn drop(&mut self) {
         self.link.shared.stop();
-        self.link.call();
+        self.link.wake_driver();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -28,7 +28,7 @@ const REFERENCE_LINK: &str = "lan-fast";
 const ROUNDS: usize = 4;
 
 /// Results of direct loads, by the properties on which the requested URLs depend.
-pub(super) type References = BTreeMap<Alike, Reference>;
+pub(super) type References = BTreeMap<LoadKind, Reference>;
 
 /// A complete load.
 pub(super) struct Reference {
@@ -40,9 +40,9 @@ pub(super) struct Reference {
 
 /// Properties of loads that request the same URLs: page, browser, scheme, and suppression of motion for a
 /// screenshot.
-pub(super) type Alike = (PageChoice, Loader, ReplayScheme, bool);
+pub(super) type LoadKind = (PageChoice, Loader, ReplayScheme, bool);
 
-pub(super) fn alike(job: &LoadJob) -> Alike {
+pub(super) fn load_kind(job: &LoadJob) -> LoadKind {
     (
         job.page.clone(),
         job.loader,
@@ -58,7 +58,7 @@ pub(super) async fn references(
     args: &PagesArgs,
     problems: &mut Problems,
 ) -> Result<References, CommandError> {
-    let wanted: BTreeMap<_, _> = jobs.iter().map(|job| (alike(job), job.picture)).collect();
+    let wanted: BTreeMap<_, _> = jobs.iter().map(|job| (load_kind(job), job.picture)).collect();
     let link = LinkChoice::new(REFERENCE_LINK, None);
     let loads = wanted.into_iter().map(|((page, loader, scheme, _), picture)| {
         let job = LoadJob {
@@ -147,7 +147,7 @@ fn note(
                 delivered,
                 renamed: job.renamed.clone(),
             };
-            found.insert(alike(&job), reference);
+            found.insert(load_kind(&job), reference);
             let known = job.renamed.len();
             if job.scheme == ReplayScheme::Http {
                 job.renamed.extend(upgraded);

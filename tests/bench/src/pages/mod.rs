@@ -256,7 +256,7 @@ async fn measure(
     let mut problems = Vec::new();
     let references = complete::references(run, &jobs, args, &mut problems).await?;
     jobs.retain_mut(|job| {
-        let reference = references.get(&complete::alike(job));
+        let reference = references.get(&complete::load_kind(job));
         if let Some(reference) = reference {
             job.expected = Some(reference.delivered.clone());
             job.renamed = reference.renamed.clone();

@@ -78,13 +78,13 @@ async fn converse(child: &mut Child, job: &Job) -> Result<Reply, WorkerError> {
     child.wait().await?;
     if answer.trim().is_empty() {
         let log = log.await.unwrap_or_default();
-        let said = if log.trim().is_empty() {
-            "nothing".to_owned()
+        let log_end = if log.trim().is_empty() {
+            "empty".to_owned()
         } else {
             log.trim().to_owned()
         };
-        sent.map_err(|_| WorkerError::Ended(said.clone()))?;
-        return Err(WorkerError::Ended(said));
+        sent.map_err(|_| WorkerError::Ended(log_end.clone()))?;
+        return Err(WorkerError::Ended(log_end));
     }
     Ok(serde_json::from_str(&answer)?)
 }

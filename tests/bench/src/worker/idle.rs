@@ -55,7 +55,7 @@ impl Watch {
             while !stopped.load(Ordering::Acquire) {
                 thread::park_timeout(look);
                 let seen = internet.snapshot();
-                if open.count() > 0 || is_bringing(&seen.up) || is_bringing(&seen.down) {
+                if open.count() > 0 || carries_data(&seen.up) || carries_data(&seen.down) {
                     extend(&mut spans, (last, seen.now));
                 }
                 last = seen.now;
@@ -84,7 +84,7 @@ impl Drop for Watch {
 }
 
 /// Returns true if packets other than pure acknowledgements are in flight.
-fn is_bringing(stats: &LinkStats) -> bool {
+fn carries_data(stats: &LinkStats) -> bool {
     let packets = stats.queued.packets + stats.in_flight.packets;
     let bytes = stats.queued.bytes.bytes() + stats.in_flight.bytes.bytes();
     bytes > packets * ACKNOWLEDGEMENT
@@ -98,7 +98,7 @@ fn extend(spans: &mut Vec<Span>, span: Span) {
 }
 
 /// Data that determine the causes of the hop's idle time.
-pub(super) struct Witnesses<'a> {
+pub(super) struct IdleObservations<'a> {
     pub(super) hop: &'a EmulatedLink,
     /// Time of the browser's navigation command.
     pub(super) began: Timestamp,
@@ -156,10 +156,10 @@ impl Idle {
     }
 }
 
-impl Witnesses<'_> {
+impl IdleObservations<'_> {
     /// Stores the results in the row; nothing if the load had no response, or the hop has discarded its
     /// record.
-    pub(super) fn tell(&self, row: &mut Row) {
+    pub(super) fn fill(&self, row: &mut Row) {
         let Some(idle) = self.idle() else { return };
         let all = idle.gateway + idle.origin + idle.request;
         row.hop_window_s = Some(idle.window);
@@ -209,7 +209,7 @@ impl Witnesses<'_> {
             let at_origin =
                 exchange.map(|exchange| back(self.link_time(exchange.asked), self.internet_delay));
             let there = exchange.filter(|_| !self.internet_loses).map(|exchange| {
-                self.link_time(exchange.answered) + brought(exchange.body_bytes, self.internet_delay)
+                self.link_time(exchange.answered) + transfer_time(exchange.body_bytes, self.internet_delay)
             });
             Some(AtGateway {
                 asked: at_origin.map_or(sent, |at| sent.max(at)),
@@ -227,7 +227,7 @@ impl Witnesses<'_> {
 }
 
 /// Returns the maximum time of a response from origin to gateway: over a new connection, with slow start.
-fn brought(body: u64, delay: Duration) -> Duration {
+fn transfer_time(body: u64, delay: Duration) -> Duration {
     let (mut flights, mut sent, mut window) = (0_u32, 0, INITIAL_WINDOW);
     while sent < body.saturating_add(HEAD) && flights < u32::BITS {
         sent += window;
@@ -397,11 +397,11 @@ mod tests {
     #[test]
     fn responses_take_the_round_trips_of_slow_start() {
         let delay = Duration::from_millis(20);
-        assert_eq!(brought(0, delay), delay);
-        assert_eq!(brought(14_080, delay), delay);
-        assert_eq!(brought(14_081, delay), delay * 3);
-        assert_eq!(brought(100_000, delay), delay * 5);
-        assert!(brought(u64::MAX, delay) > delay);
+        assert_eq!(transfer_time(0, delay), delay);
+        assert_eq!(transfer_time(14_080, delay), delay);
+        assert_eq!(transfer_time(14_081, delay), delay * 3);
+        assert_eq!(transfer_time(100_000, delay), delay * 5);
+        assert!(transfer_time(u64::MAX, delay) > delay);
     }
 
     #[test]

@@ -275,8 +275,8 @@ async fn invite(mut command: Command, name: &str) -> Result<String, PairError> {
         .output()
         .await?;
     if !printed.status.success() {
-        let said = String::from_utf8_lossy(&printed.stderr).trim().to_owned();
-        return Err(PairError::Invite(said));
+        let error_output = String::from_utf8_lossy(&printed.stderr).trim().to_owned();
+        return Err(PairError::Invite(error_output));
     }
     let printed = String::from_utf8_lossy(&printed.stdout);
     let line = printed

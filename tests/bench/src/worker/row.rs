@@ -15,7 +15,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    idle::{Span, Witnesses},
+    idle::{IdleObservations, Span},
     load_detail,
     network::{Between, Network},
 };
@@ -137,31 +137,31 @@ pub(crate) fn begun(job: &LoadJob) -> Row {
 
 /// Returns the unusual conditions of a load.
 fn conditions(job: &LoadJob) -> String {
-    let mut said = Vec::new();
+    let mut texts = Vec::new();
     match job.beside {
         Beside::Nothing => {}
-        Beside::Bulk => said.push(longhaul_report::BESIDE_BULK.to_owned()),
-        Beside::Requests => said.push(longhaul_report::BESIDE_REQUESTS.to_owned()),
+        Beside::Bulk => texts.push(longhaul_report::BESIDE_BULK.to_owned()),
+        Beside::Requests => texts.push(longhaul_report::BESIDE_REQUESTS.to_owned()),
     }
     if !job.origin.think_time.is_zero() {
-        said.push(format!("origins think {} ms", job.origin.think_time.as_millis()));
+        texts.push(format!("origins think {} ms", job.origin.think_time.as_millis()));
     }
     if let Some(count) = job.origin.close_after {
-        said.push(format!("origins close after {count} answers"));
+        texts.push(format!("origins close after {count} answers"));
     }
     if !job.origin.keep_alive {
-        said.push("origins keep no connection".to_owned());
+        texts.push("origins keep no connection".to_owned());
     }
     if job.internet.delay != Duration::from_millis(20) {
-        said.push(format!("Internet {} ms one way", job.internet.delay.as_millis()));
+        texts.push(format!("Internet {} ms one way", job.internet.delay.as_millis()));
     }
     if job.picture == Picture::Taken {
-        said.push(longhaul_report::HELD_STILL.to_owned());
+        texts.push(longhaul_report::HELD_STILL.to_owned());
     }
     if let Some(name) = &job.internet.congestion {
-        said.push(format!("kernel TCP with {name}"));
+        texts.push(format!("kernel TCP with {name}"));
     }
-    said.join(", ")
+    texts.join(", ")
 }
 
 /// Returns the time of the ideal protocol for `bytes`: one round trip over hop and Internet, then the bytes
@@ -234,7 +234,7 @@ impl Measured<'_> {
         row.hop_idle_while_missing = idle_while_missing(self.network, self.link, job, self.began, end);
         row.hop_idle_share = Some(idle_between(self.network, self.began, end));
         if let Some(origin) = &self.origin {
-            let witnesses = Witnesses {
+            let observations = IdleObservations {
                 hop: self.network.world.hop(),
                 began: self.began,
                 objects,
@@ -245,7 +245,7 @@ impl Measured<'_> {
                 origin,
                 now: self.end.now,
             };
-            witnesses.tell(&mut row);
+            observations.fill(&mut row);
         }
         push_counters(&mut row, self.start.push.as_ref(), self.end.push.as_ref());
         if job.detail {

@@ -3,7 +3,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use super::{bench, folder, json, pages::number, path, run, said};
+use super::{bench, folder, json, pages::number, path, run, stderr_text};
 
 const RATES: [u64; 4] = [40_000, 384_000, 10_000_000, 1_000_000_000];
 
@@ -57,7 +57,7 @@ fn every_coder_codes_the_texts_of_a_generated_page() {
     let folder = folder();
     let results = path(&folder, "codec.json");
     let output = run(bench(&["codec", "--pages", "static", "--runs", "1", "--json"]).arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         printed.contains("40 kbit/s") && printed.contains("brotli 11"),
@@ -116,7 +116,7 @@ fn the_previous_edition_is_a_base() {
     let results = path(&folder, "codec.json");
     let place = format!("{}:news", folder.path().display());
     let output = run(bench(&["codec", "--runs", "1", "--pages", &place, "--json"]).arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         printed.contains("editions: 1 texts changed, 0 did not"),
@@ -164,7 +164,7 @@ fn a_style_sheet_is_coded_with_a_dictionary() {
     let results = path(&folder, "codec.json");
     let place = format!("{}:site", folder.path().display());
     let output = run(bench(&["codec", "--runs", "1", "--pages", &place, "--json"]).arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(printed.contains("texts with a dictionary"), "{printed}");
     let found = json(&results);
@@ -183,9 +183,9 @@ fn a_style_sheet_is_coded_with_a_dictionary() {
 fn errors_are_reported_before_the_measurements() {
     let output = run(&mut bench(&["codec", "--pages", "statik"]));
     assert!(
-        !output.status.success() && said(&output).contains("`statik`"),
+        !output.status.success() && stderr_text(&output).contains("`statik`"),
         "{}",
-        said(&output)
+        stderr_text(&output)
     );
     let output = run(&mut bench(&[
         "codec",
@@ -195,5 +195,9 @@ fn errors_are_reported_before_the_measurements() {
         "/nowhere/codec.json",
     ]));
     assert!(!output.status.success() && output.stdout.is_empty());
-    assert!(said(&output).contains("/nowhere/codec.json"), "{}", said(&output));
+    assert!(
+        stderr_text(&output).contains("/nowhere/codec.json"),
+        "{}",
+        stderr_text(&output)
+    );
 }

@@ -34,7 +34,7 @@ fn run(command: &mut Command) -> Output {
     command.output().expect("longhaul-bench runs")
 }
 
-fn said(output: &Output) -> String {
+fn stderr_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

@@ -1,7 +1,7 @@
 //! Error messages of the command.
 use std::fs;
 
-use super::{bench, folder, path, run, said, worlds};
+use super::{bench, folder, path, run, stderr_text, worlds};
 
 /// Runs `pages` with these options, expects failure and returns the error message.
 fn refused(options: &[&str]) -> String {
@@ -15,7 +15,7 @@ fn refused(options: &[&str]) -> String {
         "{}",
         String::from_utf8_lossy(&output.stdout)
     );
-    said(&output)
+    stderr_text(&output)
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn errors_of_missing_programs_contain_the_remedy() {
     let results = path(&folder, "results.json");
     let mut command = bench(&["pages", "--link", "lte", "--pages", "static", "--json"]);
     command.arg(&results).env("LONGHAUL_BIN_DIR", folder.path());
-    let text = said(&run(&mut command));
+    let text = stderr_text(&run(&mut command));
     assert!(
         text.contains("`longhaul-agent` is not in") && text.contains("LONGHAUL_BIN_DIR"),
         "{text}"
@@ -109,7 +109,7 @@ fn errors_of_missing_programs_contain_the_remedy() {
         "pages", "--link", "lte", "--pages", "static", "--system", "direct",
     ]);
     command.args(["--loader", "chromium", "--json"]).arg(&results);
-    let text = said(&run(command.env("PATH", folder.path())));
+    let text = stderr_text(&run(command.env("PATH", folder.path())));
     assert!(text.contains("`chromium` is not installed"), "{text}");
     assert!(!results.exists());
 }
@@ -120,7 +120,7 @@ fn an_unwritable_results_file_is_reported_before_the_run() {
         let mut command = bench(&[
             "pages", "--link", "lte", "--pages", "static", "--system", "direct",
         ]);
-        said(&run(command.args(["--json", "/nowhere/results.json"])))
+        stderr_text(&run(command.args(["--json", "/nowhere/results.json"])))
     };
     if worlds() {
         assert!(text.contains("/nowhere/results.json"), "{text}");
@@ -145,7 +145,7 @@ fn errors_of_missing_privileges_contain_the_remedy() {
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
         .output()
         .expect("unshare runs");
-    let text = said(&output);
+    let text = stderr_text(&output);
     assert!(!output.status.success());
     assert!(
         text.contains("namespaces") && text.contains("run as root"),
@@ -163,9 +163,9 @@ fn report_errors_contain_the_invalid_file() {
     let mut command = bench(&["report"]);
     let output = run(command.arg(&file).arg("--out").arg(&out));
     assert!(
-        !output.status.success() && said(&output).contains("other.json"),
+        !output.status.success() && stderr_text(&output).contains("other.json"),
         "{}",
-        said(&output)
+        stderr_text(&output)
     );
     assert!(!out.exists());
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{bench, folder, json, path, programs, run, said, worlds};
+use super::{bench, folder, json, path, programs, run, stderr_text, worlds};
 
 /// Required fields of a row, with their types: `s` text, `i` whole number, `n` number or null.
 const FIELDS: &[(&str, char)] = &[
@@ -70,7 +70,7 @@ fn every_system_loads_a_complete_page() {
         "direct,direct-6,direct-pipelined,direct-http10,tcp-proxy,squid,squid-cache,longhaul",
     ]);
     let output = run(command.arg("--json").arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let results = json(&results);
     assert_eq!(rows(&results).len(), 8);
     for row in rows(&results) {
@@ -174,7 +174,7 @@ fn chromium_loads_the_same_page_with_every_system() {
     ]);
     command.args(["--system", "direct,direct-h2,squid,longhaul", "--detail", "all"]);
     let output = run(command.arg("--json").arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let found = json(&results);
     assert_eq!(rows(&found).len(), 4);
     for row in rows(&found) {
@@ -190,7 +190,7 @@ fn chromium_loads_the_same_page_with_every_system() {
         assert_eq!(row["detail"]["objects"].as_array().map(Vec::len), Some(4));
     }
     let output = run(bench(&["report"]).arg(&results).arg("--out").arg(&report));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let html = std::fs::read_to_string(&report).expect("a report");
     assert!(html.contains("altavista") && html.contains("</html>"));
     // A self-contained file.
@@ -216,7 +216,7 @@ fn a_concurrent_download_is_recorded_in_the_row() {
     let output = run(command
         .args(["--beside", "nothing,bulk", "--runs", "1", "--json"])
         .arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let results = json(&results);
     let of = |conditions: &str| {
         let wanted = |row: &&Value| row["conditions"].as_str().unwrap_or_default() == conditions;
@@ -248,7 +248,7 @@ fn pages_load_from_origins_with_think_time_and_closing_connections() {
         "50ms",
     ]);
     let output = run(command.arg("--json").arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     for row in rows(&json(&results)) {
         assert_eq!(
             (row["failed"].as_u64(), row["objects"].as_u64()),
@@ -286,7 +286,7 @@ fn an_earlier_visit_leaves_validators_in_the_browsers_own_cache_only() {
         .args(["--state", "cold,revisit,warm,next-edition,sibling", "--json"])
         .arg(&results);
     let output = run(&mut command);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let results = json(&results);
     let of = |state: &str| {
         rows(&results)
@@ -328,7 +328,7 @@ fn second_visits_and_second_devices_load_completely() {
         ])
         .arg(&results);
     let output = run(&mut command);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let found = json(&results);
     assert_eq!(rows(&found).len(), 8);
     for row in rows(&found) {
@@ -377,7 +377,7 @@ fn second_visits_and_second_devices_load_completely() {
         "{found}"
     );
     let output = run(bench(&["report"]).arg(&results).arg("--out").arg(&report));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let html = std::fs::read_to_string(&report).expect("a report");
     assert!(html.contains("Second visits") && html.contains("second-device"));
 }
@@ -393,11 +393,11 @@ fn nothing_is_pushed_if_push_is_disabled() {
     let output = run(command
         .args(["--system", "longhaul-nopush", "--json"])
         .arg(&results));
-    if said(&output).contains("--no-push") {
-        println!("SKIPPED: {}", said(&output));
+    if stderr_text(&output).contains("--no-push") {
+        println!("SKIPPED: {}", stderr_text(&output));
         return;
     }
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     for row in rows(&json(&results)) {
         assert_eq!(
             (row["failed"].as_u64(), row["objects"].as_u64()),

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 use super::{
     bench, folder, json,
     pages::{number, rows},
-    path, programs, run, said, worlds,
+    path, programs, run, stderr_text, worlds,
 };
 
 /// Records a page that refers to one picture by https and to one without a scheme.
@@ -51,7 +51,7 @@ fn a_recorded_site_is_replayed_over_http() {
         .args(["--scheme", "recorded,http", "--pages"])
         .arg(folder.path());
     let output = run(command.arg("--json").arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let found = json(&results);
     assert_eq!(rows(&found).len(), 4);
     for row in rows(&found) {

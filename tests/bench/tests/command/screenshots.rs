@@ -2,7 +2,7 @@
 use super::{
     bench, folder, json,
     pages::{number, rows},
-    path, programs, run, said, worlds,
+    path, programs, run, stderr_text, worlds,
 };
 
 #[test]
@@ -23,7 +23,7 @@ fn screenshots_are_stored_and_compared_with_direct_ones() {
     ]);
     command.args(["--runs", "2", "--system", "direct,longhaul", "--screenshots"]);
     let output = run(command.arg(&pictures).arg("--json").arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let found = json(&results);
     assert_eq!(rows(&found).len(), 4);
     for row in rows(&found) {
@@ -47,6 +47,10 @@ fn screenshots_require_chromium() {
     command.arg("--screenshots").arg(path(&folder, "pictures"));
     let output = run(command.arg("--json").arg(&results));
     assert!(!output.status.success());
-    assert!(said(&output).contains("--loader chromium"), "{}", said(&output));
+    assert!(
+        stderr_text(&output).contains("--loader chromium"),
+        "{}",
+        stderr_text(&output)
+    );
     assert!(!results.exists());
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{bench, folder, json, path, run, said, worlds};
+use super::{bench, folder, json, path, run, stderr_text, worlds};
 
 /// Environment variable that marks the processes of one test; children inherit it.
 const MARK: &str = "LONGHAUL_BENCH_TEST";
@@ -87,14 +87,18 @@ fn a_killed_run_leaves_no_processes_and_can_be_resumed() {
 
     let mut command = bench(&options);
     let output = run(command.args(["--resume", "--json"]).arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("are in"), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
+    assert!(
+        stderr_text(&output).contains("are in"),
+        "{}",
+        stderr_text(&output)
+    );
     assert_eq!(json(&results)["rows"].as_array().map(Vec::len), Some(4));
     assert!(!partial.exists());
     // Everything is complete: nothing is measured, so it ends at once, and the rows are the same.
     let before = fs::read_to_string(&results).expect("results");
     let output = run(bench(&options).args(["--resume", "--json"]).arg(&results));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let after = fs::read_to_string(&results).expect("results");
     let rows = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON")["rows"].clone();
     assert_eq!(rows(&before), rows(&after));
@@ -187,6 +191,6 @@ fn worlds_can_be_built_without_root() {
         .args(["--system", "direct,squid", "--runs", "1", "--json"])
         .arg(&results);
     let output = run(command.current_dir("/"));
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     assert_eq!(json(&results)["rows"].as_array().map(Vec::len), Some(2));
 }

@@ -6,7 +6,7 @@ use longhaul_netem::LinkDefinition;
 
 use super::{Bars, Limit, PACKET, WAKING, target_queue};
 use crate::{
-    experiment::{LostPacket, Told},
+    experiment::{LostPacket, WrongRates},
     measured::{AddressChanged, Bulk, Cancelled, Idle, LostPackets, WrongProfile},
     stage::float,
 };
@@ -61,13 +61,18 @@ pub(super) fn address_change(bars: &mut Bars<'_>, link: &LinkDefinition, changed
     );
 }
 
-pub(super) fn wrong_profile(bars: &mut Bars<'_>, link: &LinkDefinition, found: &WrongProfile, told: Told) {
-    let what = |what: &str| match told {
-        Told::TooFast => format!("8 profile x10, {what}"),
-        Told::TooSlow => format!("8 profile x0.1, {what}"),
+pub(super) fn wrong_profile(
+    bars: &mut Bars<'_>,
+    link: &LinkDefinition,
+    found: &WrongProfile,
+    wrong_rates: WrongRates,
+) {
+    let what = |what: &str| match wrong_rates {
+        WrongRates::TooFast => format!("8 profile x10, {what}"),
+        WrongRates::TooSlow => format!("8 profile x0.1, {what}"),
     };
-    match told {
-        Told::TooFast => {
+    match wrong_rates {
+        WrongRates::TooFast => {
             let queue = (target_queue(link) * 3).as_secs_f64();
             bars.add(what("settling (s)"), found.settled_s, Limit::None);
             bars.add(
@@ -77,7 +82,7 @@ pub(super) fn wrong_profile(bars: &mut Bars<'_>, link: &LinkDefinition, found: &
             );
             bars.add(what("loss after 5 RTT"), found.lost, Limit::AtMost(0.05));
         }
-        Told::TooSlow => {
+        WrongRates::TooSlow => {
             let limit = Duration::from_secs(5).max(link.rtt() * 10).as_secs_f64();
             // A rate that was never reached counts with the full time of the measurement.
             let reached = found.reached_s.unwrap_or(crate::profile::LENGTH.as_secs_f64());

@@ -79,7 +79,7 @@ impl LonghaulClient {
     pub(crate) async fn open(&self) -> Result<(), TransferError> {
         let mut open = self.open.lock().await;
         let (session, _) = dial(self.dial.clone(), Vec::new())?;
-        self.attend(&session);
+        self.start_tasks(&session);
         let mut state = session.state();
         let settled = state
             .wait_for(|state| matches!(state, LinkState::Open | LinkState::Closed(_)))
@@ -95,7 +95,7 @@ impl LonghaulClient {
     }
 
     /// Starts the tasks of a session.
-    fn attend(&self, session: &Session) {
+    fn start_tasks(&self, session: &Session) {
         let accept = tokio::spawn(accept_responses(session.clone(), self.waiting.clone()));
         let stalls = tokio::spawn(note_stalls(session.clone(), self.stalls.clone()));
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,7 @@ impl LonghaulClient {
             end: End::Finish,
         };
         let (session, streams) = dial(self.dial.clone(), vec![first])?;
-        self.attend(&session);
+        self.start_tasks(&session);
         *open = Some(session.clone());
         let Some(stream) = streams.into_iter().next() else {
             return Err(StreamError::Finished.into());

@@ -50,10 +50,10 @@ pub(super) enum Failure {
     Dial(#[from] DialError),
     #[error("{0}")]
     Closed(#[from] Closed),
-    #[error("the proxy answered {status}: {said}")]
+    #[error("the proxy answered {status}: {description}")]
     Proxy {
         status: StatusCode,
-        said: String,
+        description: String,
         no_such_name: bool,
     },
     #[error("not loaded within the limit of {} s", .0.as_secs())]
@@ -72,7 +72,7 @@ impl Failure {
     pub(super) fn of_proxy(status: StatusCode, error: ProxyError) -> Self {
         Self::Proxy {
             status,
-            said: error.said,
+            description: error.description,
             no_such_name: error.no_such_name,
         }
     }
@@ -95,13 +95,20 @@ impl Failure {
     pub(super) fn of_page(self) -> ModelError {
         let text = self.to_string();
         match self {
-            Self::Dial(DialError::Tunnel { status, said, .. }) => ModelError::Proxy {
+            Self::Dial(DialError::Tunnel {
+                status, description, ..
+            }) => ModelError::Proxy {
                 status,
-                reason: said.unwrap_or_else(|| "it did not open a tunnel".to_owned()),
+                reason: description.unwrap_or_else(|| "it did not open a tunnel".to_owned()),
             },
             Self::Dial(error) if error.no_such_name() => ModelError::NameNotFound(text),
             Self::Dial(_) => ModelError::Connect(text),
-            Self::Proxy { status, said, .. } => ModelError::Proxy { status, reason: said },
+            Self::Proxy {
+                status, description, ..
+            } => ModelError::Proxy {
+                status,
+                reason: description,
+            },
             Self::Time(limit) => ModelError::Time(limit),
             Self::Redirects(limit) => ModelError::Redirects(limit),
             Self::RedirectTarget => ModelError::RedirectTarget,

@@ -193,8 +193,8 @@ impl ResponseDecoder {
     /// 9.3).
     fn frame(&mut self, version: u8, head: &Head) -> Result<(), FramingError> {
         let connection = tokens(&head.headers, &header::CONNECTION);
-        let says = |token: &str| connection.iter().any(|said| said == token);
-        self.keep_alive = !says("close") && (version >= 1 || says("keep-alive"));
+        let has_token = |token: &str| connection.iter().any(|found| found == token);
+        self.keep_alive = !has_token("close") && (version >= 1 || has_token("keep-alive"));
         let codings = tokens(&head.headers, &header::TRANSFER_ENCODING);
         self.state = if matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             State::Length(0)

@@ -114,7 +114,7 @@ fn authority(url: &Url) -> String {
 /// Returns the `Origin` field: requests in mode `cors` to another origin have it (Fetch standard section
 /// 3.2); Chromium's requests for fonts always have it.
 fn origin(destination: Destination, referrer: &Url, target: &Url) -> Option<String> {
-    let is_told = match destination {
+    let has_field = match destination {
         Destination::Font => true,
         Destination::Manifest => referrer.origin() != target.origin(),
         Destination::Document
@@ -126,7 +126,7 @@ fn origin(destination: Destination, referrer: &Url, target: &Url) -> Option<Stri
         | Destination::Icon
         | Destination::Other => false,
     };
-    is_told.then(|| referrer.origin().ascii_serialization())
+    has_field.then(|| referrer.origin().ascii_serialization())
 }
 
 /// Returns the `Referer` field by the default policy `strict-origin-when-cross-origin` (Referrer Policy

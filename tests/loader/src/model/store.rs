@@ -62,9 +62,9 @@ impl BrowserCache {
         now: SystemTime,
     ) {
         self.remove(url);
-        let said = directives(headers);
+        let cache_control = directives(headers);
         let varies_on_all = value(headers, &header::VARY).is_some_and(|vary| vary.trim() == "*");
-        let forbidden = said.contains_key("no-store") || varies_on_all;
+        let forbidden = cache_control.contains_key("no-store") || varies_on_all;
         if status != StatusCode::OK || forbidden || self.bytes.saturating_add(body.len()) > MAX_BYTES {
             return;
         }
@@ -116,15 +116,17 @@ impl Stored {
     /// Returns the explicit freshness lifetime: `max-age` (RFC 9111 section 5.2.2.1); zero if each use
     /// requires validation.
     fn lifetime(&self) -> Duration {
-        let said = directives(&self.headers);
+        let cache_control = directives(&self.headers);
         // Requests of one browser differ in cookies and other fields: responses that vary by more than
         // codings are requested again.
         let varies = value(&self.headers, &header::VARY)
             .is_some_and(|vary| !vary.trim().eq_ignore_ascii_case("accept-encoding"));
-        if said.contains_key("no-cache") || varies {
+        if cache_control.contains_key("no-cache") || varies {
             return Duration::ZERO;
         }
-        let seconds = said.get("max-age").and_then(|seconds| seconds.parse().ok());
+        let seconds = cache_control
+            .get("max-age")
+            .and_then(|seconds| seconds.parse().ok());
         Duration::from_secs(seconds.unwrap_or_default())
     }
 

@@ -116,7 +116,7 @@ async fn errors_of_the_proxy_are_reported() {
         .unwrap_err();
     let reason = "longhaul; details=\"no gateway\"".to_owned();
     assert!(
-        matches!(&error, ModelError::Proxy { status, reason: said } if status.as_u16() == 504 && *said == reason),
+        matches!(&error, ModelError::Proxy { status, reason: description } if status.as_u16() == 504 && *description == reason),
         "{error}"
     );
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0")

@@ -46,7 +46,7 @@ const PHOTOS: usize = 1800;
 const CORRECTIONS: usize = 8;
 
 /// Draws the images of a page, in the order in which the page shows them.
-pub(super) fn hang(recipe: &Recipe, seed: u64, hosts: &[String], total: usize) -> Vec<Slot> {
+pub(super) fn draw(recipe: &Recipe, seed: u64, hosts: &[String], total: usize) -> Vec<Slot> {
     let count = recipe.published.objects - 1 - recipe.styles - recipe.scripts - recipe.frames;
     let random = &mut Random::new(derive(seed, "images", 0));
     let mut slots = Vec::new();

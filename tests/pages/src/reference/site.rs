@@ -84,7 +84,7 @@ impl Site {
         let seed = derive(SEED, recipe.name, 0);
         let hosts = hosts(recipe);
         let total = usize::try_from(recipe.published.bytes).unwrap_or(usize::MAX);
-        let slots = gallery::hang(recipe, seed, &hosts, total.saturating_sub(recipe.text));
+        let slots = gallery::draw(recipe, seed, &hosts, total.saturating_sub(recipe.text));
         let mut site = Self {
             recipe,
             edition: 1,

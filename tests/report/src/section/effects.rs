@@ -7,7 +7,7 @@ use crate::{
     chart::{Join, Line, LineChart},
     comparison::{improvement, page_time},
     markup::{Cell, Column, Table, Tone, escape},
-    measurements::{Pages, Setting, Systems, Variant, is_sound},
+    measurements::{Pages, Setting, Systems, Variant, is_valid},
     papers::{self, StudySite},
     quantity::{self, NONE},
     results::SeriesPoint,
@@ -213,14 +213,14 @@ fn common_pages<'m>(settings: &[(&Setting, &'m Systems<'m>)]) -> BTreeSet<&'m St
     let mut common: Option<BTreeSet<&String>> = None;
     for (_, systems) in settings {
         for (_, pages) in systems.iter().filter(|(variant, _)| variants.contains(variant)) {
-            let sound: BTreeSet<&String> = pages
+            let valid: BTreeSet<&String> = pages
                 .iter()
                 .filter(|(_, loads)| loads.time().is_some())
                 .map(|(page, _)| page)
                 .collect();
             common = Some(match common {
-                Some(before) => before.intersection(&sound).copied().collect(),
-                None => sound,
+                Some(before) => before.intersection(&valid).copied().collect(),
+                None => valid,
             });
         }
     }
@@ -239,7 +239,7 @@ fn loss_lines(
         for (variant, pages) in systems.iter().filter(|(variant, _)| variants.contains(variant)) {
             let loads = pages.iter().filter(|(page, _)| common.contains(page));
             let rows = loads.flat_map(|(_, loads)| &loads.rows);
-            let times: Vec<f64> = rows.filter(|row| is_sound(row)).map(|row| row.time_s).collect();
+            let times: Vec<f64> = rows.filter(|row| is_valid(row)).map(|row| row.time_s).collect();
             if let Some(value) = statistic(&times) {
                 let point = SeriesPoint {
                     at: setting.loss.share() * 100.0,

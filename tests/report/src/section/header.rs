@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use super::Context;
 use crate::{
     markup::{Cell, Column, Table, Tone, escape, shorten},
-    measurements::is_sound,
+    measurements::is_valid,
     quantity,
     results::Row,
 };
@@ -22,7 +22,7 @@ pub(crate) fn introduction(context: &Context<'_>) -> String {
         .iter()
         .map(|(_, results)| results.series.len())
         .sum();
-    let failed = rows().filter(|row| !is_sound(row)).count();
+    let failed = rows().filter(|row| !is_valid(row)).count();
     let mut html = String::from("<div class=\"tiles\">");
     let mut tile = |figure: String, words: &str| {
         html.push_str(&format!(
@@ -118,7 +118,7 @@ pub(crate) fn failures(context: &Context<'_>) -> String {
 
 /// Returns the first few different reasons.
 fn reasons(rows: &[&Row]) -> String {
-    let failed = rows.iter().filter(|row| !is_sound(row));
+    let failed = rows.iter().filter(|row| !is_valid(row));
     let mut words: Vec<String> = Vec::new();
     for row in failed {
         let own: Vec<String> = if row.errors.is_empty() {

@@ -11,13 +11,13 @@ use crate::{
 pub(super) fn render(context: &Context<'_>) -> String {
     let mut html = String::new();
     for (link, settings) in context.measurements.by_link() {
-        let told: Vec<_> = settings
+        let with_data: Vec<_> = settings
             .into_iter()
-            .filter(|(_, systems)| systems.values().any(is_told))
+            .filter(|(_, systems)| systems.values().any(has_idle_data))
             .collect();
-        if !told.is_empty() {
+        if !with_data.is_empty() {
             html.push_str(&format!("<h3>{}</h3>\n", escape(&link.text)));
-            html.push_str(&table(&link.text, &told));
+            html.push_str(&table(&link.text, &with_data));
         }
     }
     if !html.is_empty() {
@@ -34,8 +34,8 @@ the missing data; this includes pushed objects that it has not requested yet. id
 without the time in which the hop waited for origins, in numerator and denominator. The definition is in \
 BENCHMARKING.md.</p>";
 
-fn is_told(pages: &Pages<'_>) -> bool {
-    let mut rows = pages.values().flat_map(|loads| loads.sound());
+fn has_idle_data(pages: &Pages<'_>) -> bool {
+    let mut rows = pages.values().flat_map(|loads| loads.valid());
     rows.any(|row| row.hop_idle_after_first_byte.is_some())
 }
 
@@ -56,11 +56,11 @@ fn table(link: &str, settings: &[(&Setting, &Systems<'_>)]) -> String {
     );
     let mut table = Table::new(&format!("{link}: causes of idle time on the hop"), &columns);
     for (setting, systems) in settings {
-        let told: Vec<_> = systems.iter().filter(|(_, pages)| is_told(pages)).collect();
-        for (index, (variant, pages)) in told.iter().enumerate() {
+        let with_data: Vec<_> = systems.iter().filter(|(_, pages)| has_idle_data(pages)).collect();
+        for (index, (variant, pages)) in with_data.iter().enumerate() {
             let mut cells = Vec::new();
             if index == 0 {
-                cells.push(Cell::HeadOf(told.len(), setting.conditions()));
+                cells.push(Cell::HeadOf(with_data.len(), setting.conditions()));
             }
             cells.push(Cell::Head(variant.label()));
             cells.extend(figures(pages).into_iter().map(Cell::Number));

@@ -5,7 +5,7 @@ use super::Context;
 use crate::{
     chart::waterfall,
     markup::{escape, shorten},
-    measurements::{Ideal, Loads, Setting, Variant, is_sound},
+    measurements::{Ideal, Loads, Setting, Variant, is_valid},
     quantity,
     results::{Detail, Row},
 };
@@ -88,7 +88,7 @@ fn of_page(setting: &Setting, page: &str, chosen: &[(&Variant, (&Row, &Detail))]
     for (variant, (row, detail)) in chosen {
         let label = variant.label();
         let title = format!("{page} · {} · {label}", setting.label());
-        let verdict = if is_sound(row) {
+        let verdict = if is_valid(row) {
             let ratio = quantity::quotient(row.time_s, Ideal::Gzip.seconds(row));
             format!(
                 "{} s, {} × ideal",
@@ -124,7 +124,7 @@ fn representative<'a>(loads: &Loads<'a>) -> Option<(&'a Row, &'a Detail)> {
         .filter_map(|row| Some((*row, row.detail.as_ref()?)))
         .filter(|(_, detail)| !detail.objects.is_empty() || !detail.samples.is_empty())
         .min_by(|(left, _), (right, _)| {
-            let order = is_sound(right).cmp(&is_sound(left));
+            let order = is_valid(right).cmp(&is_valid(left));
             order.then(distance(left).total_cmp(&distance(right)))
         })
 }

@@ -85,7 +85,7 @@ pub(crate) fn make(motif: Motif, name: &str, seed: u64, target: usize) -> Pictur
         | Motif::Logo
         | Motif::Banner
         | Motif::Chart
-        | Motif::Thumbnail => drawn_or_shot(motif, name, seed, target),
+        | Motif::Thumbnail => drawing_or_photo(motif, name, seed, target),
     };
     // The formats can represent every drawing of this module; if an encoder failed, the page would keep its
     // form.
@@ -98,7 +98,7 @@ pub(crate) fn make(motif: Motif, name: &str, seed: u64, target: usize) -> Pictur
 }
 
 /// Returns a drawing, or another kind of picture if the drawing would need more detail than its kind has.
-fn drawn_or_shot(motif: Motif, name: &str, seed: u64, target: usize) -> Result<Picture, EncodeFault> {
+fn drawing_or_photo(motif: Motif, name: &str, seed: u64, target: usize) -> Result<Picture, EncodeFault> {
     let picture = drawn(motif, name, seed, target)?;
     if picture.file.len() + target / 12 >= target {
         return Ok(picture);
