@@ -1,6 +1,6 @@
 #!/bin/sh
-# The benchmark in two lengths: `short` (about six minutes) and `full` (about an hour and a half). Results and report go to the folder OUT.
-# RESUME=1 keeps what an interrupted run has measured.
+# Runs the benchmark: `short` (about six minutes) or `full` (about an hour and a half). Results and report are written to the folder OUT.
+# RESUME=1 keeps the rows of an interrupted run.
 set -eu
 
 usage="usage: $0 short|full OUT"
@@ -17,7 +17,7 @@ pages() { # file, options of `pages`
     file="$out/$1.json"
     shift
     echo "== $*" >&2
-    # shellcheck disable=SC2086 # an absent option is no argument
+    # shellcheck disable=SC2086 # an empty option must not become an argument
     "$bench" pages "$@" --json "$file" $resume || failed=1
     files="$files $file"
 }
@@ -48,7 +48,7 @@ full)
     if [ -d "$corpus" ]; then
         pages corpus --link umts-384,lte,geo-sat --pages "$corpus" --system direct,longhaul --loader chromium --runs 1
     else
-        echo "SKIPPED: recorded sites, for $corpus is not there (LONGHAUL_CORPUS names another folder)" >&2
+        echo "SKIPPED: recorded sites, because $corpus does not exist (set LONGHAUL_CORPUS to their folder)" >&2
     fi
     transport transport --link gprs-3+1,umts-384,lte,geo-sat --against cubic,bbr,quinn --experiment bulk,bundle
     ;;

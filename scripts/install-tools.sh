@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what building (`build`) or testing (`test`) needs and is missing. Knows Debian and its relatives; elsewhere it says what to install.
+# Installs the missing packages for building (`build`) or testing (`test`) on Debian and related distributions; on others it prints the list.
 set -eu
 
 missing=""
@@ -13,14 +13,14 @@ build)
     need cargo rustup
     ;;
 test)
-    # A browser to drive, network namespaces, and a proxy to compare with.
+    # A browser for page loads, network namespaces, and a proxy for comparison.
     need chromium chromium
     need ip iproute2
     need unshare util-linux
     PATH="$PATH:/usr/sbin:/sbin" need squid squid
-    # Clocks that jump.
+    # Tests with clock jumps.
     need faketime faketime
-    # The other side of VCDIFF.
+    # Another VCDIFF implementation, for interoperation.
     need xdelta3 xdelta3
     ;;
 *)
@@ -45,7 +45,7 @@ fi
 as_root=""
 [ "$(id -u)" -eq 0 ] || as_root="sudo"
 echo "Installing:$missing" >&2
-# Squid is wanted as a program to start in a test, not as a service on this machine's port 3128.
+# Tests start Squid as a program; the package must not start a service on port 3128 of this machine.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
@@ -53,5 +53,5 @@ if [ ! -e "$policy" ]; then
     trap '$as_root rm -f "$policy"' EXIT
 fi
 $as_root apt-get update -qq
-# shellcheck disable=SC2086 # the list is meant to be split
+# shellcheck disable=SC2086 # the list must be split
 DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes every harness (or those named) for some minutes each: run.sh MINUTES [HARNESS...]
+# Fuzzes all harnesses, or the given ones, for some minutes each: run.sh MINUTES [HARNESS...]
 set -eu
 cd "$(dirname "$0")/targets"
 minutes=${1:-1}
@@ -11,7 +11,7 @@ command -v cargo-fuzz >/dev/null 2>&1 || cargo install --locked cargo-fuzz
 for harness in "$@"; do
     echo "== $harness: $minutes min"
     mkdir -p "../corpus/$harness"
-    # A throw-away corpus takes the seeds and what the fuzzer adds; the committed one is only read.
+    # A temporary corpus contains the seeds and the inputs found by the fuzzer; the committed corpus is only read.
     work=$(mktemp -d)
     LONGHAUL_HARNESS=$harness LONGHAUL_SEEDS=$work cargo +nightly fuzz run --fuzz-dir . harness "$work" "../corpus/$harness" -- \
         -max_total_time=$((minutes * 60)) -max_len=8192 -timeout=10 -rss_limit_mb=2048

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The compiler as run.sh calls it: `mbrotli` without the fuzzer's counters and in many units of code. With
-# them its compilation was given up after a quarter of an hour, at 18 GB. Its decoder is run like the rest,
-# but what it does with an input does not guide the fuzzer.
+# Compiler wrapper of run.sh: compiles `mbrotli` without the fuzzer's coverage counters and with several
+# codegen units. With the counters its compilation was aborted after a quarter of an hour, when it used 18 GB of
+# memory. Its decoder is run like the other code, but its coverage does not guide the fuzzer.
 set -eu
 rustc=$1
 shift
