@@ -220,7 +220,7 @@ pub fn known(links_file: Option<&Path>) -> Result<Vec<Link>, LinkError> {
 
 impl fmt::Display for Link {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
+        #[expect(clippy::cast_precision_loss, reason = "a displayed rate")]
         let kilobits = self.rate_down.as_bps() as f64 / 1000.0;
         write!(
             out,

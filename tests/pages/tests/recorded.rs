@@ -2,7 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "the lints take functions that tests share for product code"
+    reason = "the lints treat functions shared by tests as product code"
 )]
 
 use std::{

@@ -1,7 +1,7 @@
 //! Documented properties of the generator, tested for every reference page.
 #![expect(
     clippy::unwrap_used,
-    reason = "the lints take functions that tests share for product code"
+    reason = "the lints treat functions shared by tests as product code"
 )]
 
 use std::{collections::BTreeSet, time::Instant};

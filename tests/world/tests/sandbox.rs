@@ -2,10 +2,10 @@
 //!
 //! The worker is this test program again; an environment variable selects one of [`TASKS`].
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
-#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
-#![expect(clippy::print_stderr, reason = "a test says why it did not run")]
-#![expect(clippy::print_stdout, reason = "the worker's answers to the test")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
+#![expect(clippy::expect_used, reason = "a failed setup fails the test")]
+#![expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
+#![expect(clippy::print_stdout, reason = "output of the worker for the test")]
 
 use std::{
     collections::BTreeSet,

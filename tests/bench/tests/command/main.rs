@@ -3,7 +3,7 @@
 #![expect(
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
+    reason = "functions shared by tests are test code, but clippy's exemption covers only #[test] functions"
 )]
 
 mod codec;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,
-    reason = "functions that tests share are tests, too: clippy's own exemption ends at #[test]"
+    reason = "functions shared by tests are test code, but clippy's exemption covers only #[test] functions"
 )]
 mod failures;
 mod motion;

@@ -1,5 +1,5 @@
 //! Tests of the servers on real sockets of the loopback interface.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod client;
 mod closing;

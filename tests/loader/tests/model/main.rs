@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a test that cannot be set up fails, and one that is skipped says so"
+    reason = "a failed setup fails the test, and a skipped test prints the reason"
 )]
 
 mod discovery;

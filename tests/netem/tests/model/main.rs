@@ -1,5 +1,5 @@
 //! Tests of the link model against its documentation, in virtual time.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod conservation;
 mod definition;

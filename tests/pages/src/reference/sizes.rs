@@ -63,7 +63,7 @@ fn fraction(count: usize) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "saturates, and is clamped to the bounds of an image after"
+    reason = "saturates, and is then clamped to the bounds of an image"
 )]
 fn whole(size: f64) -> usize {
     size.round() as usize

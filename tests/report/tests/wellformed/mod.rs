@@ -2,7 +2,7 @@
 //! address.
 #![expect(
     clippy::expect_used,
-    reason = "a page that breaks an expectation fails the test"
+    reason = "a page that violates an expectation fails the test"
 )]
 
 /// Elements without an end tag.

@@ -3,11 +3,11 @@
 //! All tests hold [`traffic::machine`] and therefore run one after the other: the load of one must not affect
 //! the figures of another. Tests that may not build a world print `SKIPPED` and the reason.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
-#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
+#![expect(clippy::expect_used, reason = "a failed setup fails the test")]
 #![expect(
     clippy::print_stderr,
-    reason = "a test says what it measured and why it did not run"
+    reason = "tests print measurements and the reason for skipping"
 )]
 
 mod delay;
