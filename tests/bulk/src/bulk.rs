@@ -16,7 +16,7 @@ use crate::{
 /// Approximate number of points of a curve.
 const POINTS: u32 = 300;
 /// Minimum interval of a curve.
-const FINEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(
     stage: &Stage<'_>,
@@ -24,7 +24,7 @@ pub(crate) async fn run(
     series: &mut Vec<Series>,
 ) -> Result<Outcome, TransferError> {
     let client = stage.open_client(0).await?;
-    let interval = (length / POINTS).max(FINEST);
+    let interval = (length / POINTS).max(MIN_INTERVAL);
     stage.hop().start_sampling(interval);
     let start = stage.hop().now();
     let download = stage.start(&client, Order::endless());

@@ -17,9 +17,9 @@ const SETTLE: Duration = Duration::from_secs(8);
 /// Time for which the server is observed, in addition to five round trips.
 const WATCHED: Duration = Duration::from_secs(4);
 /// Interval between checks of the link.
-const LOOK: Duration = Duration::from_millis(2);
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// Packets below this length are acknowledgements and feedback.
-const LEAST_DATA: u64 = 200;
+const MIN_DATA: u64 = 200;
 /// Maximum time until the link is idle: the deepest queue of the profiles takes a third of it.
 const QUIET_LIMIT: Duration = Duration::from_secs(90);
 
@@ -53,14 +53,14 @@ async fn watch(stage: &Stage<'_>) -> (Duration, u64) {
     let (mut last, mut seen): (Timestamp, _) = (begin.now, begin.down.offered);
     let mut wasted = 0;
     loop {
-        stage.until(stage.hop().now() + LOOK).await;
+        stage.until(stage.hop().now() + CHECK_INTERVAL).await;
         let snapshot = stage.hop().snapshot();
         let offered = snapshot.down.offered;
         let (packets, bytes) = (
             offered.packets - seen.packets,
             (offered.bytes - seen.bytes).bytes(),
         );
-        if bytes > packets * LEAST_DATA {
+        if bytes > packets * MIN_DATA {
             last = snapshot.now;
             wasted = (offered.bytes - begin.down.offered.bytes).bytes();
         }

@@ -14,7 +14,7 @@ use crate::system::System;
 /// filled the link by then.
 pub(crate) const DISTURBED_AT: Timestamp = Timestamp::from_nanos(20_000_000_000);
 /// Smallest buffer that an experiment sets: four Ethernet packets.
-const LEAST_BUFFER: ByteCount = ByteCount::new(6000);
+const MIN_BUFFER: ByteCount = ByteCount::new(6000);
 /// A queue that no sender fills: the kernel's largest receive window is a hundredth of it.
 const ENDLESS_BUFFER: ByteCount = ByteCount::new(1 << 30);
 /// Length of an Ethernet packet.
@@ -248,7 +248,7 @@ impl Experiment {
             Self::TwoFlows {
                 buffer: Buffer::Bdp(count),
                 ..
-            } => hop.down.queue = bdp(link, count).max(LEAST_BUFFER),
+            } => hop.down.queue = bdp(link, count).max(MIN_BUFFER),
             Self::Traced { offset, .. } => {
                 for direction in [&mut hop.down, &mut hop.up] {
                     direction.queue = ENDLESS_BUFFER;

@@ -27,9 +27,9 @@ const DEVICES: usize = 4;
 /// Lifetime of the tokens: longer than any experiment.
 const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// Minimum send buffer of a response.
-const LEAST_SEND_BUFFER: ByteCount = ByteCount::kib(64);
+const MIN_SEND_BUFFER: ByteCount = ByteCount::kib(64);
 /// Maximum number of stalls recorded per session; an outage causes one or two.
-const MOST_STALLS: usize = 1000;
+const MAX_STALLS: usize = 1000;
 
 /// Enrolment data of a device.
 #[derive(Clone)]
@@ -67,11 +67,7 @@ fn random() -> Result<[u8; 32], getrandom::Error> {
 fn send_buffer(profile: LinkProfile) -> ByteCount {
     let under_way = (profile.down * profile.rtt).bytes();
     let most = TransportConfig::gateway().send_buffer.bytes();
-    ByteCount::new(
-        under_way
-            .saturating_mul(16)
-            .clamp(LEAST_SEND_BUFFER.bytes(), most),
-    )
+    ByteCount::new(under_way.saturating_mul(16).clamp(MIN_SEND_BUFFER.bytes(), most))
 }
 
 /// Listens as a gateway does, with devices enrolled for this run.
@@ -194,7 +190,7 @@ async fn note_stalls(session: Session, stalls: Stalls) {
         match state {
             LinkState::Stalled => {
                 let mut stalls = stalls.lock().unwrap_or_else(PoisonError::into_inner);
-                if stalls.len() < MOST_STALLS {
+                if stalls.len() < MAX_STALLS {
                     stalls.push(Instant::now());
                 }
             }

@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// Averaging time of the rates before and after.
 const RATE_OVER: Duration = Duration::from_secs(5);
 /// Interval between readings of the link's counters.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of the curves.
 const INTERVAL: Duration = Duration::from_millis(500);
 
@@ -96,7 +96,7 @@ async fn watch_offered(stage: &Stage<'_>, until: Timestamp) -> Vec<Offered> {
         if snapshot.now >= until {
             return offered;
         }
-        stage.until(until.min(snapshot.now + LOOK)).await;
+        stage.until(until.min(snapshot.now + CHECK_INTERVAL)).await;
     }
 }
 
@@ -120,7 +120,7 @@ async fn first_byte(stage: &Stage<'_>, progress: &Progress, restored: Timestamp)
         if now >= give_up || progress.ended().is_some() {
             return None;
         }
-        stage.until(now + LOOK).await;
+        stage.until(now + CHECK_INTERVAL).await;
     }
 }
 

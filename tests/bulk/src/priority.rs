@@ -19,16 +19,16 @@ const ALONE: usize = 3;
 /// Time after which the download has reached its rate.
 const SETTLE: Duration = Duration::from_secs(5);
 /// Minimum time between messages.
-const APART: Duration = Duration::from_millis(500);
+const MIN_SPACING: Duration = Duration::from_millis(500);
 /// Maximum number of messages.
-const MOST: usize = 500;
+const MAX_MESSAGES: usize = 500;
 
 pub(crate) async fn run(stage: &Stage<'_>, length: Duration) -> Result<Outcome, TransferError> {
     let client = stage.open_client(0).await?;
     let mut alone = Vec::with_capacity(ALONE);
     for _ in 0..ALONE {
         alone.push(message(stage, &client).await?);
-        stage.until(stage.hop().now() + APART).await;
+        stage.until(stage.hop().now() + MIN_SPACING).await;
     }
     alone.sort_by(f64::total_cmp);
     let download = stage.start(&client, Order::endless());
@@ -40,9 +40,11 @@ pub(crate) async fn run(stage: &Stage<'_>, length: Duration) -> Result<Outcome, 
     let window = Window::open(stage);
     let end = stage.hop().now() + length;
     let mut times = Vec::new();
-    while stage.hop().now() < end && times.len() < MOST {
+    while stage.hop().now() < end && times.len() < MAX_MESSAGES {
         times.push(message(stage, &client).await?);
-        stage.until(stage.hop().now() + APART.max(stage.link.rtt())).await;
+        stage
+            .until(stage.hop().now() + MIN_SPACING.max(stage.link.rtt()))
+            .await;
     }
     let link = window.close(stage, &download.progress);
     download.stop().await?;

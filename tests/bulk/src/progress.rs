@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// 120,000 entries.
 const GRAIN: Duration = Duration::from_millis(1);
 /// Maximum number of recorded arrivals; later ones are added to the last. Three minutes of the finest grain.
-const MOST_ARRIVALS: usize = 180_000;
+const MAX_ARRIVALS: usize = 180_000;
 
 /// Number of bytes received by a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Progress {
         self.with(|log| {
             log.first.get_or_insert(at);
             log.last = Some(Arrival { at, total });
-            let full = log.arrivals.len() >= MOST_ARRIVALS;
+            let full = log.arrivals.len() >= MAX_ARRIVALS;
             match log.arrivals.last_mut() {
                 Some(noted) if full || at.saturating_duration_since(noted.at) < GRAIN => noted.total = total,
                 _ => log.arrivals.push(Arrival { at, total }),
@@ -176,10 +176,10 @@ mod tests {
     fn a_log_is_bounded() {
         let progress = Progress::new();
         let start = Instant::now();
-        for (index, total) in (0..u64::try_from(MOST_ARRIVALS).unwrap_or(0) + 1000).enumerate() {
+        for (index, total) in (0..u64::try_from(MAX_ARRIVALS).unwrap_or(0) + 1000).enumerate() {
             let millis = u64::try_from(index).unwrap_or(u64::MAX) * 2;
             progress.arrive(start + Duration::from_millis(millis), total);
         }
-        assert_eq!(progress.with(|log| log.arrivals.len()), MOST_ARRIVALS);
+        assert_eq!(progress.with(|log| log.arrivals.len()), MAX_ARRIVALS);
     }
 }

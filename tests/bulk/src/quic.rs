@@ -25,7 +25,7 @@ const NAME: &str = "gateway.invalid";
 /// Maximum bytes read from a stream at once.
 const READ: usize = 64 * 1024;
 /// Maximum number of connections whose counters are kept: an experiment opens two or three.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// Connections that a server accepted.
 pub(crate) type Connections = Arc<Mutex<Vec<Connection>>>;
@@ -85,7 +85,7 @@ pub(crate) async fn serve(endpoint: Endpoint, accepted: Connections) {
             continue;
         };
         let mut kept = accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MOST_CONNECTIONS {
+        if kept.len() < MAX_CONNECTIONS {
             kept.push(connection.clone());
         }
         drop(kept);

@@ -10,7 +10,7 @@ use crate::{
 /// Inline, so that the file needs no network and no script, and can be sent by mail.
 const STYLE: &str = include_str!("page.css");
 /// Maximum number of programs at the head of the report; the section on the environment contains all.
-const MOST_PROGRAMS: usize = 12;
+const MAX_PROGRAMS: usize = 12;
 /// Patterns to which charts refer.
 const PATTERNS: &str = "<svg width=\"0\" height=\"0\" aria-hidden=\"true\" style=\"position:absolute\"><defs><pattern id=\"hatch\" width=\"6\" \
 height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"var(--page)\"/><rect width=\"2.5\" \
@@ -79,7 +79,7 @@ fn provenance(results: &[(String, Results)]) -> String {
                 shorten(&environment.cpu, 120),
                 format!("kernel {}", shorten(&environment.kernel, 60)),
             ];
-            let programs = environment.versions.iter().take(MOST_PROGRAMS);
+            let programs = environment.versions.iter().take(MAX_PROGRAMS);
             machine.extend(
                 programs
                     .map(|(program, version)| format!("{} {}", shorten(program, 60), shorten(version, 60))),

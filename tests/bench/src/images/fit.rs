@@ -19,10 +19,10 @@ const LEVELS: [ImageLevel; 3] = [ImageLevel::High, ImageLevel::Medium, ImageLeve
 /// Common widths of pictures on web sites: large pictures are reduced to these, and encoded as on web sites.
 const WEB_WIDTHS: &[u32] = &[60, 130, 320, 640, 1000];
 /// Minimum number of pictures in a cell; a cell with fewer uses its neighbour's value.
-const FEWEST: usize = 4;
+const MIN_PICTURES: usize = 4;
 /// Maximum pixels; larger pictures are only used at the widths above, because they would take most of the
 /// time.
-const MOST_PIXELS: u64 = 1_000_000;
+const MAX_PIXELS: u64 = 1_000_000;
 
 /// Scores of a picture.
 struct Curve {
@@ -85,7 +85,7 @@ fn web_sizes(source: &Source) -> Vec<Source> {
         return Vec::new();
     };
     let (width, height) = picture.size();
-    if u64::from(width) * u64::from(height) <= MOST_PIXELS {
+    if u64::from(width) * u64::from(height) <= MAX_PIXELS {
         return vec![source.clone()];
     }
     let Some(whole) = image::RgbImage::from_raw(width, height, picture.rgb()) else {
@@ -197,7 +197,7 @@ fn cells(curves: &[&Curve], target: f64) -> Cells {
                 .collect()
         };
         let mut all = of_kind(None);
-        let fallback = if all.len() < FEWEST {
+        let fallback = if all.len() < MIN_PICTURES {
             let mut every: Vec<f64> = curves.iter().map(|curve| needed(&curve.scores, target)).collect();
             quantile(&mut every, 0.5)
         } else {
@@ -205,7 +205,7 @@ fn cells(curves: &[&Curve], target: f64) -> Cells {
         };
         for size in SizeClass::ALL {
             let mut own = of_kind(Some(size));
-            let median = if own.len() < FEWEST {
+            let median = if own.len() < MIN_PICTURES {
                 fallback
             } else {
                 quantile(&mut own, 0.5)

@@ -40,8 +40,8 @@ use crate::{
 /// Time limit of a load as a multiple of the ideal time ...
 const PATIENCE: f64 = 12.0;
 /// ... but at least this.
-const LEAST_LIMIT: Duration = Duration::from_secs(120);
-const MOST_LIMIT: Duration = Duration::from_secs(3600);
+const MIN_LIMIT: Duration = Duration::from_secs(120);
+const MAX_LIMIT: Duration = Duration::from_secs(3600);
 /// Idle time of the hop before the measured load, or two round trips if they are longer.
 const QUIET: Duration = Duration::from_millis(300);
 /// Maximum waiting time for an idle hop, because some traffic never ends (a poll of the page, keep-alives).
@@ -182,7 +182,7 @@ pub(super) async fn measured_load(job: &LoadJob, temporary: &Path) -> Result<Mea
     settle(&network, &link).await;
     end.push = network.agent_counters().await;
     let (loaded, picture) = (measured.loaded, measured.picture);
-    network.sound()?;
+    network.check_emulator()?;
     let measured = row::Measured {
         began,
         start,
@@ -237,7 +237,7 @@ fn pages(job: &LoadJob) -> Result<(Option<(Page, Url)>, Page), LoadError> {
 fn limit(page: &Page, link: &Link, job: &LoadJob) -> Duration {
     let bytes = page.facts().bytes;
     let ideal = row::ideal(link, job, bytes);
-    Duration::from_secs_f64((ideal * PATIENCE).min(MOST_LIMIT.as_secs_f64())).max(LEAST_LIMIT)
+    Duration::from_secs_f64((ideal * PATIENCE).min(MAX_LIMIT.as_secs_f64())).max(MIN_LIMIT)
 }
 
 /// Navigates the agent's browser to another page, as a user does before returning: then the unused pushes are

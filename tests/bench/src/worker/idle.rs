@@ -24,8 +24,8 @@ use longhaul_world::EmulatedLink;
 use super::row::{nanos, plain};
 
 /// Interval between samples of the Internet's link: a hundredth of the hop's round trip, within these bounds.
-const LEAST_LOOK: Duration = Duration::from_millis(2);
-const MOST_LOOK: Duration = Duration::from_millis(10);
+const MIN_SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// Length of a pure acknowledgement: headers of IPv4 and TCP with timestamps. It carries no missing bytes.
 const ACKNOWLEDGEMENT: u64 = 52;
 /// TCP's initial window (RFC 6928) with the Internet's 1,500 bytes per packet.
@@ -48,7 +48,7 @@ impl Watch {
     pub(super) fn start(internet: EmulatedLink, open: OpenRequests, rtt: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let look = (rtt / 100).clamp(LEAST_LOOK, MOST_LOOK);
+        let look = (rtt / 100).clamp(MIN_SAMPLE_INTERVAL, MAX_SAMPLE_INTERVAL);
         let thread = thread::Builder::new().name("watch".to_owned()).spawn(move || {
             let mut spans = Vec::new();
             let mut last = internet.now();

@@ -264,7 +264,7 @@ impl Network {
     ///
     /// # Errors
     /// It did not: the measurement is of this machine.
-    pub(super) fn sound(&self) -> Result<(), NetworkError> {
+    pub(super) fn check_emulator(&self) -> Result<(), NetworkError> {
         for link in [self.world.hop(), self.world.internet()] {
             let driver = link.snapshot().driver;
             if let Some(fault) = driver.fault {

@@ -11,7 +11,7 @@ use tokio::{
 /// Time limit for the start, which takes milliseconds, and longer with eight worlds on two cores.
 const READY: Duration = Duration::from_secs(60);
 /// Interval between checks of a program that does not report its readiness.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of log lines in an error message.
 const LOG_LINES: usize = 6;
 
@@ -105,7 +105,7 @@ impl Service {
     /// # Errors
     /// The program ends, or the port is not open in time.
     pub(super) async fn wait_for_port(&mut self, address: SocketAddr) -> Result<(), ServiceError> {
-        let mut looks = interval(LOOK);
+        let mut looks = interval(CHECK_INTERVAL);
         let accepted = async {
             loop {
                 looks.tick().await;

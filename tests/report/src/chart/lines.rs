@@ -9,7 +9,7 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 /// Maximum number of points: more would exceed the number of pixels.
-const MOST_POINTS: usize = 600;
+const MAX_POINTS: usize = 600;
 
 /// Connection of the points of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,10 +177,10 @@ fn is_finite(point: &SeriesPoint) -> bool {
     point.at.is_finite() && point.value.is_finite()
 }
 
-/// Reduces to about [`MOST_POINTS`] points; each bucket keeps its maximum, so that no peak is lost.
+/// Reduces to about [`MAX_POINTS`] points; each bucket keeps its maximum, so that no peak is lost.
 fn thinned(points: &[SeriesPoint]) -> Vec<SeriesPoint> {
     let finite: Vec<SeriesPoint> = points.iter().copied().filter(is_finite).collect();
-    let bucket = finite.len().div_ceil(MOST_POINTS).max(1);
+    let bucket = finite.len().div_ceil(MAX_POINTS).max(1);
     finite
         .chunks(bucket)
         .filter_map(|chunk| {
@@ -216,7 +216,7 @@ mod tests {
             })
             .collect();
         let kept = thinned(&points);
-        assert!(kept.len() <= MOST_POINTS);
+        assert!(kept.len() <= MAX_POINTS);
         assert!(kept.iter().any(|point| point.value > 8.0));
         assert!(kept.windows(2).all(|pair| pair[0].at < pair[1].at));
     }

@@ -15,13 +15,13 @@ const TOP: f64 = 34.0;
 const RATE_HEIGHT: f64 = 70.0;
 const QUEUE_HEIGHT: f64 = 46.0;
 /// Maximum number of objects of a page; further ones are omitted, because the waterfall would be unreadable.
-const MOST_OBJECTS: usize = 250;
+const MAX_OBJECTS: usize = 250;
 /// Maximum number of samples; more are merged, because the plot is 790 pixels wide.
-const MOST_SAMPLES: usize = 400;
+const MAX_SAMPLES: usize = 400;
 
 /// Draws a load. `until` is the end of the time axis, common to the compared loads.
 pub(crate) fn waterfall(title: &str, row: &Row, detail: &Detail, until: f64) -> String {
-    let shown = detail.objects.len().min(MOST_OBJECTS);
+    let shown = detail.objects.len().min(MAX_OBJECTS);
     let left_out = detail.objects.len() - shown;
     let bars_end = TOP + quantity::length(shown) * ROW + if left_out > 0 { ROW } else { 0.0 } + 4.0;
     let has_samples = detail.samples.iter().any(|sample| sample.at.is_finite());
@@ -217,11 +217,11 @@ fn steps(samples: &[Sample], place: impl Fn(&Sample) -> (f64, f64)) -> String {
     points.join(" ")
 }
 
-/// Reduces to at most [`MOST_SAMPLES`] samples: rates are averaged, queues keep the maximum.
+/// Reduces to at most [`MAX_SAMPLES`] samples: rates are averaged, queues keep the maximum.
 fn merged(samples: &[Sample], until: f64) -> Vec<Sample> {
     let inside = |sample: &Sample| sample.at.is_finite() && sample.at <= until;
     let finite: Vec<Sample> = samples.iter().copied().filter(inside).collect();
-    let bucket = finite.len().div_ceil(MOST_SAMPLES).max(1);
+    let bucket = finite.len().div_ceil(MAX_SAMPLES).max(1);
     finite
         .chunks(bucket)
         .filter_map(|chunk| {

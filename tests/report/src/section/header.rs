@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Maximum number of listed failures; the counts in the tables are complete.
-const MOST_FAILURES: usize = 60;
+const MAX_FAILURES: usize = 60;
 
 /// Returns the introduction: the measurements and their interpretation.
 pub(crate) fn introduction(context: &Context<'_>) -> String {
@@ -81,7 +81,7 @@ pub(crate) fn failures(context: &Context<'_>) -> String {
         for (variant, pages) in systems {
             for (page, loads) in pages.iter().filter(|(_, loads)| loads.failed() > 0) {
                 total += 1;
-                if shown == MOST_FAILURES {
+                if shown == MAX_FAILURES {
                     continue;
                 }
                 shown += 1;

@@ -12,7 +12,7 @@ use crate::{
 
 /// Maximum size of all waterfalls together: browsers open a page of this size at once, and mail accepts it as
 /// an attachment.
-const MOST_BYTES: usize = 12_000_000;
+const MAX_BYTES: usize = 12_000_000;
 
 pub(super) fn render(context: &Context<'_>) -> String {
     let mut html = String::new();
@@ -36,7 +36,7 @@ pub(super) fn render(context: &Context<'_>) -> String {
                 continue;
             }
             let drawn = of_page(setting, page, &chosen);
-            if html.len() + of_setting.len() + drawn.len() > MOST_BYTES {
+            if html.len() + of_setting.len() + drawn.len() > MAX_BYTES {
                 left_out += chosen.len();
             } else {
                 of_setting.push_str(&drawn);

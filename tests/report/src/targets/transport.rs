@@ -3,7 +3,7 @@ use super::{Finding, Target};
 use crate::results::{Bar, Results};
 
 /// Maximum number of missed bars in the text.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 pub(super) fn judge(files: &[(String, Results)]) -> Vec<Target> {
     let bars: Vec<&Bar> = files
@@ -42,13 +42,10 @@ fn finding(bars: &[&Bar]) -> Finding {
     }
     let mut text = format!("{met} met, {} missed", missed.len());
     if !missed.is_empty() {
-        text.push_str(&format!(
-            ": {}",
-            missed[..missed.len().min(MOST_NAMED)].join(", ")
-        ));
+        text.push_str(&format!(": {}", missed[..missed.len().min(MAX_NAMED)].join(", ")));
     }
-    if missed.len() > MOST_NAMED {
-        text.push_str(&format!(" and {} more", missed.len() - MOST_NAMED));
+    if missed.len() > MAX_NAMED {
+        text.push_str(&format!(" and {} more", missed.len() - MAX_NAMED));
     }
     Finding::decided(text, missed.is_empty())
 }
