@@ -271,7 +271,8 @@ fn figures(loads: &Loads<'_>) -> Vec<String> {
     ]
 }
 
-/// Returns a part of the delivered objects as text; rows of an older command lack the scheme.
+/// Returns the share of the delivered objects or bytes that came over http; `None` for rows of an older
+/// command.
 fn over_http(part: u64, all: u64) -> Option<f64> {
     quantity::quotient(quantity::count(part), quantity::count(all))
 }
