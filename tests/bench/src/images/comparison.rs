@@ -183,8 +183,10 @@ fn fill(row: &mut Row, variant: &Variant, source: &Source, request: &Request) {
             encoding.map(|encoding| encoding.score),
         )
     };
-    (row.jpeg_bytes, row.jpeg_ssimulacra2) =
-        halves(other_encoders::jpeg_as_near(&picture, nearness.ssimulacra2));
+    (row.jpeg_bytes, row.jpeg_ssimulacra2) = halves(other_encoders::smallest_jpeg_with_score(
+        &picture,
+        nearness.ssimulacra2,
+    ));
     (row.cwebp_bytes, row.cwebp_ssimulacra2) = halves(other_encoders::cwebp(&picture));
 }
 

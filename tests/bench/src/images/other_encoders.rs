@@ -20,7 +20,7 @@ pub(super) fn cwebp(picture: &Picture) -> Option<Encoding> {
 
 /// Returns the smallest JPEG with at least this `score`: progressive, 4:2:0, with tables made for the
 /// picture. Returns the best one if none reaches the score.
-pub(super) fn jpeg_as_near(picture: &Picture, score: f64) -> Option<Encoding> {
+pub(super) fn smallest_jpeg_with_score(picture: &Picture, score: f64) -> Option<Encoding> {
     let pixels = picture.rgb();
     let (mut low, mut high) = (1_u8, 100_u8);
     let mut best = None;
