@@ -14,6 +14,7 @@ use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportCon
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
 use longhaul_types::ByteCount;
+use longhaul_webcache::{CpuPool, WebCache};
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
@@ -24,7 +25,6 @@ use tracing::{info, warn};
 
 use crate::{
     config::Config,
-    cpu_pool::CpuPool,
     delta_bases::MEMORY,
     devices::{DevicesError, DevicesWatch},
     encoded_cache::Coded,
@@ -34,7 +34,6 @@ use crate::{
     open_files,
     session::{self, Gateway},
     state::{StateDir, StateError},
-    store::Store,
 };
 
 /// Interval between checks of the device list: a revoked device is disconnected within a second.
@@ -132,7 +131,7 @@ impl Server {
         state.keep_epoch(&epoch)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cpu_pool = CpuPool::new(cores);
-        let store = Store::new(open_cache(config)?, origin.clone(), Arc::clone(&cpu_pool));
+        let store = WebCache::new(open_cache(config)?, origin.clone(), Arc::clone(&cpu_pool));
         let images = Images::new(store.cache().cloned(), Arc::clone(&cpu_pool), &config.pictures);
         let coded = Coded::new(store.cache().cloned(), Arc::clone(&cpu_pool));
         let gateway = Gateway {

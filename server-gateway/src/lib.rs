@@ -1,10 +1,8 @@
 //! The Longhaul gateway: admits the sessions of agents and fetches for them from the fast network.
 //!
 //! * `accept` accepts sessions of admitted devices; `session` starts a task for each of their streams.
-//! * `fetch` serves requests from `store` (the cache, backed by [`longhaul_origin`]) and responds on a
-//!   response stream.
-//! * `body` and `upload` transfer bodies. `bases` selects delta bases, `coded` caches coded results,
-//!   `cpu_pool` is the thread pool that encodes.
+//! * `fetch` serves requests from the HTTP cache ([`longhaul_webcache`]) and responds on a response stream.
+//! * `body` and `upload` transfer bodies. `bases` selects delta bases, `coded` caches coded results.
 //! * `images` transcodes images in the processes of `picture_workers`.
 //! * `bundle` announces and pushes the objects of a page load; `tunnel` relays CONNECT tunnels.
 //! * `config`, `state` and `devices` hold the operator's settings and state.
@@ -12,14 +10,12 @@
 #![warn(missing_docs)]
 
 mod accept;
-mod asker;
 mod body;
 mod bundle;
 pub mod cli;
 pub mod commands;
 pub mod config;
 mod control;
-mod cpu_pool;
 mod delta_bases;
 pub mod devices;
 mod encoded_cache;
@@ -34,7 +30,6 @@ mod open_files;
 pub mod picture_workers;
 mod session;
 pub mod state;
-mod store;
 mod tunnel;
 mod upload;
 

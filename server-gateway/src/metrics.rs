@@ -8,8 +8,6 @@ use std::{
 use longhaul_origin::StatsSnapshot;
 use longhaul_session::FailureReason;
 
-use crate::store::Source;
-
 /// Outcome of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
@@ -38,91 +36,6 @@ pub struct LinkBytes {
     pub sent: u64,
     /// From agents.
     pub received: u64,
-}
-
-/// Cache results of the answered requests.
-#[derive(Debug, Default)]
-pub(crate) struct CacheCounters {
-    answers: [AtomicU64; SOURCES.len()],
-}
-
-const SOURCES: [(Source, &str); 5] = [
-    (Source::Fresh, "hit"),
-    (Source::Validated, "revalidated"),
-    (Source::Fetched, "miss"),
-    (Source::Coalesced, "coalesced"),
-    (Source::Stale, "stale"),
-];
-
-impl CacheCounters {
-    /// Counts a response.
-    pub(crate) fn answered(&self, source: Source) {
-        for ((counted, _), count) in SOURCES.iter().zip(&self.answers) {
-            if *counted == source {
-                count.fetch_add(1, Relaxed);
-            }
-        }
-    }
-
-    /// Renders the text form; `usage` is the cache's own state, if a cache exists.
-    pub(crate) fn render(&self, usage: Option<&longhaul_cache::Usage>) -> String {
-        let mut text = String::from(
-            "# HELP longhaul_cache_answers_total Responses by where they came from.\n# TYPE longhaul_cache_answers_total counter\n",
-        );
-        for ((_, label), count) in SOURCES.iter().zip(&self.answers) {
-            let _infallible = writeln!(
-                text,
-                "longhaul_cache_answers_total{{result=\"{label}\"}} {}",
-                count.load(Relaxed)
-            );
-        }
-        let Some(usage) = usage else { return text };
-        for (name, kind, help, value) in [
-            (
-                "bytes",
-                "gauge",
-                "Bytes in use of the cache's file.",
-                usage.bytes.bytes(),
-            ),
-            (
-                "quota_bytes",
-                "gauge",
-                "Bytes that may be in use.",
-                usage.quota.bytes(),
-            ),
-            ("bodies", "gauge", "Bodies that are stored.", usage.bodies),
-            (
-                "responses",
-                "gauge",
-                "Responses that are stored.",
-                usage.responses,
-            ),
-            (
-                "evicted_total",
-                "counter",
-                "Bodies dropped for others.",
-                usage.evicted,
-            ),
-            (
-                "damaged_total",
-                "counter",
-                "Bodies and rows that did not match their hashes and were dropped.",
-                usage.damaged,
-            ),
-            (
-                "resets_total",
-                "counter",
-                "How often the cache lost everything while it was open.",
-                usage.resets,
-            ),
-        ] {
-            let _infallible = writeln!(
-                text,
-                "# HELP longhaul_cache_{name} {help}\n# TYPE longhaul_cache_{name} {kind}\nlonghaul_cache_{name} {value}"
-            );
-        }
-        text
-    }
 }
 
 /// Counters of the gateway. Names without `open` are counters, which only grow; the others are gauges.

@@ -12,6 +12,7 @@ use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
 use longhaul_session::{FailureReason, HeaderSets, Message};
 use longhaul_types::{DeviceId, LinkProfile, PublicKey};
+use longhaul_webcache::{CpuPool, WebCache};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     task::JoinSet,
@@ -23,14 +24,12 @@ use crate::{
     bundle::{BundleContext, BundleCounters, Bundles},
     config::PortSet,
     control,
-    cpu_pool::CpuPool,
     encoded_cache::Coded,
     fetch::{self, Failure, PageLoads},
     images::Images,
     incoming::{Incoming, IncomingError},
     logins::Logins,
     metrics::Metrics,
-    store::Store,
     tunnel,
 };
 
@@ -43,7 +42,7 @@ const MAX_OVERTAKING: usize = 256;
 /// State shared by all sessions.
 pub(crate) struct Gateway {
     pub(crate) origin: OriginClient,
-    pub(crate) store: Store,
+    pub(crate) store: WebCache,
     pub(crate) metrics: Metrics,
     pub(crate) bundles: BundleCounters,
     pub(crate) tunnel_ports: PortSet,

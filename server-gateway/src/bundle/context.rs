@@ -15,6 +15,7 @@ use longhaul_http::acceleration::Accelerated;
 use longhaul_page::{Destination, Viewport, jar::Sightings, predict::Templates};
 use longhaul_session::{AcceleratedHosts, ImageLevel, Mixing, Preferences};
 use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
+use longhaul_webcache::{CacheRequest as Lookup, GatewayResponse};
 use url::Url;
 
 use super::{counters::BundleCounters, mirror::Mirror};
@@ -23,7 +24,6 @@ use crate::{
     fetch::Failure,
     images::{Audience, ImageConversion, Promised},
     session::Gateway,
-    store::{GatewayResponse, Lookup},
 };
 
 /// A session as the page bundles use it.

@@ -14,13 +14,13 @@ use longhaul_page::{
 };
 use longhaul_session::Used;
 use longhaul_types::UnixTime;
+use longhaul_webcache::Asker;
 use url::Url;
 
 use super::{
     plan::{BodyState, Plan},
     publicity::Publicity,
 };
-use crate::asker::Asker;
 
 /// Maximum number of unplanned requests of a page load that are learned: those of the page's scripts, without
 /// the requests that an open page makes all day.

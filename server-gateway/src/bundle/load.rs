@@ -18,6 +18,7 @@ use longhaul_page::{
     Certainty, Destination, Initiator, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
 };
 use longhaul_session::{Record, Used, Withdrawal, keepable, short_hash};
+use longhaul_webcache::{Asker, Audience, BodyReader};
 use tokio::sync::watch;
 use url::Url;
 
@@ -32,9 +33,7 @@ use super::{
     publicity::Publicity,
     push::PushBody,
 };
-use crate::{
-    asker::Asker, delta_bases::DeltaKey, encoded_cache::Audience, fetch::Promise, store::BodyReader,
-};
+use crate::{delta_bases::DeltaKey, fetch::Promise};
 
 /// One page load.
 pub(crate) struct PageLoad {

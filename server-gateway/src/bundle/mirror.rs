@@ -185,9 +185,9 @@ mod tests {
     use longhaul_cache::CacheConfig;
     use longhaul_http::request_context::CredentialsSecret;
     use longhaul_types::{ByteCount, ClientId, SecretKey};
+    use longhaul_webcache::Asker;
 
     use super::*;
-    use crate::asker::Asker;
 
     fn partition(client: u64, site: &str) -> Partition {
         let device = SecretKey::from_bytes([3; 32]).public();

@@ -10,9 +10,8 @@ use longhaul_http::{
 };
 use longhaul_page::learn;
 use longhaul_types::UnixTime;
+use longhaul_webcache::Asker;
 use url::Url;
-
-use crate::asker::Asker;
 
 /// Audience of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

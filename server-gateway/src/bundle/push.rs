@@ -9,6 +9,7 @@ use longhaul_codec::{BodyEncoder, BodyTraits, Coder, EncodeError};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_session::{Body, BodyCoding, Message, Push, encode};
 use longhaul_types::{ByteCount, ContentHash};
+use longhaul_webcache::Audience;
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
@@ -18,7 +19,7 @@ use super::{load::PageLoad, plan::BodyState};
 use crate::{
     body::WindowCoding,
     delta_bases::DeltaCandidates,
-    encoded_cache::{Audience, Wanted, WholeCoder},
+    encoded_cache::{Wanted, WholeCoder},
 };
 
 /// Coded bytes that are sent together. A body that fits in this size opens its stream with its length, so

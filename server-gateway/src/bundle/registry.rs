@@ -15,6 +15,7 @@ use longhaul_session::{
     Ask, Dictionaries, Evicted, Fetch, FetchKind, Hello, Holding, MirrorState, Used, Want,
 };
 use longhaul_types::{ClientId, ContentHash};
+use longhaul_webcache::{Confirmed, OriginRequest as Outgoing};
 use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 use url::Url;
@@ -26,10 +27,7 @@ use super::{
     memory::ManifestMemory,
     publicity::Publicity,
 };
-use crate::{
-    fetch::{BodyEnd, BodyTap, Outgoing, PageHead, PageLoads, Promise},
-    store::Confirmed,
-};
+use crate::fetch::{BodyEnd, BodyTap, PageHead, PageLoads, Promise};
 
 /// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the
 /// oldest.

@@ -171,10 +171,10 @@ mod tests {
     use longhaul_cache::{CacheConfig, Cost};
     use longhaul_http::request_context::CredentialsSecret;
     use longhaul_types::{ByteCount, ClientId, SecretKey};
+    use longhaul_webcache::Asker;
     use url::Url;
 
     use super::*;
-    use crate::asker::Asker;
 
     async fn store(cache: &Cache, body: &[u8]) -> ContentHash {
         let mut writer = cache.writer(Cost::unknown());

@@ -2,9 +2,8 @@
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::Partition;
 use longhaul_http::{policy, request_context::CredentialsKey};
+use longhaul_webcache::Asker;
 use url::Url;
-
-use crate::asker::Asker;
 
 /// Delta key of a response that may have a base and be a base.
 #[derive(Clone, Debug, PartialEq, Eq)]

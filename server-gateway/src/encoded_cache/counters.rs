@@ -9,8 +9,7 @@ use std::{
 };
 
 use longhaul_codec::Coder;
-
-use crate::cpu_pool::CpuPool;
+use longhaul_webcache::CpuPool;
 
 /// Counters of stored coded results.
 #[derive(Debug, Default)]

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use longhaul_cache::{Cache, Cost, RecordKind};
 use longhaul_codec::{BodyTraits, CodedBody, Coder, Coding, Effort, Load, choose, suits_mixing};
 use longhaul_types::{ByteCount, ContentHash, PublicKey};
+use longhaul_webcache::{Audience, CpuPool};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::debug;
 
@@ -31,7 +32,6 @@ use self::{
     popular::Popular,
     record::{Means, Record},
 };
-use crate::cpu_pool::CpuPool;
 
 /// Minimum length in bytes: encoding a smaller body takes less time than the lookup.
 const SMALLEST: u64 = 2 * 1024;
@@ -63,15 +63,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) traits: BodyTraits<'a>,
     /// True if the agent accepts context mixing.
     pub(crate) takes_mixing: bool,
-}
-
-/// Audience of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
-    /// Any device that requests the body.
-    Everybody,
-    /// Only the device that requested the body.
-    Asker,
 }
 
 /// Result of the lookup for a body.

@@ -7,10 +7,10 @@ use std::{
 use bytes::Bytes;
 use longhaul_codec::{BodyEncoder, CodedBody, Coder, MAX_WINDOW};
 use longhaul_types::{ByteCount, ContentHash};
+use longhaul_webcache::Quiet;
 use tracing::debug;
 
 use super::{Coded, SMALLEST};
-use crate::cpu_pool::Quiet;
 
 /// The highest effort, with the largest coder window that the protocol allows.
 pub(super) const BEST: Coder = Coder::Brotli { quality: 11 };

@@ -1,6 +1,7 @@
 //! Failures reported to the agent.
 use longhaul_origin::{FetchError, TlsDefect};
 use longhaul_session::FailureReason;
+use longhaul_webcache::FetchFailure;
 
 /// Maximum length of the detail in characters (docs/protocol/session.md section 2).
 const MAX_DETAIL: usize = 500;
@@ -18,6 +19,19 @@ impl Failure {
             reason,
             detail: detail.to_string().chars().take(MAX_DETAIL).collect(),
         }
+    }
+}
+
+impl From<FetchFailure> for Failure {
+    fn from(failure: FetchFailure) -> Self {
+        let reason = match &failure {
+            FetchFailure::Origin(error) => reason(error),
+            FetchFailure::Informational(_)
+            | FetchFailure::UnsupportedCoding(_)
+            | FetchFailure::Codings(_) => FailureReason::MalformedResponse,
+            FetchFailure::Interrupted => FailureReason::Internal,
+        };
+        Self::new(reason, &failure)
     }
 }
 

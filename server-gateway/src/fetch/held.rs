@@ -4,14 +4,11 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use longhaul_session::{Fetch, Method};
 use longhaul_types::{ByteCount, ContentHash};
+use longhaul_webcache::{Asker, BodyFault, BodyReader};
 use tokio::time::{Instant, timeout_at};
 
 use super::{BodyEnd, BodyTap, link_rate};
-use crate::{
-    asker::Asker,
-    session::SessionContext,
-    store::{BodyFault, BodyReader},
-};
+use crate::session::SessionContext;
 
 /// Maximum length of a body whose end is awaited.
 const MAX_AHEAD: ByteCount = ByteCount::mib(4);

@@ -19,13 +19,15 @@ use longhaul_session::{
     BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, class, encode,
 };
 use longhaul_types::{BitRate, ByteCount, ContentHash};
+use longhaul_webcache::{
+    Asker, Audience, BodyReader, CacheRequest, Content, GatewayResponse, OriginRequest, Purpose,
+};
 use tracing::debug;
 use url::Url;
 
 pub(crate) use self::{
     failure::Failure,
     head::class_of,
-    request::Outgoing,
     respond::{Gone, Relayed, Responder, relay},
     tap::{BodyEnd, BodyTap, PageHead, PageLoads, Promise},
 };
@@ -35,14 +37,12 @@ use self::{
     request::{Arrived, outgoing},
 };
 use crate::{
-    asker::Asker,
     body::BodyCoder,
     delta_bases::{DeltaCandidates, DeltaKey},
-    encoded_cache::{Audience, Wanted, WholeCoder},
+    encoded_cache::{Wanted, WholeCoder},
     incoming::{Incoming, IncomingError},
     metrics::{Metrics, Outcome},
     session::SessionContext,
-    store::{BodyReader, Content, GatewayResponse, Lookup, Purpose},
     upload::{UploadBody, UploadError},
 };
 
@@ -136,29 +136,32 @@ async fn answer(
 async fn download(
     context: &Arc<SessionContext>,
     fetch: &Fetch,
-    outgoing: &Outgoing,
+    outgoing: &OriginRequest,
 ) -> Result<Outcome, Unanswered> {
     if may_be_promised(fetch, outgoing)
         && let Some(promise) = context.loads.promised(fetch, outgoing).await
     {
         return send_promise(context, fetch.id, promise).await;
     }
-    let lookup = Lookup {
+    let request = CacheRequest {
         asker: outgoing.asker.clone(),
         parts: outgoing.parts.clone(),
         browser: outgoing.browser.clone(),
         reload: Reload::None,
-        purpose: Purpose::Asked,
+        purpose: Purpose::Requested,
     };
     let store = &context.gateway.store;
     let stored = match &outgoing.login {
-        None => context.bundles.context().fetch(lookup).await?,
-        Some(login) => store.pass(lookup, login).await?,
+        None => context.bundles.context().fetch(request).await?,
+        Some(login) => store
+            .fetch_bypassing_cache(request, login)
+            .await
+            .map_err(Failure::from)?,
     };
     respond(context, fetch, outgoing, stored).await
 }
 
-fn may_be_promised(fetch: &Fetch, outgoing: &Outgoing) -> bool {
+fn may_be_promised(fetch: &Fetch, outgoing: &OriginRequest) -> bool {
     fetch.kind == FetchKind::Object
         && fetch.page != 0
         && fetch.delivery == Delivery::Any
@@ -188,7 +191,7 @@ async fn send_promise(
 /// Sends a request with the body that follows on its stream.
 async fn upload(
     context: &SessionContext,
-    outgoing: Outgoing,
+    outgoing: OriginRequest,
     mut incoming: Incoming,
 ) -> Result<GatewayResponse, Unanswered> {
     let malformed = |detail: &str| Unanswered::Failed(Failure::new(FailureReason::Malformed, detail));
@@ -201,18 +204,21 @@ async fn upload(
     let body = UploadBody::new(context.window_key, &announced, incoming);
     let cause = body.failure();
     let stored = context.gateway.store.upload(outgoing, body);
-    stored.await.map_err(|failure| match cause.get() {
-        // The request was checked before, so a malformed request means that its body was aborted.
-        Some(UploadError::Stream(_)) if failure.reason == FailureReason::Malformed => Unanswered::Gone,
-        Some(cause) if failure.reason == FailureReason::Malformed => malformed(&cause.to_string()),
-        Some(_) | None => Unanswered::Failed(failure),
-    })
+    stored
+        .await
+        .map_err(Failure::from)
+        .map_err(|failure| match cause.get() {
+            // The request was checked before, so a malformed request means that its body was aborted.
+            Some(UploadError::Stream(_)) if failure.reason == FailureReason::Malformed => Unanswered::Gone,
+            Some(cause) if failure.reason == FailureReason::Malformed => malformed(&cause.to_string()),
+            Some(_) | None => Unanswered::Failed(failure),
+        })
 }
 
 async fn respond(
     context: &Arc<SessionContext>,
     fetch: &Fetch,
-    outgoing: &Outgoing,
+    outgoing: &OriginRequest,
     stored: GatewayResponse,
 ) -> Result<Outcome, Unanswered> {
     let GatewayResponse {
@@ -224,7 +230,7 @@ async fn respond(
     if let Some(resume) = &fetch.resume {
         resume::check(resume, status, &headers)?;
     }
-    debug!(%status, source = ?facts.source, "answered");
+    debug!(%status, cache = ?facts.cache_status, "answered");
     let tap = tap(context, fetch, outgoing, status, &headers).await;
     let subject = Url::parse(&fetch.url)
         .ok()
@@ -255,7 +261,7 @@ async fn respond(
 async fn tap(
     context: &SessionContext,
     fetch: &Fetch,
-    outgoing: &Outgoing,
+    outgoing: &OriginRequest,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Box<dyn BodyTap>> {
@@ -286,7 +292,7 @@ struct ResponseHead<'a> {
     /// Delta key, for the choice of a base.
     subject: Option<DeltaKey>,
     audience: Audience,
-    /// See [`Outgoing::login`].
+    /// See [`OriginRequest::login`].
     login: Option<&'a OriginClient>,
     status: StatusCode,
     headers: &'a HeaderMap,

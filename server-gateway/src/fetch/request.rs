@@ -14,9 +14,10 @@ use longhaul_http::{
 use longhaul_session::{
     FailureReason, Fetch, HeaderField, HeaderSetError, Method as SessionMethod, decode_header_set, decode_url,
 };
+use longhaul_webcache::{Asker, OriginRequest};
 
 use super::Failure;
-use crate::{asker::Asker, logins::Login, session::SessionContext};
+use crate::session::SessionContext;
 
 /// Number of Longhaul proxies before the gateway in `Via`: the agent.
 const PROXIES_BEFORE: usize = 1;
@@ -30,25 +31,12 @@ pub(crate) enum Arrived {
     Confirmed,
 }
 
-/// A checked request for an origin.
-#[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
-    /// The request for the origin, without its body.
-    pub(crate) parts: Parts,
-    /// The browser's own fields.
-    pub(crate) browser: HeaderMap,
-    /// The requester.
-    pub(crate) asker: Asker,
-    /// The origin client of a connection-bound login; responses then serve nobody else.
-    pub(crate) login: Option<Login>,
-}
-
 /// Checks a fetch, restores its URL and derives the request for the origin.
 pub(crate) fn outgoing(
     context: &SessionContext,
     fetch: &mut Fetch,
     arrived: Arrived,
-) -> Result<Outgoing, Failure> {
+) -> Result<OriginRequest, Failure> {
     let fields = decode(context, fetch)?;
     let browser = header_map(&fields)?;
     let login = context.logins.client_for(
@@ -64,7 +52,7 @@ pub(crate) fn outgoing(
     if fetch.unpartitioned {
         asker = asker.without_partition();
     }
-    Ok(Outgoing {
+    Ok(OriginRequest {
         parts,
         browser,
         asker,

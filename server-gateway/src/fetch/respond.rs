@@ -8,6 +8,7 @@ use bytes::Bytes;
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_session::{Body, FailureReason, Message, class, encode};
 use longhaul_types::{BitRate, ContentHash};
+use longhaul_webcache::BodyFault;
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -19,7 +20,6 @@ use crate::{
     body::{BodyCoder, CodeError, Progress, WindowCoding},
     metrics::Outcome,
     session::SessionContext,
-    store::BodyFault,
 };
 
 /// Coded bytes that are sent together, and that gather at most before the stream is opened.

@@ -21,15 +21,14 @@ use longhaul_http::conditional::{is_not_modified, not_modified_fields};
 use longhaul_session::{self as session, Preferences};
 use longhaul_transcode::{Effort, Header, ImageLevel, Limits, Request, Viewport, inspect};
 use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
+use longhaul_webcache::{BodyReader, Content, CpuPool, GatewayResponse};
 use tracing::debug;
 
 pub(crate) use self::transcode_policy::Promised;
 use self::{originals::Originals, transcode_policy::Pending, variant::Fate};
 use crate::{
     config::PicturesConfig,
-    cpu_pool::CpuPool,
     picture_workers::{Made, Patience, PictureWorkers, Settings},
-    store::{BodyReader, Content, GatewayResponse},
 };
 
 /// Maximum size of an image that is transcoded: larger ones take too much time and memory.

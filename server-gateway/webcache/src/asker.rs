@@ -7,14 +7,14 @@ use url::Url;
 
 /// Device and request context of a request. Every lookup and store of private data requires an `Asker`.
 #[derive(Clone, Debug)]
-pub(crate) struct Asker {
+pub struct Asker {
     device: PublicKey,
     context: RequestContext,
 }
 
 impl Asker {
     /// Derives the asker of a browser's request, or of a predicted request, from its fields.
-    pub(crate) fn of(
+    pub fn of(
         (device, client): (PublicKey, ClientId),
         secret: &CredentialsSecret,
         method: &Method,
@@ -31,29 +31,31 @@ impl Asker {
     }
 
     /// Removes the partition, for a request whose embedding site is unknown (a frame in another site's page).
-    pub(crate) fn without_partition(self) -> Self {
+    pub fn without_partition(self) -> Self {
         Self {
             context: self.context.without_partition(),
             ..self
         }
     }
 
-    pub(crate) const fn device(&self) -> &PublicKey {
+    /// The device.
+    pub const fn device(&self) -> &PublicKey {
         &self.device
     }
 
-    pub(crate) const fn context(&self) -> &RequestContext {
+    /// The request context.
+    pub const fn context(&self) -> &RequestContext {
         &self.context
     }
 
     /// Owner of the private data: the device and its client.
-    pub(crate) const fn owner(&self) -> Owner {
+    pub const fn owner(&self) -> Owner {
         Owner::of_device(&self.device, self.context.client())
     }
 
     /// Partition of private data; `None` if the requesting site is unknown, so that nothing private is looked
     /// up or stored.
-    pub(crate) fn partition(&self) -> Option<Partition> {
+    pub fn partition(&self) -> Option<Partition> {
         Partition::of_device(&self.device, &self.context)
     }
 }

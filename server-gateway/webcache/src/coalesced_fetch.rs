@@ -1,4 +1,4 @@
-//! A flight: one origin fetch whose response may have several readers (collapsed requests).
+//! A coalesced fetch: one origin fetch whose response may have several readers (collapsed requests).
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -7,13 +7,11 @@ use longhaul_types::{ByteCount, ContentHash, PublicKey, UnixTime};
 use tokio::sync::Notify;
 
 use super::{
-    Source,
-    origin_fetch::interrupted,
-    reader::{BodyFault, FlightReader},
+    failure::{BodyFault, FetchFailure},
+    response::CacheStatus,
     rules::StorageDecision,
     spool::{KEEP, Room, Spool, SpoolBudget},
 };
-use crate::fetch::Failure;
 
 /// A response at the gateway.
 #[derive(Clone, Debug)]
@@ -22,9 +20,9 @@ pub(super) struct FetchedResponse {
     /// Fields as sent to an agent, except for the `Age` of a stored response.
     pub(super) headers: HeaderMap,
     pub(super) body: FetchedBody,
-    pub(super) source: Source,
+    pub(super) cache_status: CacheStatus,
     /// Storage decision.
-    pub(super) keeping: StorageDecision,
+    pub(super) storage_decision: StorageDecision,
     pub(super) requested_at: UnixTime,
     pub(super) received_at: UnixTime,
 }
@@ -33,15 +31,15 @@ pub(super) struct FetchedResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FetchedBody {
     None,
-    /// In the flight's spool.
-    CoalescedFetch,
+    /// In the coalesced fetch's spool.
+    Spooled,
     /// In the cache.
-    GatewayResponse(ContentHash),
+    Stored(ContentHash),
 }
 
-/// State shared by the fetching task and the readers of a flight.
+/// State shared by the fetching task and the readers of a coalesced fetch.
 #[derive(Debug)]
-pub(crate) struct CoalescedFetch {
+pub(super) struct CoalescedFetch {
     /// Device that started the fetch.
     device: Option<PublicKey>,
     state: Mutex<State>,
@@ -53,24 +51,36 @@ pub(crate) struct CoalescedFetch {
 
 #[derive(Debug)]
 struct State {
-    head: Option<Result<Arc<FetchedResponse>, Failure>>,
+    head: Option<Result<Arc<FetchedResponse>, FetchFailure>>,
     spool: Spool,
     end: Option<Result<ContentHash, BodyFault>>,
     /// Decoded length as announced by the origin.
     announced: Option<u64>,
     decoded: u64,
-    /// True once the flight has no reader and accepts none.
+    /// True once the coalesced fetch has no reader and accepts none.
     abandoned: bool,
     /// True if the spool is full until a reader takes a chunk.
     full: bool,
 }
 
+/// A reader of a coalesced fetch.
+pub(super) struct CoalescedReader {
+    pub(super) coalesced: Arc<CoalescedFetch>,
+    pub(super) reader: u64,
+}
+
+impl Drop for CoalescedReader {
+    fn drop(&mut self) {
+        self.coalesced.leave(self.reader);
+    }
+}
+
 impl CoalescedFetch {
-    /// Creates a flight with its first reader.
-    pub(super) fn new(device: Option<PublicKey>, budget: Arc<SpoolBudget>) -> (Arc<Self>, FlightReader) {
+    /// Creates a coalesced fetch with its first reader.
+    pub(super) fn new(device: Option<PublicKey>, budget: Arc<SpoolBudget>) -> (Arc<Self>, CoalescedReader) {
         let mut spool = Spool::new(budget);
         let reader = spool.add_reader();
-        let flight = Arc::new(Self {
+        let coalesced = Arc::new(Self {
             device,
             state: Mutex::new(State {
                 head: None,
@@ -84,23 +94,23 @@ impl CoalescedFetch {
             arrived: Notify::new(),
             demand: Notify::new(),
         });
-        let reader = FlightReader {
-            flight: Arc::clone(&flight),
+        let reader = CoalescedReader {
+            coalesced: Arc::clone(&coalesced),
             reader,
         };
-        (flight, reader)
+        (coalesced, reader)
     }
 
-    /// Adds a reader of the whole body; `None` if the flight is abandoned or its first bytes are gone.
-    pub(super) fn join(self: &Arc<Self>) -> Option<FlightReader> {
+    /// Adds a reader of the whole body; `None` if the coalesced fetch is abandoned or its first bytes are gone.
+    pub(super) fn join(self: &Arc<Self>) -> Option<CoalescedReader> {
         let mut state = self.lock();
         if state.abandoned {
             return None;
         }
         let reader = state.spool.join()?;
         drop(state);
-        Some(FlightReader {
-            flight: Arc::clone(self),
+        Some(CoalescedReader {
+            coalesced: Arc::clone(self),
             reader,
         })
     }
@@ -110,7 +120,7 @@ impl CoalescedFetch {
     pub(super) fn admits(&self, device: &PublicKey) -> bool {
         let mut state = self.lock();
         let has_body = match &state.head {
-            Some(Ok(landed)) => landed.body == FetchedBody::CoalescedFetch,
+            Some(Ok(fetched)) => fetched.body == FetchedBody::Spooled,
             Some(Err(_)) | None => false,
         };
         if !has_body || state.end.is_some() || self.device.as_ref() == Some(device) {
@@ -128,7 +138,7 @@ impl CoalescedFetch {
     }
 
     /// Waits for the response's head, or its failure.
-    pub(super) async fn head(&self) -> Result<Arc<FetchedResponse>, Failure> {
+    pub(super) async fn head(&self) -> Result<Arc<FetchedResponse>, FetchFailure> {
         self.wait(|state| state.head.clone()).await
     }
 
@@ -182,22 +192,22 @@ impl CoalescedFetch {
         self.demand.notify_one();
     }
 
-    pub(super) fn leave(&self, reader: u64) {
+    fn leave(&self, reader: u64) {
         self.lock().spool.leave(reader);
         self.demand.notify_one();
     }
 
-    // The following methods are for the task that feeds the flight.
+    // The following methods are for the task that feeds the coalesced fetch.
 
-    pub(super) fn land(&self, landed: Arc<FetchedResponse>, announced: Option<u64>) {
+    pub(super) fn set_head(&self, fetched: Arc<FetchedResponse>, announced: Option<u64>) {
         let mut state = self.lock();
         state.announced = announced;
-        state.head = Some(Ok(landed));
+        state.head = Some(Ok(fetched));
         drop(state);
         self.arrived.notify_waiters();
     }
 
-    pub(super) fn fail(&self, failure: Failure) {
+    pub(super) fn fail(&self, failure: FetchFailure) {
         self.lock().head.get_or_insert(Err(failure));
         self.arrived.notify_waiters();
     }
@@ -217,7 +227,7 @@ impl CoalescedFetch {
 
     /// Ends all that has not ended, after the feeding task is gone.
     pub(super) fn interrupt(&self) {
-        self.fail(interrupted());
+        self.fail(FetchFailure::Interrupted);
         self.end(Err(BodyFault::Interrupted));
     }
 
@@ -229,14 +239,14 @@ impl CoalescedFetch {
         self.lock().spool.readers() > 0
     }
 
-    /// Abandons the flight if it has no reader; returns true if it is abandoned.
+    /// Abandons the coalesced fetch if it has no reader; returns true if it is abandoned.
     pub(super) fn abandon(&self) -> bool {
         let mut state = self.lock();
         state.abandoned |= state.spool.readers() == 0;
         state.abandoned
     }
 
-    /// Waits until the flight has no reader.
+    /// Waits until the coalesced fetch has no reader.
     pub(super) async fn unread(&self) {
         while self.is_read() {
             self.demand.notified().await;

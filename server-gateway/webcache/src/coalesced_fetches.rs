@@ -1,4 +1,4 @@
-//! The current flights that other requests may join.
+//! The current coalesced fetches that other requests may join.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -6,69 +6,72 @@ use std::{
 
 use longhaul_types::PublicKey;
 
-use super::{coalesced_fetch::CoalescedFetch, reader::FlightReader, spool::SpoolBudget};
+use super::{
+    coalesced_fetch::{CoalescedFetch, CoalescedReader},
+    spool::SpoolBudget,
+};
 
-/// CoalescedFetches by the key of their requests, each with the device that started it.
+/// Coalesced fetches by the key of their requests, each with the device that started it.
 type ByKey = BTreeMap<[u8; 32], (PublicKey, Arc<CoalescedFetch>)>;
 
-/// Current flights by request key. Their number is bounded by the number of fetches, which sessions bound.
+/// Current coalesced fetches by request key. Their number is bounded by the number of fetches, which sessions bound.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedFetches {
-    flights: Mutex<ByKey>,
+    by_key: Mutex<ByKey>,
     budget: Arc<SpoolBudget>,
 }
 
-/// Result of joining a flight.
+/// Result of joining a coalesced fetch.
 pub(super) enum JoinResult {
-    /// The flight is new: the caller starts its task.
-    First(FlightReader),
-    /// The flight was started by the same device.
-    Coalesced(FlightReader),
-    /// The flight was started by another device, whose limits it may be waiting for.
-    JoinedAnothers(FlightReader),
+    /// The coalesced fetch is new: the caller starts its task.
+    First(CoalescedReader),
+    /// The coalesced fetch was started by the same device.
+    Coalesced(CoalescedReader),
+    /// The coalesced fetch was started by another device, whose limits it may be waiting for.
+    CoalescedWithOther(CoalescedReader),
 }
 
 impl CoalescedFetches {
-    /// Creates a flight that no other request can join.
-    pub(super) fn alone(&self) -> FlightReader {
+    /// Creates a coalesced fetch that no other request can join.
+    pub(super) fn start_alone(&self) -> CoalescedReader {
         self.make(None).1
     }
 
-    /// Joins the flight with this key, or creates one for a device.
-    pub(super) fn board(&self, key: [u8; 32], device: PublicKey) -> JoinResult {
-        let mut flights = self.lock();
-        if let Some((owner, flight)) = flights.get(&key)
-            && let Some(reader) = CoalescedFetch::join(flight)
+    /// Joins the coalesced fetch with this key, or creates one for a device.
+    pub(super) fn join_or_start(&self, key: [u8; 32], device: PublicKey) -> JoinResult {
+        let mut by_key = self.lock();
+        if let Some((owner, coalesced)) = by_key.get(&key)
+            && let Some(reader) = CoalescedFetch::join(coalesced)
         {
             return if *owner == device {
                 JoinResult::Coalesced(reader)
             } else {
-                JoinResult::JoinedAnothers(reader)
+                JoinResult::CoalescedWithOther(reader)
             };
         }
-        let (flight, reader) = self.make(Some(device));
-        // Replaces a flight that can no longer be joined; it continues without a key.
-        flights.insert(key, (device, flight));
+        let (coalesced, reader) = self.make(Some(device));
+        // Replaces a coalesced fetch that can no longer be joined; it continues without a key.
+        by_key.insert(key, (device, coalesced));
         JoinResult::First(reader)
     }
 
-    /// Makes a flight unavailable for joining.
-    pub(super) fn remove(&self, key: &[u8; 32], flight: &Arc<CoalescedFetch>) {
-        let mut flights = self.lock();
-        if flights
+    /// Makes a coalesced fetch unavailable for joining.
+    pub(super) fn remove(&self, key: &[u8; 32], coalesced: &Arc<CoalescedFetch>) {
+        let mut by_key = self.lock();
+        if by_key
             .get(key)
-            .is_some_and(|(_, found)| Arc::ptr_eq(found, flight))
+            .is_some_and(|(_, found)| Arc::ptr_eq(found, coalesced))
         {
-            flights.remove(key);
+            by_key.remove(key);
         }
     }
 
-    fn make(&self, device: Option<PublicKey>) -> (Arc<CoalescedFetch>, FlightReader) {
+    fn make(&self, device: Option<PublicKey>) -> (Arc<CoalescedFetch>, CoalescedReader) {
         CoalescedFetch::new(device, Arc::clone(&self.budget))
     }
 
     fn lock(&self) -> MutexGuard<'_, ByKey> {
         // No code can panic while the guarded data is inconsistent.
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Lookup of the stored response that the browser's condition refers to.
+//! CacheRequest of the stored response that the browser's condition refers to.
 use http::{HeaderMap, StatusCode, header};
 use longhaul_cache::{Partition, StoredResponse};
 use longhaul_http::{
@@ -6,30 +6,30 @@ use longhaul_http::{
     field_list,
 };
 
-use super::{BodyReader, Store, rules};
-use crate::fetch::Outgoing;
+use super::{reader::BodyReader, request::OriginRequest, rules, web_cache::WebCache};
 
 /// A stored response that a 304 confirmed.
 #[derive(Debug)]
-pub(crate) struct Confirmed {
+pub struct Confirmed {
     /// Fields of the stored response, updated by the 304.
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: BodyReader,
+    pub headers: HeaderMap,
+    /// The stored body.
+    pub body: BodyReader,
 }
 
-impl Store {
+impl WebCache {
     /// Returns the stored response that equals the browser's own, after a 304 with these fields answered the
     /// browser's request.
-    pub(crate) async fn confirmed(&self, outgoing: &Outgoing, not_modified: &HeaderMap) -> Option<Confirmed> {
-        let cache = self.cache()?;
-        let url = outgoing.parts.uri.to_string();
+    pub async fn confirmed(&self, request: &OriginRequest, not_modified: &HeaderMap) -> Option<Confirmed> {
+        let cache = self.0.cache.as_ref()?;
+        let url = request.parts.uri.to_string();
         self.0.writes.settled(&url).await;
-        let found = self.stored(cache, &outgoing.asker, &url).await;
+        let found = self.stored(cache, &request.asker, &url).await;
         let same = found
             .into_iter()
             .filter_map(|stored| {
                 let headers = field_list::to_map_lossy(&stored.fields);
-                is_same(&stored, &headers, outgoing, not_modified).then_some((stored, headers))
+                is_same(&stored, &headers, request, not_modified).then_some((stored, headers))
             })
             .max_by_key(|(stored, _)| stored.received_at);
         let (stored, mut headers) = same?;
@@ -55,22 +55,22 @@ impl Store {
 fn is_same(
     stored: &StoredResponse,
     headers: &HeaderMap,
-    outgoing: &Outgoing,
+    request: &OriginRequest,
     not_modified: &HeaderMap,
 ) -> bool {
-    let request = &outgoing.parts.headers;
+    let sent = &request.parts.headers;
     // One client may be several people, whose pages may differ although they have the same date.
     let is_for_requester =
-        stored.partition == Partition::Shared || stored.credentials == outgoing.asker.context().credentials();
+        stored.partition == Partition::Shared || stored.credentials == request.asker.context().credentials();
     let confirmed = not_modified.get(header::ETAG);
     let has_confirmed_tag = confirmed.is_none_or(|confirmed| {
         let tag = headers.get(header::ETAG);
         tag.is_some_and(|tag| etags_match(tag.as_bytes(), confirmed.as_bytes()))
     });
     stored.status == StatusCode::OK.as_u16()
-        && stored.vary == rules::secondary_key(&stored.partition, headers, request)
-        && rules::is_shared_with(stored, request)
+        && stored.vary == rules::secondary_key(&stored.partition, headers, sent)
+        && rules::is_shared_with(stored, sent)
         && is_for_requester
         && has_confirmed_tag
-        && is_not_modified(request, StatusCode::OK, headers)
+        && is_not_modified(sent, StatusCode::OK, headers)
 }

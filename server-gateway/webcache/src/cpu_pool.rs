@@ -20,7 +20,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 /// Thread pool of all sessions.
 #[derive(Debug)]
-pub(crate) struct CpuPool {
+pub struct CpuPool {
     cores: usize,
     /// Fair shares: each device has its own queue, so that one device's hundred jobs do not delay another
     /// device's first. `None` is the gateway itself.
@@ -61,12 +61,12 @@ struct Work {
 
 /// A job panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cpu_pool was interrupted")]
-pub(crate) struct Interrupted;
+#[error("the job in the thread pool was interrupted")]
+pub struct Interrupted;
 
 /// Guard that counts work in progress until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<CpuPool>);
+pub struct Busy(Arc<CpuPool>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -76,7 +76,7 @@ impl Drop for Busy {
 
 /// Guard of a job that runs or waits.
 #[derive(Debug)]
-pub(crate) struct Job(Busy);
+pub struct Job(Busy);
 
 impl Drop for Job {
     fn drop(&mut self) {
@@ -87,7 +87,8 @@ impl Drop for Job {
 }
 
 impl CpuPool {
-    pub(crate) fn new(cores: usize) -> Arc<Self> {
+    /// Creates a thread pool that runs `cores` jobs at a time.
+    pub fn new(cores: usize) -> Arc<Self> {
         let cores = cores.max(1);
         Arc::new(Self {
             cores,
@@ -108,17 +109,18 @@ impl CpuPool {
         })
     }
 
-    pub(crate) const fn cores(&self) -> usize {
+    /// Number of jobs that run at a time.
+    pub const fn cores(&self) -> usize {
         self.cores
     }
 
     /// Number of jobs that run or wait.
-    pub(crate) fn jobs(&self) -> usize {
+    pub fn jobs(&self) -> usize {
         self.jobs.load(Relaxed)
     }
 
     /// Current load: the smaller of the number of jobs now and its average.
-    pub(crate) fn load(&self) -> Load {
+    pub fn load(&self) -> Load {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -136,13 +138,13 @@ impl CpuPool {
     }
 
     /// Total run time of all jobs of [`Self::run`].
-    pub(crate) fn spent(&self) -> Duration {
+    pub fn spent(&self) -> Duration {
         Duration::from_nanos(self.spent.load(Relaxed))
     }
 
     /// Runs `work` on a blocking thread when the device's turn comes. At most as many jobs as cores run at a
     /// time, because more would only share the cores. `work` receives the load at its start.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         device: Option<PublicKey>,
         work: impl FnOnce(Load) -> T + Send + 'static,
@@ -164,14 +166,14 @@ impl CpuPool {
     }
 
     /// Registers a job that runs outside this thread pool.
-    pub(crate) fn job(self: &Arc<Self>) -> Job {
+    pub fn job(self: &Arc<Self>) -> Job {
         self.pass();
         self.jobs.fetch_add(1, Relaxed);
         Job(self.busy())
     }
 
     /// Registers a longer activity that will need computation.
-    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+    pub fn busy(self: &Arc<Self>) -> Busy {
         self.work.send_modify(|work| {
             work.under_way += 1;
             work.begun = work.begun.wrapping_add(1);
@@ -180,13 +182,13 @@ impl CpuPool {
     }
 
     /// Notes an event that may soon need computation.
-    pub(crate) fn touch(&self) {
+    pub fn touch(&self) {
         self.work
             .send_modify(|work| work.begun = work.begun.wrapping_add(1));
     }
 
     /// Waits until nothing has been active or started for the duration `long`.
-    pub(crate) async fn quiet(&self, long: Duration) -> Quiet {
+    pub async fn quiet(&self, long: Duration) -> Quiet {
         let mut work = self.work.subscribe();
         loop {
             let now = *work.borrow_and_update();
@@ -204,14 +206,14 @@ impl CpuPool {
     }
 
     /// Returns true if nothing has started since `quiet` was returned.
-    pub(crate) fn is_still(&self, quiet: Quiet) -> bool {
+    pub fn is_still(&self, quiet: Quiet) -> bool {
         self.work.borrow().begun == quiet.0
     }
 }
 
 /// Token of an idle period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quiet(u64);
+pub struct Quiet(u64);
 
 #[cfg(test)]
 mod tests {

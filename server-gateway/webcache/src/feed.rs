@@ -1,4 +1,4 @@
-//! Transfers the body of an origin fetch into its flight: removes the content codings, and writes the body to
+//! Transfers the body of an origin fetch into its coalesced fetch: removes the content codings, and writes the body to
 //! the cache.
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use longhaul_types::ContentHash;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use super::{coalesced_fetch::CoalescedFetch, origin_fetch::Keep, reader::BodyFault};
+use super::{coalesced_fetch::CoalescedFetch, failure::BodyFault, storing::PendingStorage};
 
 /// Maximum decoded bytes of a chunk.
 const CHUNK: usize = 64 * 1024;
@@ -25,9 +25,9 @@ const FINISH_SHARE: (u64, u64) = (4, 5);
 /// ... but at most for this time.
 const FINISH_WITHIN: Duration = Duration::from_secs(30);
 
-/// A body between origin and flight.
+/// A body between origin and coalesced fetch.
 pub(super) struct Feed {
-    flight: Arc<CoalescedFetch>,
+    coalesced: Arc<CoalescedFetch>,
     body: OriginBody,
     undo: Option<Undo>,
     /// Coded length as announced by the origin.
@@ -35,7 +35,7 @@ pub(super) struct Feed {
     coded: u64,
     hasher: blake3::Hasher,
     writer: Option<BodyWriter>,
-    keep: Keep,
+    pending: PendingStorage,
     /// Time until which the body is fetched although it has no reader.
     finish_until: Option<Instant>,
 }
@@ -55,22 +55,22 @@ impl<F: Into<BodyFault>> From<F> for Broken {
 
 impl Feed {
     pub(super) fn new(
-        flight: Arc<CoalescedFetch>,
+        coalesced: Arc<CoalescedFetch>,
         body: OriginBody,
         undo: Option<Undo>,
         coded_length: Option<u64>,
         writer: Option<BodyWriter>,
-        keep: Keep,
+        pending: PendingStorage,
     ) -> Self {
         Self {
-            flight,
+            coalesced,
             body,
             undo,
             coded_length,
             coded: 0,
             hasher: blake3::Hasher::new(),
             writer,
-            keep,
+            pending,
             finish_until: None,
         }
     }
@@ -80,17 +80,17 @@ impl Feed {
             Ok(()) => {}
             Err(Broken::Fault(fault)) => {
                 debug!(%fault, "a body broke off");
-                return self.flight.end(Err(fault));
+                return self.coalesced.end(Err(fault));
             }
             Err(Broken::Abandoned) => return,
         }
         let chk = ContentHash::from_bytes(*self.hasher.finalize().as_bytes());
         let writer = self.writer.take();
-        let _storing = writer.as_ref().map(|_| self.keep.announce());
-        self.flight.end(Ok(chk));
+        let _storing = writer.as_ref().map(|_| self.pending.announce());
+        self.coalesced.end(Ok(chk));
         let Some(writer) = writer else { return };
         match writer.commit().await {
-            Ok(stored) if stored == chk => self.keep.keep(chk, self.flight.decoded()).await,
+            Ok(stored) if stored == chk => self.pending.store(chk, self.coalesced.decoded()).await,
             // The cache stores each body under its actual hash, so nothing wrong is stored in either case.
             Ok(_) => debug!("a body was stored under another hash"),
             Err(error) => debug!(%error, "a body is not stored"),
@@ -102,7 +102,7 @@ impl Feed {
             let frame = tokio::select! {
                 biased;
                 frame = self.body.frame() => frame,
-                () = self.flight.unread(), if self.finish_until.is_none() => {
+                () = self.coalesced.unread(), if self.finish_until.is_none() => {
                     self.consider_finishing()?;
                     continue;
                 }
@@ -133,7 +133,7 @@ impl Feed {
 
     /// Continues without readers only if finishing the body is worth it.
     fn consider_finishing(&mut self) -> Result<(), Broken> {
-        if self.flight.is_read() {
+        if self.coalesced.is_read() {
             self.finish_until = None;
         } else if self.writer.is_some() && self.is_worth_finishing() {
             self.finish_until
@@ -156,7 +156,7 @@ impl Feed {
 
     fn give_up(&mut self) -> Result<(), Broken> {
         self.finish_until = None;
-        if self.flight.abandon() {
+        if self.coalesced.abandon() {
             return Err(Broken::Abandoned);
         }
         Ok(())
@@ -198,10 +198,10 @@ impl Feed {
         };
         let (undo, input, decoded, step) = if heavy {
             let ran = self
-                .keep
+                .pending
                 .inner
                 .cpu_pool
-                .run(Some(*self.keep.asker.device()), step)
+                .run(Some(*self.pending.asker.device()), step)
                 .await;
             ran.map_err(|_| BodyFault::Interrupted)?
         } else {
@@ -213,9 +213,9 @@ impl Feed {
     }
 
     async fn hand_on(&mut self, chunk: Bytes) -> Result<(), Broken> {
-        self.flight.room().await;
+        self.coalesced.room().await;
         self.hasher.update(&chunk);
-        self.flight.push(chunk.clone());
+        self.coalesced.push(chunk.clone());
         if let Some(writer) = &mut self.writer {
             writer.write(chunk).await;
         }

@@ -1,13 +1,12 @@
 //! Conversion of an origin's response head to the head for the agent.
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, response::Parts};
-use longhaul_codec::{OriginCoding, Undo, UndoLimits};
+use longhaul_codec::{OriginCoding, Undo, UndoLimits, UnsupportedCoding};
 use longhaul_http::{
     coding::{self, CodingPlan, KeepReason},
     hop,
 };
-use longhaul_session::FailureReason;
 
-use crate::fetch::Failure;
+use super::failure::FetchFailure;
 
 /// The head of a response for the agent.
 pub(super) struct OriginHead {
@@ -44,7 +43,7 @@ pub(super) fn origin_head(
     browser: &HeaderMap,
     response: Parts,
     is_empty: bool,
-) -> Result<OriginHead, Failure> {
+) -> Result<OriginHead, FetchFailure> {
     let Parts {
         status,
         mut headers,
@@ -52,8 +51,7 @@ pub(super) fn origin_head(
         ..
     } = response;
     if status.is_informational() {
-        let detail = format!("the origin answered {status}, which is no final response");
-        return Err(Failure::new(FailureReason::MalformedResponse, detail));
+        return Err(FetchFailure::Informational(status));
     }
     let bodyless =
         *method == Method::HEAD || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
@@ -104,16 +102,12 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     longhaul_http::framing::content_length(headers).ok().flatten()
 }
 
-fn undo_of(names: &[String]) -> Result<Undo, Failure> {
-    let malformed = |error: String| Failure::new(FailureReason::MalformedResponse, error);
+fn undo_of(names: &[String]) -> Result<Undo, FetchFailure> {
     let codings: Vec<OriginCoding> = names
         .iter()
-        .map(|name| {
-            name.parse()
-                .map_err(|error: longhaul_codec::UnsupportedCoding| malformed(error.to_string()))
-        })
-        .collect::<Result<_, _>>()?;
-    Undo::new(&codings, UndoLimits::default()).map_err(|error| malformed(error.to_string()))
+        .map(|name| name.parse())
+        .collect::<Result<_, UnsupportedCoding>>()?;
+    Ok(Undo::new(&codings, UndoLimits::default())?)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The task of a flight: fetches from the origin and delivers the response to the flight.
+//! The task of a coalesced fetch: fetches from the origin and delivers the response to the coalesced fetch.
 use std::{
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -16,19 +16,22 @@ use longhaul_http::{
     request_context::origin_of,
 };
 use longhaul_origin::{ConnectionOwner, FetchError, OriginBody, OriginClient};
-use longhaul_session::FailureReason;
 use longhaul_types::{ContentHash, UnixTime};
 
 use super::{
-    Inner, Purpose, Source,
+    asker::Asker,
     coalesced_fetch::{CoalescedFetch, FetchedBody, FetchedResponse},
+    failure::FetchFailure,
     feed::Feed,
     head::{Integrity, OriginContent, OriginHead, origin_head},
+    inner::Inner,
+    request::Purpose,
+    response::CacheStatus,
     rules::{self, Candidate, StorageDecision},
+    storing::{PendingStorage, store},
     validation::Validation,
-    writes::{Epoch, Storing},
+    writes::Epoch,
 };
-use crate::{asker::Asker, fetch::Failure};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Upload = UnsyncBoxBody<Bytes, BoxError>;
@@ -47,13 +50,13 @@ pub(super) struct OriginFetch {
     /// A stored response to validate.
     pub(super) stale: Option<Candidate>,
     /// The request's reload mode.
-    pub(super) wanted: Reload,
+    pub(super) reload_mode: Reload,
     /// Permission of stale-if-error.
-    pub(super) stand_in: StaleIfError,
+    pub(super) stale_if_error: StaleIfError,
     pub(super) purpose: Purpose,
     /// Invalidation epoch of the URL at the start of the fetch.
     pub(super) epoch: Epoch,
-    /// Key under which other requests find the flight.
+    /// Key under which other requests find the coalesced fetch.
     pub(super) key: Option<[u8; 32]>,
 }
 
@@ -77,7 +80,7 @@ pub(super) enum StaleIfError {
 pub(super) struct Received {
     pub(super) response: Response<OriginBody>,
     /// The request's fields that decide the storage of the response.
-    pub(super) judged_by: HeaderMap,
+    pub(super) deciding_fields: HeaderMap,
     pub(super) requested_at: UnixTime,
     pub(super) received_at: UnixTime,
 }
@@ -87,25 +90,25 @@ pub(super) fn now() -> UnixTime {
     UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Ends a flight on drop, even if its task panics.
+/// Ends a coalesced fetch on drop, even if its task panics.
 struct Ending {
     inner: Arc<Inner>,
-    flight: Arc<CoalescedFetch>,
+    coalesced: Arc<CoalescedFetch>,
     key: Option<[u8; 32]>,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.inner.flights.remove(&key, &self.flight);
+            self.inner.coalesced.remove(&key, &self.coalesced);
         }
-        self.flight.interrupt();
+        self.coalesced.interrupt();
     }
 }
 
 impl OriginFetch {
     /// Uses another client, and neither stores nor shares the response.
-    pub(super) fn past_the_cache(self, client: OriginClient) -> Self {
+    pub(super) fn bypassing_cache(self, client: OriginClient) -> Self {
         Self {
             client,
             sharing: Sharing::Forbidden,
@@ -113,36 +116,36 @@ impl OriginFetch {
         }
     }
 
-    /// Runs until the response has been fed to the flight, or the flight has no reader.
-    pub(super) async fn run(self, flight: Arc<CoalescedFetch>, upload: Option<Upload>) {
+    /// Runs until the response has been fed to the coalesced fetch, or the coalesced fetch has no reader.
+    pub(super) async fn run(self, coalesced: Arc<CoalescedFetch>, upload: Option<Upload>) {
         let _ending = Ending {
             inner: Arc::clone(&self.inner),
-            flight: Arc::clone(&flight),
+            coalesced: Arc::clone(&coalesced),
             key: self.key,
         };
-        let landed = tokio::select! {
+        let fetched = tokio::select! {
             biased;
-            landed = self.land(&flight, upload) => landed,
-            () = abandoned(&flight) => return,
+            fetched = self.receive(&coalesced, upload) => fetched,
+            () = abandoned(&coalesced) => return,
         };
-        match landed {
+        match fetched {
             Ok(Some(feed)) => feed.run().await,
             Ok(None) => {}
-            Err(failure) => flight.fail(failure),
+            Err(failure) => coalesced.fail(failure),
         }
     }
 
-    async fn land(
+    async fn receive(
         &self,
-        flight: &Arc<CoalescedFetch>,
+        coalesced: &Arc<CoalescedFetch>,
         upload: Option<Upload>,
-    ) -> Result<Option<Feed>, Failure> {
-        let may_keep = upload.is_none() && self.sharing == Sharing::Allowed;
+    ) -> Result<Option<Feed>, FetchFailure> {
+        let may_store = upload.is_none() && self.sharing == Sharing::Allowed;
         let received = match &self.stale {
             None => self.send(self.parts.clone(), upload).await?,
             Some(candidate) => match self.validate(candidate).await? {
-                Validation::FetchedResponse(landed) => {
-                    flight.land(Arc::new(*landed), None);
+                Validation::Response(fetched) => {
+                    coalesced.set_head(Arc::new(*fetched), None);
                     return Ok(None);
                 }
                 Validation::Replaced(received) => *received,
@@ -150,7 +153,7 @@ impl OriginFetch {
         };
         let Received {
             response,
-            judged_by,
+            deciding_fields,
             requested_at,
             received_at,
         } = received;
@@ -159,8 +162,8 @@ impl OriginFetch {
         if invalidates(&self.parts.method, head.status) {
             self.invalidate(&head.headers).await;
         }
-        let keeping = if may_keep {
-            self.keeping(&head, &judged_by)
+        let storage_decision = if may_store {
+            self.storage_decision(&head, &deciding_fields)
         } else {
             StorageDecision::No
         };
@@ -171,52 +174,52 @@ impl OriginFetch {
             undo,
             ..
         } = head;
-        let landed = |body| {
+        let fetched = |body| {
             Arc::new(FetchedResponse {
                 status,
                 headers,
                 body,
-                source: Source::Fetched,
-                keeping,
+                cache_status: CacheStatus::Miss,
+                storage_decision,
                 requested_at,
                 received_at,
             })
         };
         match content {
             OriginContent::None => {
-                let landed = landed(FetchedBody::None);
-                flight.land(Arc::clone(&landed), None);
+                let fetched = fetched(FetchedBody::None);
+                coalesced.set_head(Arc::clone(&fetched), None);
                 if self.parts.method == Method::GET {
-                    self.keep(&landed, None).await;
+                    self.store(&fetched, None).await;
                 }
                 Ok(None)
             }
             OriginContent::Some(length) => {
-                let landed = landed(FetchedBody::CoalescedFetch);
+                let fetched = fetched(FetchedBody::Spooled);
                 let coded_length = body.size_hint().exact();
-                let writer = match (&self.inner.cache, &landed.keeping) {
+                let writer = match (&self.inner.cache, &fetched.storage_decision) {
                     (Some(cache), StorageDecision::In(_) | StorageDecision::Body) => {
-                        let took = landed.received_at.since_epoch();
-                        let took = took.saturating_sub(landed.requested_at.since_epoch());
+                        let took = fetched.received_at.since_epoch();
+                        let took = took.saturating_sub(fetched.requested_at.since_epoch());
                         Some(cache.writer(Cost::measured(took)))
                     }
                     (_, StorageDecision::No) | (None, StorageDecision::In(_) | StorageDecision::Body) => None,
                 };
-                flight.land(Arc::clone(&landed), length);
-                let keep = Keep {
+                coalesced.set_head(Arc::clone(&fetched), length);
+                let pending = PendingStorage {
                     inner: Arc::clone(&self.inner),
                     asker: self.asker.clone(),
                     parts: self.parts.clone(),
                     epoch: self.epoch,
-                    landed,
+                    response: fetched,
                 };
                 Ok(Some(Feed::new(
-                    Arc::clone(flight),
+                    Arc::clone(coalesced),
                     body,
                     undo,
                     coded_length,
                     writer,
-                    keep,
+                    pending,
                 )))
             }
         }
@@ -232,7 +235,7 @@ impl OriginFetch {
                 .boxed_unsync()
         };
         let body = upload.unwrap_or_else(empty);
-        let judged_by = parts.headers.clone();
+        let deciding_fields = parts.headers.clone();
         let mut response = origin
             .fetch(Request::from_parts(parts.clone(), body), owner)
             .await?;
@@ -249,18 +252,19 @@ impl OriginFetch {
         self.clear_site_data(response.headers()).await;
         Ok(Received {
             response,
-            judged_by,
+            deciding_fields,
             requested_at,
             received_at: now(),
         })
     }
 
-    fn keeping(&self, head: &OriginHead, judged_by: &HeaderMap) -> StorageDecision {
+    fn storage_decision(&self, head: &OriginHead, deciding_fields: &HeaderMap) -> StorageDecision {
         if head.integrity == Integrity::Doubtful {
             return StorageDecision::No;
         }
         let method = &self.parts.method;
-        let decision = rules::keeping(&self.asker, method, judged_by, head.status, &head.headers);
+        let decision =
+            rules::storage_decision(&self.asker, method, deciding_fields, head.status, &head.headers);
         // The browser has not received the cookie yet. Stored responses have no `Set-Cookie`, so the browser's
         // own request must not be answered from the store.
         let sets_unseen_cookie =
@@ -271,11 +275,11 @@ impl OriginFetch {
         decision
     }
 
-    pub(super) async fn keep(&self, landed: &FetchedResponse, body: Option<(ContentHash, u64)>) {
-        keep(&self.inner, &self.asker, &self.parts, self.epoch, landed, body).await;
+    pub(super) async fn store(&self, fetched: &FetchedResponse, body: Option<(ContentHash, u64)>) {
+        store(&self.inner, &self.asker, &self.parts, self.epoch, fetched, body).await;
     }
 
-    pub(super) async fn forget(&self, partition: &Partition) {
+    pub(super) async fn remove_stored(&self, partition: &Partition) {
         if let Some(cache) = &self.inner.cache {
             cache.remove(partition, &self.parts.uri.to_string()).await;
         }
@@ -316,69 +320,6 @@ impl OriginFetch {
     }
 }
 
-/// State with which a feed stores the response once its body is complete.
-pub(super) struct Keep {
-    pub(super) inner: Arc<Inner>,
-    pub(super) asker: Asker,
-    pub(super) parts: Parts,
-    pub(super) epoch: Epoch,
-    pub(super) landed: Arc<FetchedResponse>,
-}
-
-impl Keep {
-    pub(super) async fn keep(&self, chk: ContentHash, length: u64) {
-        let body = Some((chk, length));
-        keep(
-            &self.inner,
-            &self.asker,
-            &self.parts,
-            self.epoch,
-            &self.landed,
-            body,
-        )
-        .await;
-    }
-
-    /// Announces that the response will be stored in a moment.
-    pub(super) fn announce(&self) -> Storing {
-        self.inner.writes.begin(&self.parts.uri.to_string())
-    }
-}
-
-async fn keep(
-    inner: &Inner,
-    asker: &Asker,
-    parts: &Parts,
-    epoch: Epoch,
-    landed: &FetchedResponse,
-    body: Option<(ContentHash, u64)>,
-) {
-    let (Some(cache), StorageDecision::In(partition)) = (&inner.cache, &landed.keeping) else {
-        return;
-    };
-    if inner.writes.epoch(&parts.uri.to_string()) != epoch {
-        return;
-    }
-    let stored = |partition| {
-        rules::to_store(
-            partition,
-            asker,
-            parts,
-            landed.status,
-            &landed.headers,
-            (landed.requested_at, landed.received_at),
-            body,
-        )
-    };
-    cache.put(stored(partition.clone())).await;
-    // The client that requested it may request it again from other pages, with another `Referer`.
-    if *partition == Partition::Shared
-        && let Some(own) = asker.partition()
-    {
-        cache.put(rules::as_copy(stored(own))).await;
-    }
-}
-
 /// Resolves a reference of a response to an absolute URL of the same origin as `base`. Accepts only absolute
 /// URLs and absolute paths, which other caches also invalidate.
 fn same_origin(base: &http::Uri, reference: &str) -> Option<String> {
@@ -392,19 +333,14 @@ fn same_origin(base: &http::Uri, reference: &str) -> Option<String> {
     rest.starts_with('/').then(|| reference.to_owned())
 }
 
-/// Completes once the flight has no reader and is abandoned.
-async fn abandoned(flight: &CoalescedFetch) {
+/// Completes once the coalesced fetch has no reader and is abandoned.
+async fn abandoned(coalesced: &CoalescedFetch) {
     loop {
-        flight.unread().await;
-        if flight.abandon() {
+        coalesced.unread().await;
+        if coalesced.abandon() {
             return;
         }
     }
-}
-
-/// The failure of a flight whose task ended without a result.
-pub(super) fn interrupted() -> Failure {
-    Failure::new(FailureReason::Internal, "the fetch was interrupted")
 }
 
 #[cfg(test)]

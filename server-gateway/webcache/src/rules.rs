@@ -14,7 +14,7 @@ use longhaul_http::{
 };
 use longhaul_types::{ContentHash, UnixTime};
 
-use crate::asker::Asker;
+use super::asker::Asker;
 
 /// Storage decision for a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ const COPY: &str = ":copy";
 const MAX_STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// Decides where the response to a request is stored.
-pub(super) fn keeping(
+pub(super) fn storage_decision(
     asker: &Asker,
     method: &Method,
     request: &HeaderMap,
@@ -172,14 +172,14 @@ pub(super) fn select(
     context: &RequestContext,
     parts: &Parts,
     browser: &HeaderMap,
-    wanted: Reload,
+    reload_mode: Reload,
     now: UnixTime,
 ) -> Option<Candidate> {
-    let request = asked(parts, wanted);
+    let request = evaluated_request(parts, reload_mode);
     let found = without_orphans(found);
     let mut best: Option<Candidate> = None;
     for stored in found {
-        let Some(candidate) = judge(stored, context, &parts.method, &request, browser, now) else {
+        let Some(candidate) = evaluate(stored, context, &parts.method, &request, browser, now) else {
             continue;
         };
         let rank = |candidate: &Candidate| {
@@ -215,7 +215,7 @@ pub(super) fn as_copy(mut response: StoredResponse) -> StoredResponse {
     response
 }
 
-fn judge(
+fn evaluate(
     stored: StoredResponse,
     context: &RequestContext,
     method: &Method,
@@ -280,8 +280,8 @@ fn is_acceptable(response: &HeaderMap, browser: &HeaderMap) -> bool {
         .all(|coding| longhaul_http::coding::accepts(browser, coding))
 }
 
-/// The request's fields for the cache's evaluation: with `Host`, and with the lookup's reload directive.
-fn asked(parts: &Parts, wanted: Reload) -> HeaderMap {
+/// The request's fields for the cache's evaluation: with `Host`, and with the request's reload directive.
+fn evaluated_request(parts: &Parts, reload_mode: Reload) -> HeaderMap {
     let mut request = parts.headers.clone();
     if let Some(host) = parts
         .uri
@@ -290,7 +290,7 @@ fn asked(parts: &Parts, wanted: Reload) -> HeaderMap {
     {
         request.insert(header::HOST, host);
     }
-    if wanted == Reload::Revalidate && reload(&request) == Reload::None {
+    if reload_mode == Reload::Revalidate && reload(&request) == Reload::None {
         request.append(header::CACHE_CONTROL, MAX_AGE_ZERO);
     }
     request
@@ -307,7 +307,7 @@ pub(super) fn conditional(parts: &Parts, mut fields: HeaderMap) -> Parts {
 
 /// The fields that decide the storage of a validated response: those that were sent. The condition on a
 /// shared response is the same for every device and does not count.
-pub(super) fn judged_by(candidate: &Candidate, sent: &HeaderMap) -> HeaderMap {
+pub(super) fn deciding_fields(candidate: &Candidate, sent: &HeaderMap) -> HeaderMap {
     let mut fields = sent.clone();
     if candidate.stored.partition == Partition::Shared {
         fields.remove(header::IF_NONE_MATCH);
@@ -317,23 +317,23 @@ pub(super) fn judged_by(candidate: &Candidate, sent: &HeaderMap) -> HeaderMap {
 }
 
 /// Returns true if the response to a request may update a shared response.
-pub(super) fn may_teach(candidate: &Candidate, judged_by: &HeaderMap) -> bool {
-    candidate.stored.partition != Partition::Shared || may_share(judged_by)
+pub(super) fn may_update(candidate: &Candidate, deciding_fields: &HeaderMap) -> bool {
+    candidate.stored.partition != Partition::Shared || may_share(deciding_fields)
 }
 
 /// Returns true if a response just fetched for one request also answers another one with the same key.
 pub(super) fn answers_too(
     asker: &Asker,
     parts: &Parts,
-    keeping: &StorageDecision,
+    storage_decision: &StorageDecision,
     status: StatusCode,
     response: &HeaderMap,
     times: (UnixTime, UnixTime),
     now: UnixTime,
 ) -> bool {
-    let kind = match keeping {
+    let kind = match storage_decision {
         StorageDecision::In(Partition::Shared) => CacheKind::Shared,
-        // The cookies are equal, because they are part of the flight's key.
+        // The cookies are equal, because they are part of the coalesced fetch's key.
         StorageDecision::In(own @ Partition::Private(_)) if asker.partition().as_ref() == Some(own) => {
             CacheKind::Private
         }
@@ -344,20 +344,25 @@ pub(super) fn answers_too(
     if response.contains_key(header::SET_COOKIE) {
         return false;
     }
-    let request = asked(parts, Reload::None);
+    let request = evaluated_request(parts, Reload::None);
     let freshness = Freshness::of(&request, status, response, times.0, times.1, kind);
     matches!(freshness.reuse(&parts.method, &request, now), Reuse::Fresh(_))
 }
 
 /// Returns true if a stored response may be used after the origin's failure (stale-if-error; RFC 9111 section
 /// 4.2.4, RFC 5861).
-pub(super) fn may_stand_in(candidate: &Candidate, parts: &Parts, wanted: Reload, now: UnixTime) -> bool {
+pub(super) fn allows_stale_if_error(
+    candidate: &Candidate,
+    parts: &Parts,
+    reload_mode: Reload,
+    now: UnixTime,
+) -> bool {
     let response = &candidate.headers;
     let forbidden = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"]
         .iter()
         .any(|name| directive(response, name).is_some());
-    let asked_anew = wanted != Reload::None || reload(&parts.headers) != Reload::None;
-    if forbidden || asked_anew || parts.headers.contains_key(header::AUTHORIZATION) {
+    let is_reload = reload_mode != Reload::None || reload(&parts.headers) != Reload::None;
+    if forbidden || is_reload || parts.headers.contains_key(header::AUTHORIZATION) {
         return false;
     }
     let allowed = directive(response, "stale-if-error")
@@ -390,9 +395,9 @@ fn directive(headers: &HeaderMap, name: &str) -> Option<String> {
         })
 }
 
-/// Key of requests that may share a flight: everything in the request that the origin sees, except the
+/// Key of requests that may share a coalesced fetch: everything in the request that the origin sees, except the
 /// gateway's own fields. Requests with credentials are shared only within one device, client and partition.
-pub(super) fn flight_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
+pub(super) fn coalescing_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
     let mut hash = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {
         hash.update(&(bytes.len() as u64).to_be_bytes());
@@ -412,7 +417,7 @@ pub(super) fn flight_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
     let mut headers: Vec<(&str, &[u8])> = parts
         .headers
         .iter()
-        .filter(|(name, value)| !UNHEARD.contains(name) || !is_canonical(name, value))
+        .filter(|(name, value)| !UNKEYED_IF_CANONICAL.contains(name) || !is_canonical(name, value))
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
     // The sort is stable: fields of one name keep their order.
@@ -425,7 +430,7 @@ pub(super) fn flight_key(asker: &Asker, parts: &Parts) -> [u8; 32] {
 }
 
 /// Fields that are not part of the key while their values are canonical.
-const UNHEARD: [HeaderName; 2] = [header::VIA, longhaul_http::method::EARLY_DATA];
+const UNKEYED_IF_CANONICAL: [HeaderName; 2] = [header::VIA, longhaul_http::method::EARLY_DATA];
 const MAX_AGE_ZERO: HeaderValue = HeaderValue::from_static("max-age=0");
 
 #[cfg(test)]
@@ -454,7 +459,7 @@ mod tests {
     }
 
     fn key(device: u8, parts: &Parts) -> [u8; 32] {
-        flight_key(&asker(device, parts), parts)
+        coalescing_key(&asker(device, parts), parts)
     }
 
     #[test]
@@ -506,35 +511,44 @@ mod tests {
     fn what_could_never_be_used_is_not_kept() {
         let request = parts("http://a.test/", &[("referer", "http://a.test/")]);
         let asker = asker(1, &request);
-        let keeping = |fields: &[(&'static str, &'static str)]| {
+        let storage_decision = |fields: &[(&'static str, &'static str)]| {
             let response: HeaderMap = fields
                 .iter()
                 .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
                 .collect();
-            keeping(&asker, &Method::GET, &request.headers, StatusCode::OK, &response)
+            storage_decision(&asker, &Method::GET, &request.headers, StatusCode::OK, &response)
         };
         let own = StorageDecision::In(asker.partition().unwrap());
-        assert_eq!(keeping(&[]), StorageDecision::No);
-        assert_eq!(keeping(&[("content-type", "text/html")]), StorageDecision::Body);
+        assert_eq!(storage_decision(&[]), StorageDecision::No);
         assert_eq!(
-            keeping(&[("content-type", "application/ld+json")]),
+            storage_decision(&[("content-type", "text/html")]),
             StorageDecision::Body
         );
         assert_eq!(
-            keeping(&[("content-type", "text/event-stream")]),
+            storage_decision(&[("content-type", "application/ld+json")]),
+            StorageDecision::Body
+        );
+        assert_eq!(
+            storage_decision(&[("content-type", "text/event-stream")]),
             StorageDecision::No
         );
         assert_eq!(
-            keeping(&[("content-type", "text/html"), ("cache-control", "no-store")]),
+            storage_decision(&[("content-type", "text/html"), ("cache-control", "no-store")]),
             StorageDecision::No
         );
-        assert_eq!(keeping(&[("cache-control", "max-age=0")]), StorageDecision::No);
-        assert_eq!(keeping(&[("cache-control", "max-age=0"), ("etag", "\"1\"")]), own);
         assert_eq!(
-            keeping(&[("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]),
+            storage_decision(&[("cache-control", "max-age=0")]),
+            StorageDecision::No
+        );
+        assert_eq!(
+            storage_decision(&[("cache-control", "max-age=0"), ("etag", "\"1\"")]),
             own
         );
-        let public = keeping(&[("cache-control", "max-age=60")]);
+        assert_eq!(
+            storage_decision(&[("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")]),
+            own
+        );
+        let public = storage_decision(&[("cache-control", "max-age=60")]);
         assert_eq!(public, StorageDecision::In(Partition::Shared));
     }
 }

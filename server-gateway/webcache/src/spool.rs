@@ -9,26 +9,26 @@ use std::{
 
 use bytes::Bytes;
 
-/// Bytes that a flight keeps by default. Most bodies of pages are smaller: they are fetched at the origin's
+/// Bytes that a coalesced fetch keeps by default. Most bodies of pages are smaller: they are fetched at the origin's
 /// pace, a later reader can still read them from the start, and their hash is known before the hop has
 /// carried them.
-pub(crate) const KEEP: u64 = 1024 * 1024;
-/// Maximum bytes that a reader can make a flight keep: the maximum of a pushed body.
+pub(super) const KEEP: u64 = 1024 * 1024;
+/// Maximum bytes that a reader can make a coalesced fetch keep: the maximum of a pushed body.
 const MAX_KEEP: u64 = 8 * 1024 * 1024;
-/// Bytes that a flight keeps while memory is short.
+/// Bytes that a coalesced fetch keeps while memory is short.
 const SHORT_KEEP: u64 = 64 * 1024;
-/// Total bytes of all flights above which memory is short.
+/// Total bytes of all coalesced fetches above which memory is short.
 const MAX_TOTAL: u64 = 256 * 1024 * 1024;
 /// Overhead of a chunk in bytes, so that tiny chunks also count.
 const CHUNK_COST: u64 = 64;
 
-/// Bytes kept by all flights.
+/// Bytes kept by all coalesced fetches.
 #[derive(Debug, Default)]
-pub(crate) struct SpoolBudget(AtomicU64);
+pub(super) struct SpoolBudget(AtomicU64);
 
 /// State of the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(super) enum Room {
     /// More chunks are accepted.
     Free,
     /// Readers must take chunks first.
@@ -37,7 +37,7 @@ pub(crate) enum Room {
 
 /// The chunks of one body.
 #[derive(Debug)]
-pub(crate) struct Spool {
+pub(super) struct Spool {
     budget: Arc<SpoolBudget>,
     chunks: VecDeque<Bytes>,
     /// Number of chunks dropped from the front.
@@ -50,7 +50,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    pub(crate) fn new(budget: Arc<SpoolBudget>) -> Self {
+    pub(super) fn new(budget: Arc<SpoolBudget>) -> Self {
         Self {
             budget,
             chunks: VecDeque::new(),
@@ -63,33 +63,33 @@ impl Spool {
     }
 
     /// Adds a reader of the whole body; `None` if its first chunk was dropped.
-    pub(crate) fn join(&mut self) -> Option<u64> {
+    pub(super) fn join(&mut self) -> Option<u64> {
         (self.dropped == 0).then(|| self.add_reader())
     }
 
     /// Adds a reader of the chunks that are still present.
-    pub(crate) fn add_reader(&mut self) -> u64 {
+    pub(super) fn add_reader(&mut self) -> u64 {
         let reader = self.next_reader;
         self.next_reader += 1;
         self.readers.insert(reader, self.dropped);
         reader
     }
 
-    pub(crate) fn leave(&mut self, reader: u64) {
+    pub(super) fn leave(&mut self, reader: u64) {
         self.readers.remove(&reader);
     }
 
-    pub(crate) fn readers(&self) -> usize {
+    pub(super) fn readers(&self) -> usize {
         self.readers.len()
     }
 
     /// Raises the limit to `bytes`, so that a body of this length can be kept completely.
-    pub(crate) fn keep(&mut self, bytes: u64) {
+    pub(super) fn keep(&mut self, bytes: u64) {
         self.keep = self.keep.max(bytes.min(MAX_KEEP));
     }
 
     /// Drops chunks that every reader has taken until there is room.
-    pub(crate) fn room(&mut self) -> Room {
+    pub(super) fn room(&mut self) -> Room {
         let short = self.budget.0.load(Relaxed) > MAX_TOTAL;
         let keep = if short { SHORT_KEEP } else { self.keep };
         while self.kept >= keep {
@@ -102,7 +102,7 @@ impl Spool {
         Room::Free
     }
 
-    pub(crate) fn push(&mut self, chunk: Bytes) {
+    pub(super) fn push(&mut self, chunk: Bytes) {
         let cost = chunk.len() as u64 + CHUNK_COST;
         self.kept += cost;
         self.budget.0.fetch_add(cost, Relaxed);
@@ -110,7 +110,7 @@ impl Spool {
     }
 
     /// Returns the reader's next chunk, if present.
-    pub(crate) fn take(&mut self, reader: u64) -> Option<Bytes> {
+    pub(super) fn take(&mut self, reader: u64) -> Option<Bytes> {
         let next = self.readers.get_mut(&reader)?;
         let index = usize::try_from(next.saturating_sub(self.dropped)).ok()?;
         let chunk = self.chunks.get(index)?.clone();

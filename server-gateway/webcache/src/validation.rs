@@ -6,23 +6,23 @@ use longhaul_origin::Fault;
 use tracing::debug;
 
 use super::{
-    Source,
     coalesced_fetch::{FetchedBody, FetchedResponse},
+    failure::FetchFailure,
     origin_fetch::{OriginFetch, Received, StaleIfError, now},
+    response::CacheStatus,
     rules::{self, Candidate, StorageDecision},
 };
-use crate::fetch::Failure;
 
 /// Result of a validation.
 pub(super) enum Validation {
-    FetchedResponse(Box<FetchedResponse>),
+    Response(Box<FetchedResponse>),
     /// A new response replaces the stored one.
     Replaced(Box<Received>),
 }
 
 impl Validation {
-    fn landed(landed: FetchedResponse) -> Self {
-        Self::FetchedResponse(Box::new(landed))
+    fn response(fetched: FetchedResponse) -> Self {
+        Self::Response(Box::new(fetched))
     }
 
     fn replaced(received: Received) -> Self {
@@ -32,35 +32,35 @@ impl Validation {
 
 impl OriginFetch {
     /// Asks the origin if a stored response is still valid.
-    pub(super) async fn validate(&self, candidate: &Candidate) -> Result<Validation, Failure> {
+    pub(super) async fn validate(&self, candidate: &Candidate) -> Result<Validation, FetchFailure> {
         let Reuse::Stale(fields) = &candidate.reuse else {
             return Ok(Validation::replaced(self.send(self.parts.clone(), None).await?));
         };
         let parts = rules::conditional(&self.parts, fields.clone());
-        let stands_in = self.stand_in == StaleIfError::Allowed
-            && rules::may_stand_in(candidate, &self.parts, self.wanted, now());
-        let judged_by = rules::judged_by(candidate, &parts.headers);
+        let may_use_stale = self.stale_if_error == StaleIfError::Allowed
+            && rules::allows_stale_if_error(candidate, &self.parts, self.reload_mode, now());
+        let deciding_fields = rules::deciding_fields(candidate, &parts.headers);
         let received = match self.send(parts, None).await {
             Ok(received) => Received {
-                judged_by,
+                deciding_fields,
                 ..received
             },
-            Err(error) if stands_in && error.fault() == Fault::Origin => {
+            Err(error) if may_use_stale && error.fault() == Fault::Origin => {
                 debug!(%error, "a stored response stands in for an origin that cannot be reached");
-                return Ok(Validation::landed(stand_in(candidate)));
+                return Ok(Validation::response(stale_response(candidate)));
             }
             Err(error) => return Err(error.into()),
         };
         let status = received.response.status();
-        if status.is_server_error() && stands_in && STANDS_IN_FOR.contains(&status) {
+        if status.is_server_error() && may_use_stale && STALE_IF_ERROR_STATUS.contains(&status) {
             debug!(%status, "a stored response stands in for an origin that fails");
-            return Ok(Validation::landed(stand_in(candidate)));
+            return Ok(Validation::response(stale_response(candidate)));
         }
         if status != StatusCode::NOT_MODIFIED {
             return Ok(Validation::replaced(received));
         }
         match self.freshen(candidate, &received).await {
-            Some(landed) => Ok(Validation::landed(landed)),
+            Some(fetched) => Ok(Validation::response(fetched)),
             // The 304 refers to another version than the stored one.
             None => Ok(Validation::replaced(self.send(self.parts.clone(), None).await?)),
         }
@@ -80,56 +80,56 @@ impl OriginFetch {
         let mut not_modified = received.response.headers().clone();
         longhaul_http::hop::strip_response(&mut not_modified);
         let headers = freshness.after_304(&not_modified, received.received_at)?;
-        let keeping = rules::keeping(
+        let storage_decision = rules::storage_decision(
             &self.asker,
             &self.parts.method,
-            &received.judged_by,
+            &received.deciding_fields,
             candidate.status,
             &headers,
         );
-        let may_teach = rules::may_teach(candidate, &received.judged_by);
+        let may_update = rules::may_update(candidate, &received.deciding_fields);
         // A response stays in its partition or is deleted: a 304 never makes a private response shared.
-        let keeping = match keeping {
+        let storage_decision = match storage_decision {
             StorageDecision::No | StorageDecision::Body => StorageDecision::No,
             StorageDecision::In(Partition::Private(_))
-                if stored.partition == Partition::Shared && may_teach =>
+                if stored.partition == Partition::Shared && may_update =>
             {
                 StorageDecision::No
             }
             // A 304 to one requester's own fields updates only that requester's copy of a shared response.
-            StorageDecision::In(own @ Partition::Private(_)) if !may_teach => StorageDecision::In(own),
+            StorageDecision::In(own @ Partition::Private(_)) if !may_update => StorageDecision::In(own),
             StorageDecision::In(_) => StorageDecision::In(stored.partition.clone()),
         };
-        let mut landed = FetchedResponse {
+        let mut fetched = FetchedResponse {
             status: candidate.status,
             headers,
-            body: stored.chk.map_or(FetchedBody::None, FetchedBody::GatewayResponse),
-            source: Source::Validated,
-            keeping,
+            body: stored.chk.map_or(FetchedBody::None, FetchedBody::Stored),
+            cache_status: CacheStatus::Revalidated,
+            storage_decision,
             requested_at: received.requested_at,
             received_at: received.received_at,
         };
-        match &landed.keeping {
+        match &fetched.storage_decision {
             StorageDecision::No | StorageDecision::Body => {
-                if may_teach {
-                    self.forget(&stored.partition).await;
+                if may_update {
+                    self.remove_stored(&stored.partition).await;
                 }
             }
             StorageDecision::In(_) => {
-                self.keep(&landed, stored.chk.map(|chk| (chk, stored.length)))
+                self.store(&fetched, stored.chk.map(|chk| (chk, stored.length)))
                     .await
             }
         }
         for cookie in not_modified.get_all(header::SET_COOKIE) {
-            landed.headers.append(header::SET_COOKIE, cookie.clone());
+            fetched.headers.append(header::SET_COOKIE, cookie.clone());
         }
-        landed.headers.insert(header::AGE, HeaderValue::from_static("0"));
-        Some(landed)
+        fetched.headers.insert(header::AGE, HeaderValue::from_static("0"));
+        Some(fetched)
     }
 }
 
 /// Returns a stale stored response instead of the origin's.
-fn stand_in(candidate: &Candidate) -> FetchedResponse {
+fn stale_response(candidate: &Candidate) -> FetchedResponse {
     let mut headers = candidate.headers.clone();
     let age = now()
         .since_epoch()
@@ -141,16 +141,16 @@ fn stand_in(candidate: &Candidate) -> FetchedResponse {
         body: candidate
             .stored
             .chk
-            .map_or(FetchedBody::None, FetchedBody::GatewayResponse),
-        source: Source::Stale,
-        keeping: StorageDecision::No,
+            .map_or(FetchedBody::None, FetchedBody::Stored),
+        cache_status: CacheStatus::Stale,
+        storage_decision: StorageDecision::No,
         requested_at: candidate.stored.requested_at,
         received_at: candidate.stored.received_at,
     }
 }
 
 /// Status codes that indicate a temporary failure of the origin or a proxy before it (RFC 5861 section 4).
-const STANDS_IN_FOR: [StatusCode; 4] = [
+const STALE_IF_ERROR_STATUS: [StatusCode; 4] = [
     StatusCode::INTERNAL_SERVER_ERROR,
     StatusCode::BAD_GATEWAY,
     StatusCode::SERVICE_UNAVAILABLE,

@@ -20,7 +20,7 @@ const BUCKETS: usize = 1024;
 /// Pending writes and invalidation counters.
 #[derive(Debug)]
 pub(super) struct Writes {
-    /// Number of complete bodies that are being stored, by URL. Bounded by the number of flights.
+    /// Number of complete bodies that are being stored, by URL. Bounded by the number of coalesced fetches.
     storing: Mutex<BTreeMap<String, usize>>,
     stored: Notify,
     invalidations: Vec<AtomicU64>,
@@ -71,7 +71,7 @@ impl Writes {
                 stored.await;
             }
         };
-        // After the limit the lookup ignores the pending write.
+        // After the limit the request ignores the pending write.
         let _too_long = timeout(MAX_WAIT, settle).await;
     }
 

@@ -16,21 +16,21 @@ use longhaul_page::{
 };
 use longhaul_session::{Scope, Withdrawal};
 use longhaul_types::{ByteCount, ContentHash};
+use longhaul_webcache::{
+    Asker, Audience, BodyReader, CacheRequest as Lookup, Content, GatewayResponse, Purpose,
+};
 use tokio::time::timeout;
 use tracing::debug;
 use url::Url;
 
 use super::{PageLoad, navigation};
 use crate::{
-    asker::Asker,
     bundle::{
         context::{lock, now},
         plan::{Answer, AnswerBody, Placement},
         push::{ArrivingDocument, PushBody},
     },
     delta_bases::DeltaKey,
-    encoded_cache::Audience,
-    store::{BodyReader, Content, GatewayResponse, Lookup, Purpose},
 };
 
 /// Maximum wait for a body's end before its head is written: the CHK of a complete body shows whether the

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use longhaul_page::Discovery;
 use longhaul_types::ContentHash;
+use longhaul_webcache::BodyReader;
 use tracing::debug;
 
 use super::{Broken, PageLoad};
-use crate::store::BodyReader;
 
 /// A body to push.
 pub(crate) enum PushBody {
@@ -57,7 +57,7 @@ impl ArrivingDocument {
             if let Some(discovery) = &mut self.discovery {
                 load.found(discovery.write(&chunk), Some(entry));
             }
-            // GatewayResponse, because this future may be dropped while the manifest is written.
+            // Stored, because this future may be dropped while the manifest is written.
             self.announcing = Some(chunk);
         }
         load.flush().await;

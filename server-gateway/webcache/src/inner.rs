@@ -1,0 +1,21 @@
+//! State that the cache shares with its fetching tasks.
+use std::sync::Arc;
+
+use longhaul_cache::Cache;
+use longhaul_origin::OriginClient;
+
+use super::{
+    coalesced_fetches::CoalescedFetches, counters::CacheCounters, cpu_pool::CpuPool, writes::Writes,
+};
+
+/// State shared by the clones of a `WebCache` and its fetching tasks.
+pub(super) struct Inner {
+    /// Nothing is stored without a cache.
+    pub(super) cache: Option<Cache>,
+    pub(super) origin: OriginClient,
+    /// Thread pool that removes content codings.
+    pub(super) cpu_pool: Arc<CpuPool>,
+    pub(super) coalesced: CoalescedFetches,
+    pub(super) writes: Arc<Writes>,
+    pub(super) counters: CacheCounters,
+}

@@ -1,0 +1,47 @@
+//! The gateway's HTTP cache in front of its origin client (RFC 9111).
+//!
+//! [`WebCache::fetch`] looks for a stored response (`rules`), and a fresh one answers the request. Otherwise
+//! the request joins a coalesced fetch, which equal requests share. The task of an origin fetch sends the
+//! request to the origin, conditionally if a stored response can be validated, and feeds (`feed`) the decoded
+//! body to the `spool` and to the cache. A [`BodyReader`] reads a body from any location.
+//!
+//! Bodies are stored decoded, under their CHK. Responses that are shareable by the strict rule of
+//! [`longhaul_http::policy`] are stored in the shared partition, under the key of their request fields. All
+//! storable responses are stored in the private partition of the requester ([`Asker::partition`]), including
+//! shareable ones, because the requester's later requests may have other fields. Every lookup names its
+//! requester: a [`CacheRequest`] has an [`Asker`].
+//!
+//! Deliberately absent: session messages and the list of devices.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod asker;
+mod coalesced_fetch;
+mod coalesced_fetches;
+mod confirmed;
+mod counters;
+mod cpu_pool;
+mod failure;
+mod feed;
+mod head;
+mod inner;
+mod origin_fetch;
+mod reader;
+mod request;
+mod response;
+mod rules;
+mod spool;
+mod storing;
+mod validation;
+mod web_cache;
+mod writes;
+
+pub use asker::Asker;
+pub use confirmed::Confirmed;
+pub use counters::CacheCounters;
+pub use cpu_pool::{Busy, CpuPool, Interrupted, Job, Quiet};
+pub use failure::{BodyFault, FetchFailure};
+pub use reader::BodyReader;
+pub use request::{CacheRequest, OriginRequest, Purpose};
+pub use response::{Audience, CacheStatus, Content, GatewayResponse, ResponseContext};
+pub use web_cache::WebCache;
