@@ -10,6 +10,7 @@ use std::{
 };
 
 use longhaul_cache::{Cache, CacheConfig, OpenError, Storage};
+use longhaul_delivery::{DELTA_BASE_MEMORY, EncodedCache};
 use longhaul_driver::{ListenConfig, ListenError, Listener, Session, TransportConfig, listen};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::{Guard, OriginClient, OriginConfig, OriginConfigError, Timeouts};
@@ -25,9 +26,7 @@ use tracing::{info, warn};
 
 use crate::{
     config::Config,
-    delta_bases::MEMORY,
     devices::{DevicesError, DevicesWatch},
-    encoded_cache::Coded,
     images::Images,
     metrics::Metrics,
     metrics_server::{self, LinkLedger},
@@ -133,14 +132,14 @@ impl Server {
         let cpu_pool = CpuPool::new(cores);
         let store = WebCache::new(open_cache(config)?, origin.clone(), Arc::clone(&cpu_pool));
         let images = Images::new(store.cache().cloned(), Arc::clone(&cpu_pool), &config.pictures);
-        let coded = Coded::new(store.cache().cloned(), Arc::clone(&cpu_pool));
+        let encoded_cache = EncodedCache::new(store.cache().cloned(), Arc::clone(&cpu_pool));
         let gateway = Gateway {
             origin,
             store,
             metrics: Metrics::default(),
             bundles: crate::bundle::BundleCounters::default(),
             images,
-            base_memory: Arc::new(Semaphore::new(MEMORY)),
+            base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
             tunnel_ports: config.tunnel.ports.clone(),
             tunnel_idle: config.tunnel.idle_timeout,
             own_ports,
@@ -149,7 +148,7 @@ impl Server {
             queue_timeout: config.limits.queue_timeout,
             effort: config.coding.effort,
             cpu_pool,
-            coded,
+            encoded_cache,
             credentials,
             devices: Mutex::default(),
         };
@@ -186,8 +185,8 @@ impl Server {
                 }
             })
         });
-        let coded = Arc::clone(&self.gateway.coded);
-        let recoding = tokio::spawn(async move { coded.recode().await });
+        let encoded_cache = Arc::clone(&self.gateway.encoded_cache);
+        let recoding = tokio::spawn(async move { encoded_cache.recode().await });
         let admission = self.listener.admission();
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);

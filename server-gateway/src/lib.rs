@@ -2,7 +2,7 @@
 //!
 //! * `accept` accepts sessions of admitted devices; `session` starts a task for each of their streams.
 //! * `fetch` serves requests from the HTTP cache ([`longhaul_webcache`]) and responds on a response stream.
-//! * `body` and `upload` transfer bodies. `bases` selects delta bases, `coded` caches coded results.
+//! * Bodies are encoded for the agent by [`longhaul_delivery`]; `upload` reads the bodies of requests.
 //! * `images` transcodes images in the processes of `picture_workers`.
 //! * `bundle` announces and pushes the objects of a page load; `tunnel` relays CONNECT tunnels.
 //! * `config`, `state` and `devices` hold the operator's settings and state.
@@ -10,15 +10,12 @@
 #![warn(missing_docs)]
 
 mod accept;
-mod body;
 mod bundle;
 pub mod cli;
 pub mod commands;
 pub mod config;
 mod control;
-mod delta_bases;
 pub mod devices;
-mod encoded_cache;
 mod fetch;
 mod forget;
 mod images;

@@ -102,7 +102,7 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> impl IntoR
     };
     text.push_str(&store.counters().render(usage.as_ref()));
     text.push_str(&source.gateway.bundles.render());
-    text.push_str(&source.gateway.coded.render());
+    text.push_str(&source.gateway.encoded_cache.render());
     text.push_str(&source.gateway.images.render());
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text))
 }

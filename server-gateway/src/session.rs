@@ -7,6 +7,7 @@ use std::{
 };
 
 use longhaul_codec::Effort;
+use longhaul_delivery::{EncodedCache, SessionEncoding};
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
 use longhaul_http::request_context::CredentialsSecret;
 use longhaul_origin::OriginClient;
@@ -24,7 +25,6 @@ use crate::{
     bundle::{BundleContext, BundleCounters, Bundles},
     config::PortSet,
     control,
-    encoded_cache::Coded,
     fetch::{self, Failure, PageLoads},
     images::Images,
     incoming::{Incoming, IncomingError},
@@ -56,7 +56,7 @@ pub(crate) struct Gateway {
     /// Policy for the effort of compression.
     pub(crate) effort: Effort,
     pub(crate) cpu_pool: Arc<CpuPool>,
-    pub(crate) coded: Arc<Coded>,
+    pub(crate) encoded_cache: Arc<EncodedCache>,
     /// Secret for the keys of requests' credentials.
     pub(crate) credentials: CredentialsSecret,
     pub(crate) images: Images,
@@ -67,6 +67,17 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
+    /// Encoding of the bodies of one session.
+    pub(crate) fn encoding(&self, device: PublicKey, window_key: [u8; 32]) -> SessionEncoding {
+        SessionEncoding {
+            window_key,
+            device,
+            effort: self.effort,
+            cpu_pool: Arc::clone(&self.cpu_pool),
+            encoded_cache: Arc::clone(&self.encoded_cache),
+        }
+    }
+
     fn device_streams(&self, device: PublicKey) -> Arc<Semaphore> {
         let mut devices = lock(&self.devices);
         devices.retain(|_, streams| Arc::strong_count(streams) > 1);

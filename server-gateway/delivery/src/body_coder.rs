@@ -1,33 +1,49 @@
-//! Encodes a response's decoded body into windows for the hop.
+//! Encodes a body's decoded bytes into windows for the hop.
 //!
 //! Each step has bounded input and output, so that the gateway buffers at most one step while the hop is
 //! slow.
-use bytes::Bytes;
-use longhaul_codec::{Base, BodyEncoder, Coder, Coding, EncodeError, Load};
-use longhaul_session::{BodyCoding, ShortHash, short_hash};
-use longhaul_types::ContentHash;
+use std::time::Instant;
 
-use crate::encoded_cache::{Finished, WholeCoder};
+use bytes::Bytes;
+use longhaul_codec::{AdaptiveEncoder, BodyEncoder, BodyTraits, Coder, EncodeError, Load};
+use longhaul_types::{ByteCount, ContentHash};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    delta_bases::DeltaCandidates,
+    encoded_cache::{Finished, PriorEncoding, Recorder},
+    window_coding::WindowCoding,
+};
 
 /// Maximum input of a step, in bytes.
 const STEP: usize = 64 * 1024;
+/// Maximum number of bytes that are encoded on the event loop; more are encoded in the thread pool.
+const LIGHT: usize = 1024;
 
 /// Encodes decoded bytes into windows.
-pub(crate) enum BodyCoder {
-    /// Encodes a whole body.
-    Whole(Box<WholeCoder>),
-    /// Encodes the rest of a body (docs/protocol/session.md section 6): hashes the bytes before the offset
-    /// without sending them.
-    Rest {
-        encoder: Box<BodyEncoder>,
-        skip: u64,
-        decoded: u64,
+pub(crate) struct BodyCoder {
+    encoder: Encoder,
+    decoded: u64,
+}
+
+enum Encoder {
+    /// Encodes a whole body: against a base, from a stored result, or new and recorded.
+    Whole {
+        encoder: Box<AdaptiveEncoder>,
+        /// CHKs of the candidate bases.
+        bases: Vec<ContentHash>,
+        recorder: Box<Recorder>,
+        /// Memory permits of the bases and of a stored result.
+        _memory: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
     },
+    /// Sends a body with coding identity from an offset (docs/protocol/session.md section 6): hashes the
+    /// `skip` bytes before the offset without sending them.
+    Identity { encoder: Box<BodyEncoder>, skip: u64 },
 }
 
 /// Errors of encoding a body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CodeError {
+pub enum CodeError {
     /// The body ended before the offset at which the rest begins.
     #[error("the resource is shorter than it was")]
     Shorter,
@@ -41,7 +57,7 @@ pub(crate) enum CodeError {
 
 /// Progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// Input is left: call the step again before adding new input.
     More,
     /// All input was consumed.
@@ -49,60 +65,90 @@ pub(crate) enum Progress {
 }
 
 impl BodyCoder {
-    /// Creates an encoder of a body's rest from offset `skip`, with coding identity.
-    pub(crate) fn rest(key: [u8; 32], skip: u64) -> Result<Self, CodeError> {
-        Ok(Self::Rest {
-            encoder: Box::new(BodyEncoder::new(key, Coder::Identity, None)?),
-            skip,
+    /// Creates an encoder of a body from offset 0, under the session's window key.
+    pub(crate) fn whole(
+        key: [u8; 32],
+        traits: BodyTraits<'_>,
+        candidates: DeltaCandidates,
+        prior: PriorEncoding,
+    ) -> Self {
+        let (stored, stored_memory, recorder) = prior.into_parts(key);
+        let mut encoder = AdaptiveEncoder::new(key, traits)
+            .with_bases(candidates.bodies)
+            .with_dictionaries(candidates.dictionaries)
+            .with_mixing(candidates.mixing)
+            .with_coded(stored);
+        if candidates.is_personal {
+            encoder = encoder.hiding_size();
+        }
+        Self {
+            encoder: Encoder::Whole {
+                encoder: Box::new(encoder),
+                bases: candidates.hashes,
+                recorder: Box::new(recorder),
+                _memory: (candidates.memory, stored_memory),
+            },
+            decoded: 0,
+        }
+    }
+
+    /// Creates an encoder with coding identity that sends a body from offset `skip`.
+    pub(crate) fn identity(key: [u8; 32], length: Option<ByteCount>, skip: u64) -> Result<Self, EncodeError> {
+        Ok(Self {
+            encoder: Encoder::Identity {
+                encoder: Box::new(BodyEncoder::new(key, Coder::Identity, length)?),
+                skip,
+            },
             decoded: 0,
         })
     }
 
     /// Coding of the windows, once it is chosen.
     pub(crate) fn coding(&self) -> Option<WindowCoding> {
-        match self {
-            Self::Whole(coder) => coder.coding(),
-            Self::Rest { .. } => Some(WindowCoding::IDENTITY),
+        match &self.encoder {
+            Encoder::Whole { encoder, bases, .. } => {
+                Some(WindowCoding::new(encoder.coding()?, encoder.base(), bases))
+            }
+            Encoder::Identity { .. } => Some(WindowCoding::IDENTITY),
         }
     }
 
     /// Number of decoded bytes so far.
     pub(crate) const fn decoded(&self) -> u64 {
-        match self {
-            Self::Whole(coder) => coder.decoded(),
-            Self::Rest { decoded, .. } => *decoded,
-        }
+        self.decoded
     }
 
-    /// Returns true if bytes are pending that [`Self::flush`] would write.
+    /// Returns true if bytes are pending that [`Self::flush`] would write. A replayed result has fixed
+    /// windows.
     pub(crate) fn holds(&self) -> bool {
-        match self {
-            Self::Whole(coder) => coder.holds(),
-            Self::Rest { encoder, skip, .. } => *skip == 0 && encoder.pending() > 0,
+        match &self.encoder {
+            Encoder::Whole { encoder, .. } => !encoder.is_replay() && encoder.pending() > 0,
+            Encoder::Identity { encoder, skip } => *skip == 0 && encoder.pending() > 0,
         }
     }
 
     /// Returns true if a step with `input` bytes (0: a flush or the end) may take so long that it must not
     /// run on the event loop.
     pub(crate) fn is_heavy(&self, input: usize) -> bool {
-        match self {
-            Self::Whole(coder) if input == 0 => coder.flush_is_heavy(),
-            Self::Whole(coder) => coder.push_is_heavy(input),
-            Self::Rest { .. } => false,
+        match &self.encoder {
+            Encoder::Whole { encoder, .. } if encoder.is_replay() => false,
+            Encoder::Whole { encoder, .. } if input == 0 => encoder.pending() > LIGHT || encoder.has_trials(),
+            Encoder::Whole { encoder, .. } => input >= encoder.missing(),
+            Encoder::Identity { .. } => false,
         }
     }
 
-    /// Sets the current processor load.
-    pub(crate) fn under(&mut self, load: Load) {
-        if let Self::Whole(coder) = self {
-            coder.under(load);
+    /// Sets the current processor load, which matters until the coding is chosen.
+    pub(crate) fn set_load(&mut self, load: Load) {
+        if let Encoder::Whole { encoder, .. } = &mut self.encoder {
+            encoder.under(load);
         }
     }
 
     /// Encodes up to one step of `input` and appends complete windows to `wire`.
     pub(crate) fn step(&mut self, input: &mut Bytes, wire: &mut Vec<u8>) -> Result<Progress, CodeError> {
         let part = input.split_to(input.len().min(STEP));
-        self.encode(&part, wire)?;
+        self.push(&part, wire)?;
         Ok(if input.is_empty() {
             Progress::Done
         } else {
@@ -110,117 +156,116 @@ impl BodyCoder {
         })
     }
 
+    fn push(&mut self, decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.decoded += decoded.len() as u64;
+        match &mut self.encoder {
+            Encoder::Whole {
+                encoder, recorder, ..
+            } => recorded(encoder, recorder, wire, |encoder, wire| {
+                encoder.push(decoded, wire)
+            }),
+            Encoder::Identity { encoder, skip } => push_after(encoder, skip, decoded, wire),
+        }
+    }
+
     /// Appends the pending bytes as a window.
     pub(crate) fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), CodeError> {
-        match self {
-            Self::Whole(coder) => coder.flush(wire)?,
-            Self::Rest { skip: 0, encoder, .. } => encoder.flush(wire)?,
-            Self::Rest { .. } => {}
+        match &mut self.encoder {
+            Encoder::Whole {
+                encoder, recorder, ..
+            } => recorded(encoder, recorder, wire, AdaptiveEncoder::flush)?,
+            Encoder::Identity { encoder, skip: 0 } => encoder.flush(wire)?,
+            Encoder::Identity { .. } => {}
         }
         Ok(())
     }
 
     /// Returns an error if the body ended before the offset of its rest.
     pub(crate) const fn check_complete(&self) -> Result<(), CodeError> {
-        match self {
-            Self::Rest { skip: 1.., .. } => Err(CodeError::Shorter),
-            Self::Rest { skip: 0, .. } | Self::Whole(_) => Ok(()),
+        match &self.encoder {
+            Encoder::Identity { skip: 1.., .. } => Err(CodeError::Shorter),
+            Encoder::Identity { skip: 0, .. } | Encoder::Whole { .. } => Ok(()),
         }
     }
 
-    /// Appends the last window; returns the coding of the windows and, for a whole body, the coded result.
+    /// Appends the last window; returns the coding of the windows and, for a whole body, the encoded result.
     pub(crate) fn finish(self, wire: &mut Vec<u8>) -> Result<(WindowCoding, Option<Finished>), CodeError> {
         self.check_complete()?;
-        match self {
-            Self::Whole(coder) => {
-                let finished = coder.finish(wire)?;
-                Ok((finished.coding, Some(finished)))
+        match self.encoder {
+            Encoder::Whole {
+                encoder,
+                bases,
+                recorder,
+                ..
+            } => {
+                let (start, begun) = (wire.len(), Instant::now());
+                let ended = encoder.finish(wire)?;
+                let finished = recorder.finish(&ended, &wire[start..], begun.elapsed(), self.decoded);
+                Ok((
+                    WindowCoding::new(ended.coding, ended.base, &bases),
+                    Some(finished),
+                ))
             }
-            Self::Rest { encoder, .. } => {
+            Encoder::Identity { encoder, .. } => {
                 encoder.finish(wire)?;
                 Ok((WindowCoding::IDENTITY, None))
             }
         }
     }
+}
 
-    fn encode(&mut self, mut decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), CodeError> {
-        match self {
-            Self::Whole(coder) => coder.push(decoded, wire)?,
-            Self::Rest {
-                encoder,
-                skip,
-                decoded: count,
-            } => {
-                *count += decoded.len() as u64;
-                let skipped = decoded.len().min(usize::try_from(*skip).unwrap_or(usize::MAX));
-                if skipped > 0 {
-                    let mut unsent = Vec::new();
-                    encoder.push(&decoded[..skipped], &mut unsent)?;
-                    *skip -= skipped as u64;
-                    if *skip == 0 {
-                        encoder.flush(&mut unsent)?;
-                    }
-                    decoded = &decoded[skipped..];
-                }
-                if *skip == 0 {
-                    encoder.push(decoded, wire)?;
-                }
-            }
+/// Runs a step of an encoder and records the windows that it writes.
+fn recorded(
+    encoder: &mut AdaptiveEncoder,
+    recorder: &mut Recorder,
+    wire: &mut Vec<u8>,
+    step: impl FnOnce(&mut AdaptiveEncoder, &mut Vec<u8>) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    let (start, begun) = (wire.len(), Instant::now());
+    step(encoder, wire)?;
+    recorder.add(encoder, &wire[start..], begun.elapsed());
+    Ok(())
+}
+
+/// Pushes decoded bytes of which the first `skip` are hashed and not sent.
+fn push_after(
+    encoder: &mut BodyEncoder,
+    skip: &mut u64,
+    mut decoded: &[u8],
+    wire: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let skipped = decoded.len().min(usize::try_from(*skip).unwrap_or(usize::MAX));
+    if skipped > 0 {
+        let mut unsent = Vec::new();
+        encoder.push(&decoded[..skipped], &mut unsent)?;
+        *skip -= skipped as u64;
+        if *skip == 0 {
+            encoder.flush(&mut unsent)?;
         }
-        Ok(())
+        decoded = &decoded[skipped..];
     }
-}
-
-/// Coding of a body's windows, as in its `Body` message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WindowCoding {
-    pub(crate) coding: BodyCoding,
-    pub(crate) base: Option<ShortHash>,
-}
-
-impl WindowCoding {
-    const IDENTITY: Self = Self {
-        coding: BodyCoding::Identity,
-        base: None,
-    };
-
-    /// Resolves `base`; `offered` lists the hashes of the offered bases.
-    pub(crate) fn new(coding: BodyCoding, base: Option<Base>, offered: &[ContentHash]) -> Self {
-        let base = match base {
-            Some(Base::Offered(place)) => offered.get(place).map(short_hash),
-            Some(Base::Shipped(hash)) => Some(short_hash(&hash)),
-            None => None,
-        };
-        Self { coding, base }
+    if *skip == 0 {
+        encoder.push(decoded, wire)?;
     }
-}
-
-pub(crate) const fn message_coding(coding: Coding) -> BodyCoding {
-    match coding {
-        Coding::Identity => BodyCoding::Identity,
-        Coding::Zstd => BodyCoding::Zstd,
-        Coding::Brotli => BodyCoding::Brotli,
-        Coding::Mix => BodyCoding::Mix,
-    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, BodyTraits};
+    use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, Coding};
+    use longhaul_session::BodyCoding;
 
     use super::*;
-    use crate::{delta_bases::DeltaCandidates, encoded_cache::Prior};
 
     const KEY: [u8; 32] = [7; 32];
 
     fn whole() -> BodyCoder {
-        let coder = WholeCoder::new(
+        BodyCoder::whole(
             KEY,
             BodyTraits::default(),
             DeltaCandidates::default(),
-            Prior::default(),
-        );
-        BodyCoder::Whole(Box::new(coder))
+            PriorEncoding::default(),
+        )
     }
 
     fn decode(decoder: &mut BodyDecoder, mut wire: &[u8]) -> Vec<u8> {
@@ -270,7 +315,7 @@ mod tests {
             let mut decoder = BodyDecoder::new(KEY, codec(coding.coding), BodyLimits::default());
             let mut found = decode(&mut decoder, &wire);
             assert_eq!(found.len(), offset);
-            let mut rest = BodyCoder::rest(KEY, offset as u64).unwrap();
+            let mut rest = BodyCoder::identity(KEY, None, offset as u64).unwrap();
             let mut wire = feed(&mut rest, &body, 9973);
             rest.finish(&mut wire).unwrap();
             let mut decoder = decoder.resume(KEY, Coding::Identity);
@@ -282,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_body_that_became_shorter_has_no_rest() {
-        let mut rest = BodyCoder::rest(KEY, 100).unwrap();
+        let mut rest = BodyCoder::identity(KEY, None, 100).unwrap();
         let mut wire = feed(&mut rest, &[1; 99], 50);
         assert_eq!(rest.finish(&mut wire).err(), Some(CodeError::Shorter));
         assert!(wire.is_empty());

@@ -25,7 +25,7 @@ const HELLO: Duration = Duration::from_millis(500);
 ///
 /// An error costs a repeated body or a `Want`.
 #[derive(Debug)]
-pub(crate) struct Mirror {
+pub struct Mirror {
     /// Without a cache the mirror lasts as long as the session.
     cache: Option<Cache>,
     device: PublicKey,
@@ -39,7 +39,8 @@ pub(crate) struct Mirror {
 type Held = BTreeMap<(ShortHash, PartitionLabel), Option<ContentHash>>;
 
 impl Mirror {
-    pub(crate) fn new(cache: Option<Cache>, device: PublicKey) -> Self {
+    /// Creates the empty mirror of a device.
+    pub fn new(cache: Option<Cache>, device: PublicKey) -> Self {
         Self {
             cache,
             device,
@@ -55,7 +56,7 @@ impl Mirror {
     }
 
     /// Loads the mirror for the cache state of the agent's `Hello`; state 0 is an agent without a cache.
-    pub(crate) async fn open(&self, state: u64) -> MirrorState {
+    pub async fn open(&self, state: u64) -> MirrorState {
         self.state.store(state, Relaxed);
         let known = match &self.cache {
             Some(cache) if state != 0 => cache.mirror(self.device).await,
@@ -83,7 +84,7 @@ impl Mirror {
     }
 
     /// Waits until the mirror is loaded, up to a limit.
-    pub(crate) async fn ready(&self) {
+    pub async fn ready(&self) {
         let mut opened = self.opened.subscribe();
         // After a timeout the page is pushed in full.
         let _late = timeout(HELLO, opened.wait_for(Option::is_some)).await;
@@ -91,14 +92,14 @@ impl Mirror {
 
     /// Returns true if the agent received the body for this partition and holds it; false if the partition is
     /// unknown.
-    pub(crate) fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
+    pub fn holds(&self, partition: Option<&Partition>, hash: &ContentHash) -> bool {
         let Some(partition) = partition else { return false };
         let held = self.lock().get(&(short_hash(hash), partition.label())).copied();
         held.is_some_and(|known| known.is_none_or(|known| known == *hash))
     }
 
     /// Records that the agent stores these bodies, received for this partition.
-    pub(crate) async fn add(&self, partition: Option<&Partition>, hashes: Vec<ContentHash>) {
+    pub async fn add(&self, partition: Option<&Partition>, hashes: Vec<ContentHash>) {
         let Some(partition) = partition.filter(|_| !self.keeps_nothing()) else {
             return;
         };
@@ -122,7 +123,7 @@ impl Mirror {
 
     /// Records the bodies of a page's previous manifest that the agent listed as held, for the page's
     /// partition.
-    pub(crate) fn named(&self, partition: Option<&Partition>, hashes: &[ShortHash]) {
+    pub fn named(&self, partition: Option<&Partition>, hashes: &[ShortHash]) {
         let Some(partition) = partition else { return };
         let label = partition.label();
         let mut held = self.lock();
@@ -134,7 +135,7 @@ impl Mirror {
     }
 
     /// Replaces the mirror in memory by the one in the cache, after a deletion.
-    pub(crate) async fn reload(&self) {
+    pub async fn reload(&self) {
         let known = match &self.cache {
             Some(cache) if !self.keeps_nothing() => cache.mirror(self.device).await,
             Some(_) | None => None,
@@ -144,7 +145,7 @@ impl Mirror {
     }
 
     /// Removes bodies in all partitions: the agent does not hold them.
-    pub(crate) async fn remove(&self, hashes: &[ShortHash]) {
+    pub async fn remove(&self, hashes: &[ShortHash]) {
         let mut gone: Vec<ContentHash> = {
             let mut held = self.lock();
             let places = |held: &Held, hash: ShortHash| {

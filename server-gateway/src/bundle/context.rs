@@ -10,6 +10,7 @@ use std::{
 use http::HeaderMap;
 use longhaul_cache::{Cache, Partition};
 use longhaul_codec::{Effort, MixMemory};
+use longhaul_delivery::{DeltaBases as Bases, DeltaCandidates, DeltaKey, Mirror};
 use longhaul_driver::Session;
 use longhaul_http::acceleration::Accelerated;
 use longhaul_page::{Destination, Viewport, jar::Sightings, predict::Templates};
@@ -18,9 +19,8 @@ use longhaul_types::{BitRate, ContentHash, LinkProfile, PublicKey, UnixTime};
 use longhaul_webcache::{CacheRequest as Lookup, GatewayResponse};
 use url::Url;
 
-use super::{counters::BundleCounters, mirror::Mirror};
+use super::counters::BundleCounters;
 use crate::{
-    delta_bases::{Bases, DeltaCandidates, DeltaKey},
     fetch::Failure,
     images::{Audience, ImageConversion, Promised},
     session::Gateway,

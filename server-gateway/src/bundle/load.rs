@@ -13,6 +13,7 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_cache::Partition;
+use longhaul_delivery::DeltaKey;
 use longhaul_http::policy;
 use longhaul_page::{
     Certainty, Destination, Initiator, Reference, ReferrerPolicy, jar::Jar, predict::Predictor,
@@ -33,7 +34,7 @@ use super::{
     publicity::Publicity,
     push::PushBody,
 };
-use crate::{delta_bases::DeltaKey, fetch::Promise};
+use crate::fetch::Promise;
 
 /// One page load.
 pub(crate) struct PageLoad {

@@ -4,23 +4,16 @@
 //! * `load` is one page load. Its `tap` parses the page while it is sent, `subresource` fetches the objects
 //!   found, `drive` starts fetches and pushes in the order of the `plan`.
 //! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
-//! * `learned` stores the learned plans; `publicity` decides which part other devices may use. `mirror`
-//!   records the bodies that the agent holds.
+//! * `learned` stores the learned plans; `publicity` decides which part other devices may use.
 mod context;
 mod counters;
 mod learned;
 mod load;
 mod manifest;
 mod memory;
-mod mirror;
 mod plan;
 mod publicity;
 mod push;
 mod registry;
 
-pub(crate) use self::{
-    context::{BundleContext, lock},
-    counters::BundleCounters,
-    mirror::Mirror,
-    registry::Bundles,
-};
+pub(crate) use self::{context::BundleContext, counters::BundleCounters, registry::Bundles};

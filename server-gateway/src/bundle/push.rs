@@ -1,26 +1,20 @@
 //! Pushed bodies: each on its own stream, encoded like responses.
 mod body;
-mod coder;
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use longhaul_codec::{BodyEncoder, BodyTraits, Coder, EncodeError};
+use longhaul_codec::EncodeError;
+use longhaul_delivery::{BodyPipeline, CodeError, DeltaCandidates, Progress};
 use longhaul_driver::{ERROR_ABANDONED, EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_session::{Body, BodyCoding, Message, Push, encode};
-use longhaul_types::{ByteCount, ContentHash};
+use longhaul_types::ContentHash;
 use longhaul_webcache::Audience;
 use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
 pub(crate) use self::body::{ArrivingDocument, PushBody};
-use self::coder::PushCoder;
 use super::{load::PageLoad, plan::BodyState};
-use crate::{
-    body::WindowCoding,
-    delta_bases::DeltaCandidates,
-    encoded_cache::{Wanted, WholeCoder},
-};
 
 /// Coded bytes that are sent together. A body that fits in this size opens its stream with its length, so
 /// that the scheduler can send the shortest body first.
@@ -39,6 +33,13 @@ enum Broken {
     Withdrawn,
 }
 
+impl From<CodeError> for Broken {
+    fn from(error: CodeError) -> Self {
+        debug!(%error, "a push cannot be coded on");
+        Self::Source
+    }
+}
+
 /// First or repeated push of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
@@ -46,19 +47,11 @@ enum Turn {
     Again,
 }
 
-enum Step {
-    Push(Bytes),
-    Flush,
-    Finish,
-}
-
 /// A push in progress.
 struct Pushing<'a> {
     load: &'a PageLoad,
     entry: u32,
-    /// `Some` between any two steps.
-    coder: Option<PushCoder>,
-    coding: Option<WindowCoding>,
+    pipeline: BodyPipeline,
     class: watch::Receiver<u8>,
     stream: PushStream,
     wire: Vec<u8>,
@@ -89,8 +82,8 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
         PushBody::Again(_) => Turn::Again,
         PushBody::Arriving(..) | PushBody::Document(_) => Turn::First,
     };
-    let coder = match coder(load, entry, turn, chk, length).await {
-        Ok(coder) => coder,
+    let pipeline = match pipeline(load, entry, turn, chk, length).await {
+        Ok(pipeline) => pipeline,
         Err(error) => {
             debug!(%error, "a push cannot be coded");
             load.plan().entry_searched(entry);
@@ -100,9 +93,8 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
     let mut pushing = Pushing {
         load,
         entry,
-        coding: None,
         length,
-        coder: Some(coder),
+        pipeline,
         class,
         stream: PushStream::default(),
         wire: Vec::new(),
@@ -135,57 +127,41 @@ pub(super) async fn push(load: &PageLoad, entry: u32, mut body: PushBody, class:
     }
 }
 
-async fn coder(
+async fn pipeline(
     load: &PageLoad,
     entry: u32,
     turn: Turn,
     chk: Option<ContentHash>,
     length: Option<u64>,
-) -> Result<PushCoder, EncodeError> {
+) -> Result<BodyPipeline, EncodeError> {
     let context = load.context();
+    let encoding = context.gateway.encoding(context.device, context.window_key);
     let repeats = load.plan().get(entry).map_or(0, |entry| entry.repeats);
     if turn == Turn::Again && repeats > 1 {
         // The coder may have caused the damage of the earlier push, so use coding identity.
-        let encoder = BodyEncoder::new(context.window_key, Coder::Identity, length.map(ByteCount::new))?;
-        return Ok(PushCoder::Plain(Box::new(encoder)));
+        return encoding.identity(length, 0);
     }
-    let (offers, audience) = match turn {
+    let (candidates, audience) = match turn {
         Turn::First => {
-            let subject = load.subject(entry);
-            let offers = context.bases_for(subject.as_ref(), length).await;
-            (offers, load.audience(entry))
+            let delta_key = load.subject(entry);
+            let candidates = context.bases_for(delta_key.as_ref(), length).await;
+            (candidates, load.audience(entry))
         }
         Turn::Again => (DeltaCandidates::default(), Audience::Asker),
     };
     let media = load.content_type(entry);
-    let traits = BodyTraits {
-        content_type: media.as_deref(),
-        length: length.map(ByteCount::new),
-        link: context.link_rate(),
-        load: context.gateway.cpu_pool.load(),
-        effort: context.gateway.effort,
-    };
-    let wanted = Wanted {
-        chk,
-        audience,
-        traits,
-        takes_mixing: offers.mixing.is_some(),
-    };
-    let prior = context.gateway.coded.prior(wanted).await;
-    let coder = WholeCoder::new(context.window_key, traits, offers, prior);
-    Ok(PushCoder::Whole(Box::new(coder)))
+    let traits = encoding.traits(media.as_deref(), length, context.link_rate());
+    Ok(encoding.whole(chk, audience, traits, candidates).await)
 }
 
 impl Pushing<'_> {
     async fn run(&mut self, body: &mut PushBody) -> Result<(), Broken> {
         loop {
-            let holds = self.coder.as_ref().is_some_and(PushCoder::holds);
-            let next = if holds || !self.wire.is_empty() {
+            let next = if self.pipeline.holds() || !self.wire.is_empty() {
                 match timeout(PAUSE, body.next(self.load, self.entry)).await {
                     Ok(next) => next,
                     Err(_) => {
-                        self.step(Step::Flush).await?;
-                        self.send(End::Open).await?;
+                        self.flush().await?;
                         continue;
                     }
                 }
@@ -201,52 +177,30 @@ impl Pushing<'_> {
             if !self.load.grown(self.entry, self.decoded, chunk.len() as u64) {
                 return Err(Broken::Withdrawn);
             }
-            self.step(Step::Push(chunk)).await?;
+            self.encode(chunk).await?;
             if self.wire.len() >= GATHER || (self.stream.0.is_some() && !self.wire.is_empty()) {
                 self.send(End::Open).await?;
             }
         }
         self.length = Some(self.decoded);
-        self.step(Step::Finish).await?;
+        self.pipeline.finish(&mut self.wire).await?;
         self.send(End::Finish).await
     }
 
-    async fn step(&mut self, step: Step) -> Result<(), Broken> {
-        let mut coder = self.coder.take().ok_or(Broken::Source)?;
-        let is_heavy = match &step {
-            Step::Push(chunk) => coder.push_is_heavy(chunk.len()),
-            Step::Flush | Step::Finish => coder.flush_is_heavy(),
-        };
-        let mut wire = std::mem::take(&mut self.wire);
-        let work = move |load| {
-            coder.under(load);
-            let coded = match step {
-                Step::Push(chunk) => coder.push(&chunk, &mut wire),
-                Step::Flush => coder.flush(&mut wire),
-                Step::Finish => {
-                    let (coded, finished) = coder.finish(&mut wire);
-                    return (None, wire, coded, finished);
-                }
-            };
-            (Some(coder), wire, coded, None)
-        };
-        let gateway = &self.load.context().gateway;
-        let (coder, wire, coded, finished) = if is_heavy {
-            let device = self.load.context().device;
-            let ran = gateway.cpu_pool.run(Some(device), work).await;
-            ran.map_err(|_| Broken::Source)?
-        } else {
-            work(gateway.cpu_pool.load())
-        };
-        (self.coder, self.wire) = (coder, wire);
-        if let Some(finished) = finished {
-            gateway.coded.finished(&self.load.context().device, finished);
+    async fn encode(&mut self, mut chunk: Bytes) -> Result<(), Broken> {
+        loop {
+            self.pipeline.update_load();
+            let progress = self.pipeline.encode(&mut chunk, &mut self.wire).await?;
+            if progress == Progress::Done {
+                return Ok(());
+            }
         }
-        self.coding = coded.map_err(|error| {
-            debug!(%error, "a push cannot be coded on");
-            Broken::Source
-        })?;
-        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), Broken> {
+        self.pipeline.update_load();
+        self.pipeline.flush(&mut self.wire).await?;
+        self.send(End::Open).await
     }
 
     /// Sends the gathered bytes.
@@ -280,11 +234,12 @@ impl Pushing<'_> {
     async fn open(&mut self, end: End) -> Result<(), Broken> {
         let context = self.load.context();
         let mut first = Vec::new();
+        let coding = self.pipeline.coding();
         let body = Body {
-            coding: self.coding.map_or(BodyCoding::Identity, |coding| coding.coding),
+            coding: coding.map_or(BodyCoding::Identity, |coding| coding.coding),
             length: self.length,
             offset: 0,
-            base: self.coding.and_then(|coding| coding.base),
+            base: coding.and_then(|coding| coding.base),
         };
         let push = Push {
             page: self.load.id(),

@@ -11,14 +11,14 @@ mod tap;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, header};
-use longhaul_codec::BodyTraits;
+use longhaul_delivery::{DeltaCandidates, DeltaKey};
 use longhaul_driver::{EarlyData, End, OpenOptions};
 use longhaul_http::policy::Reload;
 use longhaul_origin::OriginClient;
 use longhaul_session::{
     BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, class, encode,
 };
-use longhaul_types::{BitRate, ByteCount, ContentHash};
+use longhaul_types::{BitRate, ContentHash};
 use longhaul_webcache::{
     Asker, Audience, BodyReader, CacheRequest, Content, GatewayResponse, OriginRequest, Purpose,
 };
@@ -37,9 +37,6 @@ use self::{
     request::{Arrived, outgoing},
 };
 use crate::{
-    body::BodyCoder,
-    delta_bases::{DeltaCandidates, DeltaKey},
-    encoded_cache::{Wanted, WholeCoder},
     incoming::{Incoming, IncomingError},
     metrics::{Metrics, Outcome},
     session::SessionContext,
@@ -232,7 +229,7 @@ async fn respond(
     }
     debug!(%status, cache = ?facts.cache_status, "answered");
     let tap = tap(context, fetch, outgoing, status, &headers).await;
-    let subject = Url::parse(&fetch.url)
+    let delta_key = Url::parse(&fetch.url)
         .ok()
         .filter(|_| outgoing.login.is_none() && outgoing.parts.method == Method::GET)
         .and_then(|url| DeltaKey::of(&url, &outgoing.asker, &outgoing.parts.headers, status, &headers));
@@ -240,7 +237,7 @@ async fn respond(
         context,
         fetch,
         asker: &outgoing.asker,
-        subject,
+        delta_key,
         audience: facts.audience,
         login: outgoing.login.as_deref(),
         status,
@@ -289,8 +286,8 @@ struct ResponseHead<'a> {
     context: &'a Arc<SessionContext>,
     fetch: &'a Fetch,
     asker: &'a Asker,
-    /// Delta key, for the choice of a base.
-    subject: Option<DeltaKey>,
+    /// For the choice of a base.
+    delta_key: Option<DeltaKey>,
     audience: Audience,
     /// See [`OriginRequest::login`].
     login: Option<&'a OriginClient>,
@@ -312,7 +309,7 @@ impl ResponseHead<'_> {
             context,
             fetch,
             asker,
-            ref subject,
+            ref delta_key,
             audience,
             login,
             status,
@@ -325,53 +322,43 @@ impl ResponseHead<'_> {
         let (known, length) = (body.chk(), body.length());
         let wire = encode_head(context, fetch, status, headers, BodyPlace::Follows, known)?;
         let offset = fetch.resume.as_ref().map_or(0, |resume| resume.offset);
-        let coder = if fetch.resume.is_some() {
-            let coder = BodyCoder::rest(context.window_key, offset);
-            coder.map_err(|error| Failure::new(FailureReason::Internal, error))?
+        let encoding = context.gateway.encoding(context.device, context.window_key);
+        let pipeline = if fetch.resume.is_some() {
+            encoding
+                .identity(None, offset)
+                .map_err(|error| Failure::new(FailureReason::Internal, error))?
         } else {
-            let traits = BodyTraits {
-                content_type: headers
-                    .get(header::CONTENT_TYPE)
-                    .and_then(|value| value.to_str().ok()),
-                length: length.map(ByteCount::new),
-                link: link_rate(context),
-                load: context.gateway.cpu_pool.load(),
-                effort: context.gateway.effort,
-            };
+            let content_type = headers
+                .get(header::CONTENT_TYPE)
+                .and_then(|value| value.to_str().ok());
+            let traits = encoding.traits(content_type, length, link_rate(context));
             let is_plain = fetch.delivery == Delivery::Plain;
-            let offers = if is_plain {
+            let candidates = if is_plain {
                 DeltaCandidates::default()
             } else {
                 let bundles = context.bundles.context();
-                bundles.bases_for(subject.as_ref(), length).await
+                bundles.bases_for(delta_key.as_ref(), length).await
             };
-            let wanted = Wanted {
-                chk: known,
-                // After damage the body is encoded anew.
-                audience: if is_plain { Audience::Asker } else { audience },
-                traits,
-                takes_mixing: offers.mixing.is_some(),
-            };
-            let prior = context.gateway.coded.prior(wanted).await;
-            let coder = WholeCoder::new(context.window_key, traits, offers, prior);
-            BodyCoder::Whole(Box::new(coder))
+            // After damage the body is encoded anew.
+            let audience = if is_plain { Audience::Asker } else { audience };
+            encoding.whole(known, audience, traits, candidates).await
         };
         let class = class_of(fetch.kind, length, headers);
         let mut responder = Responder::new(Arc::clone(context), wire, class, length, offset);
-        let relayed = relay(&mut responder, body, coder).await?;
+        let relayed = relay(&mut responder, body, pipeline).await?;
         let decoded = responder.decoded();
         // The agent does not store responses of connection-bound logins.
         let stream = responder.into_stream().filter(|_| login.is_none());
         if let (Relayed::Complete(hash), Some(mut stream)) = (relayed, stream) {
             let (loads, headers) = (Arc::clone(&context.loads), headers.clone());
-            let (bundles, subject) = (Arc::clone(context.bundles.context()), subject.clone());
+            let (bundles, delta_key) = (Arc::clone(context.bundles.context()), delta_key.clone());
             let partition = asker.partition();
             // Outlives the fetch, and ends with the session at the latest.
             tokio::spawn(async move {
                 if stream.delivered().await.is_ok() {
                     loads.delivered(partition, hash, status, &headers);
-                    if let Some(subject) = subject {
-                        bundles.bases.learn(&subject, hash, decoded).await;
+                    if let Some(delta_key) = delta_key {
+                        bundles.bases.learn(&delta_key, hash, decoded).await;
                     }
                 }
             });

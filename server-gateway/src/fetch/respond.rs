@@ -5,6 +5,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use longhaul_delivery::{BodyPipeline, CodeError, Progress, WindowCoding};
 use longhaul_driver::{EarlyData, End, OpenOptions, Priority, SendStream};
 use longhaul_session::{Body, FailureReason, Message, class, encode};
 use longhaul_types::{BitRate, ContentHash};
@@ -16,11 +17,7 @@ use super::{
     Failure,
     held::{Piece, TappedBody},
 };
-use crate::{
-    body::{BodyCoder, CodeError, Progress, WindowCoding},
-    metrics::Outcome,
-    session::SessionContext,
-};
+use crate::{metrics::Outcome, session::SessionContext};
 
 /// Coded bytes that are sent together, and that gather at most before the stream is opened.
 const GATHER: usize = 48 * 1024;
@@ -224,79 +221,126 @@ impl Relayed {
 pub(crate) async fn relay(
     responder: &mut Responder,
     mut body: TappedBody,
-    coder: BodyCoder,
+    pipeline: BodyPipeline,
 ) -> Result<Relayed, Failure> {
-    let mut coding = Coding {
-        coder: Some(coder),
-        context: Arc::clone(&responder.context),
-    };
-    let broken = match relay_body(responder, &mut body, &mut coding).await {
+    let mut relay = Relay { responder, pipeline };
+    let broken = match relay.run(&mut body).await {
         Ok(()) => return Ok(body.chk().map_or(Relayed::Truncated, Relayed::Complete)),
         Err(broken) => broken,
     };
     match broken {
         Broken::Gone(Gone) => return Ok(Relayed::Cancelled),
-        Broken::Body(fault @ BodyFault::Damaged(_))
-            if responder.stream.is_none() && coding.decoded() == 0 =>
-        {
+        Broken::Body(fault @ BodyFault::Damaged(_)) if relay.nothing_came() => {
             return Err(Failure::new(FailureReason::MalformedResponse, fault));
         }
         Broken::Body(error) => debug!(%error, "a body broke off"),
         Broken::Coding(error) => debug!(%error, "a body cannot be coded on"),
     }
-    let known = coding.coding();
-    if known.is_none() {
+    let coding = relay.pipeline.coding();
+    if coding.is_none() {
         responder.windows.clear();
     }
-    match responder.send(known, End::Finish).await {
+    match responder.send(coding, End::Finish).await {
         Ok(()) => Ok(Relayed::Truncated),
         Err(Gone) => Ok(Relayed::Cancelled),
     }
 }
 
-async fn relay_body(
-    responder: &mut Responder,
-    body: &mut TappedBody,
-    coding: &mut Coding,
-) -> Result<(), Broken> {
-    let pause = pause(responder.context.session.stats().send_rate);
-    let mut held_since = Some(Instant::now());
-    loop {
-        let (piece, shown) = match held_since {
-            Some(since) => {
-                let left = MAX_HOLD.saturating_sub(since.elapsed()).min(pause);
-                match timeout(left, body.next()).await {
-                    Ok(next) => next,
-                    Err(_) => {
-                        coding.flush(responder).await?;
-                        held_since = None;
-                        continue;
+/// A body on its way through its encoder to the stream.
+struct Relay<'a> {
+    responder: &'a mut Responder,
+    pipeline: BodyPipeline,
+}
+
+impl Relay<'_> {
+    async fn run(&mut self, body: &mut TappedBody) -> Result<(), Broken> {
+        let pause = pause(self.responder.context.session.stats().send_rate);
+        let mut held_since = Some(Instant::now());
+        loop {
+            let (piece, shown) = match held_since {
+                Some(since) => {
+                    let left = MAX_HOLD.saturating_sub(since.elapsed()).min(pause);
+                    match timeout(left, body.next()).await {
+                        Ok(next) => next,
+                        Err(_) => {
+                            self.flush().await?;
+                            held_since = None;
+                            continue;
+                        }
                     }
                 }
-            }
-            None => tokio::select! {
-                next = body.next() => next,
-                () = responder.stopped() => return Err(Gone.into()),
-            },
-        };
-        body.show(&piece, shown).await;
-        match piece {
-            Piece::Chunk(chunk) => {
-                held_since.get_or_insert_with(Instant::now);
-                if coding.push(chunk, responder).await? {
-                    held_since = None;
+                None => tokio::select! {
+                    next = body.next() => next,
+                    () = self.responder.stopped() => return Err(Gone.into()),
+                },
+            };
+            body.show(&piece, shown).await;
+            match piece {
+                Piece::Chunk(chunk) => {
+                    held_since.get_or_insert_with(Instant::now);
+                    if self.push(chunk).await? {
+                        held_since = None;
+                    }
                 }
-            }
-            Piece::End => return coding.finish(responder).await,
-            Piece::Fault(fault) => {
-                let nothing_came = responder.stream.is_none() && coding.decoded() == 0;
-                if !(nothing_came && matches!(fault, BodyFault::Damaged(_))) {
-                    // The bytes before the fault are valid and useful to the browser.
-                    coding.flush(responder).await?;
+                Piece::End => return self.finish().await,
+                Piece::Fault(fault) => {
+                    if !(self.nothing_came() && matches!(fault, BodyFault::Damaged(_))) {
+                        // The bytes before the fault are valid and useful to the browser.
+                        self.flush().await?;
+                    }
+                    return Err(Broken::Body(fault));
                 }
-                return Err(Broken::Body(fault));
             }
         }
+    }
+
+    /// Returns true if no byte of the body was received or sent.
+    fn nothing_came(&self) -> bool {
+        self.responder.stream.is_none() && self.pipeline.decoded() == 0
+    }
+
+    /// Encodes a piece of the body; returns true if nothing is pending.
+    async fn push(&mut self, mut input: Bytes) -> Result<bool, Broken> {
+        loop {
+            let Self { responder, pipeline } = self;
+            let progress = pipeline.encode(&mut input, &mut responder.windows).await?;
+            let has_windows = !responder.windows.is_empty();
+            if responder.windows.len() >= GATHER || (responder.stream.is_some() && has_windows) {
+                responder.send(pipeline.coding(), End::Open).await?;
+            }
+            if progress == Progress::Done {
+                return Ok(!pipeline.holds() && responder.windows.is_empty() && responder.stream.is_some());
+            }
+        }
+    }
+
+    /// Sends all received bytes.
+    async fn flush(&mut self) -> Result<(), Broken> {
+        let Self { responder, pipeline } = self;
+        if pipeline.holds() {
+            pipeline.flush(&mut responder.windows).await?;
+        }
+        if responder.stream.is_none() || !responder.windows.is_empty() {
+            responder.send(pipeline.coding(), End::Open).await?;
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<(), Broken> {
+        if let Err(error) = self.pipeline.check_complete() {
+            if self.pipeline.decoded() > 0 {
+                self.flush().await?;
+            }
+            return Err(error.into());
+        }
+        let Self { responder, pipeline } = self;
+        responder.decoded = pipeline.decoded();
+        if let BodyState::Announced { length, .. } = &mut responder.body {
+            *length = Some(pipeline.decoded());
+        }
+        pipeline.finish(&mut responder.windows).await?;
+        responder.send(pipeline.coding(), End::Finish).await?;
+        Ok(())
     }
 }
 
@@ -306,113 +350,6 @@ fn pause(rate: BitRate) -> Duration {
         return MAX_PAUSE;
     }
     Duration::from_micros(PACKET_BITS.saturating_mul(1_000_000) / rate.as_bps()).clamp(MIN_PAUSE, MAX_PAUSE)
-}
-
-/// The encoder, which runs in the thread pool for long work.
-struct Coding {
-    /// `Some` between any two steps.
-    coder: Option<BodyCoder>,
-    context: Arc<SessionContext>,
-}
-
-impl Coding {
-    fn coding(&self) -> Option<WindowCoding> {
-        self.coder.as_ref().and_then(BodyCoder::coding)
-    }
-
-    fn decoded(&self) -> u64 {
-        self.coder.as_ref().map_or(0, BodyCoder::decoded)
-    }
-
-    /// Encodes a piece of the body; returns true if nothing is pending.
-    async fn push(&mut self, mut input: Bytes, responder: &mut Responder) -> Result<bool, Broken> {
-        loop {
-            let step = |coder: &mut BodyCoder, input: &mut Bytes, wire: &mut Vec<u8>| coder.step(input, wire);
-            let progress = self.work(&mut input, &mut responder.windows, step).await?;
-            if responder.windows.len() >= GATHER
-                || (responder.stream.is_some() && !responder.windows.is_empty())
-            {
-                responder.send(self.coding(), End::Open).await?;
-            }
-            if progress == Progress::Done {
-                let holds = self.coder.as_ref().is_some_and(BodyCoder::holds);
-                return Ok(!holds && responder.windows.is_empty() && responder.stream.is_some());
-            }
-        }
-    }
-
-    /// Sends all received bytes.
-    async fn flush(&mut self, responder: &mut Responder) -> Result<(), Broken> {
-        if self.coder.as_ref().is_some_and(BodyCoder::holds) {
-            let flush = |coder: &mut BodyCoder, _: &mut Bytes, wire: &mut Vec<u8>| coder.flush(wire);
-            self.work(&mut Bytes::new(), &mut responder.windows, flush)
-                .await?;
-        }
-        if responder.stream.is_none() || !responder.windows.is_empty() {
-            responder.send(self.coding(), End::Open).await?;
-        }
-        Ok(())
-    }
-
-    async fn finish(&mut self, responder: &mut Responder) -> Result<(), Broken> {
-        if let Some(Err(error)) = self.coder.as_ref().map(BodyCoder::check_complete) {
-            if self.decoded() > 0 {
-                self.flush(responder).await?;
-            }
-            return Err(error.into());
-        }
-        let coder = self.coder.take().ok_or(CodeError::Interrupted)?;
-        responder.decoded = coder.decoded();
-        if let BodyState::Announced { length, .. } = &mut responder.body {
-            *length = Some(coder.decoded());
-        }
-        let is_heavy = coder.is_heavy(0);
-        let mut wire = std::mem::take(&mut responder.windows);
-        let work = move |load| {
-            let mut coder = coder;
-            coder.under(load);
-            (coder.finish(&mut wire), wire)
-        };
-        let gateway = &self.context.gateway;
-        let (coded, wire) = if is_heavy {
-            let ran = gateway.cpu_pool.run(Some(self.context.device), work).await;
-            ran.map_err(|_| CodeError::Interrupted)?
-        } else {
-            work(gateway.cpu_pool.load())
-        };
-        responder.windows = wire;
-        let (coding, finished) = coded?;
-        if let Some(finished) = finished {
-            gateway.coded.finished(&self.context.device, finished);
-        }
-        responder.send(Some(coding), End::Finish).await?;
-        Ok(())
-    }
-
-    async fn work<T: Send + 'static>(
-        &mut self,
-        input: &mut Bytes,
-        wire: &mut Vec<u8>,
-        work: impl FnOnce(&mut BodyCoder, &mut Bytes, &mut Vec<u8>) -> Result<T, CodeError> + Send + 'static,
-    ) -> Result<T, CodeError> {
-        let mut coder = self.coder.take().ok_or(CodeError::Interrupted)?;
-        if !coder.is_heavy(input.len()) {
-            let outcome = work(&mut coder, input, wire);
-            self.coder = Some(coder);
-            return outcome;
-        }
-        let (mut own_input, mut own_wire) = (std::mem::take(input), std::mem::take(wire));
-        let device = Some(self.context.device);
-        let worked = self.context.gateway.cpu_pool.run(device, move |load| {
-            coder.under(load);
-            let outcome = work(&mut coder, &mut own_input, &mut own_wire);
-            (coder, own_input, own_wire, outcome)
-        });
-        let (coder, own_input, own_wire, outcome) = worked.await.map_err(|_| CodeError::Interrupted)?;
-        self.coder = Some(coder);
-        (*input, *wire) = (own_input, own_wire);
-        outcome
-    }
 }
 
 #[cfg(test)]

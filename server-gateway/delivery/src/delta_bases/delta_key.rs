@@ -7,7 +7,7 @@ use url::Url;
 
 /// Delta key of a response that may have a base and be a base.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeltaKey {
+pub struct DeltaKey {
     /// Bases are limited to one client and requesting site.
     pub(super) partition: Partition,
     /// Bases are limited to one origin.
@@ -33,7 +33,7 @@ pub(super) enum Kind {
 impl DeltaKey {
     /// Derives the delta key of an exchange; `request` contains the fields that the origin received. `None`
     /// if the body must neither have a base nor be one.
-    pub(crate) fn of(
+    pub fn of(
         url: &Url,
         asker: &Asker,
         request: &HeaderMap,
@@ -60,7 +60,7 @@ impl DeltaKey {
     }
 
     /// Returns true if the response may contain a user's data, so that its size must be padded.
-    pub(crate) fn is_personal(&self) -> bool {
+    pub(super) fn is_personal(&self) -> bool {
         self.credentials.is_some()
     }
 }

@@ -3,18 +3,18 @@ use bytes::Bytes;
 use longhaul_http::request_context::CredentialsKey;
 use longhaul_types::ContentHash;
 
-use super::subject::{DeltaKey, Kind};
+use super::delta_key::{DeltaKey, Kind};
 
 /// Version of the record format; records of other versions are discarded.
 const VERSION: u8 = 2;
 /// Maximum number of bodies per origin: those of a few pages.
-const MAX_KNOWN: usize = 128;
+const MAX_BODIES: usize = 128;
 /// Encoded size of one body in bytes: hash, URL, template, length, credentials, kind.
 const SIZE: usize = 32 + 8 + 8 + 8 + 17 + 1;
 
 /// A body that the agent holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct HeldBody {
     pub(super) hash: ContentHash,
     url: u64,
     template: u64,
@@ -26,17 +26,17 @@ pub(super) struct Known {
 
 /// The held bodies of an origin, the newest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Site(Vec<Known>);
+pub(super) struct HeldBodies(Vec<HeldBody>);
 
-impl Known {
-    pub(super) fn of(subject: &DeltaKey, hash: ContentHash, length: u64) -> Self {
+impl HeldBody {
+    pub(super) fn of(delta_key: &DeltaKey, hash: ContentHash, length: u64) -> Self {
         Self {
             hash,
-            url: subject.url,
-            template: subject.template,
+            url: delta_key.url,
+            template: delta_key.template,
             length,
-            credentials: subject.credentials,
-            kind: subject.kind,
+            credentials: delta_key.credentials,
+            kind: delta_key.kind,
         }
     }
 
@@ -69,43 +69,43 @@ impl Known {
     }
 }
 
-impl Site {
+impl HeldBodies {
     /// Adds a body and removes the previous version of its URL. Returns true if the record changed.
-    pub(super) fn add(&mut self, known: Known) -> bool {
-        if self.0.last() == Some(&known) {
+    pub(super) fn add(&mut self, held: HeldBody) -> bool {
+        if self.0.last() == Some(&held) {
             return false;
         }
-        let is_same = |other: &Known| {
-            other.hash == known.hash || (other.url == known.url && other.credentials == known.credentials)
+        let is_same = |other: &HeldBody| {
+            other.hash == held.hash || (other.url == held.url && other.credentials == held.credentials)
         };
         self.0.retain(|other| !is_same(other));
-        if self.0.len() >= MAX_KNOWN {
+        if self.0.len() >= MAX_BODIES {
             self.0.remove(0);
         }
-        self.0.push(known);
+        self.0.push(held);
         true
     }
 
     /// Usable bodies that may be similar to a response, the most similar first: the previous version of the
     /// URL, then bodies of its template, then of its kind; within each group the newest first.
-    pub(super) fn likely(&self, subject: &DeltaKey, usable: impl Fn(&Known) -> bool) -> Vec<Known> {
+    pub(super) fn likely(&self, delta_key: &DeltaKey, usable: impl Fn(&HeldBody) -> bool) -> Vec<HeldBody> {
         let mut likely: Vec<_> = self
             .0
             .iter()
             .rev()
-            .filter(|known| known.kind == subject.kind && known.credentials == subject.credentials)
-            .filter(|known| usable(known))
+            .filter(|held| held.kind == delta_key.kind && held.credentials == delta_key.credentials)
+            .filter(|held| usable(held))
             .cloned()
             .collect();
         // The sort is stable: the newest stay first.
-        likely.sort_by_key(|known| (known.url != subject.url, known.template != subject.template));
+        likely.sort_by_key(|held| (held.url != delta_key.url, held.template != delta_key.template));
         likely
     }
 
     pub(super) fn encode(&self) -> Bytes {
         let mut out = vec![VERSION];
-        for known in &self.0 {
-            known.encode(&mut out);
+        for held in &self.0 {
+            held.encode(&mut out);
         }
         out.into()
     }
@@ -116,10 +116,10 @@ impl Site {
             return None;
         };
         let chunks = rest.chunks_exact(SIZE);
-        if !chunks.remainder().is_empty() || rest.len() / SIZE > MAX_KNOWN {
+        if !chunks.remainder().is_empty() || rest.len() / SIZE > MAX_BODIES {
             return None;
         }
-        chunks.map(Known::decode).collect::<Option<Vec<_>>>().map(Self)
+        chunks.map(HeldBody::decode).collect::<Option<Vec<_>>>().map(Self)
     }
 }
 
@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    fn known(n: u8, url: u64, template: u64, credentials: Option<CredentialsKey>) -> Known {
-        Known {
+    fn held(n: u8, url: u64, template: u64, credentials: Option<CredentialsKey>) -> HeldBody {
+        HeldBody {
             hash: ContentHash::of(&[n]),
             url,
             template,
@@ -148,26 +148,26 @@ mod tests {
 
     #[test]
     fn records_round_trip_and_damage_is_noticed() {
-        let mut site = Site::default();
+        let mut bodies = HeldBodies::default();
         for n in 0..5 {
-            site.add(known(n, n.into(), 1, Some(CredentialsKey::from_bytes([9; 16]))));
+            bodies.add(held(n, n.into(), 1, Some(CredentialsKey::from_bytes([9; 16]))));
         }
-        let record = site.encode();
-        assert_eq!(Site::decode(&record), Some(site));
+        let record = bodies.encode();
+        assert_eq!(HeldBodies::decode(&record), Some(bodies));
         for cut in 0..record.len() {
-            let decoded = Site::decode(&record[..cut]);
+            let decoded = HeldBodies::decode(&record[..cut]);
             assert!(decoded.is_none() || (cut - 1) % SIZE == 0, "{cut}");
         }
-        assert_eq!(Site::decode(&[]), None);
+        assert_eq!(HeldBodies::decode(&[]), None);
     }
 
     #[test]
     fn the_likeliest_come_first_and_the_oldest_leave() {
-        let mut site = Site::default();
+        let mut bodies = HeldBodies::default();
         for (n, url, template) in [(1, 10, 5), (2, 11, 5), (3, 12, 6)] {
-            site.add(known(n, url, template, None));
+            bodies.add(held(n, url, template, None));
         }
-        let subject = DeltaKey {
+        let delta_key = DeltaKey {
             partition: Partition::Shared,
             origin: String::new(),
             url: 10,
@@ -175,19 +175,20 @@ mod tests {
             kind: Kind::Script,
             credentials: None,
         };
-        let order = |site: &Site, subject: &DeltaKey| -> Vec<u64> {
-            site.likely(subject, |_| true)
+        let order = |bodies: &HeldBodies, delta_key: &DeltaKey| -> Vec<u64> {
+            bodies
+                .likely(delta_key, |_| true)
                 .iter()
-                .map(|known| known.length - 1000)
+                .map(|held| held.length - 1000)
                 .collect()
         };
-        assert_eq!(order(&site, &subject), [1, 2, 3]);
-        assert!(site.add(known(4, 10, 5, None)), "a new version");
-        assert!(!site.add(known(4, 10, 5, None)), "nothing new");
-        assert_eq!(order(&site, &subject), [4, 2, 3]);
+        assert_eq!(order(&bodies, &delta_key), [1, 2, 3]);
+        assert!(bodies.add(held(4, 10, 5, None)), "a new version");
+        assert!(!bodies.add(held(4, 10, 5, None)), "nothing new");
+        assert_eq!(order(&bodies, &delta_key), [4, 2, 3]);
         for n in 0..200 {
-            site.add(known(n, 100 + u64::from(n), 7, None));
+            bodies.add(held(n, 100 + u64::from(n), 7, None));
         }
-        assert_eq!(site.0.len(), MAX_KNOWN);
+        assert_eq!(bodies.0.len(), MAX_BODIES);
     }
 }

@@ -1,17 +1,17 @@
 //! Delta bases: bodies that a device's agent holds and against which other bodies can be encoded, such as the
 //! previous version, pages of the same kind, and files under an older name (docs/protocol/body.md section 2).
 //!
-//! A base is never shared between devices, clients, requesting sites ([`Partition`]), origins or users of a
+//! A base is never shared between devices, clients, requesting by_origin ([`Partition`]), origins or users of a
 //! site. A request with cookies by another site or an unknown requester has no base (docs/protocol/session.md
 //! section 7.5). The sizes of bodies that may be personal are padded ([`longhaul_codec::BodyEncoder::pad`]).
 //! Dictionaries ([`longhaul_codec::dictionary`]) belong to no user: any body may be encoded against one if
 //! the agent has it.
-mod known;
-mod subject;
+mod delta_key;
+mod held_bodies;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
@@ -20,12 +20,12 @@ use longhaul_codec::{MAX_BASE, MixMemory};
 use longhaul_types::{BitRate, ContentHash};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::known::{Known, Site};
-pub(crate) use self::subject::DeltaKey;
-use crate::bundle::{Mirror, lock};
+pub use self::delta_key::DeltaKey;
+use self::held_bodies::{HeldBodies, HeldBody};
+use super::mirror::Mirror;
 
 /// Maximum number of bases that the coder tries for one body.
-const OFFERED: usize = 3;
+const MAX_CANDIDATES: usize = 3;
 /// Minimum length of a body, in bytes, that is worth reading a base for.
 const SMALLEST: u64 = 300;
 /// Maximum length of a base, in bytes: of a longer body only a small part would be used.
@@ -33,50 +33,52 @@ const LARGEST: u64 = 2 * MAX_BASE as u64;
 /// Link rate from which transfer costs less than reading bases.
 const FAST: BitRate = BitRate::kbps(200_000);
 /// Maximum number of records in memory, each of one origin in one partition; the others are in the cache.
-const MAX_SITES: usize = 64;
+const MAX_ORIGINS: usize = 64;
 /// Memory for all bases in use, in KiB: some hundred pages.
-pub(crate) const MEMORY: usize = 128 * 1024;
+pub const DELTA_BASE_MEMORY: usize = 128 * 1024;
 
 /// The bodies that a device's agent holds, by partition and origin.
 #[derive(Debug)]
-pub(crate) struct Bases {
+pub struct DeltaBases {
     cache: Option<Cache>,
     memory: Arc<Semaphore>,
-    sites: Mutex<BTreeMap<Place, Site>>,
+    by_origin: Mutex<BTreeMap<OriginKey, HeldBodies>>,
 }
 
 /// A partition and an origin.
-type Place = (Partition, String);
+type OriginKey = (Partition, String);
 
 /// Candidate bases for one body, the most similar first.
 #[derive(Debug, Default)]
-pub(crate) struct DeltaCandidates {
-    pub(crate) hashes: Vec<ContentHash>,
-    pub(crate) bodies: Vec<Bytes>,
+pub struct DeltaCandidates {
+    /// CHKs of `bodies`.
+    pub hashes: Vec<ContentHash>,
+    /// Candidate bases.
+    pub bodies: Vec<Bytes>,
     /// Number of the dictionary set that may also serve; 0 for none.
-    pub(crate) dictionaries: u32,
+    pub dictionaries: u32,
     /// True if the body's size must be padded.
-    pub(crate) is_personal: bool,
+    pub is_personal: bool,
     /// Memory for context mixing, if the agent accepts it. Used only if no base is used.
-    pub(crate) mixing: Option<MixMemory>,
+    pub mixing: Option<MixMemory>,
     /// Memory permit of the bases, released when the encoding ends.
-    pub(crate) memory: Option<OwnedSemaphorePermit>,
+    pub memory: Option<OwnedSemaphorePermit>,
 }
 
-impl Bases {
+impl DeltaBases {
     /// Creates the delta bases of a device. `memory` bounds, in KiB, the bases of all devices in use.
-    pub(crate) fn new(cache: Option<Cache>, memory: Arc<Semaphore>) -> Self {
+    pub fn new(cache: Option<Cache>, memory: Arc<Semaphore>) -> Self {
         Self {
             cache,
             memory,
-            sites: Mutex::default(),
+            by_origin: Mutex::default(),
         }
     }
 
     /// Returns the candidate bases of a body, whose `length` in bytes may be unknown.
-    pub(crate) async fn offers(
+    pub async fn offers(
         &self,
-        subject: &DeltaKey,
+        delta_key: &DeltaKey,
         length: Option<u64>,
         link: Option<BitRate>,
         mirror: &Mirror,
@@ -85,22 +87,22 @@ impl Bases {
         let Some(cache) = self.cache.as_ref().filter(|_| worth) else {
             return DeltaCandidates::default();
         };
-        let place = place(subject);
-        self.load(cache, &place).await;
-        let likely = lock(&self.sites).get(&place).map(|site| {
-            site.likely(subject, |known| {
+        let origin_key = origin_key(delta_key);
+        self.load(cache, &origin_key).await;
+        let likely = lock(&self.by_origin).get(&origin_key).map(|held| {
+            held.likely(delta_key, |known| {
                 (SMALLEST..=LARGEST).contains(&known.length)
-                    && mirror.holds(Some(&subject.partition), &known.hash)
+                    && mirror.holds(Some(&delta_key.partition), &known.hash)
             })
         });
         let likely = likely.unwrap_or_default();
         let mut offers = DeltaCandidates {
-            is_personal: subject.is_personal(),
+            is_personal: delta_key.is_personal(),
             ..DeltaCandidates::default()
         };
         let needed: u64 = likely
             .iter()
-            .take(OFFERED)
+            .take(MAX_CANDIDATES)
             .map(|known| known.length / 1024 + 1)
             .sum();
         let permits = u32::try_from(needed).unwrap_or(u32::MAX);
@@ -108,7 +110,7 @@ impl Bases {
             return DeltaCandidates::default();
         };
         offers.memory = Some(memory);
-        for known in likely.into_iter().take(OFFERED) {
+        for known in likely.into_iter().take(MAX_CANDIDATES) {
             if let Some(body) = cache.body(known.hash).await
                 && let Some(body) = body.collect().await
             {
@@ -120,49 +122,59 @@ impl Bases {
     }
 
     /// Records that the agent stores this body.
-    pub(crate) async fn learn(&self, subject: &DeltaKey, hash: ContentHash, length: u64) {
+    pub async fn learn(&self, delta_key: &DeltaKey, hash: ContentHash, length: u64) {
         let Some(cache) = &self.cache else { return };
-        let place = place(subject);
-        self.load(cache, &place).await;
+        let origin_key = origin_key(delta_key);
+        self.load(cache, &origin_key).await;
         let record = {
-            let mut sites = lock(&self.sites);
-            let site = sites.get_mut(&place);
-            site.and_then(|site| site.add(Known::of(subject, hash, length)).then(|| site.encode()))
+            let mut by_origin = lock(&self.by_origin);
+            let held = by_origin.get_mut(&origin_key);
+            held.and_then(|held| {
+                held.add(HeldBody::of(delta_key, hash, length))
+                    .then(|| held.encode())
+            })
         };
         if let Some(record) = record {
-            cache.put_record(RecordKind::Bases, &key(&place), record).await;
+            cache
+                .put_record(RecordKind::Bases, &key(&origin_key), record)
+                .await;
         }
     }
 
     /// Discards the records in memory, after data was deleted from the cache.
-    pub(crate) fn reload(&self) {
-        lock(&self.sites).clear();
+    pub fn reload(&self) {
+        lock(&self.by_origin).clear();
     }
 
     /// Loads the record of an origin into memory.
-    async fn load(&self, cache: &Cache, place: &Place) {
-        if lock(&self.sites).contains_key(place) {
+    async fn load(&self, cache: &Cache, origin_key: &OriginKey) {
+        if lock(&self.by_origin).contains_key(origin_key) {
             return;
         }
-        let record = cache.record(RecordKind::Bases, &key(place)).await;
-        let site = record
-            .and_then(|record| Site::decode(&record))
+        let record = cache.record(RecordKind::Bases, &key(origin_key)).await;
+        let held = record
+            .and_then(|record| HeldBodies::decode(&record))
             .unwrap_or_default();
-        let mut sites = lock(&self.sites);
-        if sites.len() >= MAX_SITES && !sites.contains_key(place) {
-            sites.pop_first();
+        let mut by_origin = lock(&self.by_origin);
+        if by_origin.len() >= MAX_ORIGINS && !by_origin.contains_key(origin_key) {
+            by_origin.pop_first();
         }
-        sites.entry(place.clone()).or_insert(site);
+        by_origin.entry(origin_key.clone()).or_insert(held);
     }
 }
 
-fn place(subject: &DeltaKey) -> Place {
-    (subject.partition.clone(), subject.origin.clone())
+fn origin_key(delta_key: &DeltaKey) -> OriginKey {
+    (delta_key.partition.clone(), delta_key.origin.clone())
 }
 
 /// The key depends on the partition, because the records reveal what a user loaded.
-fn key((partition, origin): &Place) -> RecordKey {
+fn key((partition, origin): &OriginKey) -> RecordKey {
     RecordKey::new(partition, Some(origin), b"")
+}
+
+/// Locks a mutex. No code can panic while the guarded data is inconsistent, so poisoning is ignored.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -182,7 +194,7 @@ mod tests {
         writer.commit().await.unwrap()
     }
 
-    fn subject_of(device: u8, referrer: &str, url: &str, cookie: Option<&str>) -> DeltaKey {
+    fn delta_key_of(device: u8, referrer: &str, url: &str, cookie: Option<&str>) -> DeltaKey {
         let mut request = HeaderMap::new();
         request.insert("referer", referrer.parse().unwrap());
         request.insert("sec-fetch-site", "same-site".parse().unwrap());
@@ -197,9 +209,9 @@ mod tests {
         DeltaKey::of(&url, &asker, &request, StatusCode::OK, &response).unwrap()
     }
 
-    fn subject(url: &str, cookie: Option<&str>) -> DeltaKey {
+    fn delta_key(url: &str, cookie: Option<&str>) -> DeltaKey {
         let origin = Url::parse(url).unwrap().origin().ascii_serialization();
-        subject_of(1, &origin.replace("://", "://www."), url, cookie)
+        delta_key_of(1, &origin.replace("://", "://www."), url, cookie)
     }
 
     #[tokio::test]
@@ -211,30 +223,30 @@ mod tests {
             quota: ByteCount::mib(8),
         };
         let cache = Cache::open(config, 1).unwrap().cache;
-        let memory = Arc::new(Semaphore::new(MEMORY));
+        let memory = Arc::new(Semaphore::new(DELTA_BASE_MEMORY));
         let device = |n: u8| SecretKey::from_bytes([n; 32]).public();
-        let bases = || Bases::new(Some(cache.clone()), Arc::clone(&memory));
+        let bases = || DeltaBases::new(Some(cache.clone()), Arc::clone(&memory));
         let mirror = Mirror::new(Some(cache.clone()), device(1));
         mirror.open(7).await;
         let first = bases();
         let (page, other) = (vec![b'x'; 900], vec![b'y'; 900]);
         let (page, other) = (store(&cache, &page).await, store(&cache, &other).await);
         first
-            .learn(&subject("http://a.test/story/1", None), page, 900)
+            .learn(&delta_key("http://a.test/story/1", None), page, 900)
             .await;
         first
-            .learn(&subject("http://a.test/story/2", Some("sid=1")), other, 900)
+            .learn(&delta_key("http://a.test/story/2", Some("sid=1")), other, 900)
             .await;
         let later = bases();
-        let found = async |bases: &Bases, url: &str, cookie| {
-            let offers = bases.offers(&subject(url, cookie), None, None, &mirror).await;
+        let found = async |bases: &DeltaBases, url: &str, cookie| {
+            let offers = bases.offers(&delta_key(url, cookie), None, None, &mirror).await;
             offers.hashes
         };
         assert!(
             found(&later, "http://a.test/story/3", None).await.is_empty(),
             "the agent does not hold it"
         );
-        let partition = subject("http://a.test/story/3", None).partition;
+        let partition = delta_key("http://a.test/story/3", None).partition;
         mirror.add(Some(&partition), vec![page, other]).await;
         assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
         assert_eq!(
@@ -248,15 +260,19 @@ mod tests {
         );
         assert!(found(&later, "http://b.test/story/3", None).await.is_empty());
         for (device, referrer) in [(2, "http://www.a.test/"), (1, "http://b.a.test:8/")] {
-            let subject = subject_of(device, referrer, "http://a.test/story/3", None);
-            let offers = later.offers(&subject, None, None, &mirror).await;
+            let delta_key = delta_key_of(device, referrer, "http://a.test/story/3", None);
+            let offers = later.offers(&delta_key, None, None, &mirror).await;
             assert_eq!(offers.hashes.is_empty(), device == 2, "{referrer}");
         }
         later.reload();
         assert_eq!(found(&later, "http://a.test/story/3", None).await, [page]);
-        let third = subject("http://a.test/story/3", None);
+        let third = delta_key("http://a.test/story/3", None);
         let fast = later.offers(&third, None, Some(FAST), &mirror).await;
         assert!(fast.hashes.is_empty());
-        assert_eq!(memory.available_permits(), MEMORY, "all of it was given back");
+        assert_eq!(
+            memory.available_permits(),
+            DELTA_BASE_MEMORY,
+            "all of it was given back"
+        );
     }
 }

@@ -63,13 +63,13 @@ impl Counters {
             (
                 "coded_kept_total",
                 "counter",
-                "Coded results that were kept.",
+                "EncodedCache results that were kept.",
                 self.kept.load(Relaxed),
             ),
             (
                 "coded_recoded_total",
                 "counter",
-                "Popular bodies that were coded anew in idle time.",
+                "PopularBodies bodies that were coded anew in idle time.",
                 self.recoded.load(Relaxed),
             ),
             (

@@ -6,11 +6,11 @@
 //! because a base belongs to one device. Coded bytes are bodies of the cache, within its maximum size, and a
 //! record under the CHK of the decoded bytes refers to them. `popular` counts the requests, and `recode`
 //! encodes popular bodies at the highest effort while the processor is idle.
-mod coder;
 mod counters;
 mod popular;
 mod recode;
-mod record;
+mod recording;
+mod stored_record;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,12 +25,12 @@ use longhaul_webcache::{Audience, CpuPool};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::debug;
 
-pub(crate) use self::coder::{Finished, WholeCoder};
+pub(crate) use self::recording::{Finished, Recorder};
 use self::{
-    coder::Made,
     counters::Counters,
-    popular::Popular,
-    record::{Means, Record},
+    popular::PopularBodies,
+    recording::NewEncoding,
+    stored_record::{Record, StoredCoding},
 };
 
 /// Minimum length in bytes: encoding a smaller body takes less time than the lookup.
@@ -43,12 +43,12 @@ const MEMORY: usize = 64 * 1024;
 
 /// The encoded cache of a gateway.
 #[derive(Debug)]
-pub(crate) struct Coded {
+pub struct EncodedCache {
     /// Nothing is stored without a cache.
     cache: Option<Cache>,
     cpu_pool: Arc<CpuPool>,
     memory: Arc<Semaphore>,
-    popular: Mutex<Popular>,
+    popular: Mutex<PopularBodies>,
     /// Notified when a popular body waits for recoding.
     waiting: Notify,
     counters: Counters,
@@ -56,7 +56,7 @@ pub(crate) struct Coded {
 
 /// A body to be encoded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct BodyToEncode<'a> {
     /// CHK of the body, if already known.
     pub(crate) chk: Option<ContentHash>,
     pub(crate) audience: Audience,
@@ -65,9 +65,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) takes_mixing: bool,
 }
 
-/// Result of the lookup for a body.
+/// Result of the lookup for a body: an earlier encoding, and the permission to record a new one.
 #[derive(Debug, Default)]
-pub(crate) struct Prior {
+pub(crate) struct PriorEncoding {
     found: Option<Found>,
     /// `Some` if the encoding is to be recorded: the memory budget.
     recording: Option<Arc<Semaphore>>,
@@ -77,12 +77,28 @@ pub(crate) struct Prior {
 #[derive(Debug)]
 struct Found {
     body: CodedBody,
-    means: Means,
+    coding: StoredCoding,
     memory: OwnedSemaphorePermit,
 }
 
-impl Coded {
-    pub(crate) fn new(cache: Option<Cache>, cpu_pool: Arc<CpuPool>) -> Arc<Self> {
+impl PriorEncoding {
+    /// The stored result with its memory permit, and the recorder of the new encoding under the session's window
+    /// key.
+    pub(crate) fn into_parts(
+        self,
+        key: [u8; 32],
+    ) -> (Option<CodedBody>, Option<OwnedSemaphorePermit>, Recorder) {
+        let (body, coding, memory) = match self.found {
+            Some(Found { body, coding, memory }) => (Some(body), Some(coding), Some(memory)),
+            None => (None, None, None),
+        };
+        (body, memory, Recorder::new(key, coding, self.recording))
+    }
+}
+
+impl EncodedCache {
+    /// Creates the encoded cache; `cpu_pool` is the thread pool that checks results.
+    pub fn new(cache: Option<Cache>, cpu_pool: Arc<CpuPool>) -> Arc<Self> {
         Arc::new(Self {
             cache,
             cpu_pool,
@@ -94,17 +110,17 @@ impl Coded {
     }
 
     /// Looks up the stored result of a body, and decides if a fresh encoding is to be recorded.
-    pub(crate) async fn prior(&self, wanted: Wanted<'_>) -> Prior {
+    pub(crate) async fn prior(&self, wanted: BodyToEncode<'_>) -> PriorEncoding {
         let is_small = wanted
             .traits
             .length
             .is_some_and(|length| length.bytes() < SMALLEST);
         let Some(cache) = self.cache.as_ref().filter(|_| !is_small) else {
-            return Prior::default();
+            return PriorEncoding::default();
         };
         let is_fixed = wanted.traits.effort == Effort::Fixed;
         if is_fixed || wanted.audience == Audience::Asker || !is_text_for_the_link(wanted.traits) {
-            return Prior::default();
+            return PriorEncoding::default();
         }
         let load = self.cpu_pool.load();
         let traits = BodyTraits {
@@ -123,9 +139,9 @@ impl Coded {
         }
         // A Brotli result does not exclude recording a smaller context-mixed one.
         let best = if is_to_mix { Coding::Mix } else { Coding::Brotli };
-        let is_best = found.as_ref().is_some_and(|found| found.means.coding() == best);
+        let is_best = found.as_ref().is_some_and(|found| found.coding.coding() == best);
         let recording = (!is_best).then(|| Arc::clone(&self.memory));
-        Prior { found, recording }
+        PriorEncoding { found, recording }
     }
 
     async fn find(
@@ -140,7 +156,7 @@ impl Coded {
         if traits
             .length
             .is_some_and(|length| length.bytes() != record.length)
-            || !record.means.serves(wanted)
+            || !record.coding.serves(wanted)
         {
             return None;
         }
@@ -148,10 +164,10 @@ impl Coded {
         let memory = Arc::clone(&self.memory).try_acquire_many_owned(permits).ok()?;
         // The cache verifies the body's hash and drops a damaged body.
         let data = cache.whole(record.data, MAX_CODED).await?;
-        let body = CodedBody::parse(record.means.coding(), data)?;
-        (body.length() == record.length && record.means.coding() == coding).then_some(Found {
+        let body = CodedBody::parse(record.coding.coding(), data)?;
+        (body.length() == record.length && record.coding.coding() == coding).then_some(Found {
             body,
-            means: record.means,
+            coding: record.coding,
             memory,
         })
     }
@@ -161,40 +177,40 @@ impl Coded {
         let Finished {
             hash, coder, outcome, ..
         } = finished;
-        if !matches!(outcome, coder::Outcome::Replayed(_)) {
+        if !matches!(outcome, recording::Outcome::Replayed(_)) {
             self.counters.coded(coder);
         }
         match outcome {
-            coder::Outcome::Apart => {}
-            coder::Outcome::Replayed(coder) => {
+            recording::Outcome::Apart => {}
+            recording::Outcome::Replayed(coder) => {
                 self.counters.reused();
-                self.taken(hash, device, coder);
+                self.requested(hash, device, coder);
             }
-            coder::Outcome::Anew(None) => self.taken(hash, device, None),
-            coder::Outcome::Anew(Some(made)) => {
+            recording::Outcome::New(None) => self.requested(hash, device, None),
+            recording::Outcome::New(Some(new)) => {
                 let (this, device) = (Arc::clone(self), *device);
                 // A short task, which may outlive the session.
                 tokio::spawn(async move {
-                    let coder = made.coder;
-                    let kept = this.keep(hash, made).await;
-                    this.taken(hash, &device, kept.then_some(coder));
+                    let coder = new.coder;
+                    let kept = this.check_and_store(hash, new).await;
+                    this.requested(hash, &device, kept.then_some(coder));
                 });
             }
         }
     }
 
-    fn taken(&self, chk: ContentHash, device: &PublicKey, kept: Option<Coder>) {
-        if self.popular().taken(chk, device, kept) {
+    fn requested(&self, chk: ContentHash, device: &PublicKey, kept: Option<Coder>) {
+        if self.popular().requested(chk, device, kept) {
             self.waiting.notify_one();
         }
     }
 
     /// Stores a result; returns true if a result of at least this effort is now stored.
-    async fn keep(&self, chk: ContentHash, made: Made) -> bool {
+    async fn check_and_store(&self, chk: ContentHash, new: NewEncoding) -> bool {
         let Some(cache) = &self.cache else { return false };
-        let (coder, cost) = (made.coder, made.spent);
+        let (coder, cost) = (new.coder, new.spent);
         // Decoding takes a hundredth of the encoding time and ensures that only correct results are stored.
-        let checked = self.cpu_pool.run(None, move |_| made.check()).await;
+        let checked = self.cpu_pool.run(None, move |_| new.check()).await;
         let Ok(Some((body, hash))) = checked else {
             return false;
         };
@@ -202,10 +218,10 @@ impl Coded {
             debug!("a coded body decodes to another one");
             return false;
         }
-        self.put(cache, chk, body, coder, cost).await
+        self.store(cache, chk, body, coder, cost).await
     }
 
-    async fn put(
+    async fn store(
         &self,
         cache: &Cache,
         chk: ContentHash,
@@ -223,7 +239,7 @@ impl Coded {
             Some(_) | None => None,
         };
         match before {
-            Some(before) if before.means.serves(coder) => return true,
+            Some(before) if before.coding.serves(coder) => return true,
             // A higher effort does not always give a smaller result: keep the smaller data, and record the
             // higher effort.
             Some(before) if before.size <= record.size => {
@@ -239,25 +255,31 @@ impl Coded {
             }
         }
         cache
-            .put_record(RecordKind::Coded, &record::key(&chk, coding), record.encode())
+            .put_record(
+                RecordKind::Coded,
+                &stored_record::key(&chk, coding),
+                record.encode(),
+            )
             .await;
         self.counters.kept();
         true
     }
 
     /// Renders the text form of the counters.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         self.counters.render(&self.cpu_pool)
     }
 
-    fn popular(&self) -> MutexGuard<'_, Popular> {
+    fn popular(&self) -> MutexGuard<'_, PopularBodies> {
         // No code can panic while the guarded data is inconsistent.
         self.popular.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn read(cache: &Cache, chk: &ContentHash, coding: Coding) -> Option<Record> {
-    let record: Bytes = cache.record(RecordKind::Coded, &record::key(chk, coding)).await?;
+    let record: Bytes = cache
+        .record(RecordKind::Coded, &stored_record::key(chk, coding))
+        .await?;
     Record::decode(&record)
 }
 

@@ -16,13 +16,13 @@ const TRIES: u32 = 3;
 
 /// Request counts by body.
 #[derive(Debug, Default)]
-pub(super) struct Popular {
-    bodies: BTreeMap<ContentHash, Takes>,
+pub(super) struct PopularBodies {
+    bodies: BTreeMap<ContentHash, RequestCount>,
     clock: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Takes {
+struct RequestCount {
     first: PublicKey,
     has_others: bool,
     requests: u32,
@@ -31,24 +31,24 @@ struct Takes {
     is_best: bool,
 }
 
-impl Takes {
+impl RequestCount {
     fn waits(&self) -> bool {
         !self.is_best && self.tries < TRIES && (self.has_others || self.requests >= REQUESTS)
     }
 }
 
-impl Popular {
+impl PopularBodies {
     /// Counts a device's request of a body whose stored result was made by `kept`. Returns true if the body
     /// waits for recoding.
-    pub(super) fn taken(&mut self, chk: ContentHash, device: &PublicKey, kept: Option<Coder>) -> bool {
+    pub(super) fn requested(&mut self, chk: ContentHash, device: &PublicKey, kept: Option<Coder>) -> bool {
         self.clock += 1;
         if self.bodies.len() >= MAX_COUNTED && !self.bodies.contains_key(&chk) {
-            let oldest = self.bodies.iter().min_by_key(|(_, takes)| takes.last);
+            let oldest = self.bodies.iter().min_by_key(|(_, count)| count.last);
             if let Some(oldest) = oldest.map(|(chk, _)| *chk) {
                 self.bodies.remove(&oldest);
             }
         }
-        let takes = self.bodies.entry(chk).or_insert(Takes {
+        let count = self.bodies.entry(chk).or_insert(RequestCount {
             first: *device,
             has_others: false,
             requests: 0,
@@ -56,33 +56,33 @@ impl Popular {
             last: 0,
             is_best: false,
         });
-        takes.has_others |= takes.first != *device;
-        takes.requests = takes.requests.saturating_add(1);
-        takes.last = self.clock;
+        count.has_others |= count.first != *device;
+        count.requests = count.requests.saturating_add(1);
+        count.last = self.clock;
         // A result may also have been evicted from the cache.
-        takes.is_best = kept == Some(BEST);
-        takes.waits()
+        count.is_best = kept == Some(BEST);
+        count.waits()
     }
 
     /// The most requested body that waits for recoding.
     pub(super) fn next(&self) -> Option<ContentHash> {
-        let waiting = self.bodies.iter().filter(|(_, takes)| takes.waits());
+        let waiting = self.bodies.iter().filter(|(_, count)| count.waits());
         waiting
-            .max_by_key(|(_, takes)| takes.requests)
+            .max_by_key(|(_, count)| count.requests)
             .map(|(chk, _)| *chk)
     }
 
     /// Marks a body as done: its result is the best possible, or cannot be made.
     pub(super) fn settled(&mut self, chk: &ContentHash) {
-        if let Some(takes) = self.bodies.get_mut(chk) {
-            takes.is_best = true;
+        if let Some(count) = self.bodies.get_mut(chk) {
+            count.is_best = true;
         }
     }
 
     /// Counts an aborted attempt.
     pub(super) fn tried(&mut self, chk: &ContentHash) {
-        if let Some(takes) = self.bodies.get_mut(chk) {
-            takes.tries += 1;
+        if let Some(count) = self.bodies.get_mut(chk) {
+            count.tries += 1;
         }
     }
 }
@@ -100,14 +100,14 @@ mod tests {
 
     #[test]
     fn two_devices_or_three_requests_make_a_body_popular() {
-        let mut popular = Popular::default();
+        let mut popular = PopularBodies::default();
         let kept = Some(Coder::Brotli { quality: 5 });
-        assert!(!popular.taken(chk(1), &ONE, kept));
-        assert!(!popular.taken(chk(1), &ONE, kept));
+        assert!(!popular.requested(chk(1), &ONE, kept));
+        assert!(!popular.requested(chk(1), &ONE, kept));
         assert_eq!(popular.next(), None);
-        assert!(popular.taken(chk(1), &ONE, kept));
-        assert!(!popular.taken(chk(2), &ONE, None));
-        assert!(popular.taken(chk(2), &OTHER, None));
+        assert!(popular.requested(chk(1), &ONE, kept));
+        assert!(!popular.requested(chk(2), &ONE, None));
+        assert!(popular.requested(chk(2), &OTHER, None));
         assert_eq!(popular.next(), Some(chk(1)));
         popular.settled(&chk(1));
         assert_eq!(popular.next(), Some(chk(2)));
@@ -115,16 +115,19 @@ mod tests {
             popular.tried(&chk(2));
         }
         assert_eq!(popular.next(), None);
-        assert!(!popular.taken(chk(1), &OTHER, Some(BEST)));
-        assert!(popular.taken(chk(1), &OTHER, None), "its result left the cache");
+        assert!(!popular.requested(chk(1), &OTHER, Some(BEST)));
+        assert!(
+            popular.requested(chk(1), &OTHER, None),
+            "its result left the cache"
+        );
     }
 
     #[test]
     fn what_is_not_taken_any_more_is_forgotten() {
-        let mut popular = Popular::default();
+        let mut popular = PopularBodies::default();
         for n in 0..3 * MAX_COUNTED {
-            popular.taken(chk(n), &ONE, None);
-            popular.taken(chk(0), &OTHER, None);
+            popular.requested(chk(n), &ONE, None);
+            popular.requested(chk(0), &OTHER, None);
         }
         assert_eq!(popular.bodies.len(), MAX_COUNTED);
         assert_eq!(popular.next(), Some(chk(0)));

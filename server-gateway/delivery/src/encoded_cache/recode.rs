@@ -10,7 +10,7 @@ use longhaul_types::{ByteCount, ContentHash};
 use longhaul_webcache::Quiet;
 use tracing::debug;
 
-use super::{Coded, SMALLEST};
+use super::{EncodedCache, SMALLEST};
 
 /// The highest effort, with the largest coder window that the protocol allows.
 pub(super) const BEST: Coder = Coder::Brotli { quality: 11 };
@@ -32,9 +32,9 @@ enum Recoded {
     Failed,
 }
 
-impl Coded {
+impl EncodedCache {
     /// Recodes popular bodies one at a time until this future is dropped.
-    pub(crate) async fn recode(&self) {
+    pub async fn recode(&self) {
         loop {
             let Some(chk) = self.popular().next() else {
                 self.waiting.notified().await;
@@ -57,7 +57,7 @@ impl Coded {
         let work = move || code(&body, chk, || cpu_pool.is_still(quiet));
         match tokio::task::spawn_blocking(work).await.unwrap_or(Recoded::Failed) {
             Recoded::Done(body, took) => {
-                self.put(cache, chk, *body, BEST, took).await;
+                self.store(cache, chk, *body, BEST, took).await;
                 self.counters.recoded();
                 self.popular().settled(&chk);
             }

@@ -1,37 +1,22 @@
-//! Encoder of a whole body: against a base, from a stored coded result, or new and recorded.
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+//! Recording of a body's windows, to store them for other devices.
+use std::{sync::Arc, time::Duration};
 
-use longhaul_codec::{AdaptiveEncoder, BodyTraits, CodedBody, Coder, Coding, EncodeError, Load, MAX_WINDOW};
+use longhaul_codec::{AdaptiveEncoder, CodedBody, Coder, Coding, Finished as Ended, MAX_WINDOW};
 use longhaul_types::ContentHash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Found, MAX_CODED, Prior, SMALLEST, record::Means};
-use crate::{
-    body::{WindowCoding, message_coding},
-    delta_bases::DeltaCandidates,
-};
+use super::{MAX_CODED, SMALLEST, stored_record::StoredCoding};
 
-/// Maximum number of bytes that are encoded on the event loop; more are encoded in the thread pool.
-const LIGHT: usize = 1024;
 /// Step in which a recording acquires memory, in KiB.
 const STEP: usize = 64;
 
-/// Encodes a whole body into windows.
-pub(crate) struct WholeCoder {
+/// Follows the encoding of one whole body for the encoded cache.
+pub(crate) struct Recorder {
     key: [u8; 32],
-    encoder: AdaptiveEncoder,
-    /// CHKs of the candidate bases.
-    bases: Vec<ContentHash>,
-    /// Memory permits of the bases and of a stored result.
-    _memory: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
     /// Coding of the stored result, if one was found.
-    kept: Option<Means>,
-    /// `None` if the result is not kept.
+    stored: Option<StoredCoding>,
+    /// `None` if the result is not stored.
     recording: Option<Recording>,
-    decoded: u64,
     spent: Duration,
 }
 
@@ -45,24 +30,23 @@ struct Recording {
 
 /// A completely encoded body.
 pub(crate) struct Finished {
-    pub(crate) coding: WindowCoding,
-    pub(crate) hash: ContentHash,
+    pub(super) hash: ContentHash,
     pub(super) coder: Coder,
     pub(super) outcome: Outcome,
 }
 
 /// The result for the encoded cache.
 pub(super) enum Outcome {
-    /// Nothing to keep.
+    /// Nothing to store.
     Apart,
     /// Replayed from a stored result; its coder, unless it was context mixing.
     Replayed(Option<Coder>),
-    /// Freshly encoded; the result, if it may be cached for other devices.
-    Anew(Option<Made>),
+    /// Freshly encoded; the result, if it may be stored for other devices.
+    New(Option<NewEncoding>),
 }
 
-/// A result that may be kept.
-pub(super) struct Made {
+/// A result that may be stored.
+pub(super) struct NewEncoding {
     key: [u8; 32],
     coding: Coding,
     wire: Vec<u8>,
@@ -71,7 +55,7 @@ pub(super) struct Made {
     _memory: Option<OwnedSemaphorePermit>,
 }
 
-impl Made {
+impl NewEncoding {
     /// Returns the result without the session's window checks, and the hash of its decoded bytes; `None` if
     /// it is unsuitable.
     pub(super) fn check(self) -> Option<(CodedBody, ContentHash)> {
@@ -82,134 +66,66 @@ impl Made {
     }
 }
 
-impl WholeCoder {
-    /// Creates an encoder of a body from offset 0, under the session's window key.
-    pub(crate) fn new(key: [u8; 32], traits: BodyTraits<'_>, offers: DeltaCandidates, prior: Prior) -> Self {
-        let Prior { found, recording } = prior;
-        let (coded, kept, memory) = match found {
-            Some(Found { body, means, memory }) => (Some(body), Some(means), Some(memory)),
-            None => (None, None, None),
-        };
-        let mut encoder = AdaptiveEncoder::new(key, traits)
-            .with_bases(offers.bodies)
-            .with_dictionaries(offers.dictionaries)
-            .with_mixing(offers.mixing)
-            .with_coded(coded);
-        if offers.is_personal {
-            encoder = encoder.hiding_size();
-        }
-        let recording = recording.map(|budget| Recording {
+impl Recorder {
+    /// `stored` is the coding of the stored result, if one was found; `budget` is the memory for the
+    /// recording, `None` if the result is not stored.
+    pub(super) fn new(key: [u8; 32], stored: Option<StoredCoding>, budget: Option<Arc<Semaphore>>) -> Self {
+        let recording = budget.map(|budget| Recording {
             wire: Some(Vec::new()),
             budget,
             memory: None,
         });
         Self {
             key,
-            encoder,
-            bases: offers.hashes,
-            _memory: (offers.memory, memory),
-            kept,
+            stored,
             recording,
-            decoded: 0,
             spent: Duration::ZERO,
         }
     }
 
-    /// Coding of the windows, once it is chosen.
-    pub(crate) fn coding(&self) -> Option<WindowCoding> {
-        let coding = message_coding(self.encoder.coding()?);
-        Some(WindowCoding::new(coding, self.encoder.base(), &self.bases))
-    }
-
-    /// Number of decoded bytes so far.
-    pub(crate) const fn decoded(&self) -> u64 {
-        self.decoded
-    }
-
-    /// Returns true if bytes are pending that [`Self::flush`] would write. A replayed result has fixed
-    /// windows.
-    pub(crate) fn holds(&self) -> bool {
-        !self.encoder.is_replay() && self.encoder.pending() > 0
-    }
-
-    /// Returns true if pushing `input` bytes may take so long that it must not run on the event loop.
-    pub(crate) fn push_is_heavy(&self, input: usize) -> bool {
-        !self.encoder.is_replay() && input >= self.encoder.missing()
-    }
-
-    /// Returns true if encoding the pending bytes may take so long that it must not run on the event loop.
-    pub(crate) fn flush_is_heavy(&self) -> bool {
-        !self.encoder.is_replay() && (self.encoder.pending() > LIGHT || self.encoder.has_trials())
-    }
-
-    /// Sets the current processor load, which matters until the coding is chosen.
-    pub(crate) const fn under(&mut self, load: Load) {
-        self.encoder.under(load);
-    }
-
-    pub(crate) fn push(&mut self, decoded: &[u8], wire: &mut Vec<u8>) -> Result<(), EncodeError> {
-        self.decoded += decoded.len() as u64;
-        self.work(wire, |encoder, wire| encoder.push(decoded, wire))
-    }
-
-    pub(crate) fn flush(&mut self, wire: &mut Vec<u8>) -> Result<(), EncodeError> {
-        self.work(wire, AdaptiveEncoder::flush)
-    }
-
-    pub(crate) fn finish(mut self, wire: &mut Vec<u8>) -> Result<Finished, EncodeError> {
-        let (start, begun) = (wire.len(), Instant::now());
-        let finished = self.encoder.finish(wire)?;
-        self.spent += begun.elapsed();
-        let coding = message_coding(finished.coding);
-        let outcome = match (self.kept, self.recording) {
-            // A result with a base belongs to one device.
-            _ if finished.base.is_some() => Outcome::Apart,
-            (Some(kept), _) if kept.coding() == finished.coding => Outcome::Replayed(kept.coder()),
-            // Coding identity: a stored result would save nothing.
-            (_, Some(_)) if finished.coding == Coding::Identity => Outcome::Apart,
-            (_, None) => Outcome::Apart,
-            (_, Some(mut recording)) => {
-                recording.add(&wire[start..]);
-                let is_kept =
-                    Means::of(finished.coding, finished.coder).is_some() && self.decoded >= SMALLEST;
-                let made = recording.wire.filter(|_| is_kept).map(|wire| Made {
-                    key: self.key,
-                    coding: finished.coding,
-                    wire,
-                    coder: finished.coder,
-                    spent: self.spent,
-                    _memory: recording.memory,
-                });
-                Outcome::Anew(made)
-            }
-        };
-        Ok(Finished {
-            coding: WindowCoding::new(coding, finished.base, &self.bases),
-            hash: finished.hash,
-            coder: finished.coder,
-            outcome,
-        })
-    }
-
-    fn work(
-        &mut self,
-        wire: &mut Vec<u8>,
-        work: impl FnOnce(&mut AdaptiveEncoder, &mut Vec<u8>) -> Result<(), EncodeError>,
-    ) -> Result<(), EncodeError> {
-        let (start, begun) = (wire.len(), Instant::now());
-        work(&mut self.encoder, wire)?;
-        self.spent += begun.elapsed();
+    /// Adds the windows that a step of the encoder wrote, and the time that it took.
+    pub(crate) fn add(&mut self, encoder: &AdaptiveEncoder, windows: &[u8], took: Duration) {
+        self.spent += took;
         if let Some(recording) = &mut self.recording {
-            let kept = self.kept.map(Means::coding);
-            let is_other = self.encoder.coding().is_some_and(|coding| {
-                !matches!(coding, Coding::Brotli | Coding::Mix) || kept == Some(coding)
+            let stored = self.stored.map(StoredCoding::coding);
+            let is_other = encoder.coding().is_some_and(|coding| {
+                !matches!(coding, Coding::Brotli | Coding::Mix) || stored == Some(coding)
             });
-            if is_other || self.encoder.base().is_some() {
+            if is_other || encoder.base().is_some() {
                 recording.stop();
             }
-            recording.add(&wire[start..]);
+            recording.add(windows);
         }
-        Ok(())
+    }
+
+    /// Adds the last windows and returns the result. `decoded` is the decoded length of the body.
+    pub(crate) fn finish(self, ended: &Ended, windows: &[u8], took: Duration, decoded: u64) -> Finished {
+        let outcome = match (self.stored, self.recording) {
+            // A result with a base belongs to one device.
+            _ if ended.base.is_some() => Outcome::Apart,
+            (Some(stored), _) if stored.coding() == ended.coding => Outcome::Replayed(stored.coder()),
+            // Coding identity: a stored result would save nothing.
+            (_, Some(_)) if ended.coding == Coding::Identity => Outcome::Apart,
+            (_, None) => Outcome::Apart,
+            (_, Some(mut recording)) => {
+                recording.add(windows);
+                let is_stored = StoredCoding::of(ended.coding, ended.coder).is_some() && decoded >= SMALLEST;
+                let new = recording.wire.filter(|_| is_stored).map(|wire| NewEncoding {
+                    key: self.key,
+                    coding: ended.coding,
+                    wire,
+                    coder: ended.coder,
+                    spent: self.spent + took,
+                    _memory: recording.memory,
+                });
+                Outcome::New(new)
+            }
+        };
+        Finished {
+            hash: ended.hash,
+            coder: ended.coder,
+            outcome,
+        }
     }
 }
 

@@ -6,12 +6,12 @@ use longhaul_types::ContentHash;
 
 /// Coding of a stored result. Other codings are too fast to be worth storing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Means {
+pub(super) enum StoredCoding {
     Brotli { quality: u8 },
     Mix,
 }
 
-impl Means {
+impl StoredCoding {
     /// Returns `None` if results of this coding are not stored.
     pub(super) fn of(coding: Coding, coder: Coder) -> Option<Self> {
         match (coding, coder) {
@@ -65,7 +65,7 @@ impl Means {
 /// A stored result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    pub(super) means: Means,
+    pub(super) coding: StoredCoding,
     /// Decoded length in bytes.
     pub(super) length: u64,
     /// Length of the coded windows in bytes.
@@ -91,7 +91,7 @@ impl Record {
     /// Returns `None` if results of this coding are not stored.
     pub(super) fn of(body: &CodedBody, coder: Coder) -> Option<Self> {
         Some(Self {
-            means: Means::of(body.coding(), coder)?,
+            coding: StoredCoding::of(body.coding(), coder)?,
             length: body.length(),
             size: body.data().len() as u64,
             data: ContentHash::of(body.data()),
@@ -100,7 +100,7 @@ impl Record {
 
     pub(super) fn encode(&self) -> Bytes {
         let mut record = Vec::with_capacity(SIZE);
-        record.extend_from_slice(&[VERSION, self.means.code()]);
+        record.extend_from_slice(&[VERSION, self.coding.code()]);
         record.extend_from_slice(&self.length.to_le_bytes());
         record.extend_from_slice(&self.size.to_le_bytes());
         record.extend_from_slice(self.data.as_bytes());
@@ -114,7 +114,7 @@ impl Record {
         let (length, rest) = rest.split_first_chunk::<8>()?;
         let (size, rest) = rest.split_first_chunk::<8>()?;
         Some(Self {
-            means: Means::of_code(code)?,
+            coding: StoredCoding::of_code(code)?,
             length: u64::from_le_bytes(*length),
             size: u64::from_le_bytes(*size),
             data: ContentHash::from_bytes(rest.try_into().ok()?),
@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn records_come_back_and_others_are_refused() {
         let record = Record {
-            means: Means::Brotli { quality: 10 },
+            coding: StoredCoding::Brotli { quality: 10 },
             length: 70_000,
             size: 9_000,
             data: ContentHash::of(b"coded"),
         };
         let mixed = Record {
-            means: Means::Mix,
+            coding: StoredCoding::Mix,
             ..record
         };
         assert_eq!(Record::decode(&mixed.encode()), Some(mixed));
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn more_effort_serves_less() {
-        let brotli = |quality| Means::Brotli { quality };
-        assert!(Means::Mix.serves(Coder::Brotli { quality: 11 }));
+        let brotli = |quality| StoredCoding::Brotli { quality };
+        assert!(StoredCoding::Mix.serves(Coder::Brotli { quality: 11 }));
         assert!(brotli(11).serves(Coder::Brotli { quality: 5 }));
         assert!(brotli(5).serves(Coder::Brotli { quality: 5 }));
         assert!(!brotli(5).serves(Coder::Brotli { quality: 10 }));

@@ -4,14 +4,17 @@ use longhaul_session::BodyCoding;
 use longhaul_types::{BitRate, SecretKey};
 
 use super::*;
-use crate::delta_bases::DeltaCandidates;
+use crate::{
+    body_coder::{BodyCoder, Progress},
+    delta_bases::DeltaCandidates,
+};
 
 const KEY: [u8; 32] = [5; 32];
 
 struct Home {
     _dir: tempfile::TempDir,
     cache: Cache,
-    coded: Arc<Coded>,
+    coded: Arc<EncodedCache>,
     cpu_pool: Arc<CpuPool>,
 }
 
@@ -26,7 +29,7 @@ fn home() -> Home {
     let cpu_pool = CpuPool::new(2);
     Home {
         _dir: dir,
-        coded: Coded::new(Some(cache.clone()), Arc::clone(&cpu_pool)),
+        coded: EncodedCache::new(Some(cache.clone()), Arc::clone(&cpu_pool)),
         cache,
         cpu_pool,
     }
@@ -89,7 +92,7 @@ impl Home {
         mixing: Option<MixMemory>,
     ) -> (usize, bool) {
         let traits = text(kbps, body.len() as u64);
-        let wanted = Wanted {
+        let wanted = BodyToEncode {
             chk: Some(ContentHash::of(body)),
             audience,
             traits,
@@ -99,7 +102,7 @@ impl Home {
         let was_kept = prior.found.is_some();
         // A stored Brotli result may still be replaced by context mixing.
         let is_replay = was_kept && prior.recording.is_none();
-        let mut coder = WholeCoder::new(
+        let mut coder = BodyCoder::whole(
             KEY,
             traits,
             DeltaCandidates {
@@ -110,17 +113,19 @@ impl Home {
         );
         let mut wire = Vec::new();
         for part in body.chunks(20_000) {
-            assert!(!is_replay || !coder.push_is_heavy(part.len()));
-            coder.push(part, &mut wire).unwrap();
+            assert!(!is_replay || !coder.is_heavy(part.len()));
+            let mut part = Bytes::copy_from_slice(part);
+            assert_eq!(coder.step(&mut part, &mut wire), Ok(Progress::Done));
         }
-        let finished = coder.finish(&mut wire).unwrap();
-        assert!(decoded(finished.coding.coding, &wire) == body[..]);
+        let (coding, finished) = coder.finish(&mut wire).unwrap();
+        let finished = finished.unwrap();
+        assert!(decoded(coding.coding, &wire) == body[..]);
         let kept = self
             .coded
             .counters
             .kept
             .load(std::sync::atomic::Ordering::Relaxed);
-        let is_made = matches!(finished.outcome, coder::Outcome::Anew(Some(_)));
+        let is_made = matches!(finished.outcome, recording::Outcome::New(Some(_)));
         self.coded.finished(&device(to), finished);
         // The result is stored by a spawned task.
         while is_made
@@ -169,7 +174,7 @@ async fn a_body_is_coded_once_for_all() {
     );
     assert!(home.send(4, &body, 384, Audience::Everybody).await.1);
     assert_eq!(
-        home.record(&body).await.unwrap().means.coder(),
+        home.record(&body).await.unwrap().coding.coder(),
         Some(recode::BEST)
     );
     assert!(!home.send(2, &body, 100_000, Audience::Everybody).await.1);
@@ -207,7 +212,7 @@ async fn a_result_that_is_gone_or_wrong_is_made_anew() {
     home.send(1, &other, 384, Audience::Everybody).await;
     let (record, chk) = (home.record(&body).await.unwrap(), ContentHash::of(&body));
     let put = async |record: Bytes| {
-        let key = record::key(&chk, Coding::Brotli);
+        let key = stored_record::key(&chk, Coding::Brotli);
         home.cache.put_record(RecordKind::Coded, &key, record).await;
     };
     let gone = Record {
@@ -227,7 +232,7 @@ async fn a_result_that_is_gone_or_wrong_is_made_anew() {
         Bytes::from_static(b"?"),
     ] {
         put(wrong).await;
-        let sent = home.coded.prior(Wanted {
+        let sent = home.coded.prior(BodyToEncode {
             chk: Some(chk),
             audience: Audience::Everybody,
             traits: text(384, body.len() as u64),
@@ -291,8 +296,8 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
     let (before, _) = home.send(1, &body, 5_000, Audience::Everybody).await;
     home.send(2, &body, 5_000, Audience::Everybody).await;
     assert_eq!(
-        home.record(&body).await.unwrap().means,
-        Means::Brotli { quality: 5 }
+        home.record(&body).await.unwrap().coding,
+        StoredCoding::Brotli { quality: 5 }
     );
     tokio::time::advance(Duration::from_secs(600)).await;
     let recoded = || {
@@ -307,7 +312,7 @@ async fn what_two_devices_take_is_recoded_when_it_is_quiet() {
         tokio::time::advance(Duration::from_millis(100)).await;
     }
     assert_eq!(
-        home.record(&body).await.unwrap().means.coder(),
+        home.record(&body).await.unwrap().coding.coder(),
         Some(recode::BEST)
     );
     let (after, was_kept) = home.send(3, &body, 5_000, Audience::Everybody).await;
@@ -322,8 +327,8 @@ async fn work_that_arrives_stops_the_recoding() {
     let body = page(1);
     home.store(&body).await;
     let chk = ContentHash::of(&body);
-    home.coded.taken(chk, &device(1), None);
-    home.coded.taken(chk, &device(2), None);
+    home.coded.requested(chk, &device(1), None);
+    home.coded.requested(chk, &device(2), None);
     let quiet = home.cpu_pool.quiet(Duration::from_secs(1)).await;
     home.cpu_pool.touch();
     assert_eq!(home.coded.popular().next(), Some(chk));

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use longhaul_cache::Partition;
+use longhaul_delivery::DeltaKey;
 use longhaul_http::{
     coding,
     policy::{self, Reload},
@@ -24,13 +25,10 @@ use tracing::debug;
 use url::Url;
 
 use super::{PageLoad, navigation};
-use crate::{
-    bundle::{
-        context::{lock, now},
-        plan::{Answer, AnswerBody, Placement},
-        push::{ArrivingDocument, PushBody},
-    },
-    delta_bases::DeltaKey,
+use crate::bundle::{
+    context::{lock, now},
+    plan::{Answer, AnswerBody, Placement},
+    push::{ArrivingDocument, PushBody},
 };
 
 /// Maximum wait for a body's end before its head is written: the CHK of a complete body shows whether the
