@@ -23,10 +23,10 @@ use tokio_rustls::client::TlsStream;
 use tracing::debug;
 
 use crate::{
-    fetch::Failure,
-    incoming::Incoming,
-    metrics::Metrics,
-    session::{Gateway, SessionContext},
+    admin::metrics::Metrics,
+    failure::Failure,
+    gateway::Gateway,
+    session::{context::SessionContext, incoming::Incoming},
 };
 
 /// Class of a tunnel's first bytes (docs/protocol/session.md section 2): behind a page of megabytes, the host

@@ -14,7 +14,8 @@ use axum::{
 };
 use longhaul_driver::Session;
 
-use crate::{metrics::LinkBytes, session::Gateway};
+use super::metrics::LinkBytes;
+use crate::gateway::Gateway;
 
 /// Bytes of all sessions on the hop.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use longhaul_protocol::endpoint::DeviceStatus;
 use longhaul_types::{DeviceId, PublicKey};
 use serde::{Deserialize, Serialize};
 
-use crate::state::{StateDir, StateError};
+use super::state::{StateDir, StateError};
 
 const FILE: &str = "devices.toml";
 const LOCK: &str = "devices.lock";

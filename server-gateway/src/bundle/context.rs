@@ -21,9 +21,9 @@ use url::Url;
 
 use super::counters::BundleCounters;
 use crate::{
-    fetch::Failure,
-    images::{Audience, ImageConversion, Promised},
-    session::Gateway,
+    failure::Failure,
+    gateway::Gateway,
+    images::{HopReservations as Promised, ImageConversion, ImageRecipient as Audience},
 };
 
 /// A session as the page bundles use it.

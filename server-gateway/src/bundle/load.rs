@@ -30,11 +30,11 @@ use super::{
     learned::{self, LearnedPlan},
     manifest::ManifestWriter,
     memory::ManifestMemory,
+    page_loads::Promise,
     plan::{Arrival, BodyState, Match, Plan, PlanLimits},
     publicity::Publicity,
     push::PushBody,
 };
-use crate::fetch::Promise;
 
 /// One page load.
 pub(crate) struct PageLoad {

@@ -5,15 +5,14 @@
 //!   found, `drive` starts fetches and pushes in the order of the `plan`.
 //! * `manifest` writes the records, `push` the bodies. `memory` stores a manifest as base of the next one.
 //! * `learned` stores the learned plans; `publicity` decides which part other devices may use.
-mod context;
-mod counters;
+pub(crate) mod context;
+pub(crate) mod counters;
 mod learned;
 mod load;
 mod manifest;
 mod memory;
+pub(crate) mod page_loads;
 mod plan;
 mod publicity;
 mod push;
-mod registry;
-
-pub(crate) use self::{context::BundleContext, counters::BundleCounters, registry::Bundles};
+pub(crate) mod registry;

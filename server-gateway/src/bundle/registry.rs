@@ -25,9 +25,9 @@ use super::{
     learned::LearnedPlan,
     load::{PageLoad, PageStart, PageTap, drive, redirection},
     memory::ManifestMemory,
+    page_loads::{BodyEnd, BodyTap, PageHead, PageLoads, Promise},
     publicity::Publicity,
 };
-use crate::fetch::{BodyEnd, BodyTap, PageHead, PageLoads, Promise};
 
 /// Maximum number of page loads of a session: the tabs that a user opens at once. A new page load evicts the
 /// oldest.

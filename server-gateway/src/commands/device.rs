@@ -4,7 +4,11 @@ use std::{io::Write, time::SystemTime};
 use longhaul_types::DeviceId;
 
 use super::CommandError;
-use crate::{cli::DeviceCommand, config::Config, devices::Devices, state::StateDir};
+use crate::{
+    admission::{devices::Devices, state::StateDir},
+    cli::DeviceCommand,
+    config::Config,
+};
 
 pub(super) fn execute(
     action: DeviceCommand,

@@ -8,9 +8,11 @@ use longhaul_types::{Invite, UnixTime};
 
 use super::CommandError;
 use crate::{
+    admission::{
+        devices::Devices,
+        state::{StateDir, StateError, random_key},
+    },
     config::Config,
-    devices::Devices,
-    state::{StateDir, StateError, random_key},
 };
 
 /// Lifetime of the first token (docs/protocol/transport.md section 3.7): half a year, for an invite that is

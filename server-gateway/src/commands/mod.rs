@@ -6,12 +6,11 @@ mod run;
 use std::io::{self, Write};
 
 use crate::{
-    accept::ServerError,
+    admission::{devices::DevicesError, state::StateError},
     cli::Command,
     config::{Config, ResolvedSetting},
-    devices::DevicesError,
-    picture_workers::{self, WorkerError},
-    state::StateError,
+    images::picture_workers::{self, WorkerError},
+    server::ServerError,
 };
 
 /// Errors of a command.

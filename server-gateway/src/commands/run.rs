@@ -2,7 +2,7 @@
 use std::io::Write;
 
 use super::CommandError;
-use crate::{accept::Server, config::Config};
+use crate::{config::Config, server::Server};
 
 pub(super) async fn run(config: &Config, out: &mut impl Write) -> Result<(), CommandError> {
     // Before `ready` is printed: its reader may send the signal at once.

@@ -7,14 +7,13 @@ use longhaul_session::{
 };
 use longhaul_types::ContentHash;
 
-use super::Failure;
-use crate::session::SessionContext;
+use crate::{failure::Failure, session::context::SessionContext};
 
 /// Length in bytes from which a body is bulk: it takes a minute or more on the intended links.
 const BULK: u64 = 1024 * 1024;
 
 /// Encodes the `Head` against the newest one that the agent has, and stores it as a later base.
-pub(crate) fn encode_head(
+pub(super) fn encode_head(
     context: &SessionContext,
     fetch: &Fetch,
     status: StatusCode,
@@ -48,7 +47,7 @@ pub(crate) fn encode_head(
 }
 
 /// Priority class of a response; see docs/protocol/session.md section 2.
-pub(crate) fn class_of(kind: FetchKind, length: Option<u64>, headers: &HeaderMap) -> Priority {
+pub(super) fn class_of(kind: FetchKind, length: Option<u64>, headers: &HeaderMap) -> Priority {
     let media = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())

@@ -7,8 +7,10 @@ use longhaul_types::{ByteCount, ContentHash};
 use longhaul_webcache::{Asker, BodyFault, BodyReader};
 use tokio::time::{Instant, timeout_at};
 
-use super::{BodyEnd, BodyTap, link_rate};
-use crate::session::SessionContext;
+use crate::{
+    bundle::page_loads::{BodyEnd, BodyTap},
+    session::context::SessionContext,
+};
 
 /// Maximum length of a body whose end is awaited.
 const MAX_AHEAD: ByteCount = ByteCount::mib(4);
@@ -90,7 +92,12 @@ pub(super) async fn look_ahead(
 }
 
 fn wait(context: &SessionContext, length: Option<u64>) -> Duration {
-    let Some(rate) = link_rate(context).filter(|rate| rate.as_bps() > 0) else {
+    let Some(rate) = context
+        .bundles
+        .context()
+        .link_rate()
+        .filter(|rate| rate.as_bps() > 0)
+    else {
         return USUAL_WAIT;
     };
     let bits = length.unwrap_or(USUAL_LENGTH).saturating_mul(8);

@@ -1,12 +1,11 @@
 //! Serves fetches: checks a fetch, answers it with a promise or from the store, and sends the response
 //! stream.
-mod failure;
 mod head;
 mod held;
 mod request;
 mod respond;
 mod resume;
-mod tap;
+mod upload;
 
 use std::sync::Arc;
 
@@ -18,29 +17,28 @@ use longhaul_origin::OriginClient;
 use longhaul_session::{
     BodyPlace, Delivery, Failed, FailureReason, Fetch, FetchKind, Message, Promised, class, encode,
 };
-use longhaul_types::{BitRate, ContentHash};
+use longhaul_types::ContentHash;
 use longhaul_webcache::{
     Asker, Audience, BodyReader, CacheRequest, Content, GatewayResponse, OriginRequest, Purpose,
 };
 use tracing::debug;
 use url::Url;
 
-pub(crate) use self::{
-    failure::Failure,
-    head::class_of,
-    respond::{Gone, Relayed, Responder, relay},
-    tap::{BodyEnd, BodyTap, PageHead, PageLoads, Promise},
-};
 use self::{
-    head::encode_head,
+    head::{class_of, encode_head},
     held::{Ahead, look_ahead},
-    request::{Arrived, outgoing},
+    request::{Arrived, origin_request},
+    respond::{Gone, Relayed, Responder, relay},
+    upload::{UploadBody, UploadError},
 };
 use crate::{
-    incoming::{Incoming, IncomingError},
-    metrics::{Metrics, Outcome},
-    session::SessionContext,
-    upload::{UploadBody, UploadError},
+    admin::metrics::{Metrics, Outcome},
+    bundle::page_loads::{BodyEnd, BodyTap, PageHead, Promise},
+    failure::Failure,
+    session::{
+        context::SessionContext,
+        incoming::{Incoming, IncomingError},
+    },
 };
 
 /// Serves one fetch to its end.
@@ -117,7 +115,7 @@ async fn answer(
     } else {
         Arrived::Confirmed
     };
-    let outgoing = outgoing(context, &mut fetch, arrived)?;
+    let outgoing = origin_request(context, &mut fetch, arrived)?;
     if fetch.has_body {
         let stored = upload(context, outgoing.clone(), incoming).await?;
         return respond(context, &fetch, &outgoing, stored).await;
@@ -331,7 +329,7 @@ impl ResponseHead<'_> {
             let content_type = headers
                 .get(header::CONTENT_TYPE)
                 .and_then(|value| value.to_str().ok());
-            let traits = encoding.traits(content_type, length, link_rate(context));
+            let traits = encoding.traits(content_type, length, context.bundles.context().link_rate());
             let is_plain = fetch.delivery == Delivery::Plain;
             let candidates = if is_plain {
                 DeltaCandidates::default()
@@ -364,16 +362,6 @@ impl ResponseHead<'_> {
             });
         }
         Ok(relayed.outcome())
-    }
-}
-
-/// Rate towards the agent: measured, else that of the configured link profile.
-pub(crate) fn link_rate(context: &SessionContext) -> Option<BitRate> {
-    let granted = context.session.stats().send_rate;
-    if granted.as_bps() > 0 {
-        Some(granted)
-    } else {
-        context.profile.map(|profile| profile.down)
     }
 }
 

@@ -16,15 +16,14 @@ use longhaul_session::{
 };
 use longhaul_webcache::{Asker, OriginRequest};
 
-use super::Failure;
-use crate::session::SessionContext;
+use crate::{failure::Failure, session::context::SessionContext};
 
 /// Number of Longhaul proxies before the gateway in `Via`: the agent.
 const PROXIES_BEFORE: usize = 1;
 
 /// Protection of a request against replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrived {
+pub(super) enum Arrived {
     /// Received in early data, which an attacker may have replayed.
     Early,
     /// Received after the handshake.
@@ -32,7 +31,7 @@ pub(crate) enum Arrived {
 }
 
 /// Checks a fetch, restores its URL and derives the request for the origin.
-pub(crate) fn outgoing(
+pub(super) fn origin_request(
     context: &SessionContext,
     fetch: &mut Fetch,
     arrived: Arrived,

@@ -13,11 +13,8 @@ use longhaul_webcache::BodyFault;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::{
-    Failure,
-    held::{Piece, TappedBody},
-};
-use crate::{metrics::Outcome, session::SessionContext};
+use super::held::{Piece, TappedBody};
+use crate::{admin::metrics::Outcome, failure::Failure, session::context::SessionContext};
 
 /// Coded bytes that are sent together, and that gather at most before the stream is opened.
 const GATHER: usize = 48 * 1024;
@@ -34,10 +31,10 @@ const LONG: u64 = 1024 * 1024;
 
 /// The agent stopped the stream, or the session is lost.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(super) struct Gone;
 
 /// The response stream of one fetch.
-pub(crate) struct Responder {
+pub(super) struct Responder {
     context: Arc<SessionContext>,
     class: Priority,
     stream: Option<SendStream>,
@@ -64,7 +61,7 @@ enum BodyState {
 
 impl Responder {
     /// Creates a response that begins with an encoded `Head`; a body is sent in `class`.
-    pub(crate) fn new(
+    pub(super) fn new(
         context: Arc<SessionContext>,
         head: Vec<u8>,
         class: Priority,
@@ -85,7 +82,7 @@ impl Responder {
     }
 
     /// Sends the head and ends the stream.
-    pub(crate) async fn finish_without_body(mut self) -> Result<(), Gone> {
+    pub(super) async fn finish_without_body(mut self) -> Result<(), Gone> {
         self.send(None, End::Finish).await
     }
 
@@ -190,7 +187,7 @@ impl From<CodeError> for Broken {
 
 /// Result of relaying a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Relayed {
+pub(super) enum Relayed {
     /// The body with this CHK was sent completely.
     Complete(ContentHash),
     /// The body was truncated.
@@ -200,7 +197,7 @@ pub(crate) enum Relayed {
 }
 
 impl Relayed {
-    pub(crate) const fn outcome(self) -> Outcome {
+    pub(super) const fn outcome(self) -> Outcome {
         match self {
             Self::Complete(_) => Outcome::Complete,
             Self::Truncated => Outcome::Truncated,
@@ -218,7 +215,7 @@ impl Relayed {
 ///
 /// # Errors
 /// The origin's content coding is malformed from the start, and nothing has been sent.
-pub(crate) async fn relay(
+pub(super) async fn relay(
     responder: &mut Responder,
     mut body: TappedBody,
     pipeline: BodyPipeline,

@@ -3,7 +3,7 @@
 use http::{HeaderMap, StatusCode, header};
 use longhaul_session::{FailureReason, Resume, Validator};
 
-use super::Failure;
+use crate::failure::Failure;
 
 /// Checks that a response is the same version as the response to resume.
 pub(crate) fn check(resume: &Resume, status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, Coding, DecodeError};
 use longhaul_driver::StreamError;
 use longhaul_session::{self as session, BodyCoding};
 
-use crate::incoming::Incoming;
+use crate::session::incoming::Incoming;
 
 /// Errors that abort a request's body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,11 @@
 //! Image transcoding: replaces images that a page displays by smaller ones at the level of the device's user.
 //!
-//! `lane` selects the responses, `sooner` decides if a smaller image arrives earlier, `variant` stores the
+//! `lane` selects the responses, `transcode_policy` decides if a smaller image arrives earlier, `variant` stores the
 //! results, `originals` bounds the memory of waiting images, and `picture_workers` transcode in separate
 //! processes.
 mod lane;
 mod originals;
+pub mod picture_workers;
 mod transcode_policy;
 mod variant;
 
@@ -24,11 +25,12 @@ use longhaul_types::{BitRate, ByteCount, ContentHash, PublicKey};
 use longhaul_webcache::{BodyReader, Content, CpuPool, GatewayResponse};
 use tracing::debug;
 
-pub(crate) use self::transcode_policy::Promised;
-use self::{originals::Originals, transcode_policy::Pending, variant::Fate};
-use crate::{
-    config::PicturesConfig,
-    picture_workers::{Made, Patience, PictureWorkers, Settings},
+pub(crate) use self::transcode_policy::HopReservations;
+use self::{
+    originals::Originals,
+    picture_workers::{Made, PictureWorkers, Settings},
+    transcode_policy::Pending,
+    variant::Fate,
 };
 
 /// Maximum size of an image that is transcoded: larger ones take too much time and memory.
@@ -56,13 +58,13 @@ pub(crate) struct ImageConversion {
 }
 
 /// The session for which an image is transcoded.
-pub(crate) trait Audience {
+pub(crate) trait ImageRecipient {
     /// The device: images of different devices take turns.
     fn device(&self) -> PublicKey;
     /// Time that the transport needs for the data already queued.
     fn queued(&self) -> Duration;
     /// Reservations of the hop for images already decided.
-    fn promised(&self) -> &Promised;
+    fn promised(&self) -> &HopReservations;
     /// Returns true if the agent holds this body.
     fn holds(&self, hash: &ContentHash) -> bool;
 }
@@ -126,16 +128,17 @@ fn eased(request: Request, link: Option<BitRate>, load: Load) -> Option<Request>
 }
 
 impl Images {
-    pub(crate) fn new(cache: Option<Cache>, cpu_pool: Arc<CpuPool>, config: &PicturesConfig) -> Self {
+    /// Creates the transcoder. Images of more than `max_megapixels` megapixels are not transcoded.
+    pub(crate) fn new(
+        cache: Option<Cache>,
+        cpu_pool: Arc<CpuPool>,
+        max_megapixels: usize,
+        workers: Settings,
+    ) -> Self {
         Self {
             cache,
-            workers: PictureWorkers::new(Settings {
-                memory: config.memory,
-                workers: config.workers,
-                program: config.program.clone(),
-                patience: Patience::default(),
-            }),
-            limits: limits(config),
+            limits: limits(max_megapixels, workers.memory),
+            workers: PictureWorkers::new(workers),
             originals: Originals::default(),
             pending: Arc::default(),
             cpu_pool,
@@ -152,7 +155,7 @@ impl Images {
     pub(crate) async fn at(
         &self,
         wish: &ImageConversion,
-        audience: &impl Audience,
+        audience: &impl ImageRecipient,
         method: &Method,
         browser: &HeaderMap,
         stored: GatewayResponse,
@@ -204,7 +207,7 @@ impl Images {
         &self,
         request: Request,
         link: Option<BitRate>,
-        audience: &impl Audience,
+        audience: &impl ImageRecipient,
         body: BodyReader,
     ) -> (Content, Fate) {
         let Some(original) = body.chk_when_complete(MAX_WAIT, MAX_PICTURE).await else {
@@ -319,13 +322,13 @@ impl Images {
 }
 
 /// Limits of transcoding from the configuration.
-fn limits(config: &PicturesConfig) -> Limits {
-    let pixels = config.max_megapixels as u64 * 1_000_000;
+fn limits(max_megapixels: usize, memory: ByteCount) -> Limits {
+    let pixels = max_megapixels as u64 * 1_000_000;
     Limits {
         pixels,
         // Frames are decoded one at a time, and only their changes are encoded.
         animation_pixels: pixels * 3 / 2,
-        decode_bytes: config.memory.bytes(),
+        decode_bytes: memory.bytes(),
         ..Limits::default()
     }
 }

@@ -18,9 +18,9 @@ const LEFT: u64 = 50;
 
 /// Time until which a session's hop is reserved for images already decided.
 #[derive(Debug, Default)]
-pub(crate) struct Promised(Mutex<Option<Instant>>);
+pub(crate) struct HopReservations(Mutex<Option<Instant>>);
 
-impl Promised {
+impl HopReservations {
     /// Remaining reserved time.
     pub(crate) fn ahead(&self, now: Instant) -> Duration {
         let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ const fn nanos_a_pixel() -> u64 {
 /// queued. Transcoding costs nothing while the hop is busy with other data; beyond that it must take less
 /// time than it saves.
 pub(super) fn is_sooner(
-    promised: &Promised,
+    promised: &HopReservations,
     (length, rate): (ByteCount, BitRate),
     queued: Duration,
     ready: Duration,
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_picture_becomes_smaller_if_that_takes_less_time_than_it_saves() {
-        let (promised, now) = (Promised::default(), Instant::now());
+        let (promised, now) = (HopReservations::default(), Instant::now());
         // At this rate 15 kB take 10 ms, half of them 5 ms.
         let picture = (ByteCount::new(15_000), LTE);
         assert!(!is_sooner(
@@ -141,7 +141,7 @@ mod tests {
             milliseconds(6),
             now
         ));
-        let promised = Promised::default();
+        let promised = HopReservations::default();
         assert!(is_sooner(
             &promised,
             picture,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn computing_costs_nothing_while_the_hop_is_busy() {
-        let (promised, now) = (Promised::default(), Instant::now());
+        let (promised, now) = (HopReservations::default(), Instant::now());
         let picture = (ByteCount::new(15_000), LTE);
         let slow = milliseconds(20);
         let decided: Vec<bool> = (0..4)
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(decided, [false, false, true, true]);
         assert_eq!(promised.ahead(now), milliseconds(30));
         assert_eq!(promised.ahead(now + milliseconds(31)), Duration::ZERO);
-        let idle = Promised::default();
+        let idle = HopReservations::default();
         assert!(is_sooner(&idle, picture, milliseconds(16), slow, now));
     }
 

@@ -6,20 +6,20 @@ use longhaul_session::{Forgotten, Hello, Message, MirrorState, VersionRange, Wel
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use crate::{
-    forget,
+use super::forget;
+use crate::session::{
+    context::SessionContext,
     incoming::{Incoming, IncomingError},
-    session::SessionContext,
 };
 
 /// Transport error codes with which a session is closed (docs/protocol/transport.md section 7.4).
 const ERROR_MALFORMED: u64 = 2;
-pub(crate) const ERROR_INTERNAL: u64 = 5;
+pub(super) const ERROR_INTERNAL: u64 = 5;
 /// Time that an agent without a common version has to read `Welcome` and close the session.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Serves the control streams until the session ends.
-pub(crate) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, mut answer: SendStream) {
+pub(super) async fn serve(context: Arc<SessionContext>, mut incoming: Incoming, mut answer: SendStream) {
     let Ok(Some(Message::Hello(hello))) = incoming.message().await else {
         let reason = "the control stream begins without hello";
         return context.session.close(ERROR_MALFORMED, reason);

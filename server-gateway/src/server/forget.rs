@@ -7,10 +7,10 @@ use longhaul_cache::{Forget, ForgetWhat, Owner, Whose};
 use longhaul_session as session;
 use longhaul_types::ClientId;
 
-use crate::session::SessionContext;
+use crate::session::context::SessionContext;
 
 /// Returns once the data is deleted from the file and from memory.
-pub(crate) async fn forget(context: &SessionContext, wanted: &session::Forget) {
+pub(super) async fn forget(context: &SessionContext, wanted: &session::Forget) {
     let client = wanted.client.map(ClientId);
     let whose = match client {
         Some(client) => Whose::Client(Owner::of_device(&context.device, client)),

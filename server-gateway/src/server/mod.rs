@@ -1,5 +1,12 @@
 //! The gateway server: listens, serves sessions, applies changes of the device list, serves metrics, shuts
 //! down.
+//!
+//! `streams` serves the streams of one session, `control` its control streams, `forget` deletes a user's data.
+mod control;
+mod forget;
+mod open_files;
+mod streams;
+
 use std::{
     collections::BTreeMap,
     io,
@@ -25,14 +32,21 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
+    admin::{
+        metrics::Metrics,
+        metrics_server::{self, LinkLedger},
+    },
+    admission::{
+        devices::{DevicesError, DevicesWatch},
+        state::{StateDir, StateError},
+    },
+    bundle::counters::BundleCounters,
     config::Config,
-    devices::{DevicesError, DevicesWatch},
-    images::Images,
-    metrics::Metrics,
-    metrics_server::{self, LinkLedger},
-    open_files,
-    session::{self, Gateway},
-    state::{StateDir, StateError},
+    gateway::Gateway,
+    images::{
+        Images,
+        picture_workers::{Patience, Settings},
+    },
 };
 
 /// Interval between checks of the device list: a revoked device is disconnected within a second.
@@ -131,13 +145,23 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cpu_pool = CpuPool::new(cores);
         let store = WebCache::new(open_cache(config)?, origin.clone(), Arc::clone(&cpu_pool));
-        let images = Images::new(store.cache().cloned(), Arc::clone(&cpu_pool), &config.pictures);
+        let images = Images::new(
+            store.cache().cloned(),
+            Arc::clone(&cpu_pool),
+            config.pictures.max_megapixels,
+            Settings {
+                memory: config.pictures.memory,
+                workers: config.pictures.workers,
+                program: config.pictures.program.clone(),
+                patience: Patience::default(),
+            },
+        );
         let encoded_cache = EncodedCache::new(store.cache().cloned(), Arc::clone(&cpu_pool));
         let gateway = Gateway {
             origin,
             store,
             metrics: Metrics::default(),
-            bundles: crate::bundle::BundleCounters::default(),
+            bundles: BundleCounters::default(),
             images,
             base_memory: Arc::new(Semaphore::new(DELTA_BASE_MEMORY)),
             tunnel_ports: config.tunnel.ports.clone(),
@@ -226,7 +250,7 @@ impl Server {
         let ledger = Arc::clone(&self.ledger);
         sessions.spawn(async move {
             let entry = ledger.enter(session);
-            session::serve(gateway, incoming).await;
+            streams::serve(gateway, incoming).await;
             drop(entry);
         });
     }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use longhaul_page::Discovery;
 
 use super::PageLoad;
-use crate::fetch::{BodyEnd, BodyTap};
+use crate::bundle::page_loads::{BodyEnd, BodyTap};
 
 /// Parser of a page.
 pub(crate) struct PageTap {

@@ -1,0 +1,176 @@
+//! Serves one session: starts a task for each stream, bounded in number.
+use std::{sync::Arc, time::Duration};
+
+use longhaul_driver::{EarlyData, End, OpenOptions, Priority, RecvStream, Session};
+use longhaul_session::{FailureReason, Message};
+use longhaul_types::{DeviceId, LinkProfile, PublicKey};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::timeout,
+};
+use tracing::{Instrument as _, debug, info, info_span, warn};
+
+use super::control;
+use crate::{
+    failure::Failure,
+    fetch,
+    gateway::Gateway,
+    session::{
+        context::SessionContext,
+        incoming::{Incoming, IncomingError},
+    },
+    tunnel,
+};
+
+/// Number of the agent's control stream.
+const AGENT_CONTROL: u64 = 0;
+
+/// Serves a session until it ends.
+pub(super) async fn serve(gateway: Arc<Gateway>, incoming: longhaul_driver::Incoming) {
+    let longhaul_driver::Incoming {
+        session,
+        device,
+        profile,
+    } = incoming;
+    let span = info_span!("session", device = %DeviceId::of(&device));
+    run(gateway, session, device, profile).instrument(span).await;
+}
+
+async fn run(gateway: Arc<Gateway>, session: Session, device: PublicKey, profile: Option<LinkProfile>) {
+    let Some(exporter) = session.exporter() else {
+        // The transport has its keys before it hands over a session; without them no window check could be
+        // computed.
+        warn!("a session came without its keys");
+        return session.close(control::ERROR_INTERNAL, "no keys");
+    };
+    let device_streams = gateway.device_streams(device);
+    let window_key = longhaul_session::window_key(&exporter);
+    let context = Arc::new(SessionContext::new(
+        gateway,
+        session.clone(),
+        device,
+        profile,
+        window_key,
+    ));
+    let _open = context.gateway.metrics.session();
+    info!("session open");
+    // Before any response: the gateway's first stream is its control stream.
+    let options = OpenOptions {
+        class: Priority::CONTROL,
+        early: EarlyData::Allowed,
+        total: None,
+    };
+    let Ok(control) = session.open(options, bytes::Bytes::new(), End::Open).await else {
+        return;
+    };
+    let mut control = Some(control);
+    let mut tasks = JoinSet::new();
+    let places = StreamPlaces {
+        session: Arc::new(Semaphore::new(context.gateway.streams_per_session)),
+        device: device_streams,
+    };
+    // As many streams again may wait for a slot, so that they receive a timely refusal; plus the control
+    // stream.
+    let limit = 2 * context.gateway.streams_per_session + 1;
+    loop {
+        tokio::select! {
+            stream = session.accept(), if tasks.len() < limit => match stream {
+                Ok(stream) if stream.id().0 == AGENT_CONTROL => {
+                    if let Some(answer) = control.take() {
+                        let task = control::serve(Arc::clone(&context), Incoming::new(stream), answer);
+                        tasks.spawn(task.in_current_span());
+                    }
+                }
+                Ok(stream) => {
+                    let task = serve_stream(Arc::clone(&context), stream, places.clone());
+                    tasks.spawn(task.in_current_span());
+                }
+                Err(_) => break,
+            },
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Err(error) = ended && error.is_panic() {
+                    warn!("a request's task ended in a panic");
+                }
+            }
+            _ = session.closed() => break,
+        }
+    }
+    let reason = session.closed().await;
+    context.bundles.clear();
+    info!(%reason, "session closed");
+}
+
+/// Stream slots of a session and its device.
+#[derive(Clone)]
+struct StreamPlaces {
+    session: Arc<Semaphore>,
+    device: Arc<Semaphore>,
+}
+
+impl StreamPlaces {
+    /// Acquires a slot of both; `None` on timeout.
+    async fn acquire(&self, limit: Duration) -> Option<[OwnedSemaphorePermit; 2]> {
+        let both = async {
+            let session = Arc::clone(&self.session).acquire_owned().await.ok()?;
+            let device = Arc::clone(&self.device).acquire_owned().await.ok()?;
+            Some([session, device])
+        };
+        timeout(limit, both).await.ok().flatten()
+    }
+}
+
+/// Fails a request because the device's own requests occupy all its slots.
+async fn refuse(context: &SessionContext, message: &Message) {
+    let detail = "this device has as many requests under way as one device may; none of them ended in time";
+    let failure = Failure::new(FailureReason::Overloaded, detail);
+    if let Message::Fetch(refused) = message {
+        fetch::refuse(context, refused, failure).await;
+    } else if let Message::TunnelOpen(refused) = message {
+        tunnel::fail(context, refused.id, failure).await;
+    }
+}
+
+async fn serve_stream(context: Arc<SessionContext>, stream: RecvStream, places: StreamPlaces) {
+    let mut incoming = Incoming::new(stream);
+    let message = match incoming.message().await {
+        Ok(Some(message)) => message,
+        Ok(None) | Err(IncomingError::Broken(_)) => return,
+        Err(IncomingError::Malformed(error)) => {
+            debug!(%error, "a stream begins with no message");
+            return incoming.refuse();
+        }
+    };
+    let Some(_places) = places.acquire(context.gateway.queue_timeout).await else {
+        return refuse(&context, &message).await;
+    };
+    match message {
+        Message::Fetch(fetch) => Box::pin(fetch::serve(context, fetch, incoming)).await,
+        Message::TunnelOpen(open) => Box::pin(tunnel::serve(context, open, incoming)).await,
+        Message::Hello(_)
+        | Message::Welcome(_)
+        | Message::Head(_)
+        | Message::Body(_)
+        | Message::Failed(_)
+        | Message::Cancel(_)
+        | Message::TunnelAccept(_)
+        | Message::TunnelFailed(_)
+        | Message::Notice(_)
+        | Message::Manifest(_)
+        | Message::Push(_)
+        | Message::Promised(_)
+        | Message::Want(_)
+        | Message::Ask(_)
+        | Message::Used(_)
+        | Message::Evicted(_)
+        | Message::Holding(_)
+        | Message::Preferences(_)
+        | Message::Dictionaries(_)
+        | Message::AcceleratedHosts(_)
+        | Message::Forget(_)
+        | Message::Forgotten(_) => {
+            debug!("a stream begins with a message that does not begin one");
+            incoming.refuse();
+        }
+    }
+}

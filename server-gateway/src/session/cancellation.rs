@@ -1,0 +1,119 @@
+//! Cancellation of fetches and tunnels by their numbers.
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::oneshot;
+
+/// Maximum number of cancellations that arrived before their fetch; a session has no more streams than this
+/// by default.
+const MAX_OVERTAKING: usize = 256;
+
+/// The active fetches and tunnels of a session, and early cancellations.
+#[derive(Debug, Default)]
+pub(crate) struct Cancellations(Mutex<Cancels>);
+
+impl Cancellations {
+    /// Registers a fetch or tunnel for cancellation; `None` if its number is in use.
+    pub(crate) fn register(&self, id: u64) -> Option<Registration<'_>> {
+        let cancelled = self.lock().register(id)?;
+        Some(Registration {
+            cancellations: self,
+            id,
+            cancelled,
+        })
+    }
+
+    /// Cancels a fetch or tunnel, which may not have arrived yet.
+    pub(crate) fn cancel(&self, id: u64) {
+        self.lock().cancel(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cancels> {
+        // No code can panic while the guarded data is inconsistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Registration of an active fetch or tunnel.
+pub(crate) struct Registration<'a> {
+    cancellations: &'a Cancellations,
+    id: u64,
+    cancelled: oneshot::Receiver<()>,
+}
+
+impl Registration<'_> {
+    /// Waits until the agent cancels the fetch or tunnel.
+    pub(crate) async fn cancelled(&mut self) {
+        if (&mut self.cancelled).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.cancellations.lock().running.remove(&self.id);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Cancels {
+    running: BTreeMap<u64, oneshot::Sender<()>>,
+    /// Numbers cancelled before their fetch arrived, because streams arrive independently.
+    overtaking: BTreeSet<u64>,
+}
+
+impl Cancels {
+    fn register(&mut self, id: u64) -> Option<oneshot::Receiver<()>> {
+        if self.running.contains_key(&id) {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        if self.overtaking.remove(&id) {
+            // The receiver still exists.
+            let _sent = sender.send(());
+        } else {
+            self.running.insert(id, sender);
+        }
+        Some(receiver)
+    }
+
+    fn cancel(&mut self, id: u64) {
+        match self.running.remove(&id) {
+            Some(sender) => {
+                // If the fetch ends at this moment, nothing is lost.
+                let _ended = sender.send(());
+            }
+            // The fetch has ended, or has not arrived yet.
+            None => {
+                self.overtaking.insert(id);
+                if self.overtaking.len() > MAX_OVERTAKING {
+                    self.overtaking.pop_first();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancellations_reach_what_runs_and_what_comes_late() {
+        let mut cancels = Cancels::default();
+        let mut running = cancels.register(1).unwrap();
+        assert!(cancels.register(1).is_none(), "in use");
+        cancels.cancel(1);
+        assert_eq!(running.try_recv(), Ok(()));
+        cancels.cancel(5);
+        assert_eq!(cancels.register(5).unwrap().try_recv(), Ok(()));
+        for id in 10..10_000 {
+            cancels.cancel(id);
+        }
+        assert_eq!(cancels.overtaking.len(), MAX_OVERTAKING);
+        assert_eq!(cancels.register(9_999).unwrap().try_recv(), Ok(()));
+    }
+}
