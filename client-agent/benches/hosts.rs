@@ -72,6 +72,7 @@ fn start(state: &Path) -> (Child, SocketAddr) {
         ])
         .arg(state)
         .env("LONGHAUL_INVITE", invite.to_line())
+        .env("LONGHAUL_CONFIG", "/dev/null")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -43,6 +43,7 @@ async fn main() {
         ])
         .arg(dir.path())
         .env("LONGHAUL_INVITE", invite.to_line())
+        .env("LONGHAUL_CONFIG", "/dev/null")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
 
 /// Starts logging; `LONGHAUL_LOG` is a filter such as `info` or `longhaul_agent=debug`.
 fn start_logs(environment: &Environment) {
-    let filter = EnvFilter::new(environment.get("LONGHAUL_LOG").unwrap_or("info"));
+    let filter = EnvFilter::new(environment.get_filled("LONGHAUL_LOG").unwrap_or("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -68,7 +68,7 @@ fn raise_file_limit() {
 }
 
 async fn run(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
-    let config = config::load(flags, environment)?;
+    let (config, _) = config::load(flags, environment)?;
     raise_file_limit();
     // The handlers are installed before `ready` is printed, because a reader may send a signal at once.
     let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be handled")?;
@@ -84,8 +84,17 @@ async fn run(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
 }
 
 fn check_config(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
-    let config = config::load(flags, environment)?;
-    say(&format!("the configuration is valid\n{config}\n"))
+    let resolved = config::load(flags, environment);
+    let read = resolved.as_ref().map_or_else(
+        |mistakes| mistakes.sources.to_string(),
+        |(_, report)| report.to_string(),
+    );
+    std::io::stderr().write_all(read.as_bytes())?;
+    let (config, report) = resolved?;
+    say(&format!(
+        "the configuration is valid\n{config}\n\n{}",
+        report.to_toml()
+    ))
 }
 
 async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()> {

@@ -12,6 +12,7 @@ fn command(dir: &std::path::Path) -> Command {
     command
         .env_clear()
         .env("LONGHAUL_STATE_DIR", dir)
+        .env("LONGHAUL_CONFIG", "/dev/null")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

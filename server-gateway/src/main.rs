@@ -1,14 +1,14 @@
 //! The command `longhaul-gateway`.
 #![forbid(unsafe_code)]
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
 use clap::Parser as _;
 use longhaul_gateway::{
     cli::{CliArgs, Command},
     commands,
-    config::{Config, Environment, resolve},
+    config::{self, Config, Environment},
     picture_workers,
 };
 use tracing_subscriber::EnvFilter;
@@ -18,11 +18,17 @@ fn main() -> anyhow::Result<()> {
     if let Command::PictureWorker { memory } = args.command {
         return Ok(picture_workers::work(memory)?);
     }
-    // Variables that are not UTF-8 cannot be settings of the gateway.
-    let environment: Environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    let (config, settings) = resolve(&args.settings, &environment)?;
+    let is_check = matches!(args.command, Command::CheckConfig);
+    let resolved = config::load(&args.settings, &Environment::of_process());
+    if is_check {
+        // On standard error, so that standard output is a configuration file.
+        let read = resolved.as_ref().map_or_else(
+            |mistakes| mistakes.sources.to_string(),
+            |(_, report)| report.to_string(),
+        );
+        io::stderr().write_all(read.as_bytes())?;
+    }
+    let (config, report) = resolved?;
     start_log(&config)?;
     let threads = match args.command {
         Command::Run => tokio::runtime::Builder::new_multi_thread(),
@@ -37,7 +43,7 @@ fn main() -> anyhow::Result<()> {
     threads.block_on(commands::execute(
         args.command,
         &config,
-        &settings,
+        &report,
         &mut io::stdout(),
     ))?;
     Ok(())

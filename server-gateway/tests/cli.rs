@@ -18,6 +18,7 @@ fn command(state: &Path, words: &[&str]) -> Command {
         .env_clear()
         .env("LONGHAUL_STATE_DIR", state)
         .env("LONGHAUL_LOG", "info")
+        .env("LONGHAUL_CONFIG", "/dev/null")
         .args(words);
     command
 }

@@ -44,7 +44,7 @@ pub fn program(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A program's command without the settings that the tester's own environment may hold.
+/// A program's command without the settings of the tester's own environment and configuration files.
 ///
 /// # Errors
 /// The program is not built.
@@ -56,6 +56,8 @@ pub fn command(name: &str) -> Result<Command> {
             command.env_remove(variable);
         }
     }
+    // Without this variable the programs read the configuration files of the machine and of its user.
+    command.env("LONGHAUL_CONFIG", "/dev/null");
     command.stdin(Stdio::null()).kill_on_drop(true);
     Ok(command)
 }

@@ -1,12 +1,17 @@
-//! Settings: raw values of the command line ([`CliArgs`]), the environment and the file ([`ConfigFile`]);
-//! resolved and validated values in [`Config`]. Precedence: defaults < file < environment (`LONGHAUL_*`) <
-//! flags.
+//! Settings. [`settings`] describes each of them: names, form, default, meaning, and reason for the default.
+//! [`Config`] holds the resolved and valid values. `longhaul_settings` combines the layers.
 mod access;
 mod args;
-mod file;
+mod parse;
 mod resolve;
+pub mod settings;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    path::PathBuf,
+    time::Duration,
+};
 
 use longhaul_origin::Cidr;
 use longhaul_session::ImageLevel;
@@ -14,17 +19,16 @@ use longhaul_types::{ByteCount, Invite, LinkProfile};
 
 use crate::{https::HttpsSettings, listener::Access};
 
+pub use access::PasswordFile;
 pub use args::{CaArgs, CaCommand, CliArgs, Command, ConfigFlags, ForgetArgs, StatusArgs};
-pub use file::{
-    CacheSection, ConfigFile, DirectSection, FallbackSection, HttpsSection, ListenSection, PushSection,
-    SessionSection,
-};
-pub use resolve::{ConfigError, Environment, Problem, default_state_dir, load, load_state_dir, resolve};
+pub use longhaul_settings::Environment;
+pub use resolve::{default_state_dir, load, load_state_dir, resolve};
+pub use settings::Agent;
 
 /// Default of [`Config::listen`]: the common port of HTTP proxies (Squid), on this machine only.
-pub const DEFAULT_LISTEN: &str = "127.0.0.1:3128";
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
 /// Default of [`Config::control`]: the next port.
-pub const DEFAULT_CONTROL: &str = "127.0.0.1:3129";
+pub const DEFAULT_CONTROL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3129));
 /// Default of [`Fallback::After`]: longer than the start of a session on the slowest profile (three round
 /// trips of 860 ms with a lost datagram), shorter than users wait before they abandon a page.
 pub const DEFAULT_FALLBACK: Duration = Duration::from_secs(10);

@@ -1,3 +1,9 @@
+use std::path::Path;
+
+use clap::{CommandFactory as _, Parser as _};
+use longhaul_settings::{
+    Configured as _, Describe as _, FileState, Mistake, Mistakes, Source, reference_table, table_after,
+};
 use longhaul_types::SecretKey;
 
 use super::*;
@@ -15,47 +21,60 @@ fn line() -> String {
 }
 
 fn flags() -> ConfigFlags {
-    ConfigFlags {
-        state_dir: Some("/nowhere".into()),
-        invite: Some(line()),
-        ..ConfigFlags::default()
-    }
+    ConfigFlags::default()
+        .with(&settings::STATE_DIR, "/nowhere")
+        .with(&settings::INVITE, &line())
 }
 
-fn file(text: &str) -> ConfigFile {
-    toml::from_str(text).unwrap()
+/// Resolves the settings with a file of this text.
+fn resolve_with(flags: &ConfigFlags, environment: &Environment, text: &str) -> Result<Config, Mistakes> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    std::fs::write(&path, text).unwrap();
+    let mut flags = flags.clone();
+    flags.config = Some(path);
+    resolve(&flags, environment).map(|(config, _)| config)
+}
+
+/// Source and key of each mistake, sorted. A file is shown by its line.
+fn places(mistakes: &Mistakes) -> Vec<String> {
+    let place = |mistake: &Mistake| {
+        let source = match mistake.source_of_value().unwrap() {
+            Source::File { line, .. } => format!("line {line}"),
+            other => other.to_string(),
+        };
+        format!("{source}: {}", mistake.key().unwrap())
+    };
+    let mut places: Vec<_> = mistakes.list.iter().map(place).collect();
+    places.sort_unstable();
+    places
 }
 
 #[test]
 fn defaults_hold_where_nothing_is_said() {
-    let config = resolve(
-        &flags(),
-        &Environment::default(),
-        &ConfigFile::default(),
-        Vec::new(),
-    )
-    .unwrap();
-    assert_eq!(config.listen, DEFAULT_LISTEN.parse().unwrap());
-    assert_eq!(config.control, DEFAULT_CONTROL.parse().unwrap());
+    let (config, report) = resolve(&flags(), &Environment::default()).unwrap();
+    assert_eq!(config.listen, "127.0.0.1:3128".parse().unwrap());
+    assert_eq!(config.control, "127.0.0.1:3129".parse().unwrap());
     assert_eq!(config.fallback, Fallback::After(DEFAULT_FALLBACK));
     assert_eq!(config.link, None);
     assert_eq!(config.images, ImageLevel::Medium);
     assert_eq!(config.invite.address(), "gw.test:4433");
+    let defaults = report
+        .settings
+        .iter()
+        .filter(|setting| setting.source == Source::Default);
+    assert_eq!(defaults.count(), Agent::PROGRAM.settings.len() - 2);
 }
 
 #[test]
 fn flags_beat_environment_beats_file() {
-    let file =
-        file("listen = '127.0.0.1:1'\ncontrol = '127.0.0.1:1'\nlink = 'lte'\n[fallback]\nafter = '1min'");
+    let file = "listen = '127.0.0.1:1'\ncontrol = '127.0.0.1:1'\nlink = 'lte'\n[fallback]\nafter = '1min'";
     let environment = Environment::from([
         ("LONGHAUL_LISTEN", "127.0.0.1:2"),
         ("LONGHAUL_CONTROL", "127.0.0.1:2"),
     ]);
-    let flags = ConfigFlags {
-        listen: Some("127.0.0.1:3".to_owned()),
-        ..flags()
-    };
-    let config = resolve(&flags, &environment, &file, Vec::new()).unwrap();
+    let flags = flags().with(&settings::LISTEN, "127.0.0.1:3");
+    let config = resolve_with(&flags, &environment, file).unwrap();
     assert_eq!(config.listen.port(), 3);
     assert_eq!(config.control.port(), 2);
     assert_eq!(config.link, Some("lte".parse().unwrap()));
@@ -64,7 +83,7 @@ fn flags_beat_environment_beats_file() {
         ("LONGHAUL_FALLBACK_AFTER", "never"),
         ("LONGHAUL_IMAGE_LEVEL", "low"),
     ]);
-    let config = resolve(&flags, &environment, &file, Vec::new()).unwrap();
+    let config = resolve_with(&flags, &environment, file).unwrap();
     assert_eq!(
         (config.fallback, config.images),
         (Fallback::Never, ImageLevel::Low)
@@ -73,62 +92,54 @@ fn flags_beat_environment_beats_file() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let file = file("listen = 3128\nlink = 'fast'\nimage-level = 'tiny'\n[fallback]\nafter = '10'");
+    let file = "listen = 3128\nlink = 'fast'\nimage-level = 'tiny'\n[fallback]\nafter = '10'\nbefore = 1";
     let environment = Environment::from([("LONGHAUL_CONTROL", "0.0.0.0:3129")]);
-    let flags = ConfigFlags {
-        invite: Some("longhaul1:abc".to_owned()),
-        ..flags()
-    };
-    let ConfigError(problems) = resolve(&flags, &environment, &file, Vec::new()).unwrap_err();
-    let mut places: Vec<&str> = problems.iter().map(|problem| problem.place.as_str()).collect();
-    places.sort_unstable();
+    let flags = flags().with(&settings::INVITE, "longhaul1:abc");
+    let mistakes = resolve_with(&flags, &environment, file).unwrap_err();
     assert_eq!(
-        places,
+        places(&mistakes),
         [
-            "--invite",
-            "LONGHAUL_CONTROL",
-            "`fallback.after` in the file",
-            "`image-level` in the file",
-            "`link` in the file",
-            "`listen` in the file"
+            "environment variable LONGHAUL_CONTROL: control",
+            "flag --invite: invite",
+            "line 1: listen",
+            "line 2: link",
+            "line 3: image-level",
+            "line 5: fallback.after",
+            "line 6: fallback.before",
         ]
     );
+    let text = mistakes.to_string();
+    for part in [
+        "has 7 problems:",
+        "agent.toml:1: listen: a text is needed, not a number",
+        "write an address and port, such as `127.0.0.1:3128`",
+        "agent.toml:3: image-level: `tiny` is none of",
+        "write `original`, `high`, `medium`, `low` or `text`",
+        "agent.toml:6: unknown key `fallback.before` (did you mean `fallback.after`?)",
+        "LONGHAUL_CONTROL: control: `0.0.0.0:3129` could be reached from other machines; use 127.0.0.1",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
 }
 
 #[test]
 fn bare_integers_and_unknown_keys_are_refused() {
-    let bare = file("[fallback]\nafter = 10");
-    let ConfigError(problems) = resolve(&flags(), &Environment::default(), &bare, Vec::new()).unwrap_err();
-    assert!(problems[0].what.contains("unit"), "{problems:?}");
-    assert!(toml::from_str::<ConfigFile>("lissten = '127.0.0.1:1'").is_err());
-    assert!(toml::from_str::<ConfigFile>("[fallback]\nafter = '1s'\nbefore = '1s'").is_err());
+    let load = |text: &str| resolve_with(&flags(), &Environment::default(), text);
+    let bare = load("[fallback]\nafter = 10").unwrap_err();
+    assert!(bare.to_string().contains("unit"), "{bare}");
+    assert!(load("lissten = '127.0.0.1:1'").is_err());
+    assert!(load("[fallback]\nafter = '1s'\nbefore = '1s'").is_err());
+    assert!(load("[fall]").is_err());
 }
 
 #[test]
 fn the_missing_invite_is_explained() {
     let dir = tempfile::tempdir().unwrap();
-    let flags = ConfigFlags {
-        state_dir: Some(dir.path().into()),
-        ..ConfigFlags::default()
-    };
-    let error = resolve(
-        &flags,
-        &Environment::default(),
-        &ConfigFile::default(),
-        Vec::new(),
-    )
-    .unwrap_err();
+    let flags = ConfigFlags::default().with(&settings::STATE_DIR, dir.path().to_str().unwrap());
+    let error = resolve(&flags, &Environment::default()).unwrap_err();
     assert!(error.to_string().contains("longhaul enroll"), "{error}");
     std::fs::write(dir.path().join("invite"), format!("{}\n", line())).unwrap();
-    assert!(
-        resolve(
-            &flags,
-            &Environment::default(),
-            &ConfigFile::default(),
-            Vec::new()
-        )
-        .is_ok()
-    );
+    assert!(resolve(&flags, &Environment::default()).is_ok());
 }
 
 #[test]
@@ -151,13 +162,12 @@ fn the_state_directory_follows_xdg() {
 #[test]
 fn cache_and_push_are_set_in_all_layers() {
     let none = Environment::default();
-    let config = resolve(&flags(), &none, &ConfigFile::default(), Vec::new()).unwrap();
+    let config = resolve_with(&flags(), &none, "").unwrap();
     assert_eq!(config.cache.size, DEFAULT_CACHE_SIZE);
     assert_eq!(config.cache.dir, PathBuf::from("/nowhere/cache"));
     assert_eq!(config.push, PushSettings::default());
-    let written =
-        file("[cache]\nsize = '64 MiB'\ndir = '/elsewhere'\n[push]\nenabled = false\npatience = '8s'");
-    let config = resolve(&flags(), &none, &written, Vec::new()).unwrap();
+    let written = "[cache]\nsize = '64 MiB'\ndir = '/elsewhere'\n[push]\nenabled = false\npatience = '8s'";
+    let config = resolve_with(&flags(), &none, written).unwrap();
     assert_eq!(
         (config.cache.size, config.cache.dir),
         (ByteCount::mib(64), "/elsewhere".into())
@@ -167,14 +177,12 @@ fn cache_and_push_are_set_in_all_layers() {
         (false, Duration::from_secs(8))
     );
     let environment = Environment::from([("LONGHAUL_CACHE_SIZE", "0"), ("LONGHAUL_PUSH_ENABLED", "yes")]);
-    let config = resolve(&flags(), &environment, &written, Vec::new()).unwrap();
+    let config = resolve_with(&flags(), &environment, written).unwrap();
     assert_eq!((config.cache.size, config.push.enabled), (ByteCount::ZERO, true));
-    let given = ConfigFlags {
-        cache_size: Some("2 MiB".to_owned()),
-        no_push: true,
-        ..flags()
-    };
-    let config = resolve(&given, &environment, &written, Vec::new()).unwrap();
+    let given = parsed(&["--cache-size", "2 MiB", "--no-push"])
+        .with(&settings::STATE_DIR, "/nowhere")
+        .with(&settings::INVITE, &line());
+    let config = resolve_with(&given, &environment, written).unwrap();
     assert_eq!(
         (config.cache.size, config.push.enabled),
         (ByteCount::mib(2), false)
@@ -186,10 +194,11 @@ fn cache_and_push_are_set_in_all_layers() {
         ("[push]\nenabled = 'perhaps'", "push.enabled"),
         ("[push]\npatience = '0s'", "push.patience"),
     ] {
-        let ConfigError(problems) = resolve(&flags(), &none, &file(wrong), Vec::new()).unwrap_err();
-        assert!(
-            problems.len() == 1 && problems[0].place.contains(key),
-            "{wrong}: {problems:?}"
+        let mistakes = resolve_with(&flags(), &none, wrong).unwrap_err();
+        assert_eq!(
+            places(&mistakes),
+            [format!("line 2: {key}")],
+            "{wrong}: {mistakes}"
         );
     }
 }
@@ -197,32 +206,30 @@ fn cache_and_push_are_set_in_all_layers() {
 #[test]
 fn cookies_travel_in_early_data_unless_that_is_turned_off() {
     let of = |flag: Option<&str>, variable: &str, text: &str| {
-        let flags = ConfigFlags {
-            session_early_credentials: flag.map(str::to_owned),
-            ..flags()
-        };
+        let flags = flag.map_or_else(flags, |text| {
+            flags().with(&settings::SESSION_EARLY_CREDENTIALS, text)
+        });
         let environment = Environment::from([("LONGHAUL_SESSION_EARLY_CREDENTIALS", variable)]);
-        resolve(&flags, &environment, &file(text), Vec::new()).map(|config| config.early_credentials)
+        resolve_with(&flags, &environment, text).map(|config| config.early_credentials)
     };
     let off = "[session]\nearly-credentials = false";
     assert_eq!(of(None, "", ""), Ok(EarlyCredentials::Allowed));
     assert_eq!(of(None, "", off), Ok(EarlyCredentials::Withheld));
     assert_eq!(of(None, "yes", off), Ok(EarlyCredentials::Allowed));
     assert_eq!(of(Some("no"), "yes", ""), Ok(EarlyCredentials::Withheld));
-    let ConfigError(problems) = of(Some("never"), "", "").unwrap_err();
-    assert_eq!(problems.len(), 1);
-    assert_eq!(problems[0].place, "--session-early-credentials");
+    let mistakes = of(Some("never"), "", "").unwrap_err();
+    assert_eq!(
+        places(&mistakes),
+        ["flag --session-early-credentials: session.early-credentials"]
+    );
 }
 
 #[test]
 fn https_is_accelerated_only_by_choice() {
     use crate::https::Accelerate;
     let https = |flag: Option<&str>, text: &str| {
-        let flags = ConfigFlags {
-            https_accelerate: flag.map(str::to_owned),
-            ..flags()
-        };
-        resolve(&flags, &Environment::default(), &file(text), Vec::new()).map(|config| config.https)
+        let flags = flag.map_or_else(flags, |text| flags().with(&settings::HTTPS_ACCELERATE, text));
+        resolve_with(&flags, &Environment::default(), text).map(|config| config.https)
     };
     assert_eq!(https(None, "").unwrap().accelerate, Accelerate::Off);
     let listed = https(
@@ -241,9 +248,7 @@ fn https_is_accelerated_only_by_choice() {
 #[test]
 fn who_is_served_is_set_in_all_layers() {
     let none = Environment::default();
-    let load = |flags: &ConfigFlags, environment: &Environment, text: &str| {
-        resolve(flags, environment, &file(text), Vec::new())
-    };
+    let load = resolve_with;
     let own = crate::listener::UserId::own();
     let plain = load(&flags(), &none, "listen = '127.0.0.1:1'").unwrap();
     assert_eq!(plain.access.users().collect::<Vec<_>>(), [own]);
@@ -259,10 +264,7 @@ fn who_is_served_is_set_in_all_layers() {
         ("LONGHAUL_LISTEN", "127.0.0.1:2"),
         ("LONGHAUL_LISTEN_USERS", "4000003"),
     ]);
-    let given = ConfigFlags {
-        direct_allow: Some("10.0.0.1".to_owned()),
-        ..flags()
-    };
+    let given = flags().with(&settings::DIRECT_ALLOW, "10.0.0.1");
     let config = load(&given, &environment, table).unwrap();
     assert_eq!((config.listen.port(), config.access.users().count()), (2, 2));
     assert_eq!(config.direct_allow.len(), 1);
@@ -276,13 +278,14 @@ fn who_is_served_is_set_in_all_layers() {
         ("[direct]\nallow = ['localhost']", "direct.allow"),
         ("[listen]\naddress = 3128", "listen"),
     ] {
-        let ConfigError(problems) = load(&flags(), &none, wrong).unwrap_err();
-        assert!(
-            problems.len() == 1 && problems[0].place.contains(key),
-            "{wrong}: {problems:?}"
+        let mistakes = load(&flags(), &none, wrong).unwrap_err();
+        assert_eq!(
+            places(&mistakes),
+            [format!("line 2: {key}")],
+            "{wrong}: {mistakes}"
         );
     }
-    assert!(toml::from_str::<ConfigFile>("[listen]\nuser = 'x'").is_err());
+    assert!(load(&flags(), &none, "[listen]\nuser = 'x'").is_err());
 }
 
 #[test]
@@ -298,47 +301,153 @@ fn a_port_for_other_machines_needs_ranges_and_a_password() {
         "192.0.2.1:1",
         "[2001:db8::1]:1",
     ] {
-        let given = |allow: Option<&str>, has_passwords: bool| ConfigFlags {
-            listen: Some(address.to_owned()),
-            listen_allow: allow.map(str::to_owned),
-            listen_password_file: has_passwords.then(|| path.clone()),
-            ..flags()
+        let given = |allow: Option<&str>, has_passwords: bool| {
+            let mut flags = flags().with(&settings::LISTEN, address);
+            if let Some(allow) = allow {
+                flags.set(&settings::LISTEN_ALLOW, allow);
+            }
+            if has_passwords {
+                flags.set(&settings::LISTEN_PASSWORD_FILE, path.to_str().unwrap());
+            }
+            flags
         };
-        let load = |flags| {
-            resolve(
-                &flags,
-                &Environment::default(),
-                &ConfigFile::default(),
-                Vec::new(),
-            )
-        };
+        let load = |flags| resolve(&flags, &Environment::default()).map(|(config, _)| config);
         for incomplete in [
             given(None, false),
             given(Some("10.0.0.0/8"), false),
             given(None, true),
             given(Some(" "), true),
         ] {
-            let ConfigError(problems) = load(incomplete).unwrap_err();
-            assert_eq!(problems.len(), 1, "{problems:?}");
-            assert_eq!(problems[0].place, "--listen");
-            assert!(problems[0].what.contains("listen.password-file"), "{problems:?}");
+            let mistakes = load(incomplete).unwrap_err();
+            assert_eq!(places(&mistakes), ["flag --listen: listen"]);
+            assert!(
+                mistakes.to_string().contains("listen.password-file"),
+                "{mistakes}"
+            );
         }
         let config = load(given(Some("10.0.0.0/8"), true)).unwrap();
         assert!(config.to_string().contains("with a password"), "{config}");
     }
     for address in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-        let flags = ConfigFlags {
-            listen: Some(address.to_owned()),
-            ..flags()
-        };
-        assert!(
-            resolve(
-                &flags,
-                &Environment::default(),
-                &ConfigFile::default(),
-                Vec::new()
-            )
-            .is_ok()
-        );
+        let flags = flags().with(&settings::LISTEN, address);
+        assert!(resolve(&flags, &Environment::default()).is_ok());
     }
+}
+
+/// The flags of a command line.
+fn parsed(words: &[&str]) -> ConfigFlags {
+    let words = ["longhaul-agent", "run"].iter().chain(words);
+    match CliArgs::try_parse_from(words).unwrap().command {
+        Command::Run(flags) => flags,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_check_config_prints_is_a_configuration_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    let words = [
+        "--state-dir=/nowhere",
+        "--listen-users=4000001,4000002",
+        "--link=umts-384",
+        "--fallback-after=never",
+        "--direct-allow=10.0.0.0/8",
+        "--cache-size=0",
+        "--https-accelerate=a.test,b.test",
+        "--no-push",
+    ];
+    let flags = parsed(&words).with(&settings::INVITE, &line());
+    let (config, report) = resolve(&flags, &Environment::default()).unwrap();
+    let text = report.to_toml();
+    assert!(!text.contains(&line()), "the invite is a secret");
+    std::fs::write(&path, &text).unwrap();
+    let mut flags = ConfigFlags::default().with(&settings::INVITE, &line());
+    flags.config = Some(path.clone());
+    let (again, reread) = resolve(&flags, &Environment::default()).unwrap();
+    assert_eq!(config.to_string(), again.to_string(), "{text}");
+    for (before, after) in report.settings.iter().zip(&reread.settings) {
+        assert_eq!((before.key, &before.value), (after.key, &after.value));
+    }
+    assert!(matches!(&reread.sources.files[..], [(read, FileState::Read(_))] if *read == path));
+}
+
+#[test]
+fn the_documentation_has_the_described_settings() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CONFIGURATION.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let described = reference_table(Agent::PROGRAM);
+    let documented = table_after(&document, "## Agent (`longhaul-agent`)");
+    assert!(
+        documented == described,
+        "docs/CONFIGURATION.md differs; the table of the agent should be:\n{described}"
+    );
+}
+
+#[test]
+fn the_help_has_the_described_flags() {
+    let mut command = CliArgs::command();
+    for subcommand in ["run", "check-config"] {
+        let command = command.find_subcommand_mut(subcommand).unwrap();
+        let help = command.render_long_help().to_string();
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for setting in Agent::PROGRAM.settings {
+            let Some(flag) = setting.flag() else { continue };
+            let form = match flag {
+                longhaul_settings::Flag::Switch { meaning, .. } => meaning.to_owned(),
+                _ => setting.form().to_string(),
+            };
+            for part in [
+                flag.name().to_owned(),
+                form,
+                format!("Variable {}", setting.variable()),
+            ] {
+                assert!(words.contains(&part), "`{part}` of {} in\n{help}", setting.key());
+            }
+        }
+    }
+}
+
+#[test]
+fn each_default_is_a_value_of_its_setting() {
+    let environment = Environment::from([("HOME", "/home/u")]);
+    for setting in Agent::PROGRAM.settings {
+        let Some(default) = setting.default_value(&environment) else {
+            continue;
+        };
+        let text = format!(
+            "{} = {default}\n",
+            setting.key_in_section().unwrap_or(setting.key())
+        );
+        resolve_with(&flags(), &environment, &text).unwrap();
+    }
+}
+
+#[test]
+fn the_names_of_links_and_levels_are_the_known_ones() {
+    let form = settings::LINK.form().to_string();
+    for name in LinkProfile::names() {
+        assert!(form.contains(name), "{name} in {form}");
+    }
+    for level in ImageLevel::ALL {
+        assert!(settings::IMAGE_LEVEL.form().to_string().contains(level.name()));
+    }
+}
+
+#[test]
+fn commands_without_settings_find_the_state_directory_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    std::fs::write(&path, "state-dir = '/elsewhere'\nlissten = 1\nlink = 'fast'\n").unwrap();
+    let named = path.to_str().unwrap();
+    let environment = Environment::from([("LONGHAUL_CONFIG", named), ("HOME", "/home/u")]);
+    let found = |flag: Option<&str>| load_state_dir(flag.map(Path::new), &environment).unwrap();
+    assert_eq!(found(None), Path::new("/elsewhere"));
+    assert_eq!(found(Some("/given")), Path::new("/given"));
+    let environment = Environment::from([("LONGHAUL_CONFIG", named), ("LONGHAUL_STATE_DIR", "/set")]);
+    assert_eq!(load_state_dir(None, &environment).unwrap(), Path::new("/set"));
+    std::fs::write(&path, "state-dir = 7\nlink = 'fast'\n").unwrap();
+    let environment = Environment::from([("LONGHAUL_CONFIG", named), ("HOME", "/home/u")]);
+    let mistakes = load_state_dir(None, &environment).unwrap_err();
+    assert_eq!(places(&mistakes), ["line 1: state-dir"]);
 }

@@ -171,7 +171,8 @@ pub(super) async fn output(name: &'static str, mut command: Command) -> Result<S
     })
 }
 
-/// Removes variables from a command that would let the user's own installation affect the demonstration.
+/// Removes variables and files from a command that would let the user's own installation affect the
+/// demonstration.
 fn isolate(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name
@@ -182,6 +183,7 @@ fn isolate(command: &mut Command) {
         }
     }
     command
+        .env("LONGHAUL_CONFIG", "/dev/null")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true);

@@ -5,10 +5,12 @@ mod run;
 
 use std::io::{self, Write};
 
+use longhaul_settings::Report;
+
 use crate::{
     admission::{devices::DevicesError, state::StateError},
     cli::Command,
-    config::{Config, ResolvedSetting},
+    config::Config,
     images::picture_workers::{self, WorkerError},
     server::ServerError,
 };
@@ -44,29 +46,14 @@ pub enum CommandError {
 pub async fn execute(
     command: Command,
     config: &Config,
-    settings: &[ResolvedSetting],
+    report: &Report,
     out: &mut impl Write,
 ) -> Result<(), CommandError> {
     match command {
         Command::Run => run::run(config, out).await,
-        Command::CheckConfig => Ok(out.write_all(render_settings(settings).as_bytes())?),
+        Command::CheckConfig => Ok(out.write_all(report.to_toml().as_bytes())?),
         Command::Device { action } => device::execute(action, config, out),
         Command::Invite { name, address } => invite::execute(&name, &address, config, out),
         Command::PictureWorker { memory } => Ok(picture_workers::work(memory)?),
     }
-}
-
-/// The effective settings as a configuration file, with their sources as comments.
-pub(crate) fn render_settings(settings: &[ResolvedSetting]) -> String {
-    let mut text = String::new();
-    let mut section = "";
-    for setting in settings {
-        let (found, key) = setting.key.split_once('.').unwrap_or(("", setting.key));
-        if found != section {
-            text.push_str(&format!("\n[{found}]\n"));
-            section = found;
-        }
-        text.push_str(&format!("{key} = {} # {}\n", setting.value, setting.source));
-    }
-    text
 }

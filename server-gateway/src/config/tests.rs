@@ -1,6 +1,7 @@
 use std::path::Path;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
+use longhaul_settings::{Configured as _, FileState, Mistake, Report, Source, reference_table, table_after};
 
 use super::*;
 use crate::cli::CliArgs;
@@ -26,8 +27,9 @@ fn file(text: &str) -> (tempfile::TempDir, String) {
     (home, path.to_str().unwrap().to_owned())
 }
 
-fn source(settings: &[ResolvedSetting], key: &str) -> Source {
-    settings
+fn source(report: &Report, key: &str) -> Source {
+    report
+        .settings
         .iter()
         .find(|setting| setting.key == key)
         .unwrap()
@@ -37,7 +39,7 @@ fn source(settings: &[ResolvedSetting], key: &str) -> Source {
 
 #[test]
 fn defaults_are_the_documented_ones() {
-    let (config, settings) = resolve(&args(&[]), &environment(&[("HOME", "/home/ann")])).unwrap();
+    let (config, report) = resolve(&args(&[]), &environment(&[("HOME", "/home/ann")])).unwrap();
     assert_eq!(config.listen.to_string(), "[::]:4433");
     assert_eq!(
         config.state_dir,
@@ -54,8 +56,19 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.pictures.max_megapixels, 16);
     assert_eq!(config.metrics.listen, None);
     assert_eq!(config.coding.effort, Effort::Link);
-    assert_eq!(settings.len(), keys::ALL.len());
-    assert!(settings.iter().all(|setting| setting.source == Source::Default));
+    let keys: Vec<_> = report.settings.iter().map(|setting| setting.key).collect();
+    let described: Vec<_> = Gateway::PROGRAM
+        .settings
+        .iter()
+        .map(|setting| setting.key())
+        .collect();
+    assert_eq!(keys, described);
+    assert!(
+        report
+            .settings
+            .iter()
+            .all(|setting| setting.source == Source::Default)
+    );
 }
 
 #[test]
@@ -73,15 +86,19 @@ fn later_layers_win_key_by_key() {
         "--allow",
         "fd00::/8",
     ]);
-    let (config, settings) = resolve(&flags, &environment).unwrap();
+    let (config, report) = resolve(&flags, &environment).unwrap();
     assert_eq!(config.listen.port(), 3);
     assert_eq!(config.log, "debug");
     assert_eq!(config.fetch.response_timeout, Duration::from_secs(5));
     assert_eq!(config.guard.allow, ["fd00::/8".parse().unwrap()]);
     assert!(config.tunnel.ports.contains(8005) && !config.tunnel.ports.contains(80));
-    assert_eq!(source(&settings, "listen"), Source::Flag("--listen"));
-    assert_eq!(source(&settings, "log"), Source::Environment("LONGHAUL_LOG"));
-    assert_eq!(source(&settings, "tunnel.ports"), Source::File(path.into()));
+    assert_eq!(source(&report, "listen"), Source::Flag("--listen"));
+    assert_eq!(
+        source(&report, "log"),
+        Source::Variable("LONGHAUL_LOG".to_owned())
+    );
+    let (path, line) = (path.into(), 9);
+    assert_eq!(source(&report, "tunnel.ports"), Source::File { path, line });
 }
 
 #[test]
@@ -111,12 +128,12 @@ fn everything_wrong_is_told_at_once_with_its_source() {
     let flags = args(&["--config", &path, "--resolve", "a.test", "--log", "a=b=c"]);
     let errors = resolve(&flags, &environment).unwrap_err();
     let text = errors.to_string();
-    assert_eq!(errors.0.len(), 8, "{text}");
+    assert_eq!(errors.list.len(), 8, "{text}");
     for part in [
-        "gateway.toml: listen: a text is needed",
-        "gateway.toml: tunnel.idle-timeout: a duration is a text with its unit",
-        "gateway.toml: tunnel.ports: `0` is neither a port",
-        "gateway.toml: limits.sessions: a whole number from 1",
+        "gateway.toml:1: listen: a text is needed",
+        "gateway.toml:3: tunnel.idle-timeout: a duration is a text with its unit",
+        "gateway.toml:4: tunnel.ports: `0` is neither a port",
+        "gateway.toml:6: limits.sessions: a whole number from 1",
         "environment variable LONGHAUL_GUARD_ALLOW: guard.allow: ",
         "environment variable LONGHAUL_METRICS_LISTEN: metrics.listen: ",
         "flag --resolve: fetch.resolve: `a.test` is not NAME=ADDR",
@@ -128,17 +145,21 @@ fn everything_wrong_is_told_at_once_with_its_source() {
 
 #[test]
 fn unknown_keys_and_bad_files_are_refused() {
-    let parse = |text: &str| ConfigFile::parse(Path::new("f"), text).unwrap_err();
-    let unknown = parse("liste = 'x'\nextra-ca = 'y'\n[fetch]\nextra_ca = 'z'\n[metrics.deep]\na = 1\n");
+    let parse = |text: &str| {
+        let (home, path) = file(text);
+        let mistakes = resolve(&args(&["--config", &path]), &environment(&[])).unwrap_err();
+        (home, mistakes.list)
+    };
+    let (home, unknown) =
+        parse("liste = 'x'\nextra-ca = 'y'\n[fetch]\nextra_ca = 'z'\n[metrics.deep]\na = 1\n");
     let texts: Vec<_> = unknown.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), 4, "{texts:?}");
-    assert!(
-        texts
-            .iter()
-            .any(|text| text == "f: unknown key `extra-ca` (did you mean `fetch.extra-ca`?)")
-    );
+    assert!(texts.iter().any(|text| {
+        text.ends_with("gateway.toml:2: unknown key `extra-ca` (did you mean `fetch.extra-ca`?)")
+    }));
     assert!(texts.iter().any(|text| text.contains("`metrics.deep`")));
-    assert!(matches!(&parse("listen = \n")[..], [ConfigError::File { .. }]));
+    drop(home);
+    assert!(matches!(&parse("listen = \n").1[..], [Mistake::Syntax { .. }]));
     let missing = resolve(&args(&["--config", "/nonexistent/file"]), &environment(&[])).unwrap_err();
     assert!(
         missing
@@ -160,12 +181,71 @@ fn what_is_printed_is_a_configuration_file() {
         "--cache-size",
         "1.5 GiB",
     ]);
-    let (config, settings) = resolve(&flags, &environment(&[])).unwrap();
-    let text = crate::commands::render_settings(&settings);
+    let (config, report) = resolve(&flags, &environment(&[])).unwrap();
+    let text = report.to_toml();
     let (_home, path) = file(&text);
     let (again, reread) = resolve(&args(&["--config", &path]), &environment(&[])).unwrap();
     assert_eq!(config.fetch.dns, again.fetch.dns);
     assert_eq!(config.fetch.resolve, again.fetch.resolve);
-    let values = |settings: &[ResolvedSetting]| settings.iter().map(|s| s.value.clone()).collect::<Vec<_>>();
-    assert_eq!(values(&settings), values(&reread), "{text}");
+    let values = |report: &Report| {
+        let settings = report.settings.iter();
+        settings.map(|setting| setting.value.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&report), values(&reread), "{text}");
+}
+
+#[test]
+fn empty_variables_are_values() {
+    let (_home, path) = file("[guard]\nallow = ['10.0.0.0/8']\n");
+    let cleared = environment(&[("LONGHAUL_GUARD_ALLOW", "")]);
+    let (config, _) = resolve(&args(&["--config", &path]), &cleared).unwrap();
+    assert!(config.guard.allow.is_empty());
+    let mistakes = resolve(&args(&[]), &environment(&[("LONGHAUL_LISTEN", "")])).unwrap_err();
+    assert!(
+        mistakes
+            .to_string()
+            .contains("LONGHAUL_LISTEN: listen: it is empty"),
+        "{mistakes}"
+    );
+}
+
+#[test]
+fn the_documentation_has_the_described_settings() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CONFIGURATION.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let described = reference_table(Gateway::PROGRAM);
+    let documented = table_after(&document, "## Gateway (`longhaul-gateway`)");
+    assert!(
+        documented == described,
+        "docs/CONFIGURATION.md differs; the table of the gateway should be:\n{described}"
+    );
+}
+
+#[test]
+fn the_help_has_the_described_flags() {
+    let mut command = CliArgs::command();
+    let help = command.render_long_help().to_string();
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in Gateway::PROGRAM.settings {
+        let Some(flag) = setting.flag() else { continue };
+        for part in [
+            flag.name().to_owned(),
+            setting.form().to_string(),
+            format!("Variable {}.", setting.variable()),
+        ] {
+            assert!(words.contains(&part), "`{part}` of {} in\n{help}", setting.key());
+        }
+    }
+}
+
+#[test]
+fn each_default_is_a_value_of_its_setting() {
+    for setting in Gateway::PROGRAM.settings {
+        let default = setting.default_value(&Environment::new()).unwrap();
+        let (_home, path) = file(&format!("{} = {default}\n", setting.key()));
+        let (_, report) = resolve(&args(&["--config", &path]), &Environment::new()).unwrap();
+        let found = report.settings.iter().find(|found| found.key == setting.key());
+        assert_eq!(found.unwrap().value, Some(default));
+        assert_eq!(report.sources.files, [(path.into(), FileState::Read(1))]);
+    }
 }

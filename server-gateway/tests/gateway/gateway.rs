@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use longhaul_gateway::{
     Server,
     cli::SettingArgs,
-    config::{Environment, resolve},
+    config::{Environment, resolve, settings},
     devices::Devices,
     state::{GatewayKeys, StateDir, random_key},
 };
@@ -25,17 +25,16 @@ impl Gateway {
         Self::start_in(tempfile::tempdir().unwrap(), |_| {}).await
     }
 
-    /// Starts a gateway in this directory with changed settings.
+    /// Starts a gateway in this directory with changed flags.
     pub(crate) async fn start_in(home: tempfile::TempDir, change: impl FnOnce(&mut SettingArgs)) -> Self {
-        let mut settings = SettingArgs {
-            listen: Some("127.0.0.1:0".to_owned()),
-            state_dir: Some(home.path().join("state").to_str().unwrap().to_owned()),
-            resolve: vec!["*.test=127.0.0.1".to_owned()],
-            metrics: Some("127.0.0.1:0".to_owned()),
-            ..SettingArgs::default()
-        };
-        change(&mut settings);
-        let (config, _) = resolve(&settings, &Environment::new()).unwrap();
+        let state_dir = home.path().join("state");
+        let mut flags = SettingArgs::default()
+            .with(&settings::LISTEN, "127.0.0.1:0")
+            .with(&settings::STATE_DIR, state_dir.to_str().unwrap())
+            .with(&settings::FETCH_RESOLVE, "*.test=127.0.0.1")
+            .with(&settings::METRICS_LISTEN, "127.0.0.1:0");
+        change(&mut flags);
+        let (config, _) = resolve(&flags, &Environment::new()).unwrap();
         let server = Server::bind(&config).await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let (address, metrics) = (server.local_addr(), server.metrics_addr().unwrap());

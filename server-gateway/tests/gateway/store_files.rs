@@ -1,6 +1,8 @@
 //! The cache file of the gateway: after a restart, and if it is damaged or absent.
 use std::path::PathBuf;
 
+use longhaul_gateway::config::settings;
+
 use crate::{
     agent::{Agent, BodyEnd},
     gateway::Gateway,
@@ -53,12 +55,12 @@ async fn a_cache_can_be_elsewhere_or_nowhere() {
     let elsewhere = tempfile::tempdir().unwrap();
     let dir = elsewhere.path().join("c").to_str().unwrap().to_owned();
     let home = tempfile::tempdir().unwrap();
-    let gateway = Gateway::start_in(home, |settings| settings.cache_dir = Some(dir)).await;
+    let gateway = Gateway::start_in(home, |flags| flags.set(&settings::CACHE_DIR, &dir)).await;
     assert!(!cache_file(&gateway).exists());
     assert!(elsewhere.path().join("c").join("gateway.sqlite").exists());
 
     let home = gateway.stop().await;
-    let gateway = Gateway::start_in(home, |settings| settings.cache_size = Some("0".to_owned())).await;
+    let gateway = Gateway::start_in(home, |flags| flags.set(&settings::CACHE_SIZE, "0")).await;
     assert!(!cache_file(&gateway).exists());
     let mut agent = Agent::connect(&gateway).await;
     let (url, _) = numbered(FRESH).await;

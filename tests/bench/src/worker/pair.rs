@@ -345,13 +345,14 @@ pub(super) async fn status() -> Option<serde_json::Value> {
     serde_json::from_str(body).ok()
 }
 
-/// Returns a command without the settings in this process' environment.
+/// Returns a command that neither settings in this process' environment nor configuration files of this machine reach.
 fn clean(program: &Path) -> Command {
     let mut command = Command::new(program);
     let ours = std::env::vars_os().map(|(name, _)| name);
     for name in ours.filter(|name| name.to_string_lossy().starts_with("LONGHAUL_")) {
         command.env_remove(name);
     }
+    command.env("LONGHAUL_CONFIG", "/dev/null");
     command
 }
 

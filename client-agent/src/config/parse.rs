@@ -1,0 +1,100 @@
+//! Parsers of the settings that have a form of their own.
+use std::{net::SocketAddr, time::Duration};
+
+use longhaul_origin::Cidr;
+use longhaul_session::ImageLevel;
+use longhaul_settings::{Form, Value, Wrong, units::parse_duration};
+use longhaul_types::{Invite, LinkProfile};
+
+use super::Fallback;
+use crate::https::Accelerate;
+
+pub(super) fn address(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
+    let text = value.text()?;
+    text.parse()
+        .map_err(|_| Wrong::new(format!("`{text}` is not ADDRESS:PORT")))
+}
+
+pub(super) fn loopback_address(value: &Value, form: &Form) -> Result<SocketAddr, Wrong> {
+    let address = address(value, form)?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    let problem = format!("`{address}` could be reached from other machines");
+    Err(Wrong::new(problem).instead("use 127.0.0.1 or [::1]"))
+}
+
+pub(super) fn ranges(value: &Value, _: &Form) -> Result<Vec<Cidr>, Wrong> {
+    let ranges = value
+        .texts()?
+        .into_iter()
+        .map(|text| text.parse::<Cidr>().map_err(Wrong::new));
+    ranges.collect()
+}
+
+pub(super) fn invite(value: &Value, _: &Form) -> Result<Option<Invite>, Wrong> {
+    value.text()?.parse().map(Some).map_err(Wrong::explained)
+}
+
+pub(super) fn link(value: &Value, _: &Form) -> Result<Option<LinkProfile>, Wrong> {
+    value.text()?.parse().map(Some).map_err(Wrong::explained)
+}
+
+/// The name of a profile.
+pub(super) fn name_of_link(profile: &LinkProfile) -> Option<&'static str> {
+    LinkProfile::names().find(|name| name.parse() == Ok(*profile))
+}
+
+pub(super) fn image_level(value: &Value, form: &Form) -> Result<ImageLevel, Wrong> {
+    let text = value.text()?;
+    form.word(value)?;
+    ImageLevel::ALL
+        .into_iter()
+        .find(|level| level.name() == text)
+        .ok_or_else(|| Wrong::new(format!("`{text}` is no level")))
+}
+
+pub(super) fn fallback(value: &Value, _: &Form) -> Result<Fallback, Wrong> {
+    let text = value.text_with_unit()?;
+    if text == "never" {
+        return Ok(Fallback::Never);
+    }
+    match parse_duration(text).map_err(Wrong::new)? {
+        Duration::ZERO => {
+            Err(Wrong::new("0 would always go around the gateway").instead("write at least 1s, or \"never\""))
+        }
+        after => Ok(Fallback::After(after)),
+    }
+}
+
+pub(super) fn patience(value: &Value, _: &Form) -> Result<Duration, Wrong> {
+    match parse_duration(value.text_with_unit()?).map_err(Wrong::new)? {
+        Duration::ZERO => {
+            Err(Wrong::new("0 would believe in no push at all")
+                .instead("write `push.enabled = false` for that"))
+        }
+        patience => Ok(patience),
+    }
+}
+
+pub(super) fn accelerate(value: &Value, form: &Form) -> Result<Accelerate, Wrong> {
+    match value {
+        Value::Text(text) if text.trim() == "off" => Ok(Accelerate::Off),
+        Value::Text(text) if text.trim() == "all" => Ok(Accelerate::All),
+        names => hosts(names, form).map(Accelerate::Only),
+    }
+}
+
+pub(super) fn hosts(value: &Value, _: &Form) -> Result<Vec<String>, Wrong> {
+    let host = |name: String| {
+        let name = name.trim_start_matches("*.").to_ascii_lowercase();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+        if name.len() <= 253 && name.chars().all(plain) {
+            Ok(name)
+        } else {
+            let problem = format!("`{name}` is no host name");
+            Err(Wrong::new(problem).instead("write such as example.org, without https:// and path"))
+        }
+    };
+    value.texts()?.into_iter().map(host).collect()
+}

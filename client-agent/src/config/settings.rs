@@ -1,0 +1,356 @@
+//! Descriptions of the agent's settings.
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use longhaul_origin::Cidr;
+use longhaul_session::ImageLevel;
+use longhaul_settings::{
+    Configured, EmptyVariables, FlagScope, Form, Program, Setting, list, quoted, units::show_duration,
+};
+use longhaul_types::{ByteCount, Invite, LinkProfile};
+
+use super::{
+    DEFAULT_CACHE_SIZE, DEFAULT_CONTROL, DEFAULT_FALLBACK, DEFAULT_IMAGE_LEVEL, DEFAULT_LISTEN,
+    DEFAULT_PATIENCE, Fallback, MIN_CACHE_SIZE,
+    access::{self, PasswordFile},
+    default_state_dir, parse,
+};
+use crate::{https::Accelerate, listener::UserId};
+
+/// Stands for the agent's settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Agent;
+
+impl Configured for Agent {
+    const PROGRAM: &'static Program = &Program {
+        name: "longhaul-agent",
+        settings: &[
+            &LISTEN,
+            &LISTEN_USERS,
+            &LISTEN_ALLOW,
+            &LISTEN_PASSWORD_FILE,
+            &CONTROL,
+            &STATE_DIR,
+            &INVITE,
+            &LINK,
+            &IMAGE_LEVEL,
+            &FALLBACK_AFTER,
+            &DIRECT_ALLOW,
+            &CACHE_SIZE,
+            &CACHE_DIR,
+            &HTTPS_ACCELERATE,
+            &HTTPS_EXCEPT,
+            &PUSH_ENABLED,
+            &PUSH_PATIENCE,
+            &SESSION_EARLY_CREDENTIALS,
+        ],
+        system_file: "/etc/longhaul/agent.toml",
+        user_file: Some("longhaul/agent.toml"),
+        empty_variables: EmptyVariables::AreUnset,
+        other_variables: &["LONGHAUL_LOG"],
+        flag_scope: FlagScope::OneCommand,
+    };
+}
+
+pub(super) const RANGES: Form =
+    Form::Text("address ranges, such as `192.168.1.0/24`, separated by commas or as a list");
+const HOSTS: &str = "host names such as `example.org`, separated by commas or as a list";
+
+/// `listen`
+pub const LISTEN: Setting<SocketAddr> = Setting::new(
+    "listen",
+    Form::Text("an address and port, such as `127.0.0.1:3128` or `[::1]:3128`"),
+    |_| DEFAULT_LISTEN,
+    parse::address,
+    |address| Some(quoted(&address.to_string())),
+)
+.or_key("listen.address")
+.flag("--listen", "ADDR:PORT")
+.meaning("proxy address for browsers; port 0 selects a free port")
+.reason(
+    "The default is the common port of HTTP proxies, on this machine only. An address that \
+         other machines can reach requires `listen.allow` and `listen.password-file`; without \
+         them the agent does not start, because it would be an open relay",
+);
+
+/// `listen.users`
+pub const LISTEN_USERS: Setting<Vec<UserId>> = Setting::new(
+    "listen.users",
+    Form::Text("names or numbers, separated by commas or as a list"),
+    |_| Vec::new(),
+    access::users,
+    |users| Some(list(users)),
+)
+.flag("--listen-users", "USERS")
+.meaning("users of this machine whom the agent serves in addition to the user who runs it")
+.reason(
+    "Other users get an error page: what the agent loads and stores belongs to its user. An \
+         agent that runs as root serves root, so list the people here",
+);
+
+/// `listen.allow`
+pub const LISTEN_ALLOW: Setting<Vec<Cidr>> = Setting::new(
+    "listen.allow",
+    RANGES,
+    |_| Vec::new(),
+    parse::ranges,
+    |ranges| Some(list(ranges)),
+)
+.flag("--listen-allow", "CIDRS")
+.meaning("address ranges of other machines that the agent serves")
+.reason("Every client in these ranges needs a password");
+
+/// `listen.password-file`
+pub const LISTEN_PASSWORD_FILE: Setting<Option<PasswordFile>> = Setting::new(
+    "listen.password-file",
+    Form::Text("a file with lines `name:password`"),
+    |_| None,
+    |value, form| access::read_passwords(&form.path(value)?).map(Some),
+    |file| Some(quoted(&file.as_ref()?.path.display().to_string())),
+)
+.flag("--listen-password-file", "FILE")
+.default_text("none")
+.meaning("file with the passwords of clients, readable by its owner only")
+.reason(
+    "Passwords have at least 12 characters. Once the key is set, every client needs one of \
+         the passwords, including clients on this machine (`Proxy-Authorization: Basic`). Each \
+         name is a separate client. Passwords cross the network unencrypted: use them only in a \
+         network that nobody can eavesdrop on, or through a VPN",
+);
+
+/// `control`
+pub const CONTROL: Setting<SocketAddr> = Setting::new(
+    "control",
+    Form::Text("a loopback address and port, such as `127.0.0.1:3129` or `[::1]:3129`"),
+    |_| DEFAULT_CONTROL,
+    parse::loopback_address,
+    |address| Some(quoted(&address.to_string())),
+)
+.flag("--control", "ADDR:PORT")
+.meaning("address of the status page, `/status.json`, `/proxy.pac` and `POST /pictures?level=`")
+.reason(
+    "The user who runs the agent sees everything; changes, and other users, need the token \
+         (below)",
+);
+
+/// `state-dir`
+pub const STATE_DIR: Setting<Option<PathBuf>> = Setting::new(
+    "state-dir",
+    Form::Text("a directory"),
+    default_state_dir,
+    |value, form| form.path(value).map(Some),
+    |path| Some(quoted(&path.as_ref()?.display().to_string())),
+)
+.flag("--state-dir", "DIR")
+.default_text("`~/.local/state/longhaul-agent`")
+.meaning("directory of the data that the agent keeps between runs")
+.reason(
+    "It contains the invite, the newest token and, while the agent runs, its addresses and \
+         the token of the control port. It is accessible to its owner only. `XDG_STATE_HOME` is \
+         respected",
+);
+
+/// `invite`
+pub const INVITE: Setting<Option<Invite>> = Setting::new(
+    "invite",
+    Form::Text("the whole line from the gateway's operator"),
+    |_| None,
+    parse::invite,
+    // The invite contains the device's secret key.
+    |_| None,
+)
+.flag("--invite", "LINE")
+.default_text("the file `invite` in the state directory")
+.meaning("gateway address and key, and the key of this device")
+.reason("`longhaul enroll LINE` writes the file. Other users of the machine can see flags");
+
+/// `link`
+pub const LINK: Setting<Option<LinkProfile>> = Setting::new(
+    "link",
+    Form::Text(
+        "gprs-3+1, gprs-class6, edge, cdma-1x, umts-384, umts-dch256, lte, geo-sat, leo-sat, \
+         wlan-lossy, dialup or lan-fast",
+    ),
+    |_| None,
+    parse::link,
+    |profile| profile.as_ref().and_then(parse::name_of_link).map(quoted),
+)
+.flag("--link", "PROFILE")
+.default_text("unknown, measured")
+.meaning("profile of the slow link")
+.reason(
+    "The transport starts at the rate of the profile and corrects a wrong profile within the \
+         first round trips",
+);
+
+/// `image-level`
+pub const IMAGE_LEVEL: Setting<ImageLevel> = Setting::new(
+    "image-level",
+    Form::OneOf(&["original", "high", "medium", "low", "text"]),
+    |_| DEFAULT_IMAGE_LEVEL,
+    parse::image_level,
+    |level| Some(quoted(level.name())),
+)
+.flag("--image-level", "LEVEL")
+.meaning("fidelity of the images that a page displays")
+.reason(
+    "`original`: unchanged; `high`: differences are hard to find side by side; `medium`: \
+         slight differences; `low`: obvious differences, recognisable content; `text`: no images, \
+         browsers show the alternative text. The status page changes the level until the agent \
+         ends. A reload without caches (Ctrl+Shift+R) shows the original images of a page at \
+         every level. At `medium` and `low`, images that are larger than the screen are scaled to \
+         the screen. Only images that a page displays are converted, never images that scripts \
+         read, downloads, or responses that the origin marks `no-transform`. If sending the \
+         original is faster than converting it, as on a fast and otherwise idle link, the \
+         original is sent. Images are most of the bytes of most pages",
+);
+
+/// `fallback.after`
+pub const FALLBACK_AFTER: Setting<Fallback> = Setting::new(
+    "fallback.after",
+    Form::Text("a time with its unit, such as `10s`, or `never`"),
+    |_| Fallback::After(DEFAULT_FALLBACK),
+    parse::fallback,
+    |fallback| {
+        Some(quoted(&match fallback {
+            Fallback::After(time) => show_duration(*time),
+            Fallback::Never => "never".to_owned(),
+        }))
+    },
+)
+.flag("--fallback-after", "TIME")
+.meaning(
+    "time without an answer from the gateway after which the agent loads pages without the \
+         gateway",
+)
+.reason(
+    "The default is longer than the start of a session on the slowest links and shorter than \
+         users wait",
+);
+
+/// `direct.allow`
+pub const DIRECT_ALLOW: Setting<Vec<Cidr>> = Setting::new(
+    "direct.allow",
+    RANGES,
+    |_| Vec::new(),
+    parse::ranges,
+    |ranges| Some(list(ranges)),
+)
+.flag("--direct-allow", "CIDRS")
+.meaning(
+    "address ranges that the agent may reach without the gateway although they are loopback, \
+         link-local or private addresses",
+)
+.reason(
+    "Without an entry the agent rejects such addresses in this mode, except a private address \
+         (RFC 1918, RFC 4193, RFC 6598) that the browser itself names as an IP address: a host \
+         name of a foreign site that resolves into your network is an attack (DNS rebinding). The \
+         agent's own ports are always rejected",
+);
+
+const CACHE: Form = Form::Size {
+    least: MIN_CACHE_SIZE,
+    most: None,
+    zero: Some("no cache"),
+};
+
+/// `cache.size`
+pub const CACHE_SIZE: Setting<ByteCount> = Setting::size("cache.size", CACHE, |_| DEFAULT_CACHE_SIZE)
+    .flag("--cache-size", "SIZE")
+    .meaning("maximum size of the agent's cache")
+    .reason(
+        "The default holds some weeks of one reader's pages; browsers use more for their own \
+         caches. Without the cache the agent writes nothing to disk, and unchanged content \
+         crosses the slow link again",
+    );
+
+/// `cache.dir`
+pub const CACHE_DIR: Setting<PathBuf> = Setting::path("cache.dir", "a directory", |_| PathBuf::from("cache"))
+    .flag("--cache-dir", "DIR")
+    .default_text("`cache` in the state directory")
+    .meaning("directory of the cache file")
+    .reason(
+        "It is accessible to its owner only. Two agents cannot share a cache: the second one runs \
+         without a cache and reports this",
+    );
+
+/// `https.accelerate`
+pub const HTTPS_ACCELERATE: Setting<Accelerate> = Setting::new(
+    "https.accelerate",
+    Form::Text(
+        "`off`, `all` (except built-in exclusions), or host names such as `example.org`, \
+         separated by commas or as a list",
+    ),
+    |_| Accelerate::Off,
+    parse::accelerate,
+    |accelerate| {
+        Some(match accelerate {
+            Accelerate::All => quoted("all"),
+            Accelerate::Off => quoted("off"),
+            Accelerate::Only(hosts) => list(hosts),
+        })
+    },
+)
+.flag("--https-accelerate", "HOSTS")
+.meaning("HTTPS hosts that are accelerated, which lets the gateway's operator read their traffic")
+.reason(
+    "Each name includes its subdomains. The default is off because the user has to make this \
+         decision (https.md)",
+);
+
+/// `https.except`
+pub const HTTPS_EXCEPT: Setting<Vec<String>> = Setting::new(
+    "https.except",
+    Form::Text(HOSTS),
+    |_| Vec::new(),
+    parse::hosts,
+    |hosts| Some(list(hosts)),
+)
+.flag("--https-except", "HOSTS")
+.meaning("hosts whose HTTPS is never accelerated");
+
+/// `push.enabled`
+pub const PUSH_ENABLED: Setting<bool> = Setting::yes_no("push.enabled", |_| true)
+    .switch(
+        "--no-push",
+        "no",
+        "Disable pushes of the gateway: each object is fetched when the browser requests it",
+    )
+    .meaning(
+        "page bundles: the gateway fetches and pushes the objects of a page before the browser \
+         requests them",
+    )
+    .reason(
+        "With `no` (or the flag, which takes no value) the agent sends the fetch of a page like \
+         that of any other object, and the gateway plans no bundle; compression and caches remain \
+         active. `longhaul-bench` compares both modes",
+    );
+
+/// `push.patience`
+pub const PUSH_PATIENCE: Setting<Duration> = Setting::new(
+    "push.patience",
+    Form::Text("a time with its unit, such as `5s`"),
+    |_| DEFAULT_PATIENCE,
+    parse::patience,
+    |time| Some(quoted(&show_duration(*time))),
+)
+.meaning(
+    "how long a browser request waits for a promised object while no data of its page arrives \
+         over an open session (or eight round trips, if that is longer)",
+)
+.reason(
+    "After this time the agent fetches the object with an ordinary request. The default is \
+         longer than any retransmission takes",
+);
+
+/// `session.early-credentials`
+pub const SESSION_EARLY_CREDENTIALS: Setting<bool> = Setting::yes_no("session.early-credentials", |_| true)
+    .flag("--session-early-credentials", "YES|NO")
+    .meaning(
+        "whether requests with cookies may travel in early data, the first datagrams of a \
+         session, which saves one round trip per session start",
+    )
+    .reason(
+        "Early data cannot be replayed, but an attacker who recorded it and later steals the \
+         gateway's static key can read it. `no`: requests with cookies wait until the handshake \
+         is complete. Requests with `Authorization` or a body always wait",
+    );

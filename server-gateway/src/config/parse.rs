@@ -1,0 +1,96 @@
+//! Parsers and formatters of the settings that have a form of their own.
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use longhaul_origin::{Cidr, DenyList, DnsServers, KeyHash, ResolveMap};
+use longhaul_settings::{Environment, Form, Value, Wrong, quoted};
+
+use super::{PortSet, settings::ResolveTable};
+
+pub(super) fn listen(value: &Value, _: &Form) -> Result<SocketAddr, Wrong> {
+    let text = value.text()?;
+    text.parse()
+        .map_err(|_| Wrong::new(format!("`{text}` is not ADDR:PORT")))
+}
+
+pub(super) fn log(value: &Value, _: &Form) -> Result<String, Wrong> {
+    let filter = value.text()?;
+    filter
+        .parse::<tracing_subscriber::EnvFilter>()
+        .map(|_| filter.to_owned())
+        .map_err(|error| Wrong::new(format!("`{filter}`: {error}")))
+}
+
+pub(super) fn resolve_table(value: &Value, _: &Form) -> Result<ResolveTable, Wrong> {
+    let entries = value.pairs()?;
+    let map = ResolveMap::parse(&entries).map_err(Wrong::explained)?;
+    Ok(ResolveTable { map, entries })
+}
+
+/// Formats a table as TOML.
+pub(super) fn show_table(entries: &BTreeMap<String, String>) -> String {
+    if entries.is_empty() {
+        return "{}".to_owned();
+    }
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|(name, address)| format!("{} = {}", quoted(name), quoted(address)))
+        .collect();
+    format!("{{ {} }}", entries.join(", "))
+}
+
+pub(super) fn deny_keys(value: &Value, _: &Form) -> Result<DenyList, Wrong> {
+    let hashes = value.texts()?.into_iter().map(|text| text.parse::<KeyHash>());
+    hashes.collect::<Result<_, _>>().map_err(Wrong::new)
+}
+
+pub(super) fn dns(value: &Value, _: &Form) -> Result<DnsServers, Wrong> {
+    let servers = value.texts()?;
+    let servers = if servers == ["system"] {
+        Vec::new()
+    } else {
+        servers
+    };
+    DnsServers::parse(servers).map_err(Wrong::new)
+}
+
+pub(super) fn ranges(value: &Value, _: &Form) -> Result<Vec<Cidr>, Wrong> {
+    let ranges = value
+        .texts()?
+        .into_iter()
+        .map(|text| text.parse::<Cidr>().map_err(Wrong::new));
+    ranges.collect()
+}
+
+pub(super) fn ports(value: &Value, _: &Form) -> Result<PortSet, Wrong> {
+    PortSet::parse(value.texts_and_numbers()?).map_err(Wrong::explained)
+}
+
+pub(super) fn metrics_listen(value: &Value, _: &Form) -> Result<Option<SocketAddr>, Wrong> {
+    let text = value.text()?;
+    if text == "off" {
+        return Ok(None);
+    }
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| Wrong::new(format!("`{text}` is neither ADDR:PORT nor \"off\"")))?;
+    if address.ip().is_loopback() {
+        Ok(Some(address))
+    } else {
+        Err(Wrong::new(format!(
+            "`{text}` is not a loopback address; metrics have no access control"
+        ))
+        .instead("use 127.0.0.1 or [::1]"))
+    }
+}
+
+pub(super) fn default_state_dir(environment: &Environment) -> PathBuf {
+    if let Some(state) = environment.get_filled("XDG_STATE_HOME") {
+        return PathBuf::from(state).join("longhaul-gateway");
+    }
+    match environment.get_filled("HOME") {
+        Some(home) if home != "/root" && home != "/" => {
+            PathBuf::from(home).join(".local/state/longhaul-gateway")
+        }
+        Some(_) | None => PathBuf::from("/var/lib/longhaul-gateway"),
+    }
+}

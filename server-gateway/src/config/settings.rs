@@ -1,0 +1,361 @@
+//! Descriptions of the gateway's settings.
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use longhaul_codec::Effort;
+use longhaul_origin::{Cidr, DenyList, DnsServers, ResolveMap};
+use longhaul_settings::{Configured, EmptyVariables, FlagScope, Form, Program, Setting, list, quoted};
+use longhaul_types::ByteCount;
+
+use super::{PortSet, parse};
+
+/// Stands for the gateway's settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gateway;
+
+impl Configured for Gateway {
+    const PROGRAM: &'static Program = &Program {
+        name: "longhaul-gateway",
+        settings: &[
+            &LISTEN,
+            &STATE_DIR,
+            &LOG,
+            &FETCH_RESOLVE,
+            &FETCH_EXTRA_CA,
+            &FETCH_DENY_KEYS,
+            &FETCH_DNS,
+            &FETCH_RESPONSE_TIMEOUT,
+            &FETCH_IDLE_TIMEOUT,
+            &GUARD_ALLOW,
+            &CACHE_SIZE,
+            &CACHE_DIR,
+            &CODING_EFFORT,
+            &PICTURES_MEMORY,
+            &PICTURES_MAX_MEGAPIXELS,
+            &PICTURES_WORKERS,
+            &TUNNEL_PORTS,
+            &TUNNEL_IDLE_TIMEOUT,
+            &METRICS_LISTEN,
+            &LIMITS_SESSIONS,
+            &LIMITS_STREAMS_PER_SESSION,
+            &LIMITS_STREAMS_PER_DEVICE,
+            &LIMITS_QUEUE_TIMEOUT,
+        ],
+        system_file: "/etc/longhaul/gateway.toml",
+        user_file: None,
+        empty_variables: EmptyVariables::AreValues,
+        other_variables: &[],
+        flag_scope: FlagScope::AllCommands,
+    };
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// `listen`
+pub const LISTEN: Setting<SocketAddr> = Setting::new(
+    "listen",
+    Form::Text("an address and port: `[::]:4433` for all addresses, `0.0.0.0:4433` for all IPv4 addresses"),
+    |_| SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 4433),
+    parse::listen,
+    |address| Some(quoted(&address.to_string())),
+)
+.flag("--listen", "ADDR:PORT")
+.meaning("UDP address for agents")
+.reason(
+    "Port 4433 needs no privilege; port 443 suits networks that pass only traffic that looks \
+         like HTTP/3",
+);
+
+/// `state-dir`
+pub const STATE_DIR: Setting<PathBuf> = Setting::path("state-dir", "a directory", parse::default_state_dir)
+    .flag("--state-dir", "DIR")
+    .default_text("`/var/lib/longhaul-gateway` for root, else `~/.local/state/longhaul-gateway`")
+    .meaning("directory of keys and devices")
+    .reason("Created at the first start, accessible to its owner only. `XDG_STATE_HOME` is respected");
+
+/// `log`
+pub const LOG: Setting<String> = Setting::new(
+    "log",
+    Form::Text("`error`, `warn`, `info`, `debug`, `trace`, or a `tracing` filter"),
+    |_| "info".to_owned(),
+    parse::log,
+    |filter| Some(quoted(filter)),
+)
+.flag("--log", "LEVEL")
+.meaning("minimum severity of log messages")
+.reason("URLs and hosts appear only at `debug`");
+
+/// A table of names, and its text.
+#[derive(Clone, Debug, Default)]
+pub struct ResolveTable {
+    /// The names.
+    pub map: ResolveMap,
+    /// The names and addresses as they are written.
+    pub entries: BTreeMap<String, String>,
+}
+
+/// `fetch.resolve`
+pub const FETCH_RESOLVE: Setting<ResolveTable> = Setting::new(
+    "fetch.resolve",
+    Form::Text("NAME=ADDR; in the file a table, such as `{ \"*.test\" = \"10.79.0.1\" }`"),
+    |_| ResolveTable::default(),
+    parse::resolve_table,
+    |table| Some(parse::show_table(&table.entries)),
+)
+.repeated_flag("--resolve", "NAME=ADDR")
+.meaning("names that are resolved from this table instead of DNS")
+.reason(
+    "A host, `*.suffix` or `*`, optionally with `:PORT`, maps to an address, optionally with \
+         another port. The most specific entry applies. The address guard does not check \
+         addresses in this table, because the operator has chosen them",
+);
+
+/// `fetch.extra-ca`
+pub const FETCH_EXTRA_CA: Setting<Vec<PathBuf>> = Setting::new(
+    "fetch.extra-ca",
+    Form::Text("files (PEM)"),
+    |_| Vec::new(),
+    |value, _| Ok(value.texts()?.into_iter().map(PathBuf::from).collect()),
+    |paths| Some(list(paths.iter().map(|path| path.display()))),
+)
+.repeated_flag("--extra-ca", "FILE")
+.meaning("certificate authorities that are trusted in addition to the public ones");
+
+/// `fetch.deny-keys`
+pub const FETCH_DENY_KEYS: Setting<DenyList> = Setting::new(
+    "fetch.deny-keys",
+    Form::Text("SHA-256 of the subject public key info, in hexadecimal or base64"),
+    |_| DenyList::default(),
+    parse::deny_keys,
+    |keys| Some(list(keys.iter())),
+)
+.repeated_flag("--deny-key", "HASH")
+.meaning("public keys that no certificate of an origin's chain may have")
+.reason(
+    "The chain reaches from the origin's own certificate to the authority's. Use it for \
+         authorities that you do not trust and for keys that are known to be stolen. Browsers \
+         have similar lists and get them with their updates",
+);
+
+/// `fetch.dns`
+pub const FETCH_DNS: Setting<DnsServers> = Setting::new(
+    "fetch.dns",
+    Form::Text("`system`, or addresses, separated by commas or as a list"),
+    |_| DnsServers::default(),
+    parse::dns,
+    |servers| {
+        Some(match servers {
+            DnsServers::System => list(["system"]),
+            DnsServers::Explicit(servers) => list(servers),
+        })
+    },
+)
+.flag("--dns", "SERVERS")
+.meaning("name servers");
+
+/// `fetch.response-timeout`
+pub const FETCH_RESPONSE_TIMEOUT: Setting<Duration> =
+    Setting::duration("fetch.response-timeout", SECOND, HOUR, |_| {
+        Duration::from_secs(60)
+    })
+    .meaning("longest wait from the end of a request to the head of an origin's response")
+    .reason("Long polls and slow searches are legitimate, and slow applications take tens of seconds");
+
+/// `fetch.idle-timeout`
+pub const FETCH_IDLE_TIMEOUT: Setting<Duration> =
+    Setting::duration("fetch.idle-timeout", SECOND, DAY, |_| Duration::from_secs(600))
+        .meaning("longest time without data within a response body")
+        .reason("Event streams are silent for minutes between their keep-alive lines");
+
+/// `guard.allow`
+pub const GUARD_ALLOW: Setting<Vec<Cidr>> = Setting::new(
+    "guard.allow",
+    Form::Text("address ranges, such as `10.0.0.0/8`"),
+    |_| Vec::new(),
+    parse::ranges,
+    |ranges| Some(list(ranges)),
+)
+.repeated_flag("--allow", "CIDR")
+.meaning(
+    "address ranges that fetches and tunnels may connect to although the ranges are not \
+         public",
+)
+.reason(
+    "All other private, loopback, link-local, metadata and shared (CGNAT) addresses and the \
+         gateway's own addresses are rejected, in every notation and also if DNS returns them, so \
+         that no device can reach the operator's network",
+);
+
+/// A smaller cache could not hold the objects of one page, because a body may take an eighth. A larger file
+/// takes too long to check or to set aside.
+const CACHE: Form = Form::Size {
+    least: ByteCount::mib(16),
+    most: Some(ByteCount::mib(1024 * 1024)),
+    zero: Some("no cache"),
+};
+
+/// `cache.size`
+pub const CACHE_SIZE: Setting<ByteCount> = Setting::size("cache.size", CACHE, |_| ByteCount::mib(2048))
+    .flag("--cache-size", "SIZE")
+    .meaning("maximum size of the cache file")
+    .reason(
+        "The default holds some weeks of pages for a few dozen people and fits the smallest \
+         rented machines. SQLite's write-ahead log needs up to about 16 MiB more. One body may \
+         take an eighth of the cache",
+    );
+
+/// `cache.dir`
+pub const CACHE_DIR: Setting<PathBuf> = Setting::path("cache.dir", "a directory", |_| PathBuf::from("cache"))
+    .flag("--cache-dir", "DIR")
+    .default_text("`cache` in the state directory")
+    .meaning("directory of the cache")
+    .reason(
+        "Only one gateway may use it. The cache contains the responses that devices fetched, \
+         including private ones, each in the partition of its device: keep it as private as the \
+         keys. If the directory is not writable, the gateway keeps the cache in memory and logs a \
+         warning",
+    );
+
+/// `coding.effort`
+pub const CODING_EFFORT: Setting<Effort> = Setting::new(
+    "coding.effort",
+    Form::OneOf(&["link", "fixed"]),
+    |_| Effort::Link,
+    |value, form| Ok([Effort::Link, Effort::Fixed][form.word(value)?]),
+    |effort| {
+        Some(quoted(match effort {
+            Effort::Link => "link",
+            Effort::Fixed => "fixed",
+        }))
+    },
+)
+.flag("--coding-effort", "WHAT")
+.meaning("effort for the compression of text and images")
+.reason(
+    "`link` adapts the effort to each device's link and to the processor load, for the \
+         shortest load time. `fixed` uses Brotli 5 without delta bases for text and WebP of \
+         quality 75 for images on every link: the lowest and steadiest processor load, and a \
+         reference for comparisons",
+);
+
+/// Less memory hardly fits a screen-sized image; more exceeds any machine.
+const PICTURES: Form = Form::Size {
+    least: ByteCount::mib(32),
+    most: Some(ByteCount::mib(64 * 1024)),
+    zero: None,
+};
+
+/// `pictures.memory`
+pub const PICTURES_MEMORY: Setting<ByteCount> =
+    Setting::size("pictures.memory", PICTURES, |_| ByteCount::mib(256))
+        .meaning("memory for all images that are converted at the same time")
+        .reason(
+            "Counted as the peak memory of decoding and encoding. Large images may use three quarters \
+         of it, so that small images never wait for large ones. Worker processes convert the \
+         images, each with its own memory limit; an image that does not fit is sent as its origin \
+         sent it. Each worker process takes up to 12 MiB more. One image of 16 megapixels and \
+         some small ones fit into 256 MiB, which the smallest rented machines have",
+        );
+
+/// `pictures.max-megapixels`
+pub const PICTURES_MAX_MEGAPIXELS: Setting<usize> = Setting::count("pictures.max-megapixels", 1000, |_| 16)
+    .meaning("maximum number of megapixels of an image that is converted")
+    .reason(
+        "All frames of an animation together may have one and a half times as many. Screens have \
+         2 to 8 megapixels, phone pictures mostly 12; a file of 166 kB may claim any number",
+    );
+
+/// `pictures.workers`
+pub const PICTURES_WORKERS: Setting<usize> = Setting::count("pictures.workers", 1024, |_| {
+    std::thread::available_parallelism().map_or(1, usize::from)
+})
+.default_text("number of processor cores")
+.meaning("images of one device that are converted at the same time")
+.reason(
+    "Each has its own process; one more process is reserved for other devices. More processes \
+         would only share the same cores",
+);
+
+/// `tunnel.ports`
+pub const TUNNEL_PORTS: Setting<PortSet> = Setting::new(
+    "tunnel.ports",
+    Form::Text("ports and ranges, such as `80,443,1024-65535`"),
+    |_| PortSet::all_but_smtp(),
+    parse::ports,
+    |ports| Some(list(ports.texts())),
+)
+.flag("--tunnel-ports", "PORTS")
+.meaning("ports that CONNECT may reach")
+.reason(
+    "Browsers use any port (WebSocket, Git, chat). With port 25 the gateway could be abused \
+         to send mail, which would get its address onto block lists",
+);
+
+/// `tunnel.idle-timeout`
+pub const TUNNEL_IDLE_TIMEOUT: Setting<Duration> =
+    Setting::duration("tunnel.idle-timeout", Duration::from_secs(10), WEEK, |_| {
+        Duration::from_secs(30 * 60)
+    })
+    .meaning("a tunnel ends after this time without a byte in either direction")
+    .reason(
+        "It is longer than the outages and sleeps that a tunnel should survive: a shorter time \
+         would break chat and push connections. A tunnel costs about 100 KiB",
+    );
+
+/// `metrics.listen`
+pub const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
+    "metrics.listen",
+    Form::Text("a loopback address and port, such as `127.0.0.1:9090`, or `off`"),
+    |_| None,
+    parse::metrics_listen,
+    |address| {
+        Some(quoted(
+            &address.map_or_else(|| "off".to_owned(), |address| address.to_string()),
+        ))
+    },
+)
+.flag("--metrics", "ADDR:PORT")
+.meaning("address of a page with Prometheus metrics")
+.reason("Metrics have no access control");
+
+/// `limits.sessions`
+pub const LIMITS_SESSIONS: Setting<usize> = Setting::count("limits.sessions", 1_000_000, |_| 1000)
+    .meaning("concurrent sessions")
+    .reason("An idle session takes less than 100 KiB, a busy one a few MiB");
+
+/// `limits.streams-per-session`
+pub const LIMITS_STREAMS_PER_SESSION: Setting<usize> =
+    Setting::count("limits.streams-per-session", 4096, |_| 256)
+        .meaning("fetches and tunnels that a session may have open")
+        .reason(
+            "Further ones wait. Chromium opens up to 225 connections through a proxy. Each takes \
+         about 0.5 MiB besides its body, of which a fetch usually buffers 1 MiB and all fetches \
+         together 256 MiB",
+        );
+
+/// `limits.streams-per-device`
+pub const LIMITS_STREAMS_PER_DEVICE: Setting<usize> =
+    Setting::count("limits.streams-per-device", 65_536, |_| 512)
+        .meaning("fetches and tunnels of all sessions of one device together")
+        .reason(
+            "Further ones wait. The old session of a device that reconnects may exist for a while \
+         beside its successor",
+        );
+
+/// `limits.queue-timeout`
+pub const LIMITS_QUEUE_TIMEOUT: Setting<Duration> =
+    Setting::duration("limits.queue-timeout", SECOND, HOUR, |_| Duration::from_secs(60))
+        .meaning("longest time that a request waits for a free slot within the limits of its device")
+        .reason(
+            "The slots are those of the gateway and of the origin host (32 concurrent HTTP/1.1 \
+         requests per host, 6 of them guaranteed to each device). After this time the request \
+         fails with an explanation. A request that has run for more than 30 s gives up its slot \
+         at the host, so only a device that uses up all its limits waits that long",
+        );
