@@ -11,17 +11,17 @@ use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
 use crate::{
-    bundle::Loads,
     config::Config,
     control::{self, Control, ControlToken, NoRandomness},
     counters::Counters,
     direct,
     forget::Forgetting,
+    gateway::{Gateway, GatewayConfig},
     https::{AuthorityError, Https},
     listener::{self, BindError},
+    pageload::Loads,
     pictures::Pictures,
     request::{Context, FramedSites},
-    session::{Gateway, GatewayConfig},
     state_dir::{AgentFile, StateDir, StateError},
     status,
     store::Store,

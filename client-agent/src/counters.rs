@@ -28,7 +28,7 @@ impl Counter {
     }
 }
 
-/// The counters of an agent. The sessions count the bytes on the hop (`session::Gateway::traffic`).
+/// The counters of an agent. The sessions count the bytes on the hop (`gateway::Gateway::traffic`).
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests of browsers, including CONNECT.

@@ -2,7 +2,7 @@
 use longhaul_origin::FetchError;
 use tokio::time::Instant;
 
-use crate::{config::Fallback, pages::Failure, session::Gateway};
+use crate::{config::Fallback, gateway::Gateway, pages::Failure};
 
 /// Fallback clock of one request or tunnel. All waits are cancel safe.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use tokio::{sync::watch, time::timeout};
 use tracing::warn;
 
 use crate::{
-    bundle::Loads,
-    session::{Gateway, Need},
+    gateway::{Gateway, Need},
+    pageload::Loads,
     state_dir::StateDir,
     store::Store,
 };

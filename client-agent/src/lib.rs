@@ -1,7 +1,7 @@
 //! The agent: the HTTP proxy of a browser on the slow side of the hop.
 //!
 //! Path of a request: [`listener`] accepts it from the browser; [`request`] runs it through its phases:
-//! [`store`] may have a stored response, [`bundle`] may have an entry or a push for it, otherwise [`session`]
+//! [`store`] may have a stored response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`]
 //! carries it over the hop (or [`direct`] fetches it if no gateway answers). [`pages`] explains failures in
 //! plain words. [`pictures`] applies the user's image level. `CONNECT` goes to [`tunnel`]. [`control`] serves
 //! the status page of [`dashboard`].
@@ -12,7 +12,6 @@
 #![warn(missing_docs)]
 
 pub mod agent;
-pub mod bundle;
 pub mod config;
 pub mod control;
 pub mod counters;
@@ -20,12 +19,13 @@ pub mod dashboard;
 pub mod direct;
 mod fallback;
 pub mod forget;
+pub mod gateway;
 pub mod https;
 pub mod listener;
+pub mod pageload;
 pub mod pages;
 pub mod pictures;
 pub mod request;
-pub mod session;
 pub mod state_dir;
 pub mod status;
 pub mod store;

@@ -31,11 +31,11 @@ use crate::{
     counters::Counters,
     direct,
     fallback::FallbackClock,
+    gateway::{Arrival, Exchange, GatewaySession, HopError, Need, ResponseStream, Timing},
     https,
     listener::ConnectionScope,
     pages::{BadRequest, Failure},
     request::{Context, ProxyBody, page_response},
-    session::{Arrival, Exchange, GatewaySession, HopError, Need, ResponseStream, Timing},
 };
 
 /// Wait for the browser's first bytes before `TunnelOpen` is sent without them: in protocols where the server

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use longhaul_agent::{config::Fallback, session::GatewayState};
+use longhaul_agent::{config::Fallback, gateway::GatewayState};
 use support::{TestAgent, TestGateway, origin::origin};
 use tokio::net::{TcpListener, UdpSocket};
 

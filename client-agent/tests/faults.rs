@@ -4,7 +4,7 @@ mod support;
 
 use longhaul_agent::{
     config::{EarlyCredentials, Fallback},
-    session::GatewayState,
+    gateway::GatewayState,
 };
 use support::{Ending, TestAgent, TestGateway, gateway::noise, pair};
 

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::Fallback,
+    gateway::{GatewaySession, GatewayState},
     https::Accelerate,
     request::Context,
-    session::{GatewaySession, GatewayState},
 };
 
 /// The contents of `/status.json`.

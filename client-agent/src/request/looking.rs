@@ -13,8 +13,8 @@ use super::{
     task::RequestTask,
 };
 use crate::{
-    bundle::{Document, KeptManifest, PageLoad, Progress},
-    session::{GatewaySession, Need},
+    gateway::{GatewaySession, Need},
+    pageload::{Document, KeptManifest, PageLoad, Progress},
     store::Lookup,
 };
 

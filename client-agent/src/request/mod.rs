@@ -45,15 +45,15 @@ pub use framed::FramedSites;
 pub use phase::PhaseExit;
 
 use crate::{
-    bundle::Loads,
     config::{EarlyCredentials, Fallback, PushSettings},
     counters::Counters,
     forget::Forgetting,
+    gateway::Gateway,
     https::Https,
     listener::ConnectionScope,
+    pageload::Loads,
     pages::{Failure, Page},
     pictures::Pictures,
-    session::Gateway,
     store::Store,
     tunnel::WorkingHosts,
 };

@@ -1,7 +1,7 @@
 //! Participation of a request in a page load.
 use std::sync::Arc;
 
-use crate::bundle::{Live, PageLoad};
+use crate::pageload::{Live, PageLoad};
 
 /// A request's reference to a page load.
 #[derive(Debug)]

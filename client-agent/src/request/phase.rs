@@ -5,8 +5,8 @@ use longhaul_session::EntryHead;
 
 use super::Exit;
 use crate::{
-    bundle::PageLoad,
-    session::{GatewaySession, Timing},
+    gateway::{GatewaySession, Timing},
+    pageload::PageLoad,
 };
 
 /// Phase of a request.

@@ -22,7 +22,7 @@ use super::{
     task::RequestTask,
 };
 use crate::{
-    bundle::{BrowserRequest, EntryBodyState, HeadState, HeldBody, PageLoad, fit},
+    pageload::{BrowserRequest, EntryBodyState, HeadState, HeldBody, PageLoad, fit},
     store::StorageContext,
 };
 

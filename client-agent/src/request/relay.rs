@@ -21,11 +21,11 @@ use super::{
     resume_check::{Delivered, ResumeCheck, decoder_behind},
 };
 use crate::{
-    bundle::{BodyFault, BodyReader},
-    session::{
+    gateway::{
         Arrival, BasePolicy, FetchContext, FetchDraft, GatewaySession, HopError, Need, ResponseStream,
         Timing, coding_of, next_window,
     },
+    pageload::{BodyFault, BodyReader},
     store::CacheWriter,
 };
 

@@ -18,8 +18,8 @@ use super::{
     upstream::UpstreamRequest,
 };
 use crate::{
-    bundle::PushedBody,
-    session::{GatewaySession, ResponseStream},
+    gateway::{GatewaySession, ResponseStream},
+    pageload::PushedBody,
     store::{CacheWriter, Store},
 };
 

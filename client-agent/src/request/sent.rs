@@ -21,10 +21,10 @@ use super::{
     upload::{Transmission, UploadError, UploadTraits},
 };
 use crate::{
-    bundle::{Beginning, Direction, PageLoad},
     direct,
+    gateway::{Arrival, BasePolicy, Exchange, GatewaySession, Need, ResponseStream, Timing},
+    pageload::{Beginning, Direction, PageLoad},
     pages::{BadRequest, Failure, Lost},
-    session::{Arrival, BasePolicy, Exchange, GatewaySession, Need, ResponseStream, Timing},
 };
 
 /// First event while the request waits for the gateway's answer.

@@ -20,12 +20,12 @@ use super::{
     upstream::UpstreamRequest,
 };
 use crate::{
-    bundle::{KeptManifest, PageLoad},
     direct,
     fallback::FallbackClock,
+    gateway::{BasePolicy, HopError},
     listener::ConnectionScope,
+    pageload::{KeptManifest, PageLoad},
     pages::{BadRequest, Failure, Lost},
-    session::{BasePolicy, HopError},
     store::Query,
 };
 

@@ -17,7 +17,7 @@ use longhaul_session::{Body, Message, encode};
 use longhaul_types::{BitRate, ByteCount};
 use tokio::time::timeout;
 
-use crate::session::{GatewaySession, HopError, Timing, body_coding_of};
+use crate::gateway::{GatewaySession, HopError, Timing, body_coding_of};
 
 /// Bytes kept so that a request can be repeated if the gateway did not process it (`UnknownBase`). Forms are
 /// smaller, and a thousand of them fit in memory.

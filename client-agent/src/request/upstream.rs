@@ -16,8 +16,8 @@ use longhaul_types::ClientId;
 
 use crate::{
     config::EarlyCredentials,
+    gateway::{FetchContext, FetchDraft, Need},
     pages::BadRequest,
-    session::{FetchContext, FetchDraft, Need},
 };
 
 /// A validated and classified request of the browser.

@@ -14,9 +14,9 @@ use longhaul_agent::{
     agent::Agent,
     config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings},
     control::Status,
+    gateway::GatewayState,
     https::HttpsSettings,
     listener::Access,
-    session::GatewayState,
 };
 use longhaul_types::{ByteCount, Invite, PublicKey, SecretKey, UnixTime};
 use tempfile::TempDir;

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use longhaul_agent::session::GatewayState;
+use longhaul_agent::gateway::GatewayState;
 use longhaul_codec::{BodyEncoder, Coder};
 use longhaul_driver::{End, SendStream};
 use longhaul_session::{

@@ -30,7 +30,7 @@ pub use request_table::{BasePolicy, FetchContext, FetchDraft};
 pub use view::{DownReason, GatewayState, Traffic, View};
 pub(crate) use windows::next_window;
 
-use crate::{bundle::Loads, https::Https, state_dir::StateDir, store::Store};
+use crate::{https::Https, pageload::Loads, state_dir::StateDir, store::Store};
 use view::Ledger;
 
 /// Configuration of the gateway session.

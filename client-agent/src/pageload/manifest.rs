@@ -11,7 +11,7 @@ use super::{
     entry::MAX_ENTRIES,
     load::{PageLoad, Progress},
 };
-use crate::session::{ResponseStream, coding_of};
+use crate::gateway::{ResponseStream, coding_of};
 
 /// Maximum size of a manifest: the maximum number of entries, with header sections larger than those of most
 /// responses.

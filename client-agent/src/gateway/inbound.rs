@@ -12,7 +12,7 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{Arrival, ResponseStream, gateway_session::Shared};
-use crate::bundle::Loads;
+use crate::pageload::Loads;
 
 /// Maximum time from the first byte of a stream to its first complete message, including link outages. It
 /// bounds the number of tasks that wait for streams of a silent gateway.

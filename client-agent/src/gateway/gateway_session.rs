@@ -25,7 +25,7 @@ use super::{
     BasePolicy, FetchDraft, Traffic, inbound,
     request_table::{CodeError, RequestTable},
 };
-use crate::bundle::Loads;
+use crate::pageload::Loads;
 
 /// Maximum number of messages that wait for the control stream. Dropping further messages costs time or work,
 /// never correctness: requests that depend on a dropped message time out and are sent as ordinary fetches.

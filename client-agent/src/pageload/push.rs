@@ -13,7 +13,7 @@ use super::{
     load::PageLoad,
 };
 use crate::{
-    session::{ResponseStream, coding_of, next_window},
+    gateway::{ResponseStream, coding_of, next_window},
     store::Store,
 };
 

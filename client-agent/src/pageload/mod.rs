@@ -32,7 +32,7 @@ pub(crate) use fit::{BrowserRequest, fit};
 pub(crate) use kept::KeptManifest;
 pub(crate) use load::{Beginning, Direction, Document, PageLoad, Progress};
 
-use crate::{counters::Counters, session::ResponseStream, store::Store};
+use crate::{counters::Counters, gateway::ResponseStream, store::Store};
 use body::Memory;
 use ending::End;
 

@@ -14,7 +14,7 @@ use super::{
     entry::{Entries, MAX_ENTRIES},
     kept::KeptManifest,
 };
-use crate::{counters::Counters, session::GatewaySession, store::StorageContext};
+use crate::{counters::Counters, gateway::GatewaySession, store::StorageContext};
 
 /// Arguments of a new page load.
 pub(crate) struct Beginning {
