@@ -11,21 +11,22 @@ use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
 use crate::{
-    config::Config,
+    acceleration::{Acceleration, PushPolicy},
+    config::{Config, EarlyCredentials, Fallback, PushSettings},
+    connection::{BindError, bind},
     control::{self, Control, ControlToken, NoRandomness},
+    control_client,
     counters::Counters,
-    direct,
     forget::Forgetting,
     gateway::{Gateway, GatewayConfig},
+    handles::Handles,
     https::{AuthorityError, Https},
-    listener::{self, BindError},
-    pageload::Loads,
-    pictures::Pictures,
-    request::{Context, FramedSites},
+    images::ImageSettings,
+    listener,
+    pageload::PageLoads,
     state_dir::{AgentFile, StateDir, StateError},
-    status,
-    store::Store,
-    tunnel::WorkingHosts,
+    store::{FramedSites, Storage, Store},
+    upstream::{Upstream, WorkingHosts, direct},
 };
 
 /// Errors of starting an agent.
@@ -67,8 +68,8 @@ impl Agent {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let state_dir = StateDir::new(config.state_dir);
         state_dir.create()?;
-        let proxy_listener = listener::bind(config.listen, "the proxy port", "listen").await?;
-        let control_listener = listener::bind(config.control, "the control port", "control").await?;
+        let proxy_listener = bind(config.listen, "the proxy port", "listen").await?;
+        let control_listener = bind(config.control, "the control port", "control").await?;
         let proxy = proxy_listener.local_addr().unwrap_or(config.listen);
         let control_address = control_listener.local_addr().unwrap_or(config.control);
         if !proxy.ip().to_canonical().is_loopback() {
@@ -80,15 +81,15 @@ impl Agent {
         let access = Arc::new(config.access);
         let direct = direct::client(&config.direct_allow, &[proxy, control_address])?;
         let https = Https::open(config.https, &state_dir)?;
-        let store = Store::open(&config.cache).await;
+        let store = Store::open(config.cache.dir, config.cache.size).await;
         let counters = Arc::new(Counters::default());
-        let loads = Loads::new(store.clone(), Arc::clone(&counters), config.push.linger);
+        let page_loads = PageLoads::new(store.clone(), Arc::clone(&counters), config.push.linger);
         let preferences = watch::Sender::new(Preferences {
             images: config.images,
             mixing: Mixing::Accepted,
             ..Preferences::default()
         });
-        let secret = CredentialsSecret::derived_from(config.invite.device().as_bytes());
+        let credentials_secret = CredentialsSecret::derived_from(config.invite.device().as_bytes());
         let gateway = Gateway::start(GatewayConfig {
             invite: config.invite,
             link: config.link,
@@ -96,28 +97,37 @@ impl Agent {
             https: https.clone(),
             state_dir: state_dir.clone(),
             store: store.clone(),
-            loads: loads.clone(),
+            page_streams: Arc::new(page_loads.clone()),
         });
-        let forgetting = Forgetting::start(store.clone(), loads.clone(), state_dir.clone(), &gateway);
-        let context = Arc::new(Context {
-            gateway,
-            direct,
-            fallback: config.fallback,
-            pictures: Pictures::new(preferences),
+        let forgetting = Forgetting::start(store.clone(), page_loads.clone(), state_dir.clone(), &gateway);
+        let handles = Handles {
+            upstream: Arc::new(Upstream {
+                gateway,
+                direct,
+                fallback_after: match config.fallback {
+                    Fallback::After(time) => Some(time),
+                    Fallback::Never => None,
+                },
+                allows_early_cookies: config.early_credentials == EarlyCredentials::Allowed,
+                working_hosts: WorkingHosts::default(),
+            }),
+            storage: Arc::new(Storage {
+                store,
+                credentials_secret,
+                framed_sites: FramedSites::default(),
+            }),
+            acceleration: Arc::new(Acceleration {
+                page_loads,
+                push: push_policy(config.push),
+                https,
+                images: ImageSettings::new(preferences),
+            }),
             counters,
-            store,
-            loads,
-            push: config.push,
-            early_credentials: config.early_credentials,
-            https,
-            working_hosts: WorkingHosts::default(),
-            proxy: reachable(proxy),
-            secret,
-            framed: FramedSites::default(),
-            forgetting,
-        });
+        };
         let control = Arc::new(Control {
-            context: Arc::clone(&context),
+            handles: handles.clone(),
+            forgetting,
+            proxy: reachable(proxy),
             address: control_address,
             started: Instant::now(),
             access: Arc::clone(&access),
@@ -132,9 +142,12 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(listener::serve(proxy_listener, context, access));
+        tasks.spawn(listener::serve(proxy_listener, handles, access, reachable(proxy)));
         tasks.spawn(control::serve(control_listener, Arc::clone(&control)));
-        info!("status page: {}", status::page(control_address, Some(&token)));
+        info!(
+            "status page: {}",
+            control_client::page(control_address, Some(&token))
+        );
         Ok(Self {
             proxy,
             control,
@@ -157,9 +170,18 @@ impl Agent {
     /// directory.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
-        self.control.context.gateway.close().await;
-        self.control.context.store.close().await;
+        self.control.handles.upstream.gateway.close().await;
+        self.control.handles.storage.store.close().await;
         self.state_dir.withdraw();
+    }
+}
+
+const fn push_policy(settings: PushSettings) -> PushPolicy {
+    PushPolicy {
+        enabled: settings.enabled,
+        patience: settings.patience,
+        reordering: settings.reordering,
+        leaving: settings.leaving,
     }
 }
 

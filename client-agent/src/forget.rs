@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::{
     gateway::{Gateway, Need},
-    pageload::Loads,
+    pageload::PageLoads,
     state_dir::StateDir,
     store::Store,
 };
@@ -96,7 +96,7 @@ pub struct Forgetting(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    loads: Loads,
+    loads: PageLoads,
     state_dir: StateDir,
     waiting: Mutex<Vec<Order>>,
     changed: watch::Sender<()>,
@@ -104,7 +104,7 @@ struct Inner {
 
 impl Forgetting {
     /// Reads the pending deletions, and sends them to the gateway while the agent runs.
-    pub(crate) fn start(store: Store, loads: Loads, state_dir: StateDir, gateway: &Gateway) -> Self {
+    pub(crate) fn start(store: Store, loads: PageLoads, state_dir: StateDir, gateway: &Gateway) -> Self {
         let waiting = state_dir.forgets();
         let waiting = waiting.and_then(|text| serde_json::from_str(&text).ok());
         let forgetting = Self(Arc::new(Inner {

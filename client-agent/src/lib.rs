@@ -1,32 +1,43 @@
 //! The agent: the HTTP proxy of a browser on the slow side of the hop.
 //!
-//! Path of a request: [`listener`] accepts it from the browser; [`request`] runs it through its phases:
-//! [`store`] may have a stored response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`]
-//! carries it over the hop (or [`direct`] fetches it if no gateway answers). [`pages`] explains failures in
-//! plain words. [`pictures`] applies the user's image level. `CONNECT` goes to [`tunnel`]. [`control`] serves
-//! the status page of [`dashboard`].
+//! Path of a request: [`listener`] accepts it from the browser on a connection of [`connection`], after
+//! [`access`] has decided whom the agent serves; `request` runs it through its phases: [`store`] may have a stored
+//! response, [`pageload`] may have an entry or a push for it, otherwise [`gateway`] carries it over the hop (or
+//! [`upstream::direct`] fetches it if no gateway answers). [`pages`] explains failures. [`images`] applies the
+//! user's image level. `CONNECT` goes to `tunnel`, or to `https_server` for the hosts that [`https`] accelerates.
+//! [`control`] serves the status page of [`dashboard`].
+//!
+//! Components get what they use through four handles ([`handles`]): [`upstream`], [`store::Storage`],
+//! [`acceleration`] and [`counters`]. Only [`mod@agent`] reads the settings ([`config`]) and connects the
+//! components; no component imports one that is above it.
 //!
 //! Deliberately absent: a cookie jar, following of redirects, repetition of requests that are not safe, and
 //! delivery of unverified bytes to the browser.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod acceleration;
+pub mod access;
 pub mod agent;
 pub mod config;
+pub mod connection;
 pub mod control;
+pub mod control_client;
 pub mod counters;
 pub mod dashboard;
-pub mod direct;
-mod fallback;
 pub mod forget;
 pub mod gateway;
+pub mod handles;
 pub mod https;
+mod https_server;
+pub mod images;
 pub mod listener;
 pub mod pageload;
 pub mod pages;
-pub mod pictures;
-pub mod request;
+pub mod proxy_body;
+mod request;
 pub mod state_dir;
-pub mod status;
 pub mod store;
-pub mod tunnel;
+mod tunnel;
+pub mod upstream;
+mod wall_clock;

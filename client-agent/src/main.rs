@@ -14,10 +14,10 @@ use clap::Parser;
 use longhaul_agent::{
     agent::Agent,
     config::{self, CaCommand, CliArgs, Command, ConfigFlags, Environment, ForgetArgs, StatusArgs},
+    control_client,
     forget::Site,
     https::Authority,
     state_dir::StateDir,
-    status,
 };
 use longhaul_types::UnixTime;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -99,18 +99,18 @@ fn check_config(flags: &ConfigFlags, environment: &Environment) -> Result<()> {
 
 async fn show_status(flags: &StatusArgs, environment: &Environment) -> Result<()> {
     let (address, token) = running(flags.control.as_deref(), flags.state_dir.as_deref(), environment)?;
-    let json = status::ask(address, token.as_deref()).await?;
+    let json = control_client::ask(address, token.as_deref()).await?;
     if flags.json {
         return say(&format!("{json}\n"));
     }
-    say(&status::summary(&json, token.as_deref())
+    say(&control_client::summary(&json, token.as_deref())
         .with_context(|| format!("what answers on {address} is not an agent"))?)
 }
 
 async fn forget(flags: &ForgetArgs, environment: &Environment) -> Result<()> {
     let site: Option<Site> = flags.site.as_deref().map(str::parse).transpose()?;
     let (address, token) = running(flags.control.as_deref(), flags.state_dir.as_deref(), environment)?;
-    say(&status::forget(address, token.as_deref(), site.as_ref()).await?)
+    say(&control_client::forget(address, token.as_deref(), site.as_ref()).await?)
 }
 
 /// Returns the control address and token of the running agent.
@@ -124,7 +124,7 @@ fn running(
         Some(address) => address
             .parse()
             .with_context(|| format!("--control: `{address}` is not ADDRESS:PORT"))?,
-        None => status::find(state_dir.as_ref().map_err(Clone::clone)?)?,
+        None => control_client::find(state_dir.as_ref().map_err(Clone::clone)?)?,
     };
     // The token is sent only to the agent of this state directory.
     let token = state_dir

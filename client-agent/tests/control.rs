@@ -2,16 +2,16 @@
 #[cfg(test)]
 mod support;
 
-use longhaul_agent::{config::Fallback, state_dir::StateDir, status};
+use longhaul_agent::{config::Fallback, control_client, state_dir::StateDir};
 use support::{Client, TestAgent, pair};
 
 #[tokio::test]
 async fn the_status_is_found_and_has_its_keys() {
     let (_gateway, agent) = pair().await;
     assert_eq!(agent.get("http://site.test/page").await.status, 200);
-    let address = status::find(&StateDir::new(agent.dir.path().join("state"))).unwrap();
+    let address = control_client::find(&StateDir::new(agent.dir.path().join("state"))).unwrap();
     let state_dir = StateDir::new(agent.dir.path().join("state"));
-    let json = status::ask(address, None).await.unwrap();
+    let json = control_client::ask(address, None).await.unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["state"], "open");
     assert_eq!(
@@ -30,7 +30,7 @@ async fn the_status_is_found_and_has_its_keys() {
     );
     let token = state_dir.control_token().unwrap();
     assert!(!json.contains(&token));
-    let summary = status::summary(&json, Some(&token)).unwrap();
+    let summary = control_client::summary(&json, Some(&token)).unwrap();
     assert!(summary.contains("state     open"), "{summary}");
     assert!(
         summary.contains(&format!("http://{address}/?token={token}\n")),
@@ -41,7 +41,7 @@ async fn the_status_is_found_and_has_its_keys() {
 #[tokio::test]
 async fn the_page_is_for_this_machine_only() {
     let agent = TestAgent::start("127.0.0.1:9", Fallback::Never).await;
-    let address = status::find(&StateDir::new(agent.dir.path().join("state"))).unwrap();
+    let address = control_client::find(&StateDir::new(agent.dir.path().join("state"))).unwrap();
     let mut client = Client::connect(address).await;
     for (request, status, words) in [
         (
@@ -81,5 +81,5 @@ async fn the_page_is_for_this_machine_only() {
         assert!(reply.text().contains(words), "{}", reply.text());
     }
     agent.agent.stop().await;
-    assert!(status::find(&StateDir::new(agent.dir.path().join("state"))).is_err());
+    assert!(control_client::find(&StateDir::new(agent.dir.path().join("state"))).is_err());
 }

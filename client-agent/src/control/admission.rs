@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
 use super::{CHANGES, token::ControlToken};
-use crate::listener::UserId;
+use crate::access::UserId;
 
 /// Reason why a request to the control port is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,6 @@
 //! served users see only the proxy script. Changes, and access by other users, need the token of this run.
 //! The port can change the image level and delete stored data.
 mod admission;
-mod status;
 mod token;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
@@ -19,22 +18,20 @@ use hyper::{body::Incoming, service::service_fn};
 use tokio::{net::TcpListener, time::Instant};
 
 use longhaul_session::ImageLevel;
-pub use status::{BypassedHost, HttpsStatus, SessionStatus, Status};
 pub use token::{ControlToken, NoRandomness};
 
 use admission::{Caller, Door, Rights};
 
 use crate::{
-    dashboard,
-    forget::{NoSite, Site},
-    listener::{Accepted, Access, Denial, LastingBody, Owner, PlaceLimits, accept, script, serve_http},
-    request::{Context, ProxyBody},
+    access::{Access, Denial},
+    connection::{Accepted, LastingBody, Owner, PlaceLimits, accept, serve_http},
+    dashboard::{self, FORGET, PICTURES, Status},
+    forget::{Forgetting, NoSite, Site},
+    handles::Handles,
+    listener::script,
+    proxy_body::ProxyBody,
 };
 
-/// Path for changes of the image level.
-pub(crate) const PICTURES: &str = "/pictures";
-/// Path for deletion at agent and gateway.
-pub(crate) const FORGET: &str = "/forget";
 /// Paths that change something, by POST and with the token.
 const CHANGES: [&str; 2] = [PICTURES, FORGET];
 
@@ -56,7 +53,11 @@ enum Order {
 #[derive(Debug)]
 pub struct Control {
     /// The agent's components.
-    pub context: Arc<Context>,
+    pub handles: Handles,
+    /// Deletion of data at both ends.
+    pub forgetting: Forgetting,
+    /// Address of the proxy's listener.
+    pub proxy: SocketAddr,
     /// The control port's own address.
     pub address: SocketAddr,
     /// Start time of the agent.
@@ -97,7 +98,7 @@ async fn serve_one(accepted: Accepted, control: Arc<Control>) {
     let service = service_fn(|request: Request<Incoming>| {
         let (control, in_use) = (Arc::clone(&control), Some(place.begin()));
         async move {
-            control.context.store.refresh_usage().await;
+            control.handles.storage.store.refresh_usage().await;
             let response = match control.forget_order(caller, &request) {
                 Some(order) => control.forget(order).await,
                 None => control.answer(caller, &request),
@@ -152,7 +153,7 @@ impl Control {
                 Ok(json) => ("application/json", json),
                 Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
-            "/proxy.pac" => return script(self.context.proxy),
+            "/proxy.pac" => return script(self.proxy),
             PICTURES => return self.set_pictures(request),
             _ => {
                 return text(
@@ -205,7 +206,7 @@ impl Control {
             Order::Site(site) => Some(site),
             Order::Nonsense(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
         };
-        let done = self.context.forgetting.forget(None, site.as_ref()).await;
+        let done = self.forgetting.forget(None, site.as_ref()).await;
         let what = site.map_or_else(|| "everything".to_owned(), |site| site.domain().to_owned());
         text(StatusCode::OK, format!("{what}: {done}"))
     }
@@ -223,7 +224,7 @@ impl Control {
             let how = format!("POST {PICTURES}?level=original, high, medium, low or text");
             return text(StatusCode::BAD_REQUEST, how);
         };
-        self.context.pictures.set_level(level);
+        self.handles.acceleration.images.set_level(level);
         let mut response = text(StatusCode::SEE_OTHER, "the level is changed".to_owned());
         response
             .headers_mut()
@@ -233,7 +234,7 @@ impl Control {
 
     /// Returns the status; the cache's usage is the one read last.
     pub fn status(&self) -> Status {
-        Status::of(&self.context, self.address, self.started.elapsed())
+        Status::of(&self.handles, self.proxy, self.address, self.started.elapsed())
     }
 }
 

@@ -4,7 +4,7 @@
 //! user (and root). A browser gets it once, in the address of the status page, and then sends a cookie.
 //! Browsers send cookies to all ports of a host, and another user of this machine may own one of these ports;
 //! therefore a cookie is valid only for the user to whom it was given.
-use crate::listener::UserId;
+use crate::access::UserId;
 
 /// The token.
 pub struct ControlToken([u8; 32]);

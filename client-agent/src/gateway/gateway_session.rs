@@ -2,7 +2,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -11,21 +11,22 @@ use bytes::Bytes;
 use longhaul_codec::dictionary;
 use longhaul_driver::{
     CloseReason, ConnectionStats, DialConfig, DialError, EarlyData, End, Expectation, FirstStream, LinkState,
-    OpenOptions, Priority, RecvStream, SendStream, Session, StreamError, TransportConfig, dial,
+    OpenOptions, Priority, SendStream, Session, TransportConfig, dial,
 };
 use longhaul_session::{
-    AcceleratedHosts, Body, BodyCoding, BodyPlace, Cancel, Dictionaries, FailureReason, HeaderField, Hello,
-    LinkHint, Message, MessageReader, MirrorState, Preferences, ReadEvent, Resume, TunnelOpen,
-    TunnelSecurity, VersionRange, Welcome, encode,
+    AcceleratedHosts, Cancel, Dictionaries, Hello, LinkHint, Message, MirrorState, Preferences, Resume,
+    TunnelOpen, TunnelSecurity, VersionRange, Welcome, encode,
 };
 use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    BasePolicy, FetchDraft, Traffic, inbound,
-    request_table::{CodeError, RequestTable},
+    answer::Arrival,
+    incoming_streams,
+    page_streams::PageStreams,
+    request_table::{BasePolicy, CodeError, FetchDraft, SharedRequests},
+    traffic::Traffic,
 };
-use crate::pageload::Loads;
 
 /// Maximum number of messages that wait for the control stream. Dropping further messages costs time or work,
 /// never correctness: requests that depend on a dropped message time out and are sent as ordinary fetches.
@@ -37,29 +38,10 @@ pub struct GatewaySession {
     /// Number of the session in this process.
     serial: u64,
     session: Session,
-    shared: Arc<Shared>,
+    requests: Arc<SharedRequests>,
     controls: mpsc::Sender<Message>,
     welcome: watch::Receiver<Option<Welcome>>,
     settled: AtomicBool,
-}
-
-/// State that the stream reader and the requests share.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    book: Mutex<RequestTable>,
-    /// The number of the last `Forget` that the gateway confirmed.
-    forgotten: watch::Sender<u64>,
-}
-
-impl Shared {
-    pub(super) fn book(&self) -> MutexGuard<'_, RequestTable> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records that the gateway confirmed a `Forget`.
-    pub(super) fn forgotten(&self, id: u64) {
-        self.forgotten.send_replace(id);
-    }
 }
 
 /// Credentials of a device besides its key.
@@ -72,7 +54,8 @@ pub(super) struct Credentials {
 /// Data for page loads that a session needs.
 #[derive(Debug)]
 pub(super) struct Pages {
-    pub(super) loads: Loads,
+    /// Receiver of their streams.
+    pub(super) streams: Arc<dyn PageStreams>,
     /// Cache state (docs/protocol/session.md section 7.2); zero without a cache.
     pub(super) cache_state: u64,
     pub(super) preferences: Preferences,
@@ -103,93 +86,6 @@ pub enum HopError {
     Busy,
 }
 
-/// The gateway's answer.
-#[derive(Debug)]
-pub enum Arrival {
-    /// The head of a response.
-    Head {
-        /// The status code.
-        status: u16,
-        /// The fields.
-        fields: Vec<HeaderField>,
-        /// The place of the body.
-        body: BodyPlace,
-        /// The CHK of the decoded body, if known in advance.
-        content_hash: Option<[u8; 32]>,
-        /// The rest of the stream.
-        stream: ResponseStream,
-    },
-    /// There is no response, or no tunnel.
-    Failed {
-        /// The reason.
-        reason: FailureReason,
-        /// Details.
-        detail: String,
-    },
-    /// The tunnel's host is connected.
-    Tunnel(ResponseStream),
-    /// An entry of a manifest matches the request.
-    Promised {
-        /// The page load.
-        page: u64,
-        /// The number of the entry in its manifest.
-        entry: u32,
-    },
-    /// The gateway's answer is malformed.
-    Malformed,
-}
-
-/// A stream from the gateway, after its first message.
-#[derive(Debug)]
-pub struct ResponseStream {
-    reader: MessageReader,
-    stream: RecvStream,
-    _expectation: Expectation,
-}
-
-impl ResponseStream {
-    pub(super) const fn new(reader: MessageReader, stream: RecvStream, expectation: Expectation) -> Self {
-        Self {
-            reader,
-            stream,
-            _expectation: expectation,
-        }
-    }
-
-    /// Returns the `Body` message. Cancel safe.
-    ///
-    /// # Errors
-    /// The stream ended, or contains another message.
-    pub async fn body(&mut self) -> Result<Body, StreamError> {
-        loop {
-            match self.reader.next() {
-                Ok(ReadEvent::Message(Message::Body(body))) => return Ok(body),
-                Ok(ReadEvent::Message(_)) | Err(_) => {
-                    self.stream.stop(longhaul_driver::ERROR_ABANDONED);
-                    return Err(StreamError::Cancelled(longhaul_driver::ERROR_ABANDONED));
-                }
-                Ok(ReadEvent::Incomplete) => match self.stream.read().await? {
-                    Some(bytes) => self.reader.push(&bytes),
-                    None => return Err(StreamError::Cancelled(longhaul_driver::ERROR_ABANDONED)),
-                },
-            }
-        }
-    }
-
-    /// Returns the next raw bytes after the messages; `None` at the end. Cancel safe.
-    ///
-    /// # Errors
-    /// The stream was cancelled, or the session is lost.
-    pub async fn read(&mut self) -> Result<Option<Bytes>, StreamError> {
-        let held = self.reader.take_rest();
-        if held.is_empty() {
-            self.stream.read().await
-        } else {
-            Ok(Some(held))
-        }
-    }
-}
-
 /// A fetch or tunnel that waits for its answer. Dropping it before the answer cancels it.
 #[derive(Debug)]
 pub struct Exchange {
@@ -210,7 +106,13 @@ impl Exchange {
         self.settled = true;
         match arrival {
             Ok(arrival) => Ok(arrival),
-            Err(_) => Err(self.hop.shared.book().open().err().unwrap_or(CloseReason::Reset)),
+            Err(_) => Err(self
+                .hop
+                .requests
+                .table()
+                .open()
+                .err()
+                .unwrap_or(CloseReason::Reset)),
         }
     }
 
@@ -228,7 +130,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.settled {
-            self.hop.shared.book().take(self.id);
+            self.hop.requests.table().take(self.id);
             self.hop.tell(Message::Cancel(Cancel { fetch: self.id }));
         }
     }
@@ -238,14 +140,15 @@ impl GatewaySession {
     /// Waits until the gateway confirms the `Forget` with this number; returns false if the session ends
     /// first.
     pub async fn forgotten(&self, id: u64) -> bool {
-        let mut forgotten = self.shared.forgotten.subscribe();
+        let mut forgotten = self.requests.forgotten();
         tokio::select! {
             done = forgotten.wait_for(|done| *done == id) => done.is_ok(),
             _ = self.closed() => false,
         }
     }
 
-    /// Opens a session with the gateway at `remote`. Returns at once; [`GatewaySession::link_state`] shows the progress.
+    /// Opens a session with the gateway at `remote`. Returns at once; [`GatewaySession::link_state`]
+    /// shows the progress.
     ///
     /// # Errors
     /// This machine cannot send to `remote`.
@@ -274,21 +177,21 @@ impl GatewaySession {
             end: End::Open,
         };
         let (session, mut streams) = dial(config, vec![hello])?;
-        let shared = Arc::new(Shared::default());
+        let requests = Arc::new(SharedRequests::default());
         let (controls, to_tell) = mpsc::channel(CONTROLS);
         let (welcome_sender, welcome) = watch::channel(None);
-        let inbound = inbound::Inbound {
+        let incoming = incoming_streams::IncomingStreams {
             serial,
-            shared: Arc::clone(&shared),
+            requests: Arc::clone(&requests),
             welcome: welcome_sender,
-            loads: pages.loads,
+            pages: pages.streams,
         };
-        tokio::spawn(inbound::read_streams(session.clone(), inbound));
-        tokio::spawn(inbound::write_control(streams.pop(), to_tell));
+        tokio::spawn(incoming_streams::read_streams(session.clone(), incoming));
+        tokio::spawn(incoming_streams::write_control(streams.pop(), to_tell));
         Ok(Arc::new(Self {
             serial,
             session,
-            shared,
+            requests,
             controls,
             welcome,
             settled: AtomicBool::new(false),
@@ -306,14 +209,14 @@ impl GatewaySession {
         policy: BasePolicy,
     ) -> Result<(Exchange, Vec<u8>), HopError> {
         let (answer, arrival) = oneshot::channel();
-        let mut book = self.shared.book();
-        book.open().map_err(HopError::Lost)?;
-        let (id, wire) = book
+        let mut table = self.requests.table();
+        table.open().map_err(HopError::Lost)?;
+        let (id, wire) = table
             .code(upstream, resume, policy, answer)
             .map_err(|error| match error {
                 CodeError::Headers(_) | CodeError::Envelope(_) => HopError::HeaderTooLarge,
             })?;
-        drop(book);
+        drop(table);
         Ok((
             Exchange {
                 hop: Arc::clone(self),
@@ -337,7 +240,7 @@ impl GatewaySession {
         security: TunnelSecurity,
     ) -> Result<(Exchange, Vec<u8>), HopError> {
         let (answer, arrival) = oneshot::channel();
-        let id = self.shared.book().register(answer).map_err(HopError::Lost)?;
+        let id = self.requests.table().register(answer).map_err(HopError::Lost)?;
         let exchange = Exchange {
             hop: Arc::clone(self),
             id,
@@ -496,24 +399,4 @@ fn hello(link: Option<LinkProfile>, pages: &Pages) -> Bytes {
         debug_assert!(encoded.is_ok());
     }
     Bytes::from(wire)
-}
-
-/// Converts a coding of the session's messages to the codec's type.
-pub(crate) const fn coding_of(coding: BodyCoding) -> longhaul_codec::Coding {
-    match coding {
-        BodyCoding::Identity => longhaul_codec::Coding::Identity,
-        BodyCoding::Zstd => longhaul_codec::Coding::Zstd,
-        BodyCoding::Brotli => longhaul_codec::Coding::Brotli,
-        BodyCoding::Mix => longhaul_codec::Coding::Mix,
-    }
-}
-
-/// Converts a coding of the codec to the session's type.
-pub(crate) const fn body_coding_of(coding: longhaul_codec::Coding) -> BodyCoding {
-    match coding {
-        longhaul_codec::Coding::Identity => BodyCoding::Identity,
-        longhaul_codec::Coding::Zstd => BodyCoding::Zstd,
-        longhaul_codec::Coding::Brotli => BodyCoding::Brotli,
-        longhaul_codec::Coding::Mix => BodyCoding::Mix,
-    }
 }

@@ -1,247 +1,28 @@
 //! The session with the gateway: one task ([`Gateway::start`]) opens a session at the start and after each
-//! loss, and publishes the state; requests get the session ([`GatewaySession`]) from it.
+//! loss, and publishes the state; requests get the session ([`GatewaySession`]) from it. The streams of page
+//! loads go to a [`PageStreams`].
+mod answer;
+mod codings;
+mod demand;
+mod dialer;
+mod eviction_reports;
 mod gateway_session;
-mod inbound;
-mod keeper;
-mod losses;
+mod handle;
+mod incoming_streams;
+mod page_streams;
 mod request_table;
-mod view;
-mod windows;
+mod state;
+mod traffic;
+mod window_decoding;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
-
-use longhaul_driver::LinkState;
-use longhaul_session::Preferences;
-use longhaul_types::{Invite, LinkProfile, PublicKey};
-use tokio::{
-    sync::{Notify, watch},
-    time::{Instant, sleep_until},
-};
-
-pub use gateway_session::{Arrival, Exchange, GatewaySession, HopError, ResponseStream, Timing};
-pub(crate) use gateway_session::{body_coding_of, coding_of};
+pub use answer::{Arrival, ResponseStream};
+pub(crate) use codings::{body_coding_of, coding_of};
+pub use demand::Demand;
+pub use dialer::GatewayConfig;
+pub use gateway_session::{Exchange, GatewaySession, HopError, Timing};
+pub use handle::{Gateway, Need};
+pub use page_streams::{PageStream, PageStreamTask, PageStreams};
 pub use request_table::{BasePolicy, FetchContext, FetchDraft};
-pub use view::{DownReason, GatewayState, Traffic, View};
-pub(crate) use windows::next_window;
-
-use crate::{https::Https, pageload::Loads, state_dir::StateDir, store::Store};
-use view::Ledger;
-
-/// Configuration of the gateway session.
-#[derive(Clone, Debug)]
-pub struct GatewayConfig {
-    /// Gateway and device.
-    pub invite: Invite,
-    /// Link profile of the hop, if configured.
-    pub link: Option<LinkProfile>,
-    /// The user's preferences, with changes.
-    pub preferences: watch::Receiver<Preferences>,
-    /// State of accelerated HTTPS.
-    pub https: Https,
-    /// Directory in which the newest token is stored.
-    pub state_dir: StateDir,
-    /// The cache, of which the gateway keeps a mirror.
-    pub store: Store,
-    /// The page loads, which the gateway's manifests and pushes fill.
-    pub loads: Loads,
-}
-
-/// Handle of the gateway for requests. Clones share the same state.
-#[derive(Clone, Debug)]
-pub struct Gateway {
-    view: watch::Receiver<View>,
-    demand: Arc<DemandCount>,
-    ledger: Arc<Ledger>,
-    key: PublicKey,
-    task: Arc<KeeperTask>,
-}
-
-/// The state of the session that a request requires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// The request may be sent in early data: a session whose handshake is in progress suffices.
-    Early,
-    /// The handshake must be complete.
-    Open,
-}
-
-#[derive(Debug)]
-struct KeeperTask(tokio::task::JoinHandle<()>);
-
-impl Drop for KeeperTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Gateway {
-    /// Starts the task that keeps the session open.
-    pub fn start(config: GatewayConfig) -> Self {
-        let key = config.invite.gateway();
-        let demand = Arc::new(DemandCount::default());
-        let ledger = Arc::new(Ledger::default());
-        let losses = config.store.losses();
-        let (sender, view) = watch::channel(View::starting());
-        let keeper = keeper::Keeper::new(config, sender, Arc::clone(&demand), Arc::clone(&ledger));
-        let task = Arc::new(KeeperTask(tokio::spawn(keeper.run())));
-        if let Some(losses) = losses {
-            tokio::spawn(losses::tell(losses, view.clone()));
-        }
-        Self {
-            view,
-            demand,
-            ledger,
-            key,
-            task,
-        }
-    }
-
-    /// Returns the current state.
-    pub fn view(&self) -> View {
-        self.view.borrow().clone()
-    }
-
-    /// Returns a receiver for changes of the state.
-    pub fn watch(&self) -> watch::Receiver<View> {
-        self.view.clone()
-    }
-
-    /// The gateway's public key.
-    pub const fn key(&self) -> PublicKey {
-        self.key
-    }
-
-    /// Traffic on the hop in all sessions since the start.
-    pub fn traffic(&self) -> Traffic {
-        self.ledger.traffic(self.view.borrow().hop.as_deref())
-    }
-
-    /// Registers a waiting request until the returned guard is dropped: while requests wait, the task dials
-    /// more often.
-    pub fn demand(&self) -> Demand {
-        self.demand.waiting.fetch_add(1, Relaxed);
-        self.demand.arrived.notify_waiters();
-        Demand(Arc::clone(&self.demand))
-    }
-
-    /// Returns a session that `need` can use now, if there is one.
-    pub fn usable_now(&self, need: Need) -> Option<(Arc<GatewaySession>, Timing)> {
-        find(&self.view.borrow(), need)
-    }
-
-    /// Waits for a session that `need` can use. Cancel safe.
-    pub async fn usable(&self, need: Need) -> (Arc<GatewaySession>, Timing) {
-        let mut view = self.view.clone();
-        loop {
-            let found = find(&view.borrow_and_update(), need);
-            if let Some(found) = found {
-                return found;
-            }
-            if view.changed().await.is_err() {
-                // The session task ends only with the agent.
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// Waits until the gateway has been silent for `time` without interruption. Cancel safe.
-    pub async fn silent_for(&self, time: Duration) {
-        let mut view = self.view.clone();
-        loop {
-            let since = view.borrow_and_update().silent_since;
-            let due = async {
-                match since {
-                    Some(since) => sleep_until(since + time).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = due => return,
-                changed = view.changed() => if changed.is_err() {
-                    std::future::pending::<()>().await;
-                },
-            }
-        }
-    }
-
-    /// Waits until a request that has waited since `started` must fail: the gateway refuses this device, has
-    /// no common version, or has been silent for too long. A gateway that has answered in this run gets more
-    /// time: an outage of the link suspends requests and does not fail them. Cancel safe.
-    pub async fn hopeless(&self, started: Instant) {
-        let mut view = self.view.clone();
-        loop {
-            let until = {
-                let view = view.borrow_and_update();
-                let refused = view.why.as_ref().is_some_and(DownReason::is_final);
-                let patience = if view.has_answered {
-                    PATIENCE_OUTAGE
-                } else {
-                    PATIENCE_UNKNOWN
-                };
-                match view.silent_since {
-                    Some(since) if refused => since + PATIENCE_REFUSED,
-                    Some(_) | None => started + patience,
-                }
-            };
-            tokio::select! {
-                () = sleep_until(until) => return,
-                changed = view.changed() => if changed.is_err() {
-                    std::future::pending::<()>().await;
-                },
-            }
-        }
-    }
-
-    /// Closes the session and waits until its CLOSE is sent.
-    pub async fn close(&self) {
-        self.task.0.abort();
-        let hop = self.view.borrow().hop.clone();
-        if let Some(hop) = hop {
-            hop.close("the agent ends");
-            let _ended = tokio::time::timeout(CLOSE_TIME, hop.closed()).await;
-        }
-    }
-}
-
-/// Wait of a request for a gateway that has answered before, if no direct fallback applies. Longer than
-/// outages when the user changes cells or passes through tunnels, shorter than browsers wait for a head (5
-/// min).
-const PATIENCE_OUTAGE: Duration = Duration::from_secs(120);
-/// Time for which a refusal may be temporary: a running gateway takes a second to notice a newly admitted
-/// device, and the task dials again 0.5, 1 and 2 s after a refusal.
-const PATIENCE_REFUSED: Duration = Duration::from_secs(3);
-/// Wait of a request for a gateway that has not answered since the start.
-const PATIENCE_UNKNOWN: Duration = Duration::from_secs(20);
-/// Maximum time for closing a session.
-const CLOSE_TIME: Duration = Duration::from_millis(500);
-
-fn find(view: &View, need: Need) -> Option<(Arc<GatewaySession>, Timing)> {
-    let hop = view.hop.as_ref()?;
-    match (hop.link_state(), need) {
-        (LinkState::Open, _) => Some((Arc::clone(hop), Timing::Open)),
-        (LinkState::Connecting, Need::Early) => Some((Arc::clone(hop), Timing::Early)),
-        (LinkState::Connecting | LinkState::Stalled | LinkState::Closed(_), _) => None,
-    }
-}
-
-#[derive(Debug, Default)]
-struct DemandCount {
-    waiting: AtomicUsize,
-    arrived: Notify,
-}
-
-/// Guard of a request that waits for the gateway.
-#[derive(Debug)]
-pub struct Demand(Arc<DemandCount>);
-
-impl Drop for Demand {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Relaxed);
-    }
-}
+pub use state::{DownReason, GatewayState, View};
+pub use traffic::Traffic;
+pub(crate) use window_decoding::next_window;

@@ -1,5 +1,8 @@
 //! The request table of one session: fetch numbers, header sets, and the receivers of answers.
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use longhaul_driver::CloseReason;
 use longhaul_session::{
@@ -7,9 +10,9 @@ use longhaul_session::{
     Message, Method, Resume, ShortHash, decode_header_set, encode, encode_request,
 };
 use longhaul_types::ClientId;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::Arrival;
+use super::answer::Arrival;
 
 /// Maximum number of answered fetches that may serve as bases; no base is older (docs/protocol/session.md
 /// section 5).
@@ -90,6 +93,31 @@ pub(super) enum CodeError {
     Envelope(#[from] EnvelopeError),
 }
 
+/// State that the stream reader and the requests share.
+#[derive(Debug, Default)]
+pub(super) struct SharedRequests {
+    table: Mutex<RequestTable>,
+    /// The number of the last `Forget` that the gateway confirmed.
+    forgotten: watch::Sender<u64>,
+}
+
+impl SharedRequests {
+    pub(super) fn table(&self) -> MutexGuard<'_, RequestTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that the gateway confirmed a `Forget`.
+    pub(super) fn record_forgotten(&self, id: u64) {
+        self.forgotten.send_replace(id);
+    }
+
+    /// Returns a receiver of the numbers of confirmed `Forget` messages.
+    pub(super) fn forgotten(&self) -> watch::Receiver<u64> {
+        self.forgotten.subscribe()
+    }
+}
+
+/// The requests of one session.
 #[derive(Debug, Default)]
 pub(super) struct RequestTable {
     newest: u64,

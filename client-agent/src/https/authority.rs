@@ -239,7 +239,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::store::now;
+    use crate::wall_clock::now;
 
     #[test]
     fn the_authority_is_made_once_and_its_key_is_its_owners() {

@@ -1,23 +1,14 @@
-//! Acceleration of HTTPS, if the user enables it: the agent terminates the browser's TLS, so that the gateway
-//! can plan, push and encode the objects as for plain HTTP (docs/https.md).
+//! State of accelerated HTTPS, if the user enables it: the agent terminates the browser's TLS, so that the
+//! gateway can plan, push and encode the objects as for plain HTTP (docs/https.md).
 //!
-//! `hosts` decides for which hosts. A connection to such a host begins like a tunnel; `first_bytes`
-//! classifies the client's first bytes; `serve` terminates TLS with a certificate of `leaves`, signed by the
-//! device's `authority`, and passes the requests to [`request`](crate::request). Anything but HTTP over TLS
-//! goes unchanged through a tunnel, and so does the next connection to a host whose clients do not accept the
-//! agent's certificate. The gateway verifies the origin's certificate; if verification fails, the browser
-//! gets an error page.
-mod attempts;
+//! `hosts` decides for which hosts; `bypass_file` keeps the hosts that are bypassed. The certificates that
+//! browsers get (`host_certificates`) are signed by the device's `authority`. `rejection_detection` finds the
+//! clients that do not accept them. The connections are served by `https_server`.
 mod authority;
-mod first_bytes;
+mod bypass_file;
+mod host_certificates;
 mod hosts;
-mod http2;
-mod kept;
-mod leaves;
-mod quiet;
-mod serve;
-mod unaccelerated;
-mod upgrade;
+mod rejection_detection;
 
 use std::sync::Arc;
 
@@ -29,10 +20,12 @@ use tracing::debug;
 
 pub use authority::{Authority, AuthorityError};
 pub use hosts::{Accelerate, BypassedHost, HttpsSettings, Why};
-pub(crate) use serve::serve;
+pub(crate) use rejection_detection::Attempt;
 
-use self::{attempts::Attempts, hosts::Hosts, kept::Kept, leaves::Leaves};
-use crate::{state_dir::StateDir, store::now};
+use self::{
+    bypass_file::BypassFile, host_certificates::HostCertificates, hosts::Hosts, rejection_detection::Attempts,
+};
+use crate::{state_dir::StateDir, wall_clock::now};
 
 /// State of accelerated HTTPS. Clones share the same state.
 #[derive(Clone, Debug)]
@@ -41,10 +34,10 @@ pub struct Https(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     hosts: Hosts,
-    kept: Kept,
+    bypass_file: BypassFile,
     attempts: Arc<Attempts>,
     /// `None` if no host is accelerated: the device then needs no certificate authority.
-    leaves: Option<Leaves>,
+    certificates: Option<HostCertificates>,
     /// Secret of this run for the buttons of error pages.
     secret: [u8; 32],
 }
@@ -57,35 +50,36 @@ impl Https {
     /// The certificate authority cannot be opened or created.
     pub fn open(settings: HttpsSettings, state: &StateDir) -> Result<Self, AuthorityError> {
         let hosts = Hosts::new(settings);
-        let kept = Kept::new(state.clone());
-        let leaves = if hosts.is_off() {
+        let bypass_file = BypassFile::new(state.clone());
+        let certificates = if hosts.is_off() {
             None
         } else {
             let now = now();
-            kept.read()
+            bypass_file
+                .read()
                 .iter()
                 .for_each(|spared| hosts.spare_again(spared, now));
-            Some(Leaves::new(Authority::open_or_make(state, now)?)?)
+            Some(HostCertificates::new(Authority::open_or_make(state, now)?)?)
         };
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|_| AuthorityError::Randomness)?;
         Ok(Self(Arc::new(Inner {
             hosts,
-            kept,
+            bypass_file,
             attempts: Attempts::new(),
-            leaves,
+            certificates,
             secret,
         })))
     }
 
     /// True if a host is to be accelerated.
     pub(crate) fn accelerates(&self, host: &str) -> bool {
-        self.0.leaves.is_some() && self.0.hosts.accelerates(host, now())
+        self.0.certificates.is_some() && self.0.hosts.accelerates(host, now())
     }
 
     /// Returns the TLS configuration for a host; `None` if there is no certificate.
-    fn config(&self, host: &str) -> Option<Arc<ServerConfig>> {
-        let made = self.0.leaves.as_ref()?.of(host, now());
+    pub(crate) fn tls_config(&self, host: &str) -> Option<Arc<ServerConfig>> {
+        let made = self.0.certificates.as_ref()?.of(host, now());
         made.inspect_err(|error| debug!(%error, "no certificate for a host"))
             .ok()
     }
@@ -105,7 +99,7 @@ impl Https {
     }
 
     /// Returns the secret that only pages of this host in this run contain.
-    fn secret_of(&self, host: &str) -> String {
+    pub(crate) fn secret_of(&self, host: &str) -> String {
         blake3::keyed_hash(&self.0.secret, host.as_bytes()).to_hex()[..32].to_owned()
     }
 
@@ -115,7 +109,17 @@ impl Https {
         self.0.hosts.spare(host, why, now());
         let inner = Arc::clone(&self.0);
         // File operations block.
-        tokio::task::spawn_blocking(move || inner.kept.write(|| inner.hosts.all_spared(now())));
+        tokio::task::spawn_blocking(move || inner.bypass_file.write(|| inner.hosts.all_spared(now())));
+    }
+
+    /// Waits until a host becomes bypassed.
+    pub(crate) async fn until_bypassed(&self, host: &str) {
+        self.0.hosts.spared(host, now).await;
+    }
+
+    /// Registers a TLS handshake with a client of a host; returns `None` if there are too many hosts.
+    pub(crate) fn begin_handshake(&self, host: &str) -> Option<Attempt> {
+        self.0.attempts.begin(host)
     }
 
     /// The user's settings.
@@ -131,8 +135,8 @@ impl Https {
     /// Fingerprint of the device's certificate authority, if it is in use.
     pub fn fingerprint(&self) -> Option<String> {
         self.0
-            .leaves
+            .certificates
             .as_ref()
-            .map(|leaves| leaves.authority().fingerprint())
+            .map(|certificates| certificates.authority().fingerprint())
     }
 }

@@ -6,8 +6,8 @@ use http::{HeaderValue, Method, Request, Response, header, uri::Authority};
 use longhaul_http::pac;
 
 use crate::{
-    pages::{BadRequest, document},
-    request::{Context, ProxyBody, page_response},
+    pages::{BadRequest, document, page_response},
+    proxy_body::ProxyBody,
 };
 
 /// True if an authority is the agent's own proxy port: proxying such a request would cause a loop.
@@ -23,10 +23,10 @@ pub(super) fn is_own(authority: &Authority, proxy: SocketAddr) -> bool {
 }
 
 /// Answers a request for the agent itself.
-pub(super) fn answer<B>(context: &Context, request: &Request<B>) -> Response<ProxyBody> {
+pub(super) fn answer<B>(proxy: SocketAddr, request: &Request<B>) -> Response<ProxyBody> {
     match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/proxy.pac") => script(context.proxy),
-        (&Method::GET | &Method::HEAD, "/") => html(help(context.proxy)),
+        (&Method::GET | &Method::HEAD, "/proxy.pac") => script(proxy),
+        (&Method::GET | &Method::HEAD, "/") => html(help(proxy)),
         _ => page_response(&BadRequest::NoSuchPage.page()),
     }
 }

@@ -6,9 +6,9 @@ use longhaul_session::{Ask, EntryBody, EntryHead, Message, Scope, Want, Withdraw
 use longhaul_types::ContentHash;
 
 use super::{
-    body::{BodyFault, PushedBody},
-    entry::ManifestEntry,
-    load::{PageLoad, Progress, State},
+    manifest_entry::ManifestEntry,
+    page_load::{PageLoad, Progress, State},
+    pushed_body::{BodyFault, PushedBody},
 };
 use crate::store::StorageContext;
 

@@ -1,188 +1,25 @@
 //! Page loads at the agent: manifests and pushed bodies (docs/protocol/session.md section 7).
 //!
 //! A page's fetch starts a `PageLoad`. Manifest and pushes arrive in any order; requests wait in the page
-//! load for the entries that they match (`crate::request`). One task per page load (`keeper`) stores complete
-//! responses in the cache and ends the page load: when the browser has left the page, or some time after the
-//! page load is complete.
-mod body;
-mod ending;
-mod entry;
+//! load for the entries that they match (`crate::request`). One task per page load (`storing_task`) stores
+//! complete responses in the cache and ends the page load: when the browser has left the page, or some time
+//! after the page load is complete.
 mod entry_state;
-mod fit;
-mod keeper;
-mod kept;
-mod load;
-mod manifest;
-mod push;
+mod kept_manifest;
+mod lifecycle;
+mod manifest_entry;
+mod manifest_reader;
+mod page_load;
+mod page_loads;
+mod push_reader;
+mod pushed_body;
+mod request_match;
+mod storing_task;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
-
-use longhaul_http::{request_context::origin_of, site::SchemefulSite};
-use longhaul_session::{Manifest, Message, Push};
-use longhaul_types::ClientId;
-use tracing::debug;
-
-pub(crate) use body::{BodyFault, BodyReader, PushedBody};
-pub(crate) use ending::Live;
 pub(crate) use entry_state::{EntryBodyState, HeadState, HeldBody};
-pub(crate) use fit::{BrowserRequest, fit};
-pub(crate) use kept::KeptManifest;
-pub(crate) use load::{Beginning, Direction, Document, PageLoad, Progress};
-
-use crate::{counters::Counters, gateway::ResponseStream, store::Store};
-use body::Memory;
-use ending::End;
-
-/// Maximum number of page loads. More tabs do not load at the same time over a slow link; the oldest page
-/// loads end.
-const MAX_LOADS: usize = 32;
-
-/// All page loads.
-#[derive(Clone, Debug)]
-pub struct Loads(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    /// The newest is last.
-    loads: Mutex<Vec<Arc<PageLoad>>>,
-    memory: Memory,
-    counters: Arc<Counters>,
-    store: Store,
-    linger: Duration,
-}
-
-impl Loads {
-    /// Creates an empty set. A page load that is complete and unused ends `linger` after its last data
-    /// arrived.
-    pub(crate) fn new(store: Store, counters: Arc<Counters>, linger: Duration) -> Self {
-        Self(Arc::new(Inner {
-            loads: Mutex::new(Vec::new()),
-            memory: Memory::default(),
-            counters,
-            store,
-            linger,
-        }))
-    }
-
-    fn list(&self) -> MutexGuard<'_, Vec<Arc<PageLoad>>> {
-        self.0.loads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Starts a page load, before its fetch is sent.
-    pub(crate) fn begin(&self, beginning: Beginning) -> Arc<PageLoad> {
-        let load = PageLoad::new(beginning, self.0.memory.clone(), Arc::clone(&self.0.counters));
-        let oldest = {
-            let mut loads = self.list();
-            loads.push(Arc::clone(&load));
-            (loads.len() > MAX_LOADS).then(|| loads.remove(0))
-        };
-        if let Some(oldest) = oldest {
-            oldest.end(End::Cancelled);
-        }
-        self.0.counters.pages.one();
-        tokio::spawn(keeper::keep(
-            Arc::clone(&load),
-            self.0.store.clone(),
-            self.clone(),
-            self.0.linger,
-        ));
-        load
-    }
-
-    /// Returns a client's page loads, newest first.
-    pub(crate) fn of_client(&self, client: ClientId) -> Vec<Arc<PageLoad>> {
-        let loads = self.list();
-        let of_client = loads.iter().rev().filter(|load| load.context.client() == client);
-        of_client.cloned().collect()
-    }
-
-    /// Returns all page loads, newest first.
-    fn newest_first(&self) -> Vec<Arc<PageLoad>> {
-        self.list().iter().rev().cloned().collect()
-    }
-
-    /// Marks a client's page loads except `but` as left: the browser navigates to another page.
-    pub(crate) fn supersede_others(&self, client: ClientId, but: Option<&Arc<PageLoad>>) {
-        for load in self.of_client(client) {
-            if but.is_none_or(|but| !Arc::ptr_eq(but, &load)) {
-                load.supersede();
-            }
-        }
-    }
-
-    /// Ends the page loads of a client (or of all clients) whose pages are of a site, given by its domain (or
-    /// of any site).
-    pub(crate) fn end_for(&self, client: Option<ClientId>, domain: Option<&str>) {
-        for load in self.newest_first() {
-            let site = SchemefulSite::of_url(&load.url);
-            let is_of_site = domain.is_none_or(|domain| site.is_some_and(|site| site.domain() == domain));
-            if is_of_site && client.is_none_or(|client| load.context.client() == client) {
-                load.end(End::Cancelled);
-            }
-        }
-    }
-
-    /// Decoded bytes of pushes in memory.
-    pub fn memory_used(&self) -> u64 {
-        self.0.memory.used()
-    }
-
-    fn forget(&self, load: &Arc<PageLoad>) {
-        self.list().retain(|other| !Arc::ptr_eq(other, load));
-    }
-
-    /// Returns the page load of a page's fetch.
-    pub(crate) fn of_page(&self, session: u64, page: u64) -> Option<Arc<PageLoad>> {
-        let loads = self.list();
-        loads
-            .iter()
-            .find(|load| load.page == page && load.hop.serial() == session)
-            .cloned()
-    }
-
-    // ---- data from the gateway ----
-
-    /// Reads a manifest from a stream of session `session`.
-    pub(crate) async fn manifest(&self, session: u64, manifest: Manifest, stream: ResponseStream) {
-        match self.of_page(session, manifest.page) {
-            Some(load) => manifest::read(load, manifest.base, stream).await,
-            None => debug!(page = manifest.page, "a manifest for a page load that is over"),
-        }
-    }
-
-    /// Reads a pushed body from a stream of session `session`.
-    pub(crate) async fn push(&self, session: u64, push: Push, stream: ResponseStream) {
-        match self.of_page(session, push.page) {
-            Some(load) => push::read(load, &self.0.store, push.entry, stream).await,
-            None => debug!(page = push.page, "a push for a page load that is over"),
-        }
-    }
-
-    /// Sends `Holding` for the page loads in progress, because the gateway does not have the agent's mirror.
-    pub(crate) fn tell_holding(&self, session: u64) {
-        for load in self.newest_first() {
-            let hashes = if load.hop.serial() == session {
-                load.take_holding()
-            } else {
-                Vec::new()
-            };
-            if !hashes.is_empty() {
-                let page = load.page;
-                load.hop
-                    .tell(Message::Holding(longhaul_session::Holding { page, hashes }));
-            }
-        }
-    }
-
-    /// Handles the end of a session.
-    pub(crate) fn session_lost(&self, session: u64) {
-        for load in self.newest_first() {
-            if load.hop.serial() == session {
-                load.session_lost();
-            }
-        }
-    }
-}
+pub(crate) use kept_manifest::KeptManifest;
+pub(crate) use lifecycle::Live;
+pub(crate) use page_load::{Beginning, Direction, Document, PageLoad, Progress};
+pub use page_loads::PageLoads;
+pub(crate) use pushed_body::{BodyFault, BodyReader, PushedBody};
+pub(crate) use request_match::{BrowserRequest, fit};

@@ -14,6 +14,8 @@ use longhaul_session::FailureReason;
 pub use failure::{BadRequest, Failure, Lost};
 pub(crate) use frame::{document, escape};
 
+use crate::proxy_body::ProxyBody;
+
 /// The contents of an error page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -118,4 +120,9 @@ impl Page {
             .unwrap_or_default();
         format!("longhaul; {error}details=\"{details}\"")
     }
+}
+
+/// Converts an error page into a response for the browser.
+pub(crate) fn page_response(page: &Page) -> Response<ProxyBody> {
+    page.to_response().map(ProxyBody::full)
 }

@@ -11,15 +11,15 @@ use longhaul_session::{Body, ShortHash, Validator};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
-    Context, ProxyBody,
-    page_use::PageUse,
-    relay::Relay,
+    body_relay::{Relay, RelayHandles},
+    page_membership::PageUse,
     resume_check::{Delivered, ResumeCheck},
-    upstream::UpstreamRequest,
+    upstream_request::UpstreamRequest,
 };
 use crate::{
     gateway::{GatewaySession, ResponseStream},
     pageload::PushedBody,
+    proxy_body::ProxyBody,
     store::{CacheWriter, Store},
 };
 
@@ -95,8 +95,8 @@ impl Source {
 
 /// A response on its way to the browser.
 pub(super) struct Outgoing<'a> {
-    pub(super) context: &'a Arc<Context>,
-    pub(super) upstream: &'a UpstreamRequest,
+    pub(super) relay: RelayHandles,
+    pub(super) request: &'a UpstreamRequest,
     pub(super) status: StatusCode,
     /// Fields from the origin.
     pub(super) fields: HeaderMap,
@@ -110,8 +110,8 @@ pub(super) struct Outgoing<'a> {
 /// Builds the browser's response and starts the task that relays its body.
 pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     let Outgoing {
-        context,
-        upstream,
+        relay: handles,
+        request,
         status,
         fields,
         source,
@@ -122,7 +122,7 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     let mut headers = fields;
     hop::strip_response(&mut headers);
     hop::append_via(&mut headers, Version::HTTP_11);
-    let bodyless = upstream.method == Method::HEAD
+    let bodyless = request.method == Method::HEAD
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED;
     if matches!(source, Source::Empty) || bodyless {
@@ -137,11 +137,11 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     let length = source.length();
     let (sender, windows) = mpsc::channel(WINDOWS_AHEAD);
     let relay = Relay {
-        context: Arc::clone(context),
+        handles,
         validator: validator(&headers, content_hash),
-        fetch: upstream.fetch.clone(),
-        class: upstream.class,
-        is_get: upstream.method == Method::GET,
+        fetch: request.fetch.clone(),
+        class: request.class,
+        is_get: request.method == Method::GET,
         status: status.as_u16(),
         browser: sender,
         tee,

@@ -12,21 +12,24 @@ use longhaul_types::{ContentHash, Pii};
 use tracing::debug;
 
 use super::{
-    Context, Exit,
-    page_use::{PageUse, Role},
-    phase::{Phase, PhaseExit},
+    body_relay::RelayHandles,
+    outcome::Exit,
+    page_membership::{PageUse, Role},
+    phase::Phase,
     response::{self, Outgoing, Source},
     upload::SharedUpload,
-    upstream::UpstreamRequest,
+    upstream_request::UpstreamRequest,
 };
 use crate::{
-    direct,
-    fallback::FallbackClock,
+    acceleration::Acceleration,
+    connection::ConnectionScope,
+    counters::{Counters, PhaseExit},
     gateway::{BasePolicy, HopError},
-    listener::ConnectionScope,
+    handles::Handles,
     pageload::{KeptManifest, PageLoad},
     pages::{BadRequest, Failure, Lost},
-    store::Query,
+    store::{Query, Storage},
+    upstream::{FallbackClock, Upstream, direct},
 };
 
 /// Maximum number of repetitions after a request was sent in an open session. More repetitions would fail as
@@ -35,9 +38,12 @@ pub(super) const MAX_REPEATS: u8 = 3;
 
 /// The task of one request.
 pub(super) struct RequestTask {
-    pub(super) context: Arc<Context>,
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) storage: Arc<Storage>,
+    pub(super) acceleration: Arc<Acceleration>,
+    pub(super) counters: Arc<Counters>,
     scope: Arc<ConnectionScope>,
-    pub(super) upstream: UpstreamRequest,
+    pub(super) request: UpstreamRequest,
     pub(super) upload: Option<SharedUpload>,
     pub(super) policy: BasePolicy,
     pub(super) repeats: u8,
@@ -58,40 +64,50 @@ pub(super) type DirectFetch = Pin<Box<dyn Future<Output = Result<Response<Origin
 impl RequestTask {
     /// Creates the task of a browser's request.
     pub(super) fn new(
-        context: &Arc<Context>,
+        handles: &Handles,
         scope: &Arc<ConnectionScope>,
         request: Request<Incoming>,
     ) -> Result<Self, BadRequest> {
         let (parts, incoming) = request.into_parts();
-        let mut upstream = UpstreamRequest::of(
+        let Handles {
+            upstream,
+            storage,
+            acceleration,
+            counters,
+        } = handles.clone();
+        let mut request = UpstreamRequest::of(
             parts,
             &incoming,
             scope.client().id(),
-            &context.secret,
-            context.early_credentials,
+            &storage.credentials_secret,
+            upstream.allows_early_cookies,
         )?;
-        let judged = context
-            .framed
-            .judge(upstream.context.clone(), &upstream.fetch.url);
-        upstream.fetch.context.unpartitioned =
-            judged.partition().is_none() && upstream.context.partition().is_some();
-        upstream.context = judged;
+        let judged = storage
+            .framed_sites
+            .judge(request.context.clone(), &request.fetch.url);
+        request.fetch.context.unpartitioned =
+            judged.partition().is_none() && request.context.partition().is_some();
+        request.context = judged;
         if let Some(connection) = scope.bound() {
-            upstream.bind(connection);
+            request.bind(connection);
         }
-        if !context.push.enabled || !upstream.is_lookable() {
+        if !acceleration.push.enabled || !request.is_lookable() {
             // The gateway plans nothing for a fetch of kind object.
-            upstream.fetch.kind = FetchKind::Object;
+            request.fetch.kind = FetchKind::Object;
         }
-        let upload = upstream.fetch.has_body.then(|| SharedUpload::new(incoming));
+        let upload = request.fetch.has_body.then(|| SharedUpload::new(incoming));
+        let fallback = upstream.fallback_clock();
         Ok(Self {
-            context: Arc::clone(context),
-            scope: Arc::clone(scope),
             upstream,
+            storage,
+            acceleration,
+            counters,
+            scope: Arc::clone(scope),
+            request,
             upload,
             policy: BasePolicy::Best,
             repeats: 0,
-            fallback: FallbackClock::start(context.gateway.clone(), context.fallback),
+            fallback,
             page: None,
             came_from: None,
             held: None,
@@ -102,7 +118,7 @@ impl RequestTask {
 
     /// Runs the request through its phases to its end.
     pub(super) async fn run(mut self) -> Exit {
-        let gateway = self.context.gateway.clone();
+        let gateway = self.upstream.gateway.clone();
         let _demand = gateway.demand();
         let mut phase = Phase::Looking;
         loop {
@@ -122,7 +138,7 @@ impl RequestTask {
     async fn wait(&self) -> Phase {
         tokio::select! {
             biased;
-            (hop, timing) = self.context.gateway.usable(self.upstream.need) => Phase::Sent(hop, timing),
+            (hop, timing) = self.upstream.gateway.usable(self.request.need) => Phase::Sent(hop, timing),
             () = self.fallback.due() => Phase::Direct,
             failure = self.fallback.hopeless() => Phase::Over(Exit::without_response(failure)),
         }
@@ -130,7 +146,7 @@ impl RequestTask {
 
     /// Counts the exit of a phase and returns the next phase.
     pub(super) fn leave(&self, exit: PhaseExit, next: Phase) -> Phase {
-        self.context.counters.exits.one(exit);
+        self.counters.exits.one(exit);
         next
     }
 
@@ -148,18 +164,23 @@ impl RequestTask {
     /// Query for the cache, for lookup and for storing.
     pub(super) fn query(&self) -> Query<'_> {
         Query {
-            context: &self.upstream.context,
-            url: &self.upstream.fetch.url,
-            method: &self.upstream.method,
-            request: &self.upstream.asked,
+            context: &self.request.context,
+            url: &self.request.fetch.url,
+            method: &self.request.method,
+            request: &self.request.asked,
         }
     }
 
     /// Builds the response for the browser, with the body from `source`.
     pub(super) fn outgoing(&mut self, status: StatusCode, fields: HeaderMap, source: Source) -> Outgoing<'_> {
         Outgoing {
-            context: &self.context,
-            upstream: &self.upstream,
+            relay: RelayHandles {
+                gateway: self.upstream.gateway.clone(),
+                store: self.storage.store.clone(),
+                counters: Arc::clone(&self.counters),
+                patience: self.acceleration.push.patience,
+            },
+            request: &self.request,
             status,
             fields,
             source,
@@ -171,7 +192,7 @@ impl RequestTask {
 
     /// True if a request that is already sent in a session may also be sent directly.
     pub(super) fn is_repeatable_now(&self) -> bool {
-        self.upstream.repeatability == Repeatability::Safe && self.upload.is_none()
+        self.request.repeatability == Repeatability::Safe && self.upload.is_none()
     }
 
     /// Next phase if nothing of the request was sent.
@@ -191,8 +212,8 @@ impl RequestTask {
 
     /// Next phase if the session ended before the answer arrived.
     pub(super) fn lost(&mut self, reason: &CloseReason) -> Phase {
-        self.context.counters.exits.one(PhaseExit::SentLost);
-        let failure = if self.upstream.repeatability != Repeatability::Safe {
+        self.counters.exits.one(PhaseExit::SentLost);
+        let failure = if self.request.repeatability != Repeatability::Safe {
             Lost::PerhapsSent
         } else if !self.rewind() {
             Lost::BodyGone
@@ -202,7 +223,7 @@ impl RequestTask {
             // Sessions that the agent itself ends, such as attempts to reach a gateway, are not counted.
             if !matches!(reason, CloseReason::Local { .. }) {
                 self.repeats += 1;
-                self.context.counters.repeated.one();
+                self.counters.repeated.one();
             }
             return Phase::Waiting;
         };
@@ -210,11 +231,11 @@ impl RequestTask {
     }
 
     async fn go_direct(&mut self) -> Phase {
-        debug!(url = ?Pii(&self.upstream.uri), "no gateway answers; going around it");
+        debug!(url = ?Pii(&self.request.uri), "no gateway answers; going around it");
         match self.direct_fetch().await {
             Ok(answer) => {
                 self.clear_site_data(answer.headers()).await;
-                let response = response::of_origin(answer, &self.upstream.method);
+                let response = response::of_origin(answer, &self.request.method);
                 self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)))
             }
             // The machine may be offline; the gateway may be reachable again first.
@@ -232,10 +253,10 @@ impl RequestTask {
             .clone()
             .map_or_else(|| Either::Left(http_body_util::Empty::new()), Either::Right);
         let mut request = Request::new(body);
-        *request.method_mut() = self.upstream.method.clone();
-        *request.uri_mut() = self.upstream.uri.clone();
-        *request.headers_mut() = direct_headers(&self.upstream);
-        let client = self.scope.direct(&self.context.direct);
+        *request.method_mut() = self.request.method.clone();
+        *request.uri_mut() = self.request.uri.clone();
+        *request.headers_mut() = direct_headers(&self.request);
+        let client = self.scope.direct(&self.upstream.direct);
         Box::pin(async move { client.fetch(request, ConnectionOwner::Local).await })
     }
 }

@@ -133,16 +133,11 @@ mod tests {
     use longhaul_types::{ByteCount, ClientId};
 
     use super::*;
-    use crate::config::CacheSettings;
 
     #[tokio::test]
     async fn a_body_that_is_being_stored_is_waited_for() {
         let home = tempfile::tempdir().unwrap();
-        let settings = CacheSettings {
-            dir: home.path().to_owned(),
-            size: ByteCount::mib(1),
-        };
-        let store = Store::open(&settings).await;
+        let store = Store::open(home.path().to_owned(), ByteCount::mib(1)).await;
         let (body, fields) = (Bytes::from_static(b"done"), HeaderMap::new());
         let chk = ContentHash::of(&body);
         let asked = HeaderMap::from_iter([(header::REFERER, HeaderValue::from_static("http://site.test/"))]);

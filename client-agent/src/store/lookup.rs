@@ -10,7 +10,8 @@ use longhaul_http::{
 };
 use longhaul_types::ContentHash;
 
-use super::{Store, now};
+use super::Store;
+use crate::wall_clock::now;
 
 /// A query of the cache.
 #[derive(Clone, Copy, Debug)]

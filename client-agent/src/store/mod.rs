@@ -4,12 +4,13 @@
 //! [`RequestContext`]), so that no page can detect which other sites were visited. Bodies are shared by hash:
 //! only a gateway that names the hash can use one.
 mod cache_writer;
+mod framed_sites;
 mod lookup;
 mod open;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -20,19 +21,22 @@ use longhaul_cache::{
 };
 use longhaul_codec::{MAX_BASE, dictionary};
 use longhaul_http::{
-    request_context::{CredentialsKey, RequestContext, origin_of},
+    request_context::{CredentialsKey, CredentialsSecret, RequestContext, origin_of},
     site::SchemefulSite,
     vary,
 };
 use longhaul_session::ShortHash;
-use longhaul_types::{ClientId, ContentHash, UnixTime};
+use longhaul_types::{ClientId, ContentHash};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, timeout_at},
 };
 
 pub(crate) use cache_writer::CacheWriter;
+pub use framed_sites::FramedSites;
 pub(crate) use lookup::{Lookup, Query};
+
+use crate::wall_clock::now;
 
 /// Maximum number of missing bodies that wait to be reported to the gateway. A report only saves a round trip
 /// later, so more are dropped.
@@ -47,6 +51,17 @@ const ON_ITS_WAY: Duration = Duration::from_millis(300);
 
 /// Maximum size of a base: the gateway's limit.
 const MAX_BASE_BODY: u64 = 2 * MAX_BASE as u64;
+
+/// Handle of what the agent stores: the cache, and the rules by which requests may use it.
+#[derive(Debug)]
+pub struct Storage {
+    /// The agent's cache.
+    pub store: Store,
+    /// Secret of the credentials keys.
+    pub credentials_secret: CredentialsSecret,
+    /// Sites that were recently loaded in frames of other sites.
+    pub framed_sites: FramedSites,
+}
 
 /// The cache, or none. Clones share the same cache.
 #[derive(Clone, Debug)]
@@ -320,11 +335,6 @@ impl Drop for Busy {
             inner.busy.send_modify(|busy| *busy = busy.saturating_sub(1));
         }
     }
-}
-
-/// Returns the wall-clock time, which freshness calculations use.
-pub(crate) fn now() -> UnixTime {
-    UnixTime::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 fn manifest_key(context: &RequestContext, url: &str) -> Option<RecordKey> {

@@ -1,23 +1,26 @@
 //! Opening of the cache. Browsing never fails because the cache is missing.
+use std::path::PathBuf;
+
 use longhaul_cache::{Cache, CacheConfig, OpenError, Opened, ResetReason, Storage};
+use longhaul_types::ByteCount;
 use tracing::{info, warn};
 
 use super::Store;
-use crate::config::CacheSettings;
 
 /// The file in the cache's directory.
 const FILE: &str = "cache.sqlite";
 
 impl Store {
-    /// Opens the cache; returns a disabled store if that fails.
-    pub(crate) async fn open(settings: &CacheSettings) -> Self {
-        if settings.size.bytes() == 0 {
+    /// Opens the cache of at most `quota` in the directory `dir`; returns a disabled store if that fails or
+    /// the quota is 0.
+    pub(crate) async fn open(dir: PathBuf, quota: ByteCount) -> Self {
+        if quota.bytes() == 0 {
             return Self::off();
         }
         let config = CacheConfig {
-            dir: settings.dir.clone(),
+            dir,
             file: FILE,
-            quota: settings.size,
+            quota,
         };
         let mut entropy = [0; 8];
         if let Err(error) = getrandom::fill(&mut entropy) {

@@ -39,7 +39,7 @@ async fn hold(world: &mut World, body: &[u8]) {
     let browser = world.agent.begin(OLD, &[OF_PAGE]);
     world.fetch().await.answer(200, &[FRESH], body).await;
     assert!(browser.await.unwrap().body == body);
-    world.agent.agent.control().context.store.settle().await;
+    world.agent.agent.control().handles.storage.store.settle().await;
 }
 
 #[tokio::test]

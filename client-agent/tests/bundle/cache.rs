@@ -37,7 +37,7 @@ fn short(body: &[u8]) -> [u8; 6] {
 
 /// Waits until the delivered bodies are stored in the cache.
 async fn kept(world: &World) {
-    world.agent.agent.control().context.store.settle().await;
+    world.agent.agent.control().handles.storage.store.settle().await;
 }
 
 #[tokio::test]
@@ -412,7 +412,15 @@ async fn a_damaged_file_is_set_aside() {
     fetched(&mut world, OBJECT, &[OF_PAGE], &[FRESH], b"anew").await;
     kept(&world).await;
     answered_alone(&mut world, OBJECT, &[OF_PAGE], b"anew").await;
-    world.agent.agent.control().context.store.refresh_usage().await;
+    world
+        .agent
+        .agent
+        .control()
+        .handles
+        .storage
+        .store
+        .refresh_usage()
+        .await;
     let status = world.agent.status();
     assert_eq!((status.cache_resets, status.cache_quota), (1, 16 * 1024 * 1024));
     assert!(status.cache_bytes > 0 && status.cache_hits > 0);

@@ -183,7 +183,7 @@ async fn what_the_cache_answers_in_place_of_a_push_is_taken_too() {
     manifest.head(reusable(0, &[FRESH], pushed())).await;
     let body = noise(100_000);
     page.push(0, &body).await;
-    let store = world.agent.agent.control().context.store.clone();
+    let store = world.agent.agent.control().handles.storage.store.clone();
     while world.agent.status().cache_bytes < 100_000 {
         store.refresh_usage().await;
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use longhaul_agent::{
     agent::Agent,
     config::{CacheSettings, Config, DEFAULT_IMAGE_LEVEL, EarlyCredentials, Fallback, PushSettings},
-    control::Status,
+    dashboard::Status,
     gateway::GatewayState,
     https::HttpsSettings,
     listener::Access,
@@ -142,7 +142,7 @@ impl TestAgent {
 
     /// Waits for a state of the session.
     pub(crate) async fn reach(&self, state: GatewayState) {
-        let mut view = self.agent.control().context.gateway.watch();
+        let mut view = self.agent.control().handles.upstream.gateway.watch();
         let reached = view.wait_for(|view| view.state == state);
         drop(
             tokio::time::timeout(PATIENCE, reached)

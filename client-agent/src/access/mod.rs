@@ -1,0 +1,11 @@
+//! Who is served: the clients of the agent, and access control by user, address and password.
+mod access_control;
+mod client;
+mod passwords;
+mod peer;
+
+pub use access_control::Access;
+pub(crate) use access_control::Denial;
+pub use client::{Client, UserId};
+pub use passwords::{Passwords, PasswordsError};
+pub(crate) use peer::prepare as prepare_peer_lookup;

@@ -1,0 +1,288 @@
+//! Determination of the user at the other end of an accepted TCP connection from this machine.
+//!
+//! Both ends of a connection from this machine are sockets of the same kernel, which knows their users. Linux
+//! reports one socket over netlink (`sock_diag`, microseconds for any number of sockets); if netlink is
+//! missing, the agent reads `/proc/self/net/tcp`, for which the kernel walks its whole table (milliseconds).
+//! Other systems have no safe interface; there every peer of this machine is [`Peer::Untold`].
+//!
+//! A socket that its program has closed has no user any more: the kernel reports user 0 and inode 0, which
+//! must not be mistaken for root. Such a peer is [`Peer::Gone`].
+#[cfg(target_os = "linux")]
+mod diag;
+#[cfg(target_os = "linux")]
+mod table;
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::client::UserId;
+
+/// The peer of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A program of this user, on this machine.
+    User(UserId),
+    /// A program of this machine that has closed its socket, or whose user cannot be determined.
+    Gone,
+    /// Another machine.
+    Elsewhere,
+    /// A program of this machine, on a system that does not report users.
+    Untold,
+}
+
+/// Determines the user of `peer`'s end of the connection that was accepted at `ours`.
+pub(crate) async fn find(ours: SocketAddr, peer: SocketAddr) -> Peer {
+    let (ours, peer) = (canonical(ours), canonical(peer));
+    match user_of(peer, ours).await {
+        Ok(Some(user)) => Peer::User(user),
+        Ok(None) if is_here(ours.ip(), peer.ip()) => Peer::Gone,
+        Ok(None) => Peer::Elsewhere,
+        Err(Untold) if is_here(ours.ip(), peer.ip()) => Peer::Untold,
+        Err(Untold) => Peer::Elsewhere,
+    }
+}
+
+/// Error: the system does not report users.
+#[derive(Clone, Copy, Debug)]
+struct Untold;
+
+/// True if the peer is on this machine: a packet from a loopback address cannot come from elsewhere, and a
+/// packet whose source equals its destination can only come from this machine.
+fn is_here(ours: IpAddr, peer: IpAddr) -> bool {
+    peer.is_loopback() || peer == ours
+}
+
+/// Converts IPv4-mapped IPv6 addresses, as dual-stack sockets show them, to IPv4 addresses.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        // The IPv6 address keeps its scope, which distinguishes link-local addresses.
+        IpAddr::V6(_) => address,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn user_of(_local: SocketAddr, _remote: SocketAddr) -> Result<Option<UserId>, Untold> {
+    Err(Untold)
+}
+
+/// Determines how this system reports users, before the first connection.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn prepare() {
+    tracing::warn!("{}", UNTOLD);
+}
+
+/// Determines how this system reports users, before the first connection.
+#[cfg(target_os = "linux")]
+pub(crate) fn prepare() {
+    match means() {
+        Means::Diag => {}
+        Means::Table => {
+            tracing::info!("users of this machine are found in /proc/self/net/tcp, which takes longer")
+        }
+        Means::None => tracing::warn!("{}", UNTOLD),
+    }
+}
+
+const UNTOLD: &str = "this system does not tell which user a connection comes from: the agent serves all users of this \
+                      machine, as one, unless `listen.password-file` is set";
+
+#[cfg(target_os = "linux")]
+async fn user_of(local: SocketAddr, remote: SocketAddr) -> Result<Option<UserId>, Untold> {
+    /// Number of reads: the table is read in pieces and changes between them, so that a row may be missed.
+    const LOOKS: usize = 3;
+    match means() {
+        // The kernel answers within the call. A second query would not change the result: both ends exist
+        // before either program learns of the connection.
+        Means::Diag => Ok(diag::user_of(local, remote).ok().flatten()),
+        Means::Table => {
+            for _ in 0..LOOKS {
+                let looked = tokio::task::spawn_blocking(move || table::user_of(local, remote)).await;
+                if let Ok(Some(user)) = looked {
+                    return Ok(Some(user));
+                }
+            }
+            Ok(None)
+        }
+        Means::None => Err(Untold),
+    }
+}
+
+/// Interface for finding users.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    Diag,
+    Table,
+    /// A kernel that only resembles Linux.
+    None,
+}
+
+/// Determines the interface that works on this machine. A kernel may be built or confined without netlink
+/// (`RestrictAddressFamilies=`) and then reports that no socket matches; therefore the agent tests with a
+/// connection of its own.
+#[cfg(target_os = "linux")]
+fn means() -> Means {
+    static MEANS: std::sync::OnceLock<Means> = std::sync::OnceLock::new();
+    let try_all = || -> std::io::Result<Means> {
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let stream = std::net::TcpStream::connect(listener.local_addr()?)?;
+        let (local, remote) = (stream.local_addr()?, stream.peer_addr()?);
+        let own = Some(UserId::own());
+        if diag::user_of(local, remote).ok().flatten() == own {
+            return Ok(Means::Diag);
+        }
+        Ok(if table::user_of(local, remote) == own {
+            Means::Table
+        } else {
+            Means::None
+        })
+    };
+    // If the test itself fails, no user is found.
+    *MEANS.get_or_init(|| try_all().unwrap_or(Means::Table))
+}
+
+/// The kernel's data of one socket.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    state: u8,
+    user: u32,
+    inode: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl Row {
+    /// Returns the user if the socket belongs to a program and its connection is accepted.
+    fn user(self) -> Option<UserId> {
+        // Values of the `enum` in the kernel's net/tcp_states.h. TCP_SYN_SENT is excluded: it may be another
+        // user's new connection from the same port.
+        const ESTABLISHED: u8 = 1;
+        const FIN_WAIT_1: u8 = 4;
+        const FIN_WAIT_2: u8 = 5;
+        const CLOSE_WAIT: u8 = 8;
+        const LAST_ACK: u8 = 9;
+        const CLOSING: u8 = 11;
+        let is_accepted = matches!(
+            self.state,
+            ESTABLISHED | FIN_WAIT_1 | FIN_WAIT_2 | CLOSE_WAIT | LAST_ACK | CLOSING
+        );
+        (is_accepted && self.inode != 0).then_some(UserId::new(self.user))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Opens a connection from this test to itself; returns the client's end and the listener's end.
+    fn connect(listen: &str, dial: &str) -> Option<(TcpStream, TcpStream)> {
+        let listener = TcpListener::bind(listen).ok()?;
+        let port = listener.local_addr().ok()?.port();
+        let client = TcpStream::connect(dial.replace("PORT", &port.to_string())).ok()?;
+        Some((client, listener.accept().ok()?.0))
+    }
+
+    async fn find_end(end: &TcpStream) -> Peer {
+        let ends = end.local_addr().ok().zip(end.peer_addr().ok());
+        let Some((local, peer)) = ends else {
+            panic!("it is no connection");
+        };
+        find(local, peer).await
+    }
+
+    #[tokio::test]
+    async fn our_own_connections_are_ours_in_every_family() {
+        let own = UserId::own();
+        for (listen, dial) in [
+            ("127.0.0.1:0", "127.0.0.1:PORT"),
+            ("0.0.0.0:0", "127.0.0.2:PORT"),
+            // Dual-stack sockets, which show IPv4 addresses in mapped form.
+            ("[::]:0", "127.0.0.1:PORT"),
+            ("127.0.0.1:0", "[::ffff:127.0.0.1]:PORT"),
+            ("[::1]:0", "[::1]:PORT"),
+        ] {
+            let Some((_client, served)) = connect(listen, dial) else {
+                println!("{listen} not tried: this machine has no IPv6");
+                continue;
+            };
+            assert_eq!(find_end(&served).await, Peer::User(own), "{listen} {dial}");
+            let (ours, peer) = (
+                canonical(served.local_addr().unwrap()),
+                canonical(served.peer_addr().unwrap()),
+            );
+            assert_eq!(
+                diag::user_of(peer, ours).unwrap(),
+                Some(own),
+                "{listen} by netlink"
+            );
+            assert_eq!(table::user_of(peer, ours), Some(own), "{listen} by the table");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_has_gone_is_not_root() {
+        let (client, served) = connect("127.0.0.1:0", "127.0.0.1:PORT").unwrap();
+        let (ours, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
+        drop(client);
+        assert_eq!(find(ours, peer).await, Peer::Gone);
+        assert_eq!(table::user_of(peer, ours), None);
+        // A connection that never existed.
+        assert_eq!(find(ours, "127.0.0.1:1".parse().unwrap()).await, Peer::Gone);
+        assert_eq!(
+            find("192.0.2.1:80".parse().unwrap(), "192.0.2.2:1".parse().unwrap()).await,
+            Peer::Elsewhere
+        );
+    }
+
+    #[test]
+    fn only_sockets_that_belong_to_somebody_count() {
+        let row = |state, inode| {
+            Row {
+                state,
+                user: 7,
+                inode,
+            }
+            .user()
+        };
+        assert_eq!(row(1, 99), Some(UserId::new(7)));
+        assert_eq!(row(5, 99), Some(UserId::new(7)), "half closed");
+        assert_eq!(row(5, 0), None, "closed by its program");
+        for state in [2, 3, 6, 7, 10, 12] {
+            assert_eq!(row(state, 99), None, "state {state}");
+        }
+    }
+
+    /// Prints the cost of finding the user with thousands of connections; no assertion on the time.
+    #[tokio::test]
+    async fn the_cost_of_finding_users_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut held = Vec::new();
+        // As many connections as the process may open, at most 1500.
+        while held.len() < 1500 {
+            let (Ok(client), Ok((served, _))) = (TcpStream::connect(address), listener.accept()) else {
+                break;
+            };
+            held.push((client, served));
+        }
+        // Frees descriptors for the lookup itself.
+        held.truncate(held.len().saturating_sub(8));
+        let (_, served) = held.last().unwrap();
+        let (ours, peer) = (served.local_addr().unwrap(), served.peer_addr().unwrap());
+        const TIMES: u32 = 200;
+        let began = std::time::Instant::now();
+        for _ in 0..TIMES {
+            assert!(diag::user_of(peer, ours).unwrap().is_some());
+        }
+        let by_netlink = began.elapsed() / TIMES;
+        let began = std::time::Instant::now();
+        assert!(table::user_of(peer, ours).is_some());
+        println!(
+            "with {} connections: {by_netlink:?} by netlink, {:?} by the table",
+            held.len(),
+            began.elapsed()
+        );
+    }
+}

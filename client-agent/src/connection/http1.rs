@@ -1,0 +1,108 @@
+//! One connection of a browser: hyper with the agent's limits, and an orderly end.
+use std::{convert::Infallible, time::Duration};
+
+use http::{Request, Response};
+use hyper::{body::Incoming, server::conn::http1, service::Service};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tracing::debug;
+
+use super::{
+    error_page_stream::ExplainingIo,
+    evictable_stream::{LastingBody, Watched},
+};
+
+/// Maximum size of a header section that is parsed. Above 64 KiB the request gets an error page; above this
+/// limit it is refused without being read completely.
+const MAX_HEAD: usize = 128 * 1024;
+/// Maximum number of fields of a header section that is parsed.
+const MAX_FIELDS: usize = 512;
+/// Timeout of a header section, and lifetime of an idle connection. Longer than the pauses of a reader, so
+/// that browsers rarely open new connections.
+const HEAD_TIME: Duration = Duration::from_secs(90);
+/// Maximum bytes and time of reading after the last answer: if the connection were closed earlier, the system
+/// would send RST and the browser would lose the answer.
+const LINGER_BYTES: usize = 8 * 1024 * 1024;
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// Serves a connection inside TLS; once `ending` is ready, requests in progress get `grace` to end.
+pub(crate) async fn serve_http1<I, S>(io: I, service: S, ending: impl Future<Output = ()>, grace: Duration)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<LastingBody>, Error = Infallible> + Unpin,
+    S::Future: Send,
+{
+    let connection = builder()
+        .serve_connection(ExplainingIo::new(TokioIo::new(io)), service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = ending => {
+            connection.as_mut().graceful_shutdown();
+            match timeout(grace, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        // No close_notify was sent, so a truncated response does not look complete.
+        debug!(%error, "accelerated connection of a browser broken");
+    }
+}
+
+fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(MAX_HEAD)
+        .max_header_size(MAX_HEAD)
+        .max_headers(MAX_FIELDS);
+    builder
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve_http<S>(stream: Watched<TcpStream>, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<LastingBody>, Error = Infallible> + Unpin,
+    S::Future: Send,
+{
+    // Tunnels carry interactive traffic, and hyper writes whole heads.
+    let _best_effort = stream.get_ref().set_nodelay(true);
+    let io = ExplainingIo::new(TokioIo::new(stream));
+    let mut connection = builder().serve_connection(io, service).with_upgrades();
+    let ended = (&mut connection).await;
+    // There are no parts if the connection became a tunnel.
+    let Some(parts) = connection.into_parts() else {
+        return;
+    };
+    let stream = parts.io.into_inner().into_inner();
+    match ended {
+        Err(error) if !error.is_parse() => {
+            debug!(%error, "connection of a browser broken");
+            // The connection is reset, not closed: a truncated body must not look complete, not even to an
+            // HTTP/1.0 client that reads to the end.
+            let _best_effort = stream.get_ref().set_zero_linger();
+        }
+        Ok(()) | Err(_) => {
+            let _late = timeout(LINGER_TIME, drain(stream)).await;
+        }
+    }
+}
+
+async fn drain(mut stream: Watched<TcpStream>) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut left = LINGER_BYTES;
+    while left > 0 {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => left = left.saturating_sub(read),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Connections of browsers: acceptance, a bounded number with fair shares, HTTP/1.1, and the state of one
+//! connection ([`ConnectionScope`]).
+mod accept;
+mod connection_limit;
+mod declared_body;
+mod error_page_stream;
+mod evictable_stream;
+mod http1;
+mod scope;
+
+pub(crate) use accept::{Accepted, accept};
+pub use accept::{BindError, bind};
+pub(crate) use connection_limit::{InUse, Owner, Place, PlaceLimits};
+pub(crate) use declared_body::has_body;
+pub(crate) use evictable_stream::{LastingBody, Watched};
+pub(crate) use http1::{serve_http, serve_http1};
+pub use scope::ConnectionScope;

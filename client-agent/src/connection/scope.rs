@@ -1,0 +1,172 @@
+//! State of one connection of a browser.
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use http::{HeaderMap, Response};
+use longhaul_http::credentials;
+use longhaul_origin::OriginClient;
+
+use super::connection_limit::{InUse, Place};
+use crate::access::{Client, UserId};
+
+/// Number of the next connection; 0 means none.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// One connection of a browser. It becomes bound once it has carried a login for the connection (NTLM,
+/// Negotiate: RFC 4559); its responses then belong to this connection only.
+#[derive(Debug)]
+pub struct ConnectionScope {
+    number: u64,
+    bound: AtomicBool,
+    /// Client for direct fetches of a bound connection.
+    direct: OnceLock<OriginClient>,
+    user: Option<UserId>,
+    /// Credential of the first request that had one; requests with another credential are refused.
+    credential: OnceLock<Arc<str>>,
+    /// `None` in tests.
+    place: Option<Arc<Place>>,
+}
+
+impl ConnectionScope {
+    /// Creates the state of a client's connection, with a unique number.
+    pub fn new(client: &Client) -> Self {
+        let scope = Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            bound: AtomicBool::new(false),
+            direct: OnceLock::new(),
+            user: client.user(),
+            credential: OnceLock::new(),
+            place: None,
+        };
+        if let Some(name) = client.credential() {
+            let _new = scope.credential.set(name.into());
+        }
+        scope
+    }
+
+    /// Creates the state of a connection that has a place.
+    pub(crate) fn with_place(user: Option<UserId>, place: Arc<Place>) -> Self {
+        Self {
+            place: Some(place),
+            ..Self::new(&Client::new(user, None))
+        }
+    }
+
+    /// Creates the state of a connection inside this one, such as TLS in a tunnel: it has the same client and
+    /// place, and its own number and logins.
+    pub(crate) fn inner(&self) -> Self {
+        Self {
+            place: self.place.clone(),
+            ..Self::new(&self.client())
+        }
+    }
+
+    /// The client of the connection.
+    pub fn client(&self) -> Client {
+        Client::new(self.user, self.credential.get().cloned())
+    }
+
+    /// Records the credential of a request; returns `false` if an earlier request had another credential.
+    pub(crate) fn shows(&self, name: &Arc<str>) -> bool {
+        self.credential.get_or_init(|| Arc::clone(name)) == name
+    }
+
+    /// Marks the connection as in use until the guard is dropped.
+    pub(crate) fn begin(&self) -> Option<InUse> {
+        self.place.as_ref().map(|place| place.begin())
+    }
+
+    /// Marks that the client must send bytes that are not yet a request, such as a ClientHello.
+    pub(crate) fn expect(&self) {
+        if let Some(place) = &self.place {
+            place.expect();
+        }
+    }
+
+    /// Marks that requests follow; `begun` if the first one has begun.
+    pub(crate) fn expect_requests(&self, multiplexed: bool, begun: bool) {
+        if let Some(place) = &self.place {
+            place.expect_requests(multiplexed, begun);
+        }
+    }
+
+    /// Marks that the connection has become a tunnel; `is_used` if the tunnel has carried bytes.
+    pub(crate) fn becomes_tunnel(&self, is_used: bool) {
+        if let Some(place) = &self.place {
+            place.becomes_tunnel(is_used);
+        }
+    }
+
+    /// Processes the fields of a request.
+    pub fn asked(&self, request: &HeaderMap) {
+        if credentials::is_connection_bound(request) {
+            self.bound.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Processes the response to the last request.
+    pub fn answered<B>(&self, response: &Response<B>) {
+        if credentials::is_connection_challenge(response) {
+            self.bound.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The connection's number, from 1, if it is bound.
+    pub fn bound(&self) -> Option<u64> {
+        self.bound.load(Ordering::Relaxed).then_some(self.number)
+    }
+
+    /// Returns the client for direct fetches: a bound connection has a client with origin connections of its
+    /// own.
+    pub fn direct(&self, shared: &OriginClient) -> OriginClient {
+        match self.bound() {
+            None => shared.clone(),
+            Some(_) => self.direct.get_or_init(|| shared.isolated()).clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue, StatusCode, header};
+
+    use super::*;
+
+    fn fields(name: HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+    }
+
+    fn scope() -> ConnectionScope {
+        ConnectionScope::new(&Client::new(Some(UserId::new(7)), None))
+    }
+
+    #[test]
+    fn logins_bind_connections_for_good() {
+        let (one, other) = (scope(), scope());
+        one.asked(&fields(header::AUTHORIZATION, "Basic eA=="));
+        assert_eq!(one.bound(), None);
+        one.asked(&fields(header::AUTHORIZATION, "NTLM x"));
+        one.asked(&HeaderMap::new());
+        let mut refused = Response::new(());
+        *refused.headers_mut() = fields(header::WWW_AUTHENTICATE, "Negotiate");
+        other.answered(&refused);
+        assert_eq!(other.bound(), None, "a 200");
+        *refused.status_mut() = StatusCode::UNAUTHORIZED;
+        other.answered(&refused);
+        let (one, other) = (one.bound().unwrap(), other.bound().unwrap());
+        assert!(one > 0 && other > one);
+    }
+
+    #[test]
+    fn a_connection_has_one_client_and_so_has_what_is_inside() {
+        let scope = scope();
+        assert!(scope.shows(&"me".into()));
+        assert!(scope.shows(&"me".into()));
+        assert!(!scope.shows(&"you".into()));
+        let expected = Client::new(Some(UserId::new(7)), Some("me".into()));
+        assert_eq!(scope.client(), expected);
+        assert_eq!(scope.inner().client(), expected);
+    }
+}

@@ -1,0 +1,146 @@
+//! The reasons for which requests leave their phases.
+
+/// A phase that a request left, and the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it, and `name` says it to users")]
+pub enum PhaseExit {
+    LookingFresh,
+    LookingNotModified,
+    LookingAnnounced,
+    LookingRedirected,
+    LookingOwned,
+    LookingAlone,
+    LookingPage,
+    LookingUnfit,
+    LookingHidden,
+    ManifestAnnounced,
+    ManifestNotFound,
+    ManifestTime,
+    PromisedHead,
+    PromisedNotModified,
+    PromisedWithdrawn,
+    PromisedMismatch,
+    PromisedUsed,
+    PromisedStuck,
+    PromisedLost,
+    PromisedSilent,
+    ArrivingPushed,
+    ArrivingHeld,
+    ArrivingEmpty,
+    ArrivingBroken,
+    ArrivingStuck,
+    ArrivingLost,
+    ArrivingSilent,
+    SentForwarded,
+    SentHeld,
+    SentHeldMissing,
+    SentBaseMissing,
+    SentPromised,
+    SentPromisedUnknown,
+    SentRepeated,
+    SentLost,
+    SentFailed,
+    Direct,
+}
+
+impl PhaseExit {
+    /// All values, in the order of their discriminants.
+    pub const ALL: [Self; 37] = [
+        Self::LookingFresh,
+        Self::LookingNotModified,
+        Self::LookingAnnounced,
+        Self::LookingRedirected,
+        Self::LookingOwned,
+        Self::LookingAlone,
+        Self::LookingPage,
+        Self::LookingUnfit,
+        Self::LookingHidden,
+        Self::ManifestAnnounced,
+        Self::ManifestNotFound,
+        Self::ManifestTime,
+        Self::PromisedHead,
+        Self::PromisedNotModified,
+        Self::PromisedWithdrawn,
+        Self::PromisedMismatch,
+        Self::PromisedUsed,
+        Self::PromisedStuck,
+        Self::PromisedLost,
+        Self::PromisedSilent,
+        Self::ArrivingPushed,
+        Self::ArrivingHeld,
+        Self::ArrivingEmpty,
+        Self::ArrivingBroken,
+        Self::ArrivingStuck,
+        Self::ArrivingLost,
+        Self::ArrivingSilent,
+        Self::SentForwarded,
+        Self::SentHeld,
+        Self::SentHeldMissing,
+        Self::SentBaseMissing,
+        Self::SentPromised,
+        Self::SentPromisedUnknown,
+        Self::SentRepeated,
+        Self::SentLost,
+        Self::SentFailed,
+        Self::Direct,
+    ];
+
+    /// Name in `/status.json`: the phase, a dot, and the reason.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LookingFresh => "looking.fresh",
+            Self::LookingNotModified => "looking.not-modified",
+            Self::LookingAnnounced => "looking.announced",
+            Self::LookingRedirected => "looking.redirected",
+            Self::LookingOwned => "looking.owned",
+            Self::LookingAlone => "looking.alone",
+            Self::LookingPage => "looking.page",
+            Self::LookingHidden => "looking.hidden",
+            Self::LookingUnfit => "looking.unfit",
+            Self::ManifestAnnounced => "manifest.announced",
+            Self::ManifestNotFound => "manifest.not-found",
+            Self::ManifestTime => "manifest.time",
+            Self::PromisedHead => "promised.head",
+            Self::PromisedNotModified => "promised.not-modified",
+            Self::PromisedWithdrawn => "promised.withdrawn",
+            Self::PromisedMismatch => "promised.mismatch",
+            Self::PromisedUsed => "promised.used",
+            Self::PromisedStuck => "promised.stuck",
+            Self::PromisedLost => "promised.lost",
+            Self::PromisedSilent => "promised.silent",
+            Self::ArrivingPushed => "arriving.pushed",
+            Self::ArrivingHeld => "arriving.held",
+            Self::ArrivingEmpty => "arriving.empty",
+            Self::ArrivingBroken => "arriving.broken",
+            Self::ArrivingStuck => "arriving.stuck",
+            Self::ArrivingLost => "arriving.lost",
+            Self::ArrivingSilent => "arriving.silent",
+            Self::SentForwarded => "sent.forwarded",
+            Self::SentHeld => "sent.held",
+            Self::SentHeldMissing => "sent.held-missing",
+            Self::SentBaseMissing => "sent.base-missing",
+            Self::SentPromised => "sent.promised",
+            Self::SentPromisedUnknown => "sent.promised-unknown",
+            Self::SentRepeated => "sent.repeated",
+            Self::SentLost => "sent.lost",
+            Self::SentFailed => "sent.failed",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_exit_has_its_place_and_its_name() {
+        let mut names: Vec<&str> = PhaseExit::ALL.iter().map(|exit| exit.name()).collect();
+        for (place, exit) in PhaseExit::ALL.iter().enumerate() {
+            assert_eq!(*exit as usize, place, "{}", exit.name());
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PhaseExit::ALL.len());
+    }
+}

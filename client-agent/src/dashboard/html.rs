@@ -1,0 +1,244 @@
+//! The status page: the agent's state for people, on one page without scripts or external resources.
+use std::fmt::Write as _;
+
+use longhaul_session::ImageLevel;
+use longhaul_types::{BitRate, ByteCount};
+
+use super::{
+    FORGET, PICTURES,
+    status::{HttpsStatus, Status},
+};
+use crate::pages::{document, escape};
+
+/// Content security policy: the page may load and execute nothing.
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// Interval of the automatic reload in seconds.
+const REFRESH: u8 = 2;
+
+/// Returns the page; its buttons work if the request has presented the token.
+pub(crate) fn html(status: &Status, may_change: bool) -> String {
+    let mut main = String::with_capacity(4096);
+    let (class, headline) = headline(status);
+    let _infallible = write!(main, "<h1 class={class}>{headline}</h1>");
+    if let Some(reason) = &status.reason {
+        let _infallible = write!(main, "<p>{}</p>", escape(reason));
+    }
+    if status.direct_in_use {
+        main.push_str("<p class=wait>Pages load without the gateway, as if there were no Longhaul, until it answers again.</p>");
+    }
+    pictures(&mut main, &status.image_level, may_change);
+    forget(&mut main, may_change);
+    table(&mut main, "Link", &link_rows(status));
+    table(&mut main, "Data", &data_rows(status));
+    table(&mut main, "Pages", &page_rows(status));
+    table(&mut main, "Requests", &request_rows(status));
+    let _infallible = write!(
+        main,
+        "<h2>Browser</h2><p>Automatic proxy configuration URL: <code>http://{}/proxy.pac</code></p>\
+         {}",
+        status.control,
+        https(&status.https)
+    );
+    document(
+        "Longhaul agent",
+        &format!("<meta http-equiv=refresh content={REFRESH}>"),
+        &main,
+    )
+}
+
+/// Describes the handling of HTTPS in plain words.
+fn https(status: &HttpsStatus) -> String {
+    let which = match status.accelerate.as_str() {
+        "list" => format!("of {} and what is below them", escape(&status.hosts.join(", "))),
+        "all" => "but for the built-in exclusions (banks, health, government, identity, updates)".to_owned(),
+        _ => {
+            return "<p>HTTPS pages pass through as they are: nobody on the way, the gateway included, can read \
+                    them.</p>"
+                .to_owned();
+        }
+    };
+    let mut html = format!(
+        "<p class=wait>HTTPS pages {which} are accelerated: <b>the gateway\u{2019}s operator can read them</b>, \
+         passwords included. All others pass through as they are.</p>"
+    );
+    if !status.except.is_empty() {
+        let except = escape(&status.except.join(", "));
+        let _infallible = write!(html, "<p>You excepted {except}.</p>");
+    }
+    if let Some(fingerprint) = &status.fingerprint {
+        let _infallible = write!(
+            html,
+            "<p>Browsers must trust this device\u{2019}s authority (<code>longhaul-agent ca export</code>), whose SHA-256 \
+             fingerprint is <code>{}</code></p>",
+            escape(fingerprint)
+        );
+    }
+    if !status.spared.is_empty() {
+        html.push_str("<p>Left alone for now:</p><ul>");
+        for spared in &status.spared {
+            let _infallible = write!(html, "<li>{}: {}</li>", escape(&spared.host), escape(&spared.why));
+        }
+        html.push_str("</ul>");
+    }
+    html
+}
+
+fn headline(status: &Status) -> (&'static str, &'static str) {
+    match status.state.as_str() {
+        "open" => ("ok", "Connected to the gateway"),
+        "connecting" => ("wait", "Connecting to the gateway\u{2026}"),
+        "stalled" => ("wait", "The link is silent; everything waits and will go on"),
+        _ => ("bad", "No connection to the gateway"),
+    }
+}
+
+/// Adds the buttons for the image level; the current level's button is pressed.
+fn pictures(main: &mut String, now: &str, may_change: bool) {
+    main.push_str("<h2>Pictures</h2>");
+    if !may_change {
+        let _infallible = write!(
+            main,
+            "<p>Level: {}. To change it, open the address that <code>longhaul-agent status</code> prints.</p>",
+            escape(now)
+        );
+        return;
+    }
+    main.push_str("<form method=post>");
+    for level in ImageLevel::ALL {
+        let name = level.name();
+        let is_now = if name == now {
+            " disabled aria-pressed=true"
+        } else {
+            ""
+        };
+        let _infallible = write!(
+            main,
+            "<button formaction=\"{PICTURES}?level={name}\"{is_now}>{name}</button> "
+        );
+    }
+    main.push_str(
+        "</form><p>The more to the right, the less they take on the link; text: none at all. Where that is sooner, as on \
+         fast links, pictures come as they are. Reload a page without caches (Ctrl+Shift+R) to see its pictures as they \
+         are. HTTPS pages that are not accelerated come as they are in any case.</p>",
+    );
+}
+
+/// Adds a button that deletes all data.
+fn forget(main: &mut String, may_change: bool) {
+    if !may_change {
+        return;
+    }
+    let _infallible = write!(
+        main,
+        "<h2>Privacy</h2><form method=post><button formaction=\"{FORGET}\">Forget everything</button></form>\
+         <p>Deletes what is kept of pages on this machine and, for this device, at the gateway. For one site: \
+         <code>longhaul-agent forget SITE</code>.</p>"
+    );
+}
+
+type Row = (&'static str, String);
+
+fn link_rows(status: &Status) -> Vec<Row> {
+    let mut rows = vec![("Gateway key", short_key(&status.gateway_key))];
+    if let Some(software) = &status.gateway_software {
+        rows.push(("Gateway software", software.clone()));
+    }
+    if let Some(silent) = status.silent_s {
+        rows.push(("Silent for", format!("{silent:.0} s")));
+    }
+    if let Some(session) = &status.session {
+        let best = session
+            .min_rtt_ms
+            .map_or_else(String::new, |best| format!(" (at best {best:.0} ms)"));
+        rows.push(("Round-trip time", format!("{:.0} ms{best}", session.rtt_ms)));
+        let rate = session.rate_bps.map_or_else(
+            || "not measured yet".to_owned(),
+            |rate| BitRate::bps(rate).to_string(),
+        );
+        rows.push(("Estimated rate", rate));
+    }
+    rows
+}
+
+fn data_rows(status: &Status) -> Vec<Row> {
+    let bytes = |amount: u64| ByteCount::new(amount).to_string();
+    vec![
+        ("Received over the link", bytes(status.bytes_down)),
+        ("Sent over the link", bytes(status.bytes_up)),
+        ("Page data given to the browser", bytes(status.body_bytes_decoded)),
+        ("In tunnels (HTTPS)", bytes(status.tunnel_bytes)),
+        ("Saved", bytes(status.bytes_saved)),
+    ]
+}
+
+fn page_rows(status: &Status) -> Vec<Row> {
+    let bytes = |amount: u64| ByteCount::new(amount).to_string();
+    let mut rows = Vec::new();
+    if status.push_enabled {
+        rows.push(("Pages loaded in bundles", status.pages.to_string()));
+        rows.push((
+            "Pushed by the gateway",
+            format!(
+                "{} in {} objects",
+                bytes(status.pushed_bytes),
+                status.pushed_objects
+            ),
+        ));
+        rows.push((
+            "Of that taken by the browser",
+            format!(
+                "{} in {} objects",
+                bytes(status.push_taken_bytes),
+                status.push_taken_objects
+            ),
+        ));
+        rows.push(("Of that for nothing", bytes(status.push_wasted_bytes)));
+    } else {
+        rows.push((
+            "Bundles",
+            "off: each object is fetched when the browser asks for it".to_owned(),
+        ));
+    }
+    rows.push((
+        "Unchanged, so not sent again",
+        format!("{} objects", status.held_hits),
+    ));
+    if status.cache_quota == 0 {
+        rows.push(("Cache", "off".to_owned()));
+    } else {
+        let (used, quota) = (bytes(status.cache_bytes), bytes(status.cache_quota));
+        rows.push((
+            "Cache",
+            format!("{used} of {quota}, {} bodies found", status.cache_hits),
+        ));
+    }
+    rows
+}
+
+fn request_rows(status: &Status) -> Vec<Row> {
+    vec![
+        ("Requests", status.requests.to_string()),
+        ("Failed", status.failures.to_string()),
+        ("Around the gateway", status.direct_requests.to_string()),
+        ("Repeated after a lost session", status.repeated.to_string()),
+        (
+            "Bad windows repaired",
+            format!("{} ({} repairs)", status.windows_bad, status.resumed),
+        ),
+        ("Running for", format!("{} min", status.uptime_s / 60)),
+    ]
+}
+
+/// Shortens a key; the beginning suffices to distinguish gateways.
+fn short_key(key: &str) -> String {
+    let start: String = key.chars().take(12).collect();
+    format!("{start}\u{2026}")
+}
+
+fn table(main: &mut String, title: &str, rows: &[Row]) {
+    let _infallible = write!(main, "<h2>{title}</h2><table>");
+    for (name, value) in rows {
+        let _infallible = write!(main, "<tr><td>{}<td>{}", escape(name), escape(value));
+    }
+    main.push_str("</table>");
+}

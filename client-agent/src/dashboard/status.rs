@@ -1,0 +1,284 @@
+//! The status for tools: `/status.json`. Keys are only added, never removed.
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    gateway::{GatewaySession, GatewayState},
+    handles::Handles,
+    https::{Accelerate, Https},
+};
+
+/// The contents of `/status.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// `connecting`, `open`, `stalled` or `down`.
+    pub state: String,
+    /// Reason why there is no session, for people; `null` while there is one.
+    pub reason: Option<String>,
+    /// Duration in s of the gateway's silence while an answer is due; `null` if there is none.
+    pub silent_s: Option<f64>,
+    /// The gateway's public key.
+    pub gateway_key: String,
+    /// The gateway's software, once `Welcome` has arrived.
+    pub gateway_software: Option<String>,
+    /// The current session, if there is one.
+    pub session: Option<SessionStatus>,
+    /// Bytes received on the hop in all sessions, including IP and UDP headers.
+    pub bytes_down: u64,
+    /// Bytes sent on the hop in all sessions, including IP and UDP headers.
+    pub bytes_up: u64,
+    /// Number of sessions that reached the open state.
+    pub sessions: u64,
+    /// Decoded and verified body bytes delivered to browsers.
+    pub body_bytes_decoded: u64,
+    /// Decoded body bytes, tunnelled bytes and upload bytes minus all bytes of the hop in both directions; 0
+    /// if negative.
+    pub bytes_saved: u64,
+    /// Body bytes received from browsers.
+    pub upload_bytes: u64,
+    /// Raw bytes of tunnels in both directions.
+    pub tunnel_bytes: u64,
+    /// Requests of browsers, including CONNECT.
+    pub requests: u64,
+    /// Requests that ended with an error page or an aborted connection.
+    pub failures: u64,
+    /// Tunnels opened.
+    pub tunnels: u64,
+    /// Requests and tunnels sent directly, without the gateway.
+    pub direct_requests: u64,
+    /// True if requests are sent directly at present.
+    pub direct_in_use: bool,
+    /// Requests repeated in another session or outside early data.
+    pub repeated: u64,
+    /// Body windows that did not match their check.
+    pub windows_bad: u64,
+    /// Bodies requested again from an offset.
+    pub resumed: u64,
+    /// Bodies that were truncated.
+    pub truncated: u64,
+    /// True if page bundles are enabled.
+    pub push_enabled: bool,
+    /// Page loads started.
+    pub pages: u64,
+    /// Entries of manifests.
+    pub announced: u64,
+    /// Encoded bytes of pushed bodies on the hop.
+    pub pushed_bytes: u64,
+    /// Pushed bodies received completely.
+    pub pushed_objects: u64,
+    /// Bytes of `pushed_bytes` that belong to bodies used by browsers.
+    pub push_taken_bytes: u64,
+    /// Pushed bodies used by browsers.
+    pub push_taken_objects: u64,
+    /// Bytes of `pushed_bytes` that belong to bodies that no browser had used at the end of their page load.
+    pub push_wasted_bytes: u64,
+    /// Decoded bytes of pushed bodies in memory at present.
+    pub push_memory_bytes: u64,
+    /// Bodies requested again with `Want`: damaged, or not held although the gateway's mirror contained them.
+    pub push_wanted: u64,
+    /// Manifests kept for the next load of their page.
+    pub manifests_kept: u64,
+    /// Bodies served from the cache because the gateway reported them as held.
+    pub held_hits: u64,
+    /// Bodies encoded against a base of the cache.
+    pub bases_used: u64,
+    /// Bodies encoded against a dictionary.
+    pub dictionaries_used: u64,
+    /// Bodies encoded against a base that the cache did not have, and requested again.
+    pub bases_missing: u64,
+    /// Accelerated HTTPS.
+    pub https: HttpsStatus,
+    /// Image level: `original`, `high`, `medium`, `low` or `text`.
+    pub image_level: String,
+    /// Bytes in the cache.
+    pub cache_bytes: u64,
+    /// Maximum size of the cache in bytes; 0 without a cache.
+    pub cache_quota: u64,
+    /// Body lookups that found the body in the cache.
+    pub cache_hits: u64,
+    /// Number of times the cache was reset: damaged file, newer version, full disk.
+    pub cache_resets: u64,
+    /// Number of exits from request phases, by phase and reason.
+    pub exits: BTreeMap<String, u64>,
+    /// Address of the proxy.
+    pub proxy: SocketAddr,
+    /// The control port.
+    pub control: SocketAddr,
+    /// Time since the agent's start, in s.
+    pub uptime_s: u64,
+    /// The agent's version.
+    pub version: String,
+}
+
+/// Accelerated HTTPS, which the gateway can read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HttpsStatus {
+    /// `off`, `list` or `all`.
+    pub accelerate: String,
+    /// The accelerated hosts, if `accelerate` is `list`.
+    pub hosts: Vec<String>,
+    /// Hosts that are never accelerated.
+    pub except: Vec<String>,
+    /// SHA-256 fingerprint of the device's certificate authority, which browsers must trust; `null` if
+    /// nothing is accelerated.
+    pub fingerprint: Option<String>,
+    /// Connections accelerated so far.
+    pub connections: u64,
+    /// Bypassed hosts with their reasons.
+    pub spared: Vec<BypassedHost>,
+}
+
+/// A bypassed host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BypassedHost {
+    /// Host name.
+    pub host: String,
+    /// Reason, for people.
+    pub why: String,
+    /// End of the bypass, in seconds since 1970.
+    pub until: u64,
+}
+
+/// One session, from its transport's statistics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// Smoothed round-trip time, ms.
+    pub rtt_ms: f64,
+    /// Smallest recent round-trip time, ms; `null` if none is measured.
+    pub min_rtt_ms: Option<f64>,
+    /// Estimated rate of the link towards this computer, bit/s; `null` if unknown.
+    pub rate_bps: Option<u64>,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets received.
+    pub packets_received: u64,
+    /// Number of stalls.
+    pub stalls: u64,
+}
+
+impl Status {
+    /// Returns the status of the agent with these components and addresses.
+    pub(crate) fn of(handles: &Handles, proxy: SocketAddr, control: SocketAddr, uptime: Duration) -> Self {
+        let Handles {
+            upstream,
+            storage,
+            acceleration,
+            counters,
+        } = handles;
+        let view = upstream.gateway.view();
+        let traffic = upstream.gateway.traffic();
+        let cache = storage.store.usage();
+        let cache = cache.as_ref();
+        let silent = view.silent_since.map(|since| since.elapsed());
+        let carried =
+            counters.body_bytes_decoded.get() + counters.tunnel_bytes.get() + counters.upload_bytes.get();
+        Self {
+            state: name(view.state).to_owned(),
+            reason: view.why.as_ref().map(ToString::to_string),
+            silent_s: silent.map(|silent| silent.as_secs_f64()),
+            gateway_key: upstream.gateway.key().to_string(),
+            gateway_software: view
+                .hop
+                .as_ref()
+                .and_then(|hop| hop.welcome())
+                .map(|welcome| welcome.software),
+            session: view.hop.as_deref().map(SessionStatus::of),
+            bytes_down: traffic.down,
+            bytes_up: traffic.up,
+            sessions: traffic.sessions,
+            body_bytes_decoded: counters.body_bytes_decoded.get(),
+            bytes_saved: carried.saturating_sub(traffic.down + traffic.up),
+            upload_bytes: counters.upload_bytes.get(),
+            tunnel_bytes: counters.tunnel_bytes.get(),
+            requests: counters.requests.get(),
+            failures: counters.failures.get(),
+            tunnels: counters.tunnels.get(),
+            direct_requests: counters.direct_requests.get(),
+            direct_in_use: upstream
+                .fallback_after
+                .zip(silent)
+                .is_some_and(|(after, silent)| silent >= after),
+            repeated: counters.repeated.get(),
+            windows_bad: counters.windows_bad.get(),
+            resumed: counters.resumed.get(),
+            truncated: counters.truncated.get(),
+            push_enabled: acceleration.push.enabled,
+            pages: counters.pages.get(),
+            announced: counters.announced.get(),
+            pushed_bytes: counters.pushed_bytes.get(),
+            pushed_objects: counters.pushed_objects.get(),
+            push_taken_bytes: counters.push_taken_bytes.get(),
+            push_taken_objects: counters.push_taken_objects.get(),
+            push_wasted_bytes: counters.push_wasted_bytes.get(),
+            push_memory_bytes: acceleration.page_loads.memory_used(),
+            push_wanted: counters.wanted.get(),
+            manifests_kept: counters.manifests_kept.get(),
+            held_hits: counters.held_hits.get(),
+            bases_used: counters.bases_used.get(),
+            dictionaries_used: counters.dictionaries_used.get(),
+            bases_missing: counters.bases_missing.get(),
+            https: HttpsStatus::of(&acceleration.https, counters.accelerated.get()),
+            image_level: acceleration.images.level().name().to_owned(),
+            cache_bytes: cache.map_or(0, |cache| cache.bytes.bytes()),
+            cache_quota: cache.map_or(0, |cache| cache.quota.bytes()),
+            cache_hits: cache.map_or(0, |cache| cache.hits),
+            cache_resets: cache.map_or(0, |cache| cache.resets),
+            exits: counters.exits.by_name(),
+            proxy,
+            control,
+            uptime_s: uptime.as_secs(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+impl HttpsStatus {
+    fn of(https: &Https, connections: u64) -> Self {
+        let settings = https.settings();
+        let (accelerate, hosts) = match &settings.accelerate {
+            Accelerate::Off => ("off", Vec::new()),
+            Accelerate::Only(hosts) => ("list", hosts.clone()),
+            Accelerate::All => ("all", Vec::new()),
+        };
+        let spared = https.spared();
+        Self {
+            accelerate: accelerate.to_owned(),
+            hosts,
+            except: settings.except.clone(),
+            fingerprint: https.fingerprint(),
+            connections,
+            spared: spared
+                .into_iter()
+                .map(|spared| BypassedHost {
+                    host: spared.host,
+                    why: spared.why.text().to_owned(),
+                    until: spared.until.since_epoch().as_secs(),
+                })
+                .collect(),
+        }
+    }
+}
+
+const fn name(state: GatewayState) -> &'static str {
+    match state {
+        GatewayState::Connecting => "connecting",
+        GatewayState::Open => "open",
+        GatewayState::Stalled => "stalled",
+        GatewayState::Down => "down",
+    }
+}
+
+impl SessionStatus {
+    fn of(hop: &GatewaySession) -> Self {
+        let stats = hop.stats();
+        Self {
+            rtt_ms: stats.srtt.as_secs_f64() * 1000.0,
+            min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
+            rate_bps: Some(stats.receive_rate.as_bps()).filter(|rate| *rate > 0),
+            packets_sent: stats.packets_sent,
+            packets_received: stats.packets_received,
+            stalls: stats.stalls,
+        }
+    }
+}

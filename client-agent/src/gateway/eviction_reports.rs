@@ -1,0 +1,41 @@
+//! Sends `Evicted` for bodies that the agent no longer holds.
+use std::time::Duration;
+
+use longhaul_driver::LinkState;
+use longhaul_session::{Evicted, Message, short_hash};
+use tokio::{sync::watch, time::timeout};
+
+use super::state::View;
+use crate::store::Losses;
+
+/// Delay before `Evicted` is sent: evictions occur in bursts, which go in one message.
+const BURST: Duration = Duration::from_millis(200);
+/// Maximum number of hashes in one message: 3 KiB.
+const IN_ONE: usize = 512;
+/// Maximum number of hashes that wait for a session. More are dropped: an outdated mirror costs only a
+/// `Want`.
+const MAX_WAITING: usize = 8192;
+
+/// Runs until the cache is closed.
+pub(super) async fn send(mut losses: Losses, mut view: watch::Receiver<View>) {
+    while let Some(first) = losses.next().await {
+        let mut hashes = first;
+        while hashes.len() < MAX_WAITING
+            && let Ok(Some(more)) = timeout(BURST, losses.next()).await
+        {
+            hashes.extend(more);
+        }
+        hashes.truncate(MAX_WAITING);
+        let open = view.wait_for(|view| {
+            let state = view.hop.as_ref().map(|hop| hop.link_state());
+            matches!(state, Some(LinkState::Open))
+        });
+        let Some(hop) = open.await.ok().and_then(|view| view.hop.clone()) else {
+            return;
+        };
+        for part in hashes.chunks(IN_ONE) {
+            let hashes = part.iter().map(short_hash).collect();
+            hop.tell(Message::Evicted(Evicted { hashes }));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Incoming streams of the gateway: one task accepts them and passes each to its receiver.
+use std::{sync::Arc, time::Duration};
+
+use longhaul_driver::{Expectation, RecvStream, SendStream, Session};
+use longhaul_session::{
+    FailureReason, Head, Message, MessageReader, MirrorState, Promised, ReadEvent, Welcome, encode,
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tracing::{debug, info, warn};
+
+use super::{
+    answer::{Arrival, ResponseStream},
+    page_streams::{PageStream, PageStreams},
+    request_table::SharedRequests,
+};
+
+/// Maximum time from the first byte of a stream to its first complete message, including link outages. It
+/// bounds the number of tasks that wait for streams of a silent gateway.
+const FIRST_MESSAGE: Duration = Duration::from_secs(600);
+
+/// Maximum size of control messages that are sent together: most of a packet.
+const TOGETHER: usize = 1024;
+
+/// Receivers of incoming messages.
+#[derive(Clone, Debug)]
+pub(super) struct IncomingStreams {
+    pub(super) serial: u64,
+    pub(super) requests: Arc<SharedRequests>,
+    pub(super) welcome: watch::Sender<Option<Welcome>>,
+    pub(super) pages: Arc<dyn PageStreams>,
+}
+
+/// Accepts the gateway's streams until the session ends. The transport limits the number of concurrent
+/// streams.
+pub(super) async fn read_streams(session: Session, incoming: IncomingStreams) {
+    while let Ok(stream) = session.accept().await {
+        tokio::spawn(read_stream(stream, session.expect_data(), incoming.clone()));
+    }
+    let reason = session.closed().await;
+    incoming.requests.table().end(reason);
+    incoming.pages.session_lost(incoming.serial);
+}
+
+/// Writes the control messages that follow `Hello`. The stream stays open for the whole session.
+pub(super) async fn write_control(stream: Option<SendStream>, mut to_tell: mpsc::Receiver<Message>) {
+    let Some(mut stream) = stream else {
+        return;
+    };
+    while let Some(message) = to_tell.recv().await {
+        let mut wire = Vec::new();
+        if let Err(error) = encode(&message, &mut wire) {
+            debug!(%error, "a message for the gateway is too large and dropped");
+            continue;
+        }
+        // Messages that already wait go in the same packet.
+        while wire.len() < TOGETHER
+            && let Ok(message) = to_tell.try_recv()
+        {
+            let _too_large = encode(&message, &mut wire);
+        }
+        if stream.write(wire.into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming: IncomingStreams) {
+    let IncomingStreams {
+        serial,
+        requests,
+        welcome,
+        pages,
+    } = incoming;
+    let mut reader = MessageReader::new();
+    let first = timeout(FIRST_MESSAGE, first_message(&mut reader, &mut stream)).await;
+    let Ok(Some(message)) = first else {
+        return;
+    };
+    match message {
+        Message::Welcome(message) => {
+            // The gateway's control stream lasts as long as the session: no particular data is expected on
+            // it.
+            drop(expectation);
+            info!(gateway = %message.software.chars().filter(|c| c.is_ascii_graphic()).collect::<String>(), "gateway answers");
+            let mirror = message.mirror;
+            welcome.send_replace(Some(message));
+            if mirror == MirrorState::Unknown {
+                pages.mirror_is_unknown(serial);
+            }
+            read_notices(reader, stream, &requests).await;
+        }
+        Message::Head(head) => {
+            deliver_head(&requests, &head, ResponseStream::new(reader, stream, expectation))
+        }
+        Message::Failed(failed) => {
+            deliver(
+                &requests,
+                failed.fetch,
+                Arrival::Failed {
+                    reason: failed.reason,
+                    detail: failed.detail,
+                },
+            );
+        }
+        Message::TunnelAccept(accept) => {
+            deliver(
+                &requests,
+                accept.id,
+                Arrival::Tunnel(ResponseStream::new(reader, stream, expectation)),
+            );
+        }
+        Message::TunnelFailed(failed) => {
+            deliver(
+                &requests,
+                failed.id,
+                Arrival::Failed {
+                    reason: failed.reason,
+                    detail: failed.detail,
+                },
+            );
+        }
+        Message::Manifest(manifest) => {
+            let stream = ResponseStream::new(reader, stream, expectation);
+            pages.read(serial, PageStream::Manifest(manifest), stream).await;
+        }
+        Message::Push(push) => {
+            let stream = ResponseStream::new(reader, stream, expectation);
+            pages.read(serial, PageStream::Push(push), stream).await;
+        }
+        Message::Promised(Promised { fetch, page, entry }) => {
+            deliver(&requests, fetch, Arrival::Promised { page, entry });
+        }
+        Message::Hello(_)
+        | Message::Fetch(_)
+        | Message::Body(_)
+        | Message::Cancel(_)
+        | Message::TunnelOpen(_)
+        | Message::Notice(_)
+        | Message::Want(_)
+        | Message::Ask(_)
+        | Message::Used(_)
+        | Message::Evicted(_)
+        | Message::Holding(_)
+        | Message::Preferences(_)
+        | Message::Dictionaries(_)
+        | Message::AcceleratedHosts(_)
+        | Message::Forget(_)
+        | Message::Forgotten(_) => {
+            debug!("the gateway opened a stream with a message that does not open one")
+        }
+    }
+}
+
+async fn first_message(reader: &mut MessageReader, stream: &mut RecvStream) -> Option<Message> {
+    loop {
+        match reader.next() {
+            Ok(ReadEvent::Message(message)) => return Some(message),
+            Ok(ReadEvent::Incomplete) => reader.push(&stream.read().await.ok()??),
+            Err(error) => {
+                warn!(%error, "the gateway sent a malformed message");
+                return None;
+            }
+        }
+    }
+}
+
+/// Reads the rest of the gateway's control stream.
+async fn read_notices(mut reader: MessageReader, mut stream: RecvStream, requests: &SharedRequests) {
+    while let Some(message) = first_message(&mut reader, &mut stream).await {
+        if let Message::Notice(notice) = message {
+            let text: String = notice
+                .text
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(500)
+                .collect();
+            warn!(%text, "notice of the gateway's operator");
+        } else if let Message::Forgotten(forgotten) = message {
+            requests.record_forgotten(forgotten.id);
+        }
+    }
+}
+
+fn deliver_head(requests: &SharedRequests, head: &Head, stream: ResponseStream) {
+    let decoded = requests.table().head(head);
+    let (arrival, answer) = match decoded {
+        Ok((fields, answer)) => {
+            let &Head {
+                status,
+                body,
+                content_hash,
+                ..
+            } = head;
+            (
+                Arrival::Head {
+                    status,
+                    fields,
+                    body,
+                    content_hash,
+                    stream,
+                },
+                answer,
+            )
+        }
+        Err(error) => {
+            warn!(%error, "the gateway sent a header section that cannot be decoded");
+            (Arrival::Malformed, requests.table().take(head.fetch))
+        }
+    };
+    if let Some(answer) = answer {
+        // If this fails, the request is gone; the stream is stopped when it is dropped.
+        let _gone = answer.send(arrival);
+    }
+}
+
+fn deliver(requests: &SharedRequests, id: u64, arrival: Arrival) {
+    if let Arrival::Failed {
+        reason: FailureReason::Malformed,
+        detail,
+    } = &arrival
+    {
+        warn!(%detail, "the gateway calls a request malformed");
+    }
+    let answer = requests.table().take(id);
+    if let Some(answer) = answer {
+        let _gone = answer.send(arrival);
+    }
+}

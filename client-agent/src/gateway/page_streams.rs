@@ -1,0 +1,30 @@
+//! The receiver of the gateway's streams and events that belong to page loads.
+use std::{fmt, pin::Pin};
+
+use longhaul_session::{Manifest, Push};
+
+use super::answer::ResponseStream;
+
+/// First message of a stream that belongs to a page load.
+#[derive(Clone, Debug)]
+pub enum PageStream {
+    /// The stream contains a manifest.
+    Manifest(Manifest),
+    /// The stream contains a pushed body.
+    Push(Push),
+}
+
+/// Reads one stream to its end.
+pub type PageStreamTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Receiver of the streams and events of page loads. The session itself knows nothing else of page loads.
+pub trait PageStreams: fmt::Debug + Send + Sync {
+    /// Returns the task that reads a stream of session `session`.
+    fn read(&self, session: u64, first: PageStream, stream: ResponseStream) -> PageStreamTask;
+
+    /// Called when the gateway does not have the agent's mirror.
+    fn mirror_is_unknown(&self, session: u64);
+
+    /// Called when a session has ended.
+    fn session_lost(&self, session: u64);
+}

@@ -1,0 +1,120 @@
+//! The bypassed hosts on disk: the reasons for a bypass usually persist across restarts.
+use std::{
+    fs::File,
+    io::{self, Read},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use longhaul_types::UnixTime;
+use serde::{Deserialize, Serialize};
+use tracing::{debug, warn};
+
+use super::hosts::{BypassedHost, MAX_SPARED, Why};
+use crate::state_dir::StateDir;
+
+/// File in the state directory. It reveals visited sites, as the cache does.
+const FILE: &str = "unaccelerated.json";
+/// Maximum size of the file: all entries with names of maximum length (RFC 1035 section 2.3.4) and their
+/// other members.
+const MAX_FILE: u64 = MAX_SPARED as u64 * (253 + 128);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    host: String,
+    why: Why,
+    /// Seconds since 1970.
+    until: u64,
+}
+
+/// The file of bypassed hosts.
+#[derive(Debug)]
+pub(super) struct BypassFile {
+    state: StateDir,
+    /// Serialises writers; the last one writes the newest state.
+    writing: Mutex<()>,
+}
+
+impl BypassFile {
+    pub(super) fn new(state: StateDir) -> Self {
+        Self {
+            state,
+            writing: Mutex::default(),
+        }
+    }
+
+    /// Reads the entries of an earlier run; returns none if the file is absent or unreadable.
+    pub(super) fn read(&self) -> Vec<BypassedHost> {
+        let path = self.state.path().join(FILE);
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text));
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+            Err(error) => {
+                warn!(%error, file = FILE, "the hosts that were left alone cannot be read");
+                return Vec::new();
+            }
+        }
+        let entries: Vec<Entry> = serde_json::from_str(&text).unwrap_or_else(|error| {
+            warn!(%error, file = FILE, "the list of hosts that were left alone is damaged and begun anew");
+            Vec::new()
+        });
+        let spared = entries.into_iter().take(MAX_SPARED).map(|entry| BypassedHost {
+            host: entry.host,
+            why: entry.why,
+            until: UnixTime::new(Duration::from_secs(entry.until)),
+        });
+        spared.collect()
+    }
+
+    /// Writes the entries that `spared` returns after the lock is taken. Blocks.
+    pub(super) fn write(&self, spared: impl FnOnce() -> Vec<BypassedHost>) {
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries: Vec<Entry> = spared()
+            .into_iter()
+            .map(|spared| Entry {
+                host: spared.host,
+                why: spared.why,
+                until: spared.until.since_epoch().as_secs(),
+            })
+            .collect();
+        let written = serde_json::to_vec(&entries).map(|text| self.state.replace(FILE, &text));
+        // If the disk is full, the host is accelerated again after the next start, and then bypassed again.
+        match written {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(%error, "not kept"),
+            Err(error) => debug!(%error, "not kept"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_damage_is_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let state = StateDir::new(home.path().to_owned());
+        let kept = BypassFile::new(state.clone());
+        assert_eq!(kept.read(), []);
+        let spared: Vec<_> = (0..MAX_SPARED as u64)
+            .map(|number| BypassedHost {
+                host: format!("{number:0>253}"),
+                why: Why::AsksCertificate,
+                until: UnixTime::new(Duration::from_secs(1_700_000_000 + number)),
+            })
+            .collect();
+        kept.write(|| spared.clone());
+        assert_eq!(kept.read(), spared);
+        for damaged in [
+            "",
+            "{}",
+            "[{\"host\":\"a.test\",\"why\":\"no-such\",\"until\":1}]",
+        ] {
+            state.replace(FILE, damaged.as_bytes()).unwrap();
+            assert_eq!(kept.read(), [], "{damaged}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The error page of a host whose certificate fails verification offers to open the host unaccelerated. The
+//! browser then verifies the certificate itself, shows its own warning, and the user decides as without
+//! Longhaul.
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use longhaul_session::FailureReason;
+use tracing::debug;
+
+use crate::{
+    https::{Https, Why},
+    pages::Page,
+    proxy_body::ProxyBody,
+};
+
+/// Path of the button's target, on the host itself; the host's secret follows.
+const PATH: &str = "/.well-known/longhaul/unaccelerated/";
+
+/// Returns the error page with the offer if the failure is one of the host's TLS.
+pub(super) fn offer(
+    https: &Https,
+    host: &str,
+    response: &Response<ProxyBody>,
+) -> Option<Response<ProxyBody>> {
+    let page: &Page = response.extensions().get()?;
+    if !page.reason.is_some_and(is_defect) {
+        return None;
+    }
+    debug!(reason = ?page.reason, "the TLS of an accelerated host is wrong");
+    // The secret prevents other sites from triggering the button.
+    let offer = format!(
+        "<form method=post action=\"{PATH}{}\"><p><button>Open this website unaccelerated</button></p>\
+         <p>It then passes as it is, and the browser itself judges whether it is the one that it says it is.</p></form>",
+        https.secret_of(host)
+    );
+    Some(page.to_response_with(&offer).map(ProxyBody::full))
+}
+
+/// True if the failure is one of a certificate or of TLS.
+const fn is_defect(reason: FailureReason) -> bool {
+    matches!(
+        reason,
+        FailureReason::TlsExpired
+            | FailureReason::TlsUnknownIssuer
+            | FailureReason::TlsNameMismatch
+            | FailureReason::TlsDeniedKey
+            | FailureReason::TlsOther
+    )
+}
+
+/// Answers the request of the button.
+pub(super) fn answer<B>(https: &Https, host: &str, request: &Request<B>) -> Option<Response<ProxyBody>> {
+    let secret = request.uri().path().strip_prefix(PATH)?;
+    let mut response = Response::new(ProxyBody::empty());
+    debug!(method = %request.method(), "the button of a page");
+    if *request.method() != Method::POST || secret != https.secret_of(host) {
+        *response.status_mut() = StatusCode::FORBIDDEN;
+        return Some(response);
+    }
+    https.spare(host, Why::UsersChoice);
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let back = came_from(host, request.headers()).unwrap_or(HeaderValue::from_static("/"));
+    response.headers_mut().insert(header::LOCATION, back);
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Some(response)
+}
+
+/// Returns the path of the page with the button.
+fn came_from(host: &str, headers: &HeaderMap) -> Option<HeaderValue> {
+    let page: Uri = headers.get(header::REFERER)?.to_str().ok()?.parse().ok()?;
+    let path = page.path_and_query()?.as_str();
+    let is_here = page.host() == Some(host) && path.starts_with('/') && !path.starts_with("//");
+    HeaderValue::from_str(path).ok().filter(|_| is_here)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_stays_on_the_host() {
+        let back = |referer: &'static str| {
+            let headers = HeaderMap::from_iter([(header::REFERER, HeaderValue::from_static(referer))]);
+            came_from("a.test", &headers).map(|back| back.to_str().unwrap().to_owned())
+        };
+        assert_eq!(back("https://a.test/x?y=1").as_deref(), Some("/x?y=1"));
+        assert_eq!(back("https://b.test/x"), None);
+        assert_eq!(back("https://a.test//b.test/"), None);
+        assert_eq!(back("nonsense"), None);
+    }
+}

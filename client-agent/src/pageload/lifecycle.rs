@@ -1,0 +1,150 @@
+//! Use and end of a page load.
+use std::{sync::Arc, time::Duration};
+
+use longhaul_session::{Cancel, Message, Used};
+use tokio::{sync::watch, time::sleep};
+
+use super::{
+    page_load::{Document, PageLoad, Progress},
+    pushed_body::BodyFault,
+};
+
+/// Kind of end of a page load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The page load is complete and has not been used for some time.
+    Complete,
+    /// The browser has left the page.
+    Cancelled,
+    /// The page's fetch itself was cancelled; the gateway already has its `Cancel`.
+    Untold,
+}
+
+/// Guard that keeps the page load in use.
+#[derive(Debug)]
+pub(crate) struct Live(Arc<PageLoad>);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl PageLoad {
+    /// Joins the page load for a request of the browser.
+    pub(crate) fn enter(self: &Arc<Self>) -> Live {
+        let mut state = self.state();
+        state.live += 1;
+        state.entered += 1;
+        drop(state);
+        Live(Arc::clone(self))
+    }
+
+    fn leave(&self) {
+        let end = {
+            let mut state = self.state();
+            state.live = state.live.saturating_sub(1);
+            let unanswered = state.document == Document::Awaited;
+            (state.live == 0 && !state.over && (state.superseded || state.broken_off || unanswered))
+                .then_some(if unanswered { End::Untold } else { End::Cancelled })
+        };
+        match end {
+            Some(end) => self.end(end),
+            None => self.notify(),
+        }
+    }
+
+    /// Marks the page as left: the page load ends as soon as no request uses it.
+    pub(crate) fn supersede(&self) {
+        let mut state = self.state();
+        state.superseded = true;
+        let idle = state.live == 0 && !state.over;
+        drop(state);
+        if idle {
+            self.end(End::Cancelled);
+        }
+    }
+
+    /// Called when a document arrives that this page navigated to: a frame of the page, or the next page.
+    /// Plain http does not distinguish them; but a page that was left sends no more requests. It is
+    /// superseded after `time`.
+    pub(crate) async fn supersede_if_left(&self, time: Duration) {
+        let entered = self.state().entered;
+        sleep(time).await;
+        let left = {
+            let state = self.state();
+            state.live == 0 && state.entered == entered
+        };
+        if left {
+            self.supersede();
+        }
+    }
+
+    /// Records that the browser aborted the page's document.
+    pub(crate) fn break_off(&self) {
+        self.state().broken_off = true;
+    }
+
+    /// True if no more data will arrive.
+    pub(crate) fn is_complete(&self) -> bool {
+        let state = self.state();
+        let answered = state.document != Document::Awaited;
+        let manifest = match state.manifest {
+            Progress::Awaited => answered,
+            Progress::Complete(_) | Progress::Broken => true,
+            Progress::Reading | Progress::Planned => false,
+        };
+        state.session_lost || manifest && state.entries.are_finished()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().over
+    }
+
+    /// Waits for the end of the page load. Cancel safe.
+    pub(super) async fn over(&self, changes: &mut watch::Receiver<()>) {
+        while !self.is_over() {
+            // The sender is part of this page load.
+            let _open = changes.changed().await;
+        }
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.state().live > 0
+    }
+
+    /// Handles the loss of the session: missing data will not arrive.
+    pub(super) fn session_lost(&self) {
+        let mut state = self.state();
+        state.session_lost = true;
+        state.entries.end_bodies(BodyFault::SessionLost);
+        drop(state);
+        self.notify();
+    }
+
+    /// Ends the page load and sends `Used` and, if necessary, `Cancel` to the gateway.
+    pub(super) fn end(&self, end: End) {
+        let complete = self.is_complete();
+        let (entries, taken, lost) = {
+            let mut state = self.state();
+            if std::mem::replace(&mut state.over, true) {
+                return;
+            }
+            state.entries.count_waste(&self.counters);
+            state.entries.end_bodies(BodyFault::Cut);
+            (state.entries.count(), state.entries.taken(), state.session_lost)
+        };
+        if !lost {
+            // `Used` precedes `Cancel`: the gateway learns from it before it discards the page load.
+            if entries > 0 {
+                let is_taken = |entry: u32| taken.binary_search(&entry).is_ok();
+                self.hop
+                    .tell(Message::Used(Used::new(self.page, entries, is_taken)));
+            }
+            if end == End::Cancelled && !complete {
+                self.hop.tell(Message::Cancel(Cancel { fetch: self.page }));
+            }
+        }
+        self.notify();
+    }
+}

@@ -1,0 +1,108 @@
+//! Reading of the manifest from its stream into the page load's entries.
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits};
+use longhaul_session::{ManifestId, RecordReader};
+use longhaul_types::ByteCount;
+use tracing::{debug, warn};
+
+use super::{
+    manifest_entry::MAX_ENTRIES,
+    page_load::{PageLoad, Progress},
+};
+use crate::gateway::{ResponseStream, coding_of};
+
+/// Maximum size of a manifest: the maximum number of entries, with header sections larger than those of most
+/// responses.
+const MAX_MANIFEST: ByteCount = ByteCount::kib(2 * MAX_ENTRIES as u64);
+
+/// Errors that end the reading of a manifest. Records read before remain valid.
+#[derive(Debug, thiserror::Error)]
+enum ManifestError {
+    #[error("it is coded against a manifest that is not kept")]
+    UnknownBase,
+    #[error("the session has no key")]
+    NoKey,
+    #[error(transparent)]
+    Stream(#[from] longhaul_driver::StreamError),
+    #[error(transparent)]
+    Window(#[from] longhaul_codec::DecodeError),
+    #[error(transparent)]
+    Record(#[from] longhaul_session::EnvelopeError),
+    #[error("it contradicts itself or is too long")]
+    Nonsense,
+    #[error("the page load is over")]
+    Over,
+}
+
+/// Reads a manifest to its end.
+pub(super) async fn read(load: Arc<PageLoad>, base: Option<ManifestId>, stream: ResponseStream) {
+    if !load.manifest_begins() {
+        debug!("a second manifest of a page load");
+        return;
+    }
+    let end = match records(&load, base, stream).await {
+        Ok(complete) => complete,
+        Err(error @ (ManifestError::Stream(_) | ManifestError::Over)) => {
+            debug!(%error, "a manifest broke off");
+            Progress::Broken
+        }
+        Err(error) => {
+            warn!(%error, "a manifest cannot be read");
+            load.counters.windows_bad.one();
+            Progress::Broken
+        }
+    };
+    load.manifest_ends(end);
+}
+
+async fn records(
+    load: &PageLoad,
+    base: Option<ManifestId>,
+    mut stream: ResponseStream,
+) -> Result<Progress, ManifestError> {
+    let base = match base {
+        None => &[][..],
+        Some(id) => {
+            let kept = load.base.as_ref().filter(|kept| kept.id() == id);
+            kept.ok_or(ManifestError::UnknownBase)?.bytes()
+        }
+    };
+    let body = stream.body().await?;
+    let key = load.hop.window_key().ok_or(ManifestError::NoKey)?;
+    let limits = BodyLimits {
+        max_body: MAX_MANIFEST,
+    };
+    let mut decoder = BodyDecoder::with_base(key, coding_of(body.coding), limits, base);
+    let mut reader = RecordReader::new();
+    let mut whole = BytesMut::new();
+    let mut changes = load.changes();
+    loop {
+        let bytes = tokio::select! {
+            bytes = stream.read() => bytes?,
+            () = load.over(&mut changes) => return Err(ManifestError::Over),
+        };
+        let Some(bytes) = bytes else {
+            decoder.finish()?;
+            return Ok(Progress::Complete(whole.freeze()));
+        };
+        load.touch();
+        let mut wire = bytes.as_ref();
+        loop {
+            match decoder.next(&mut wire)? {
+                BodyEvent::Window(window) => {
+                    whole.extend_from_slice(&window);
+                    reader.push(&window);
+                    while let Some(record) = reader.next()? {
+                        if !load.record(record) {
+                            return Err(ManifestError::Nonsense);
+                        }
+                    }
+                }
+                BodyEvent::End(_) => return Ok(Progress::Complete(whole.freeze())),
+                BodyEvent::NeedInput => break,
+            }
+        }
+    }
+}

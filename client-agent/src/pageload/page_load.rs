@@ -1,0 +1,412 @@
+//! One page load: the records of its manifest, its pushes and its users.
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use longhaul_http::{
+    field_list,
+    policy::Reload,
+    request_context::{RequestContext, origin_of},
+    site::SchemefulSite,
+};
+use longhaul_session::{EntryBody, EntryHead, Record, ShortHash, Withdrawal};
+use longhaul_types::ContentHash;
+use tokio::{sync::watch, time::Instant};
+use url::Url;
+
+use super::{
+    kept_manifest::KeptManifest,
+    manifest_entry::{Entries, MAX_ENTRIES},
+    pushed_body::{Memory, PushedBody},
+};
+use crate::{counters::Counters, gateway::GatewaySession, store::StorageContext};
+
+/// Arguments of a new page load.
+pub(crate) struct Beginning {
+    /// The session in which the page is fetched.
+    pub(crate) hop: Arc<GatewaySession>,
+    /// The number of the page's fetch.
+    pub(crate) page: u64,
+    /// The page's URL.
+    pub(crate) url: String,
+    /// Scheme, host and port of the URL.
+    pub(crate) origin: String,
+    /// The request context of the page's fetch.
+    pub(crate) context: RequestContext,
+    /// Freshness that the browser requires of the page.
+    pub(crate) reload: Reload,
+    /// The manifest of the page's previous load.
+    pub(crate) base: Option<Arc<KeptManifest>>,
+    /// Held bodies of that manifest, if the gateway may not know them.
+    pub(crate) holding: Vec<ShortHash>,
+}
+
+/// A page load.
+#[derive(Debug)]
+pub(crate) struct PageLoad {
+    pub(crate) hop: Arc<GatewaySession>,
+    pub(crate) page: u64,
+    pub(crate) url: String,
+    pub(crate) origin: String,
+    pub(crate) context: RequestContext,
+    pub(crate) reload: Reload,
+    pub(crate) base: Option<Arc<KeptManifest>>,
+    pub(super) memory: Memory,
+    pub(super) counters: Arc<Counters>,
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) entries: Entries,
+    pub(super) manifest: Progress,
+    pub(super) document: Document,
+    /// The origin of the document that the browser shows; `None` before its response and during a
+    /// redirection.
+    pub(super) document_origin: Option<String>,
+    /// Target of the last redirection, until the browser requests it.
+    pub(super) redirect: Option<String>,
+    pub(super) holding: Vec<ShortHash>,
+    /// Number of browser requests that use the page load now.
+    pub(super) live: usize,
+    /// Number of browser requests that have used the page load.
+    pub(super) entered: u64,
+    /// The browser has navigated to another page.
+    pub(super) superseded: bool,
+    /// The browser aborted the page.
+    pub(super) broken_off: bool,
+    pub(super) session_lost: bool,
+    pub(super) over: bool,
+    pub(super) progress: Instant,
+    /// Entries that the browser waits for and that no `Ask` has listed yet.
+    pub(super) asks: Vec<u32>,
+}
+
+/// Progress of the manifest.
+#[derive(Clone, Debug)]
+pub(crate) enum Progress {
+    /// Nothing has arrived.
+    Awaited,
+    /// More entries may follow.
+    Reading,
+    /// No entry will follow.
+    Planned,
+    /// Complete, with its decoded bytes.
+    Complete(Bytes),
+    /// Ended early.
+    Broken,
+}
+
+/// Progress of the page's own response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Document {
+    /// No head yet.
+    Awaited,
+    /// Arrival time of the head; true if the response is the page and not a redirection.
+    Answered(Instant, bool),
+}
+
+/// Direction of a page's response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// The response is the page.
+    Here,
+    /// The response is a redirection; contains its target without fragment, if it can be parsed.
+    Elsewhere(Option<String>),
+}
+
+impl Direction {
+    /// Returns the direction of the response to a request for `url`.
+    pub(crate) fn of(url: &str, status: StatusCode, fields: &HeaderMap) -> Self {
+        let location = fields.get(header::LOCATION).filter(|_| status.is_redirection());
+        let Some(location) = location else {
+            return Self::Here;
+        };
+        let target = Url::parse(url)
+            .ok()
+            .zip(location.to_str().ok())
+            .and_then(|(base, location)| base.join(location).ok());
+        Self::Elsewhere(target.map(|mut target| {
+            target.set_fragment(None);
+            target.into()
+        }))
+    }
+}
+
+impl PageLoad {
+    pub(super) fn new(beginning: Beginning, memory: Memory, counters: Arc<Counters>) -> Arc<Self> {
+        let Beginning {
+            hop,
+            page,
+            url,
+            origin,
+            context,
+            reload,
+            base,
+            holding,
+        } = beginning;
+        let state = State {
+            entries: Entries::default(),
+            manifest: Progress::Awaited,
+            document: Document::Awaited,
+            document_origin: None,
+            redirect: None,
+            holding,
+            live: 0,
+            entered: 0,
+            superseded: false,
+            broken_off: false,
+            session_lost: false,
+            over: false,
+            progress: Instant::now(),
+            asks: Vec::new(),
+        };
+        Arc::new(Self {
+            hop,
+            page,
+            url,
+            origin,
+            context,
+            reload,
+            base,
+            memory,
+            counters,
+            state: Mutex::new(state),
+            changed: watch::Sender::new(()),
+        })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a receiver for changes.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn notify(&self) {
+        self.changed.send_replace(());
+    }
+
+    /// Records that bytes arrived on one of the page load's streams.
+    pub(crate) fn touch(&self) {
+        self.state().progress = Instant::now();
+    }
+
+    /// Time at which bytes last arrived on one of the page load's streams.
+    pub(crate) fn progress(&self) -> Instant {
+        self.state().progress
+    }
+
+    /// Handles the page's head.
+    pub(crate) fn answered(&self, direction: Direction) {
+        let mut state = self.state();
+        let is_page = direction == Direction::Here;
+        state.document = Document::Answered(Instant::now(), is_page);
+        match direction {
+            Direction::Here => (state.document_origin, state.redirect) = (Some(self.origin.clone()), None),
+            Direction::Elsewhere(target) => (state.document_origin, state.redirect) = (None, target),
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// Handles the response of an entry to which the browser was redirected.
+    fn arrive(&self, url: &str, head: &EntryHead) {
+        let direction = match (
+            StatusCode::from_u16(head.status),
+            field_list::to_map(&head.fields),
+        ) {
+            (Ok(status), Ok(fields)) => Direction::of(url, status, &fields),
+            (Err(_), _) | (_, Err(_)) => Direction::Elsewhere(None),
+        };
+        let mut state = self.state();
+        (state.document_origin, state.redirect) = match direction {
+            Direction::Here => (origin_of(url).map(str::to_owned), None),
+            Direction::Elsewhere(target) => (None, target),
+        };
+    }
+
+    /// Handles the use of an entry by the browser; the entry may be the document to which the browser was
+    /// redirected.
+    pub(super) fn follow(&self, entry: u32) {
+        let taken = {
+            let state = self.state();
+            let slot = state.entries.slot(entry);
+            slot.and_then(|slot| slot.url.clone().zip(slot.head.clone()))
+                .filter(|(url, _)| state.redirect.as_deref() == Some(url))
+        };
+        if let Some((url, head)) = taken {
+            self.arrive(&url, &head);
+        }
+    }
+
+    pub(crate) fn document(&self) -> Document {
+        self.state().document
+    }
+
+    pub(super) fn manifest_begins(&self) -> bool {
+        let mut state = self.state();
+        let first = matches!(state.manifest, Progress::Awaited) && !state.over;
+        if first {
+            state.manifest = Progress::Reading;
+        }
+        drop(state);
+        self.notify();
+        first
+    }
+
+    /// Applies a record; returns false if it is malformed.
+    pub(super) fn record(&self, record: Record) -> bool {
+        let mut state = self.state();
+        let taken = match record {
+            Record::Entry(entry) => {
+                let url = if entry.url.starts_with('/') && !entry.url.starts_with("//") {
+                    format!("{}{}", self.origin, entry.url)
+                } else {
+                    entry.url
+                };
+                self.counters.announced.one();
+                state.entries.announce(url, entry.destination)
+            }
+            Record::Head(head) => {
+                let valid = match head.body {
+                    EntryBody::SameAs { entry } => entry < head.entry,
+                    EntryBody::None
+                    | EntryBody::Pushed { .. }
+                    | EntryBody::Held { .. }
+                    | EntryBody::AsBefore => true,
+                };
+                valid && state.entries.head(head)
+            }
+            Record::Withdrawn { entry, reason } => state.entries.withdraw(entry, reason),
+            Record::Planned => {
+                if matches!(state.manifest, Progress::Reading) {
+                    state.manifest = Progress::Planned;
+                }
+                true
+            }
+        };
+        drop(state);
+        self.notify();
+        taken
+    }
+
+    pub(super) fn manifest_ends(&self, end: Progress) {
+        self.state().manifest = end;
+        self.notify();
+    }
+
+    pub(crate) fn manifest(&self) -> Progress {
+        self.state().manifest.clone()
+    }
+
+    /// Returns once the hashes for `Holding`, sent to a gateway that does not have the agent's mirror.
+    pub(crate) fn take_holding(&self) -> Vec<ShortHash> {
+        std::mem::take(&mut self.state().holding)
+    }
+
+    /// Returns the body of an entry, which may not be announced yet.
+    pub(super) fn body_place(&self, entry: u32) -> Option<Arc<PushedBody>> {
+        let mut state = self.state();
+        if state.over || entry >= MAX_ENTRIES {
+            return None;
+        }
+        let memory = self.memory.clone();
+        let slot = state.entries.slot_at(entry)?;
+        slot.pushed = true;
+        Some(Arc::clone(
+            slot.body.get_or_insert_with(|| PushedBody::new(memory)),
+        ))
+    }
+
+    /// Withdraws an entry whose body cannot be accepted: the browser's request becomes an ordinary fetch.
+    pub(super) fn refuse(&self, entry: u32, reason: Withdrawal) {
+        self.state().entries.withdraw(entry, reason);
+        self.notify();
+    }
+
+    /// Handles the end of a pushed body, complete or failed.
+    pub(super) fn body_ended(&self, entry: u32) {
+        let mut state = self.state();
+        if let Some(slot) = state.entries.slot_mut(entry) {
+            slot.count_taken(&self.counters);
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// Returns the next entry whose response can be stored, with its cache contexts; each is returned once.
+    pub(super) fn next_to_keep(&self) -> Option<(u32, Keep)> {
+        let mut state = self.state();
+        let (entry, place) = state.entries.next_to_keep()?;
+        let (url, head, takers, body) = {
+            let slot = state.entries.slot(entry)?;
+            (slot.url.clone()?, slot.head.clone()?, slot.takers.clone(), place)
+        };
+        if let Some(slot) = state.entries.slot_mut(entry) {
+            slot.kept = true;
+        }
+        let body = body.and_then(|at| state.entries.slot(at).and_then(|slot| slot.body.clone()));
+        let takers = if head.cookie.is_none() {
+            self.with_own(takers, state.document_origin.as_deref())
+        } else {
+            takers
+        };
+        Some((
+            entry,
+            Keep {
+                url,
+                head,
+                takers,
+                body,
+            },
+        ))
+    }
+
+    /// Adds the context of the page's own document: responses fetched without credentials are stored for it
+    /// before it requests them.
+    fn with_own(
+        &self,
+        mut takers: Vec<StorageContext>,
+        document_origin: Option<&str>,
+    ) -> Vec<StorageContext> {
+        let site = document_origin.and_then(SchemefulSite::of_url);
+        if let Some(site) = site.filter(|_| self.context.partition().is_some()) {
+            let own = StorageContext::of_site(self.context.client(), site);
+            if !takers.contains(&own) {
+                takers.push(own);
+            }
+        }
+        takers
+    }
+
+    /// Sets the final CHK of an entry's body.
+    pub(super) fn settle_chk(&self, entry: u32, chk: ContentHash) {
+        if let Some(slot) = self.state().entries.slot_mut(entry) {
+            slot.chk = Some(chk);
+        }
+    }
+
+    /// Returns the manifest to store for the page's next load: its bytes, and the CHKs of its entries.
+    pub(super) fn to_keep(&self) -> Option<KeptManifest> {
+        let state = self.state();
+        let Progress::Complete(bytes) = &state.manifest else {
+            return None;
+        };
+        KeptManifest::new(bytes, state.entries.chks())
+    }
+}
+
+/// A response to store in the cache.
+#[derive(Debug)]
+pub(super) struct Keep {
+    pub(super) url: Arc<str>,
+    pub(super) head: Arc<EntryHead>,
+    /// The cache contexts of the requests that used the response.
+    pub(super) takers: Vec<StorageContext>,
+    /// The pushed body, if the body was pushed.
+    pub(super) body: Option<Arc<PushedBody>>,
+}

@@ -1,0 +1,143 @@
+//! Reading of a pushed body from its stream into memory, from where requests read it.
+use std::sync::Arc;
+
+use bytes::Bytes;
+use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
+use longhaul_driver::StreamError;
+use longhaul_session::{Evicted, Message, ShortHash, Withdrawal};
+use longhaul_types::{ByteCount, ContentHash};
+use tracing::{debug, warn};
+
+use super::{
+    page_load::PageLoad,
+    pushed_body::{BodyFault, BodyInlet, MAX_BODY},
+};
+use crate::{
+    gateway::{ResponseStream, coding_of, next_window},
+    store::Store,
+};
+
+/// Reads a pushed body to its end. If it is damaged, requests it again.
+pub(super) async fn read(load: Arc<PageLoad>, store: &Store, entry: u32, mut stream: ResponseStream) {
+    let Some(body) = load.body_place(entry) else {
+        debug!(entry, "a push that nothing waits for");
+        return;
+    };
+    let mut inlet = body.inlet();
+    match windows(&load, store, &mut inlet, &mut stream).await {
+        Ok(chk) => {
+            inlet.finish(chk);
+            load.counters.pushed_objects.one();
+        }
+        Err(fault) => {
+            // The stream must end before its replacement begins.
+            drop(stream);
+            match fault {
+                BodyFault::Damaged => {
+                    load.counters.windows_bad.one();
+                    warn!("a pushed body is damaged");
+                    if load.want(entry) {
+                        return;
+                    }
+                }
+                BodyFault::NoBase => {
+                    debug!("a pushed body is coded against one that is not held");
+                    if load.want(entry) {
+                        return;
+                    }
+                }
+                BodyFault::TooLarge => load.refuse(entry, Withdrawal::TooLarge),
+                BodyFault::SessionLost | BodyFault::Cut | BodyFault::Stuck => {
+                    debug!(entry, %fault, "a push broke off")
+                }
+            }
+            inlet.fail(fault);
+        }
+    }
+    load.body_ended(entry);
+}
+
+async fn windows(
+    load: &PageLoad,
+    store: &Store,
+    inlet: &mut BodyInlet,
+    stream: &mut ResponseStream,
+) -> Result<ContentHash, BodyFault> {
+    let mut changes = load.changes();
+    let announced = tokio::select! {
+        body = stream.body() => body.map_err(|error| fault_of(&error))?,
+        () = load.over(&mut changes) => return Err(BodyFault::Cut),
+    };
+    inlet.announce(announced.length)?;
+    if announced.offset != 0 {
+        return Err(BodyFault::Damaged);
+    }
+    let key = load.hop.window_key().ok_or(BodyFault::SessionLost)?;
+    let limits = BodyLimits {
+        max_body: ByteCount::new(MAX_BODY),
+    };
+    let base = match announced.base {
+        Some(name) => base(load, store, &name).await?,
+        None => Bytes::new(),
+    };
+    let mut decoder = BodyDecoder::with_base(key, coding_of(announced.coding), limits, &base);
+    let mut begun = false;
+    loop {
+        let bytes = tokio::select! {
+            bytes = stream.read() => bytes.map_err(|error| fault_of(&error))?,
+            () = load.over(&mut changes) => return Err(BodyFault::Cut),
+        };
+        let Some(bytes) = bytes else {
+            return decoder.finish().map_err(fault_of_windows);
+        };
+        load.touch();
+        load.counters.pushed_bytes.add(bytes.len() as u64);
+        inlet.count(bytes.len() as u64);
+        let mut wire = bytes;
+        loop {
+            match next_window(&mut decoder, &mut wire)
+                .await
+                .map_err(fault_of_windows)?
+            {
+                BodyEvent::Window(window) => {
+                    inlet.push(window)?;
+                    if !std::mem::replace(&mut begun, true) {
+                        load.notify();
+                    }
+                }
+                BodyEvent::End(chk) => return Ok(chk),
+                BodyEvent::NeedInput => break,
+            }
+        }
+    }
+}
+
+/// Returns the base of a body. If the base is missing, the repeated push has no base.
+async fn base(load: &PageLoad, store: &Store, name: &ShortHash) -> Result<Bytes, BodyFault> {
+    if let Some(base) = store.base(name).await {
+        load.counters.base_used(name);
+        return Ok(base);
+    }
+    load.counters.bases_missing.one();
+    load.hop.tell(Message::Evicted(Evicted { hashes: vec![*name] }));
+    Err(BodyFault::NoBase)
+}
+
+const fn fault_of(error: &StreamError) -> BodyFault {
+    match error {
+        StreamError::SessionLost(_) => BodyFault::SessionLost,
+        StreamError::Cancelled(_) | StreamError::Stopped(_) | StreamError::Finished | _ => BodyFault::Cut,
+    }
+}
+
+const fn fault_of_windows(error: DecodeError) -> BodyFault {
+    match error {
+        // The origin ended the body early: another push would not bring more.
+        DecodeError::Truncated { .. } => BodyFault::Cut,
+        DecodeError::TooLarge(_) => BodyFault::TooLarge,
+        DecodeError::WindowMismatch { .. }
+        | DecodeError::ContentMismatch
+        | DecodeError::Malformed { .. }
+        | _ => BodyFault::Damaged,
+    }
+}

@@ -1,0 +1,119 @@
+//! The task of one page load: stores complete responses in the cache, and ends the page load.
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, StatusCode, header::SET_COOKIE};
+use longhaul_cache::StoredResponse;
+use longhaul_session::EntryBody;
+use longhaul_types::ContentHash;
+use tokio::time::sleep_until;
+use tracing::debug;
+
+use super::{
+    entry_state::{EntryBodyState, HeldBody},
+    lifecycle::End,
+    page_load::{Keep, PageLoad},
+    page_loads::PageLoads,
+};
+use crate::store::{Store, response_of};
+
+/// Runs until the page load ends.
+pub(super) async fn run(load: Arc<PageLoad>, store: Store, loads: PageLoads, linger: Duration) {
+    let mut changes = load.changes();
+    let mut manifest_kept = false;
+    loop {
+        changes.borrow_and_update();
+        while let Some((entry, keep)) = load.next_to_keep() {
+            if let Some(chk) = keep_response(&load, &store, entry, keep).await {
+                load.settle_chk(entry, chk);
+            }
+        }
+        let complete = load.is_complete();
+        if (complete && !manifest_kept || load.is_over())
+            && let Some(kept) = load.to_keep()
+        {
+            if store.is_on() {
+                store
+                    .keep_manifest(&load.context, &load.url, kept.to_record())
+                    .await;
+                load.counters.manifests_kept.one();
+            }
+            manifest_kept = true;
+        }
+        if load.is_over() {
+            break;
+        }
+        let idle = complete && !load.is_used();
+        tokio::select! {
+            // The sender is part of the page load.
+            _ = changes.changed() => {}
+            () = sleep_until(load.progress() + linger), if idle => load.end(End::Complete),
+        }
+    }
+    loads.remove(&load);
+}
+
+/// Stores the body of an entry, and its response for the contexts that used it; returns the CHK of the body.
+async fn keep_response(load: &PageLoad, store: &Store, entry: u32, keep: Keep) -> Option<ContentHash> {
+    let fields = longhaul_http::field_list::to_map(&keep.head.fields).ok()?;
+    let status = StatusCode::from_u16(keep.head.status).ok()?;
+    if !store.is_on() || !longhaul_http::policy::agent_stores(status, &fields) {
+        return None;
+    }
+    let chk = match (&keep.body, keep.head.body) {
+        (None, EntryBody::None) => None,
+        (None, _) => Some(held(load, store, entry).await?),
+        (Some(body), _) => {
+            let chk = body.end()?.ok()?;
+            let _busy = store.busy();
+            if !store.has(chk).await {
+                let mut writer = store.writer()?;
+                let mut reader = body.reader();
+                while let Ok(Some(chunk)) = reader.next().await {
+                    writer.write(chunk).await;
+                }
+                if let Err(error) = writer.commit().await {
+                    debug!(%error, "a pushed body is not kept");
+                    store.report_missing(chk);
+                    return None;
+                }
+            }
+            Some(chk)
+        }
+    };
+    if fields.contains_key(SET_COOKIE) {
+        // A stored response with `Set-Cookie` would not set its cookies again, and the browser has not
+        // received them yet.
+        return chk;
+    }
+    let length = match (&keep.body, chk) {
+        (Some(body), _) => body.length(),
+        (None, Some(chk)) => store.length(chk).await,
+        (None, None) => Some(0),
+    };
+    for taker in &keep.takers {
+        let response = response_of(taker, &keep.url, &HeaderMap::new(), status, &fields);
+        store
+            .put(StoredResponse {
+                vary: keep.head.vary.unwrap_or_default(),
+                chk,
+                length: length?,
+                ..response
+            })
+            .await;
+    }
+    chk
+}
+
+/// Returns the CHK of a body that the cache should hold, if the cache has it.
+async fn held(load: &PageLoad, store: &Store, entry: u32) -> Option<ContentHash> {
+    match load.body(entry) {
+        EntryBodyState::Held(_, HeldBody::Prefix(prefix)) => store.find_prefix(&prefix).await,
+        EntryBodyState::Held(_, HeldBody::Whole(chk)) => store.has(chk).await.then_some(chk),
+        EntryBodyState::Held(_, HeldBody::Unknown)
+        | EntryBodyState::None
+        | EntryBodyState::Pending
+        | EntryBodyState::Arriving(..)
+        | EntryBodyState::Failed
+        | EntryBodyState::Lost => None,
+    }
+}

@@ -1,0 +1,448 @@
+//! Relay of a response body from the gateway. Each window is verified before the browser gets a byte of it.
+//! After a bad window or the loss of the session the relay requests the rest again.
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use longhaul_cache::StoredBody;
+use longhaul_codec::{BodyDecoder, BodyEvent, BodyLimits, DecodeError};
+use longhaul_driver::{End, Priority, StreamError};
+use longhaul_session::{
+    Body, BodyPlace, Delivery, Evicted, FailureReason, FetchKind, Message, Resume, ShortHash, Validator,
+};
+use longhaul_types::ContentHash;
+use tokio::sync::mpsc;
+use tracing::{debug, warn};
+
+use super::{
+    page_membership::{PageUse, Role},
+    patience::Patience,
+    response::Begun,
+    resume_check::{Delivered, ResumeCheck, decoder_behind},
+};
+use crate::{
+    counters::Counters,
+    gateway::{
+        Arrival, BasePolicy, FetchContext, FetchDraft, Gateway, GatewaySession, HopError, Need,
+        ResponseStream, Timing, coding_of, next_window,
+    },
+    pageload::{BodyFault, BodyReader},
+    proxy_body::BodyBroken,
+    store::{CacheWriter, Store},
+};
+
+/// Maximum number of consecutive requests for the rest without a byte of progress.
+const MAX_FRUITLESS: u8 = 4;
+
+/// The components that a relay uses.
+#[derive(Clone, Debug)]
+pub(super) struct RelayHandles {
+    /// The gateway, for requests for the rest.
+    pub(super) gateway: Gateway,
+    /// The cache, for bases.
+    pub(super) store: Store,
+    pub(super) counters: Arc<Counters>,
+    /// Minimum time without data after which a push counts as stuck.
+    pub(super) patience: Duration,
+}
+
+/// State for relaying a body and for requesting its rest.
+pub(super) struct Relay {
+    pub(super) handles: RelayHandles,
+    pub(super) fetch: FetchDraft,
+    pub(super) class: Priority,
+    pub(super) is_get: bool,
+    pub(super) status: u16,
+    pub(super) validator: Option<Validator>,
+    pub(super) browser: mpsc::Sender<Result<Bytes, BodyBroken>>,
+    /// Cache writer of the body.
+    pub(super) tee: Option<CacheWriter>,
+    /// Page load that this body keeps in use; each arrival of bytes counts as its progress.
+    pub(super) page: Option<PageUse>,
+    /// Bytes delivered to the browser.
+    pub(super) delivered: Delivered,
+    /// Prefix that a repeated body must match.
+    pub(super) known: ResumeCheck,
+    /// The decoded length, once the gateway has sent it.
+    pub(super) length: Option<u64>,
+}
+
+/// A stream with the rest of the body.
+struct Source {
+    hop: Arc<GatewaySession>,
+    stream: ResponseStream,
+    body: Option<Body>,
+    /// The body's base, if already read.
+    base: Option<Bytes>,
+}
+
+/// Reasons why a stream did not deliver the whole body.
+#[derive(Debug, thiserror::Error)]
+enum Interruption {
+    /// The browser closed the connection.
+    #[error("the browser left")]
+    BrowserGone,
+    /// A window did not match; the rest may be requested.
+    #[error("a window does not match its hash and the rest cannot be asked for")]
+    BadWindow,
+    /// The session is lost; the rest may be requested.
+    #[error("the session is lost and the rest cannot be asked for")]
+    SessionLost,
+    /// The body is malformed or incomplete at its source.
+    #[error("{0}")]
+    Broken(&'static str),
+}
+
+impl Relay {
+    /// Relays the body to its end, or aborts the browser's connection.
+    pub(super) async fn run(mut self, hop: Arc<GatewaySession>, stream: ResponseStream, begun: Begun) {
+        let Begun { body, base } = begun;
+        let first = Source {
+            hop,
+            stream,
+            body,
+            base,
+        };
+        let end = self.relay(Some(first), None).await;
+        self.ended(end).await;
+    }
+
+    /// Relays a pushed body to the browser. If the push ends early, requests the rest.
+    pub(super) async fn run_pushed(mut self, mut reader: BodyReader) {
+        let load = self.page.as_ref().map(|page| Arc::clone(&page.load));
+        let mut patience = load
+            .as_deref()
+            .map(|load| Patience::new(load, self.handles.patience));
+        let end = loop {
+            let stuck = async {
+                match (&mut patience, load.as_deref()) {
+                    (Some(patience), Some(load)) => patience.runs_out(load).await,
+                    (None, _) | (_, None) => std::future::pending().await,
+                }
+            };
+            let next = tokio::select! {
+                biased;
+                next = reader.next() => next,
+                () = self.browser.closed() => break Err(Interruption::BrowserGone),
+                () = stuck => Err(BodyFault::Stuck),
+            };
+            match next {
+                Ok(Some(bytes)) => {
+                    if let Err(gone) = self.hand_over(bytes).await {
+                        break Err(gone);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(fault) => {
+                    debug!(%fault, "a push broke off with a browser reading it");
+                    let delivered = reader.delivered();
+                    break self.go_on_alone(&delivered).await;
+                }
+            }
+        };
+        self.ended(end).await;
+    }
+
+    /// Relays a stored body to the browser.
+    pub(super) async fn run_stored(mut self, mut body: StoredBody) {
+        let end = loop {
+            match body.next().await {
+                None => break Ok(()),
+                Some(Ok(bytes)) => {
+                    if let Err(gone) = self.hand_over(bytes).await {
+                        break Err(gone);
+                    }
+                }
+                Some(Err(_)) => break Err(Interruption::Broken("the stored body is damaged")),
+            }
+        };
+        self.ended(end).await;
+    }
+
+    /// Gets the rest of a body whose start the browser has: from the offset if there is a validator, else the
+    /// whole body, which must begin with the same bytes.
+    async fn go_on_alone(&mut self, delivered: &[Bytes]) -> Result<(), Interruption> {
+        if !self.is_get {
+            return Err(Interruption::SessionLost);
+        }
+        if self.validator.is_some() {
+            let decoder = decoder_behind(delivered).ok_or(Interruption::SessionLost)?;
+            return self.relay(None, Some(decoder)).await;
+        }
+        self.known = ResumeCheck::new(&self.delivered);
+        let whole = tokio::select! {
+            biased;
+            () = self.browser.closed() => return Err(Interruption::BrowserGone),
+            whole = self.ask_again(None) => whole?,
+        };
+        self.handles.counters.resumed.one();
+        self.relay(Some(whole), None).await
+    }
+
+    async fn hand_over(&mut self, bytes: Bytes) -> Result<(), Interruption> {
+        self.handles.counters.body_bytes_decoded.add(bytes.len() as u64);
+        self.delivered.add(&bytes);
+        if let Some(tee) = &mut self.tee {
+            tee.write(bytes.clone()).await;
+        }
+        self.browser
+            .send(Ok(bytes))
+            .await
+            .map_err(|_| Interruption::BrowserGone)
+    }
+
+    async fn ended(self, end: Result<(), Interruption>) {
+        match end {
+            Ok(()) => {}
+            Err(Interruption::BrowserGone) => {
+                if let Some(PageUse {
+                    load,
+                    role: Role::Page,
+                    ..
+                }) = &self.page
+                {
+                    load.break_off();
+                }
+            }
+            Err(interruption) => {
+                self.handles.counters.truncated.one();
+                self.handles.counters.failures.one();
+                warn!("a body broke off; the browser's connection is broken too: {interruption}");
+                let _gone = self.browser.send(Err(BodyBroken)).await;
+            }
+        }
+    }
+
+    async fn relay(
+        &mut self,
+        mut source: Option<Source>,
+        mut decoder: Option<BodyDecoder>,
+    ) -> Result<(), Interruption> {
+        let mut fruitless = 0;
+        loop {
+            if let Some(source) = &mut source {
+                let before = self.delivered.length();
+                let interruption = match self.read(source, &mut decoder).await {
+                    Ok(chk) => {
+                        if !self.known.is_confirmed() {
+                            return Err(Interruption::Broken("the body is another one now"));
+                        }
+                        if let Some(tee) = self.tee.take() {
+                            tee.finish(chk).await;
+                        }
+                        return Ok(());
+                    }
+                    Err(interruption) => interruption,
+                };
+                if matches!(interruption, Interruption::BadWindow) {
+                    self.handles.counters.windows_bad.one();
+                    warn!("a window of a body does not match its hash; asking for the rest again");
+                }
+                let progress = self.delivered.length() > before;
+                fruitless = if progress { 0 } else { fruitless + 1 };
+                if !self.may_ask_again(&interruption) || fruitless >= MAX_FRUITLESS {
+                    return Err(interruption);
+                }
+            }
+            // The old stream must end before the new one begins.
+            drop(source.take());
+            self.handles.counters.resumed.one();
+            let resume = self.validator.clone().map(|validator| Resume {
+                offset: decoder.as_ref().map_or(0, BodyDecoder::offset),
+                validator,
+            });
+            if resume.is_none() {
+                decoder = None;
+                self.known = ResumeCheck::new(&self.delivered);
+            }
+            source = tokio::select! {
+                biased;
+                () = self.browser.closed() => return Err(Interruption::BrowserGone),
+                source = self.ask_again(resume) => Some(source?),
+            };
+        }
+    }
+
+    /// True if the agent may request a broken body again: with a validator, the rest; without one, after a
+    /// lost session, the whole body, to be compared with the delivered bytes. A body without a length may be
+    /// endless and never repeat itself.
+    fn may_ask_again(&self, interruption: &Interruption) -> bool {
+        self.is_get
+            && match interruption {
+                Interruption::BadWindow => self.validator.is_some(),
+                Interruption::SessionLost => self.validator.is_some() || self.length.is_some(),
+                Interruption::BrowserGone | Interruption::Broken(_) => false,
+            }
+    }
+
+    /// Returns the base of a body. Without its base a body cannot be decoded.
+    async fn base(&self, hop: &GatewaySession, name: &ShortHash) -> Result<Bytes, Interruption> {
+        if let Some(base) = self.handles.store.base(name).await {
+            self.handles.counters.base_used(name);
+            return Ok(base);
+        }
+        self.handles.counters.bases_missing.one();
+        hop.tell(Message::Evicted(Evicted { hashes: vec![*name] }));
+        Err(Interruption::BadWindow)
+    }
+
+    /// Reads one stream to the body's end.
+    async fn read(
+        &mut self,
+        source: &mut Source,
+        decoder: &mut Option<BodyDecoder>,
+    ) -> Result<ContentHash, Interruption> {
+        let body = match source.body.take() {
+            Some(body) => body,
+            None => self.or_gone(source.stream.body()).await?,
+        };
+        let offset = decoder.as_ref().map_or(0, BodyDecoder::offset);
+        if body.offset != offset {
+            return Err(Interruption::Broken("the gateway resumed at another offset"));
+        }
+        if self.length.is_some() && body.length != self.length && !self.known.is_confirmed() {
+            return Err(Interruption::Broken("the body has another length now"));
+        }
+        self.length = self.length.or(body.length);
+        let key = source.hop.window_key().ok_or(Interruption::SessionLost)?;
+        let coding = coding_of(body.coding);
+        let base = match (source.base.take(), body.base) {
+            (Some(base), _) => base,
+            (None, Some(name)) => self.base(&source.hop, &name).await?,
+            (None, None) => Bytes::new(),
+        };
+        let mut current = match decoder.take() {
+            Some(decoder) => decoder.resume(key, coding),
+            None => BodyDecoder::with_base(key, coding, BodyLimits::default(), &base),
+        };
+        let end = self.read_windows(&mut source.stream, &mut current).await;
+        *decoder = Some(current);
+        end
+    }
+
+    async fn read_windows(
+        &mut self,
+        stream: &mut ResponseStream,
+        decoder: &mut BodyDecoder,
+    ) -> Result<ContentHash, Interruption> {
+        loop {
+            let Some(bytes) = self.or_gone(stream.read()).await? else {
+                return decoder.finish().map_err(interruption);
+            };
+            if let Some(page) = &self.page {
+                page.load.touch();
+            }
+            let mut wire = bytes;
+            loop {
+                match next_window(decoder, &mut wire).await.map_err(interruption)? {
+                    BodyEvent::Window(window) => {
+                        let fresh = self.known.fresh_part(window);
+                        let fresh = fresh.ok_or(Interruption::Broken("the body is another one now"))?;
+                        if !fresh.is_empty() {
+                            self.hand_over(fresh).await?;
+                        }
+                    }
+                    BodyEvent::End(chk) => return Ok(chk),
+                    BodyEvent::NeedInput => break,
+                }
+            }
+        }
+    }
+
+    /// Waits for the gateway; ends if the browser closes its connection.
+    async fn or_gone<T>(
+        &self,
+        read: impl Future<Output = Result<T, StreamError>>,
+    ) -> Result<T, Interruption> {
+        tokio::select! {
+            biased;
+            answer = read => answer.map_err(|error| match error {
+                StreamError::SessionLost(_) => Interruption::SessionLost,
+                StreamError::Cancelled(_) | StreamError::Stopped(_) | StreamError::Finished | _ => {
+                    Interruption::Broken("the gateway cut the response off")
+                }
+            }),
+            () = self.browser.closed() => Err(Interruption::BrowserGone),
+        }
+    }
+
+    /// Requests the rest, or the whole body, in the current or next session.
+    async fn ask_again(&self, resume: Option<Resume>) -> Result<Source, Interruption> {
+        let _demand = self.handles.gateway.demand();
+        let mut policy = BasePolicy::Best;
+        let fetch = FetchDraft {
+            // A second page bundle would not help a page that has partly arrived.
+            kind: FetchKind::Object,
+            context: FetchContext {
+                delivery: Delivery::Own,
+                connection: self.fetch.context.connection,
+                client: self.fetch.context.client,
+                unpartitioned: self.fetch.context.unpartitioned,
+                ..FetchContext::default()
+            },
+            ..self.fetch.clone()
+        };
+        loop {
+            let (hop, _) = self.handles.gateway.usable(Need::Open).await;
+            let (mut exchange, wire) = match hop.code(&fetch, resume.clone(), policy) {
+                Ok(coded) => coded,
+                Err(HopError::Lost(_)) => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Err(_) => return Err(Interruption::Broken("the rest cannot be asked for")),
+            };
+            if hop
+                .open(self.class, Timing::Open, wire.into(), End::Finish)
+                .await
+                .is_err()
+            {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            match exchange.arrival().await {
+                Ok(Arrival::Head {
+                    status,
+                    body: BodyPlace::Follows,
+                    stream,
+                    ..
+                }) if status == self.status => {
+                    return Ok(Source {
+                        hop,
+                        stream,
+                        body: None,
+                        base: None,
+                    });
+                }
+                Ok(Arrival::Failed {
+                    reason: FailureReason::UnknownBase,
+                    ..
+                }) if policy == BasePolicy::Best => {
+                    policy = BasePolicy::None;
+                }
+                Ok(Arrival::Failed { reason, .. }) => {
+                    debug!(?reason, "the rest of a body is not to be had");
+                    return Err(Interruption::Broken(
+                        "the gateway has no rest of this representation",
+                    ));
+                }
+                Ok(
+                    Arrival::Head { .. } | Arrival::Tunnel(_) | Arrival::Promised { .. } | Arrival::Malformed,
+                ) => {
+                    return Err(Interruption::Broken("the rest is another response"));
+                }
+                Err(reason) => debug!(%reason, "session lost while the rest of a body was asked for"),
+            }
+        }
+    }
+}
+
+const fn interruption(error: DecodeError) -> Interruption {
+    match error {
+        DecodeError::WindowMismatch { .. } => Interruption::BadWindow,
+        DecodeError::ContentMismatch => Interruption::Broken("the whole does not match its content hash"),
+        DecodeError::Truncated { .. } => Interruption::Broken("the body ends too early"),
+        DecodeError::Malformed { .. } => Interruption::Broken("the gateway sent a malformed window"),
+        DecodeError::TooLarge(_) => Interruption::Broken("the body is too large"),
+        _ => Interruption::Broken("the body cannot be decoded"),
+    }
+}

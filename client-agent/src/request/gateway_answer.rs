@@ -1,0 +1,253 @@
+//! Handling of the gateway's answer to a request.
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+use longhaul_http::{clear_site_data::clears_cache, field_list, policy::invalidates};
+use longhaul_session::{
+    BodyPlace, Delivery, Evicted, FailureReason, HeaderField, Message, ShortHash, short_hash,
+};
+use longhaul_types::ContentHash;
+
+use super::{
+    outcome::Exit,
+    page_membership::{PageUse, Role},
+    phase::{Phase, Promise},
+    response::{self, Opening, Source},
+    task::{MAX_REPEATS, RequestTask},
+};
+use crate::{
+    counters::PhaseExit,
+    gateway::{Arrival, BasePolicy, Exchange, GatewaySession, Need, ResponseStream, Timing},
+    pageload::{Direction, PageLoad},
+    pages::{Failure, Lost},
+};
+
+impl RequestTask {
+    /// Handles the gateway's answer.
+    pub(super) async fn arrived(&mut self, arrival: Arrival, exchange: Exchange, timing: Timing) -> Phase {
+        const TOO_EARLY: u16 = 425;
+        let failure = match arrival {
+            Arrival::Head {
+                status: TOO_EARLY, ..
+            } if timing == Timing::Early => return self.outside_early_data(),
+            Arrival::Head {
+                status,
+                fields,
+                body,
+                content_hash,
+                stream,
+            } => {
+                let head = Answer {
+                    status,
+                    fields,
+                    body,
+                    content_hash,
+                    stream,
+                };
+                match self.answered(head, &exchange).await {
+                    Some(phase) => return phase,
+                    None => malformed_answer(),
+                }
+            }
+            Arrival::Promised { page, entry } => return self.promised_by(page, entry, exchange.hop()),
+            Arrival::Failed {
+                reason: FailureReason::TooEarly,
+                ..
+            } if self.repeats < MAX_REPEATS && self.rewind() => {
+                return self.outside_early_data();
+            }
+            Arrival::Failed {
+                reason: FailureReason::UnknownBase,
+                ..
+            } if self.policy == BasePolicy::Best => {
+                if !self.rewind() {
+                    return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone)));
+                }
+                self.policy = BasePolicy::None;
+                self.counters.repeated.one();
+                return self.leave(PhaseExit::SentRepeated, Phase::Waiting);
+            }
+            Arrival::Failed { reason, detail } => Failure::Gateway { reason, detail },
+            Arrival::Tunnel(_) | Arrival::Malformed => malformed_answer(),
+        };
+        self.leave(
+            PhaseExit::SentFailed,
+            Phase::Over(Exit::without_response(failure)),
+        )
+    }
+
+    /// Handles the head of a response; returns `None` if the head is malformed.
+    async fn answered(&mut self, answer: Answer, exchange: &Exchange) -> Option<Phase> {
+        let Answer {
+            status,
+            fields,
+            body,
+            content_hash,
+            stream,
+        } = answer;
+        let status = StatusCode::from_u16(status)
+            .ok()
+            .filter(|status| (200..600).contains(&status.as_u16()))?;
+        let fields = field_list::to_map(&fields).ok()?;
+        if let Some(PageUse {
+            load,
+            role: Role::Page,
+            ..
+        }) = &self.page
+        {
+            if let Some(before) = self.came_from.take() {
+                let time = self.acceleration.push.leaving;
+                tokio::spawn(async move { before.supersede_if_left(time).await });
+            }
+            load.answered(Direction::of(&load.url, status, &fields));
+        }
+        if invalidates(&self.request.method, status) {
+            self.forget_stored().await;
+        }
+        self.clear_site_data(&fields).await;
+        let store = self.storage.store.clone();
+        let bound = self.request.is_bound();
+        let (exit, source) = match (body, content_hash.map(ContentHash::from_bytes)) {
+            (BodyPlace::Held, None) => return None,
+            (BodyPlace::Held, Some(chk)) => {
+                let Some(stored) = store.body(chk).await else {
+                    return Some(self.held_is_missing(chk, exchange.hop()));
+                };
+                self.counters.held_hits.one();
+                if !bound {
+                    store
+                        .put_held(self.query(), status, &fields, chk, stored.length())
+                        .await;
+                }
+                (PhaseExit::SentHeld, Source::Stored(Box::new(stored)))
+            }
+            (BodyPlace::None, _) => {
+                match (bound, status) {
+                    (true, _) => {}
+                    (false, StatusCode::NOT_MODIFIED) => store.freshen(self.query(), &fields).await,
+                    (false, _) => store.put_bodyless(self.query(), status, &fields).await,
+                }
+                (PhaseExit::SentForwarded, Source::Empty)
+            }
+            (BodyPlace::Follows, _) => {
+                let hop = Arc::clone(exchange.hop());
+                match Source::gateway(&store, hop, stream).await {
+                    Opening::Source(source) => {
+                        if let Source::Gateway(_, _, begun) = &source
+                            && let Some(name) = begun.body.as_ref().and_then(|body| body.base)
+                        {
+                            self.counters.base_used(&name);
+                        }
+                        (PhaseExit::SentForwarded, source)
+                    }
+                    Opening::Broken => return None,
+                    Opening::NoBase(name) => return Some(self.base_is_missing(name, exchange.hop())),
+                }
+            }
+        };
+        let tee = match &source {
+            Source::Gateway(..) if !bound => store.tee(self.query(), status, &fields),
+            Source::Gateway(..) | Source::Empty | Source::Pushed(_) | Source::Stored(_) => None,
+        };
+        let mut outgoing = self.outgoing(status, fields, source);
+        outgoing.tee = tee;
+        outgoing.content_hash = content_hash;
+        let response = response::begin(outgoing);
+        Some(self.leave(exit, Phase::Over(Exit::Forwarded(response))))
+    }
+
+    /// Invalidates the stored responses of an unsafe request's URL (RFC 9111 section 4.4).
+    async fn forget_stored(&self) {
+        let (client, url) = (self.request.context.client(), &self.request.fetch.url);
+        self.storage.store.invalidate(client, url).await;
+    }
+
+    /// Applies `Clear-Site-Data`: deletes the stored responses of the origin before the browser gets the
+    /// response.
+    pub(super) async fn clear_site_data(&self, fields: &HeaderMap) {
+        if clears_cache(fields) {
+            let (client, url) = (self.request.context.client(), &self.request.fetch.url);
+            self.storage.store.clear(client, url).await;
+        }
+    }
+
+    /// Handles a body that the gateway considers held but that the cache does not have (any more).
+    fn held_is_missing(&mut self, chk: ContentHash, hop: &GatewaySession) -> Phase {
+        hop.tell(Message::Evicted(Evicted {
+            hashes: vec![short_hash(&chk)],
+        }));
+        self.held = None;
+        // The origin has received the request: only a safe request may be repeated.
+        if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
+            return Phase::Over(Exit::without_response(malformed_answer()));
+        }
+        self.repeats += 1;
+        self.counters.repeated.one();
+        self.leave(PhaseExit::SentHeldMissing, Phase::Waiting)
+    }
+
+    /// Handles an answer whose base the cache does not have (any more).
+    fn base_is_missing(&mut self, name: ShortHash, hop: &GatewaySession) -> Phase {
+        self.counters.bases_missing.one();
+        hop.tell(Message::Evicted(Evicted { hashes: vec![name] }));
+        if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
+            return Phase::Over(Exit::without_response(malformed_answer()));
+        }
+        self.request.fetch.context.delivery = Delivery::Plain;
+        self.repeats += 1;
+        self.counters.repeated.one();
+        self.leave(PhaseExit::SentBaseMissing, Phase::Waiting)
+    }
+
+    /// Handles `Promised`: an entry of a manifest answers the request.
+    fn promised_by(&mut self, page: u64, entry: u32, hop: &GatewaySession) -> Phase {
+        match self.acceleration.page_loads.of_page(hop.serial(), page) {
+            // The gateway may only name the page load that the request itself named.
+            Some(load) if self.request.is_lookable() && self.uses(&load) => {
+                let by_sheet = !load.is_document_of(self.request.context.requester());
+                let promise = Promise {
+                    load,
+                    entry,
+                    by_sheet,
+                };
+                self.leave(PhaseExit::SentPromised, Phase::Promised(promise))
+            }
+            Some(_) | None => {
+                self.request.fetch.context.delivery = Delivery::Own;
+                if self.repeats >= MAX_REPEATS {
+                    return Phase::Over(Exit::without_response(malformed_answer()));
+                }
+                self.repeats += 1;
+                self.leave(PhaseExit::SentPromisedUnknown, Phase::Waiting)
+            }
+        }
+    }
+
+    fn uses(&self, load: &Arc<PageLoad>) -> bool {
+        let page = self.page.as_ref();
+        page.is_some_and(|page| Arc::ptr_eq(&page.load, load))
+    }
+
+    fn outside_early_data(&mut self) -> Phase {
+        self.request.need = Need::Open;
+        self.repeats += 1;
+        self.counters.repeated.one();
+        self.leave(PhaseExit::SentRepeated, Phase::Waiting)
+    }
+}
+
+/// A received `Head`.
+struct Answer {
+    status: u16,
+    fields: Vec<HeaderField>,
+    body: BodyPlace,
+    content_hash: Option<[u8; 32]>,
+    stream: ResponseStream,
+}
+
+fn malformed_answer() -> Failure {
+    Failure::Gateway {
+        reason: FailureReason::Malformed,
+        detail: "the gateway's answer makes no sense".to_owned(),
+    }
+}

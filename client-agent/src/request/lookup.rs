@@ -1,0 +1,265 @@
+//! Lookup of a request at the agent: a fresh response, a page load whose manifest announces it, or neither.
+use std::{sync::Arc, time::Duration};
+
+use http::header;
+use longhaul_session::{FetchKind, MirrorState, ShortHash, short_hash};
+use longhaul_types::ContentHash;
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    outcome::Exit,
+    phase::{Phase, Promise},
+    response::{self, Source},
+    task::RequestTask,
+};
+use crate::{
+    counters::PhaseExit,
+    gateway::{GatewaySession, Need},
+    pageload::{Document, KeptManifest, PageLoad, Progress},
+    store::Lookup,
+};
+
+/// Maximum wait for an entry of an incomplete manifest.
+const MANIFEST_TIME: Duration = Duration::from_millis(200);
+/// Maximum number of hashes in `Fetch.holding`: 3 KiB.
+const MAX_HOLDING: usize = 512;
+
+/// A page load that a request belongs to.
+struct Owner {
+    load: Arc<PageLoad>,
+    /// True if the requester is a style sheet of the page and not its document.
+    by_sheet: bool,
+}
+
+impl RequestTask {
+    pub(super) async fn look(&mut self) -> Phase {
+        if !self.request.is_lookable() {
+            return self.leave(PhaseExit::LookingUnfit, Phase::Waiting);
+        }
+        let (pictures, upstream) = (&self.acceleration.images, &self.request);
+        if let Some(instead) = pictures.instead_of(&upstream.fetch.url, &upstream.headers) {
+            return self.leave(PhaseExit::LookingHidden, Phase::Over(Exit::Cached(instead)));
+        }
+        let loads = self
+            .acceleration
+            .page_loads
+            .of_client(self.request.context.client());
+        let is_page = self.request.fetch.kind == FetchKind::Page;
+        let owners = self.owners(&loads);
+        let found = if is_page {
+            // On plain http a frame's document looks like a page; the page with the frame may have announced
+            // it.
+            self.redirected_promise(&loads)
+                .or_else(|| self.promise_of(&owners))
+        } else {
+            self.promise_of(&owners)
+        };
+        let owner = owners.first().map(|owner| Arc::clone(&owner.load));
+        self.came_from = owner
+            .clone()
+            .filter(|load| is_page && !load.is_over() && !load.is_complete());
+        let url = &self.request.fetch.url;
+        let redirected = loads
+            .iter()
+            .find(|load| is_page && found.is_none() && leads_elsewhere(load) && load.redirects_to(url))
+            .cloned();
+        if is_page && found.is_none() && redirected.is_none() {
+            let client = self.request.context.client();
+            self.acceleration
+                .page_loads
+                .supersede_others(client, self.came_from.as_ref());
+        }
+        if let Some(phase) = self.look_up().await {
+            if let Some(Promise { load, entry, .. }) = &found {
+                // A pushed response may already be in the cache; the entry counts as used.
+                load.take(*entry, load.body_entry(*entry), None);
+            }
+            return phase;
+        }
+        if let Some(promise) = found {
+            return self.leave(PhaseExit::LookingAnnounced, Phase::Promised(promise));
+        }
+        match (is_page, redirected, owner) {
+            (true, Some(load), _) => {
+                self.leave(PhaseExit::LookingRedirected, Phase::WaitingForManifest(load))
+            }
+            (true, None, _) => {
+                self.prepare_page().await;
+                self.leave(PhaseExit::LookingPage, Phase::Waiting)
+            }
+            (false, _, Some(load)) if !load.is_over() => {
+                let next = Phase::WaitingForManifest(Arc::clone(&load));
+                self.join(load);
+                self.leave(PhaseExit::LookingOwned, next)
+            }
+            (false, _, Some(_) | None) => self.leave(PhaseExit::LookingAlone, Phase::Waiting),
+        }
+    }
+
+    /// Returns the page loads that the request belongs to, the load of its referrer's URL first.
+    fn owners(&self, loads: &[Arc<PageLoad>]) -> Vec<Owner> {
+        let requester = self.request.context.requester();
+        let referrer = self.request.headers.get(header::REFERER);
+        let referrer = referrer.and_then(|referrer| referrer.to_str().ok());
+        let mut owners: Vec<Owner> = loads
+            .iter()
+            .filter_map(|load| {
+                let by_sheet = if load.is_document_of(requester) {
+                    false
+                } else if referrer.is_some_and(|referrer| load.has_sheet(referrer)) {
+                    true
+                } else {
+                    return None;
+                };
+                let load = Arc::clone(load);
+                Some(Owner { load, by_sheet })
+            })
+            .collect();
+        // The sort is stable: otherwise the newest load is first.
+        owners.sort_by_key(|owner| (owner.by_sheet, referrer != Some(owner.load.url.as_str())));
+        owners
+    }
+
+    /// Finds the request's entry in a page load of the requester.
+    fn promise_of(&self, owners: &[Owner]) -> Option<Promise> {
+        let url = &self.request.fetch.url;
+        owners.iter().find_map(|owner| {
+            Some(Promise {
+                entry: owner.load.find(url)?,
+                load: Arc::clone(&owner.load),
+                by_sheet: owner.by_sheet,
+            })
+        })
+    }
+
+    /// Finds the entry in a page load that was redirected to this page.
+    fn redirected_promise(&self, loads: &[Arc<PageLoad>]) -> Option<Promise> {
+        let url = &self.request.fetch.url;
+        let load = loads.iter().find(|load| load.redirects_to(url))?;
+        Some(Promise {
+            entry: load.find(url)?,
+            load: Arc::clone(load),
+            by_sheet: false,
+        })
+    }
+
+    /// Looks up the agent's cache.
+    async fn look_up(&mut self) -> Option<Phase> {
+        let store = self.storage.store.clone();
+        match store.look_up(self.query()).await {
+            Lookup::Fresh(status, fields, body) => {
+                let source = body.map_or(Source::Empty, Source::Stored);
+                let response = response::begin(self.outgoing(status, fields, source));
+                Some(self.leave(PhaseExit::LookingFresh, Phase::Over(Exit::Cached(response))))
+            }
+            Lookup::NotModified(fields) => {
+                let response = response::not_modified(fields);
+                Some(self.leave(PhaseExit::LookingNotModified, Phase::Over(Exit::Cached(response))))
+            }
+            Lookup::Held(held) => {
+                self.held = held;
+                None
+            }
+        }
+    }
+
+    /// Finds the data of the page's previous load for its fetch.
+    async fn prepare_page(&mut self) {
+        if !self.acceleration.push.enabled {
+            return;
+        }
+        let store = &self.storage.store;
+        let record = store
+            .manifest(&self.request.context, &self.request.fetch.url)
+            .await;
+        let kept = record.and_then(KeptManifest::from_record);
+        let agreed = self
+            .upstream
+            .gateway
+            .usable_now(Need::Early)
+            .and_then(|(hop, _)| hop.mirror());
+        if let Some(kept) = &kept
+            && agreed != Some(MirrorState::Agreed)
+        {
+            self.holding = held_of(store, kept).await;
+        }
+        self.kept = kept.map(Arc::new);
+    }
+
+    pub(super) async fn wait_for_manifest(&mut self, load: Arc<PageLoad>) -> Phase {
+        let entered = Instant::now();
+        let time = manifest_time(&load.hop, self.acceleration.push.reordering);
+        let mut changes = load.changes();
+        let is_page = self.request.fetch.kind == FetchKind::Page;
+        loop {
+            changes.borrow_and_update();
+            if let Some(entry) = load.find(&self.request.fetch.url) {
+                let by_sheet = !is_page && !load.is_document_of(self.request.context.requester());
+                let promise = Promise {
+                    load,
+                    entry,
+                    by_sheet,
+                };
+                return self.leave(PhaseExit::ManifestAnnounced, Phase::Promised(promise));
+            }
+            let mut until = entered + time;
+            match load.manifest() {
+                Progress::Planned | Progress::Complete(_) | Progress::Broken => {
+                    return self.not_promised(PhaseExit::ManifestNotFound).await;
+                }
+                // The manifest's stream begins before the page's: a manifest that does not arrive shortly
+                // after the page does not exist.
+                Progress::Awaited => {
+                    if let Document::Answered(at, _) = load.document() {
+                        until = until.min(at + time);
+                    }
+                }
+                Progress::Reading => {}
+            }
+            if load.is_over() || load.is_withdrawn(&self.request.fetch.url) {
+                return self.not_promised(PhaseExit::ManifestNotFound).await;
+            }
+            tokio::select! {
+                biased;
+                _ = changes.changed() => {}
+                () = sleep_until(until) => return self.not_promised(PhaseExit::ManifestTime).await,
+            }
+        }
+    }
+
+    /// Not in any manifest: sends an ordinary fetch; a navigation also starts its own page load.
+    async fn not_promised(&mut self, exit: PhaseExit) -> Phase {
+        if self.request.fetch.kind == FetchKind::Page {
+            let client = self.request.context.client();
+            self.acceleration
+                .page_loads
+                .supersede_others(client, self.came_from.as_ref());
+            self.prepare_page().await;
+        }
+        self.leave(exit, Phase::Waiting)
+    }
+}
+
+/// True if the page's response was a redirection whose target may still appear in the manifest.
+fn leads_elsewhere(load: &PageLoad) -> bool {
+    matches!(load.document(), Document::Answered(_, false))
+        && matches!(load.manifest(), Progress::Awaited | Progress::Reading)
+        && !load.is_over()
+}
+
+fn manifest_time(hop: &GatewaySession, reordering: Duration) -> Duration {
+    (hop.stats().srtt / 2 + reordering).min(MANIFEST_TIME.max(reordering))
+}
+
+async fn held_of(store: &crate::store::Store, kept: &KeptManifest) -> Vec<ShortHash> {
+    let mut holding = Vec::new();
+    let mut hashes: Vec<ContentHash> = kept.hashes().collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    for chk in hashes {
+        if holding.len() < MAX_HOLDING && store.has(chk).await {
+            holding.push(short_hash(&chk));
+        }
+    }
+    holding
+}

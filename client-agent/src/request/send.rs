@@ -1,0 +1,173 @@
+//! Sending of a request in a session, and the wait for the gateway's answer.
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use http::{Response, header};
+use longhaul_driver::CloseReason;
+use longhaul_origin::{FetchError, OriginBody};
+use longhaul_session::{FetchKind, MirrorState};
+use longhaul_types::BitRate;
+use tracing::debug;
+
+use super::{
+    outcome::Exit,
+    page_membership::{PageUse, Role},
+    phase::Phase,
+    response,
+    task::{DirectFetch, RequestTask},
+    upload::{Transmission, UploadError, UploadTraits},
+};
+use crate::{
+    counters::PhaseExit,
+    gateway::{Arrival, Exchange, GatewaySession, Timing},
+    pageload::Beginning,
+    pages::{BadRequest, Failure},
+    upstream::direct,
+};
+
+/// First event while the request waits for the gateway's answer.
+enum Event {
+    Arrival(Result<Arrival, CloseReason>),
+    Sent(Result<(), UploadError>),
+    Direct(Result<Response<OriginBody>, FetchError>),
+    FallbackDue,
+}
+
+impl RequestTask {
+    /// Sets the members of the fetch that depend on page load and session.
+    fn complete_fetch(&mut self, hop: &GatewaySession) {
+        let page = self.page.as_ref().map(|page| &page.load);
+        let of_session = page.filter(|load| load.hop.serial() == hop.serial() && !load.is_over());
+        let context = &mut self.request.fetch.context;
+        context.page = of_session.map_or(0, |load| load.page);
+        context.held = self.held.map(|chk| *chk.as_bytes());
+        context.manifest = self.kept.as_ref().map(|kept| kept.id());
+        context.holding = match hop.mirror() {
+            Some(MirrorState::Unknown) => self.holding.clone(),
+            Some(MirrorState::Agreed) | None => Vec::new(),
+        };
+    }
+
+    /// Starts the page load of a page's fetch, before the fetch is sent.
+    fn begin_page(&mut self, exchange: &Exchange) {
+        if self.request.fetch.kind != FetchKind::Page {
+            return;
+        }
+        let hop = exchange.hop();
+        let told = !self.request.fetch.context.holding.is_empty();
+        let load = self.acceleration.page_loads.begin(Beginning {
+            hop: Arc::clone(hop),
+            page: exchange.id(),
+            url: self.request.fetch.url.clone(),
+            origin: self.request.fetch.origin.clone(),
+            context: self.request.context.clone(),
+            reload: self.request.reload,
+            base: self.kept.clone(),
+            holding: if told { Vec::new() } else { self.holding.clone() },
+        });
+        self.page = Some(PageUse::of(load, Role::Page));
+        // `Welcome` may have arrived after the fetch was encoded.
+        if hop.mirror() == Some(MirrorState::Unknown) {
+            self.acceleration.page_loads.send_holding(hop.serial());
+        }
+    }
+
+    pub(super) async fn send(&mut self, hop: Arc<GatewaySession>, timing: Timing) -> Phase {
+        self.complete_fetch(&hop);
+        let (mut exchange, fetch) = match hop.code(&self.request.fetch, None, self.policy) {
+            Ok(coded) => coded,
+            Err(error) => return self.not_sent(&error),
+        };
+        self.begin_page(&exchange);
+        let mut transmission = Some(self.transmission(&hop, timing, fetch));
+        let mut direct: Option<DirectFetch> = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                arrival = exchange.arrival() => Event::Arrival(arrival),
+                sent = run(&mut transmission) => Event::Sent(sent),
+                answer = run(&mut direct) => Event::Direct(answer),
+                () = self.fallback.due(), if direct.is_none() && self.is_repeatable_now() => Event::FallbackDue,
+            };
+            match event {
+                Event::Arrival(Ok(arrival)) => {
+                    if let (Some(rest), Arrival::Head { .. }) = (transmission, &arrival) {
+                        // The origin answers before it has the whole body: the rest is still sent.
+                        tokio::spawn(rest);
+                    }
+                    return self.arrived(arrival, exchange, timing).await;
+                }
+                Event::Arrival(Err(reason)) => {
+                    debug!(%reason, "session lost with a request under way");
+                    return self.lost(&reason);
+                }
+                Event::Sent(sent) => {
+                    transmission = None;
+                    match sent {
+                        Ok(()) | Err(UploadError::Stream(_)) => {}
+                        Err(UploadError::NotSent(error)) => return self.not_sent(&error),
+                        Err(UploadError::Browser | UploadError::Coding) => {
+                            return Phase::Over(Exit::without_response(Failure::Request(BadRequest::Upload)));
+                        }
+                    }
+                }
+                Event::FallbackDue => direct = Some(self.direct_fetch()),
+                Event::Direct(Ok(answer)) => {
+                    let response = response::of_origin(answer, &self.request.method);
+                    return self.leave(PhaseExit::Direct, Phase::Over(Exit::Direct(response)));
+                }
+                Event::Direct(Err(error)) if direct::is_offline(&error) => {
+                    self.fallback.failed(error);
+                    direct = None;
+                }
+                Event::Direct(Err(error)) => {
+                    return Phase::Over(Exit::without_response(Failure::Direct(error)));
+                }
+            }
+        }
+    }
+
+    fn transmission(
+        &self,
+        hop: &Arc<GatewaySession>,
+        timing: Timing,
+        fetch: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>> {
+        let way = Transmission {
+            hop: Arc::clone(hop),
+            class: self.request.class,
+            timing,
+            fetch,
+        };
+        let Some(upload) = self.upload.clone() else {
+            return Box::pin(way.bodyless());
+        };
+        let coded = self.request.headers.contains_key(header::CONTENT_ENCODING);
+        let content_type = self.request.headers.get(header::CONTENT_TYPE).filter(|_| !coded);
+        let traits = UploadTraits {
+            content_type: content_type
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned),
+            length: self.request.length,
+            rate: uplink_rate(hop),
+        };
+        let counters = Arc::clone(&self.counters);
+        Box::pin(async move {
+            let sent = way.with_body(upload.clone(), traits).await;
+            counters.upload_bytes.add(upload.taken());
+            sent
+        })
+    }
+}
+
+/// Rate that uploads can use: the rate that the gateway grants.
+fn uplink_rate(hop: &GatewaySession) -> Option<BitRate> {
+    Some(hop.stats().send_rate).filter(|rate| *rate != BitRate::default())
+}
+
+/// Polls an optional future; never completes if there is none.
+async fn run<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

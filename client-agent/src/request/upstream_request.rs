@@ -1,0 +1,333 @@
+//! Conversion of the browser's request into the upstream request.
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request::Parts};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use longhaul_driver::Priority;
+use longhaul_http::{
+    framing, hop,
+    limits::{HeaderLimits, LimitError},
+    method::{Repeatability, is_safe_bodyless, repeatability},
+    policy::{Reload, reload},
+    request_context::{CredentialsSecret, Navigation, RequestContext},
+    target::{self, Target},
+};
+use longhaul_session::{self as session, Delivery, FetchKind, HeaderField, class};
+use longhaul_types::ClientId;
+
+use crate::{
+    gateway::{FetchContext, FetchDraft, Need},
+    pages::BadRequest,
+};
+
+/// A validated and classified request of the browser.
+#[derive(Debug)]
+pub(super) struct UpstreamRequest {
+    pub(super) fetch: FetchDraft,
+    pub(super) class: Priority,
+    /// The sessions in which the request may be sent.
+    pub(super) need: Need,
+    /// Rule for repetitions of the request by the agent.
+    pub(super) repeatability: Repeatability,
+    /// For a direct fetch.
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    /// The browser's fields and `Host`, as cache rules require them.
+    pub(super) asked: HeaderMap,
+    /// Request context (docs/protocol/session.md section 9).
+    pub(super) context: RequestContext,
+    /// Freshness that the browser requires of the response.
+    pub(super) reload: Reload,
+    /// Length of the request body, if the browser declares it.
+    pub(super) length: Option<u64>,
+}
+
+/// Maximum size of a body that is sent in the class of its request. Larger bodies must not delay pages.
+const SMALL_UPLOAD: u64 = 32 * 1024;
+
+impl UpstreamRequest {
+    /// Validates and classifies a request in absolute form; `secret` keys the hash of its credentials. Requests
+    /// with cookies may be sent in early data if `allows_early_cookies`.
+    pub(super) fn of(
+        parts: Parts,
+        body: &Incoming,
+        client: ClientId,
+        secret: &CredentialsSecret,
+        allows_early_cookies: bool,
+    ) -> Result<Self, BadRequest> {
+        let Parts {
+            method,
+            uri,
+            mut headers,
+            version,
+            ..
+        } = parts;
+        let limits = HeaderLimits::default();
+        limits.check(&headers).map_err(limit)?;
+        let target = target::absolute(&uri).map_err(BadRequest::Target)?;
+        limits.check_target(target.path.as_str()).map_err(limit)?;
+        framing::request_body(version, &headers).map_err(BadRequest::Framing)?;
+        if hop::is_loop(&headers, 0) {
+            return Err(BadRequest::Loop);
+        }
+        let has_body = !body.is_end_stream();
+        let length = framing::content_length(&headers).map_err(BadRequest::Framing)?;
+        let need = need(&method, &headers, has_body, allows_early_cookies);
+        let order: Vec<HeaderName> = headers.keys().cloned().collect();
+        hop::strip_request(&mut headers);
+        // The agent answers `Expect` itself; the URL contains the value of `Host`.
+        headers.remove(header::EXPECT);
+        headers.remove(header::HOST);
+        hop::append_via(&mut headers, version);
+        let origin = origin(&target);
+        let url = format!("{origin}{}", target.path);
+        let context = RequestContext::of(client, secret, &method, &url, &headers);
+        let kind = kind(&method, &headers, context.navigation());
+        let mut asked = headers.clone();
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
+            asked.insert(header::HOST, host);
+        }
+        Ok(Self {
+            reload: reload(&headers),
+            asked,
+            context,
+            class: class_of(
+                kind,
+                &headers,
+                if has_body { length.unwrap_or(u64::MAX) } else { 0 },
+            ),
+            need,
+            repeatability: repeatability(&method),
+            uri: url
+                .parse()
+                .map_err(|_| BadRequest::Target(target::TargetError::BadHost))?,
+            fetch: FetchDraft {
+                method: method_of(&method),
+                url,
+                origin,
+                fields: fields(&headers, order),
+                kind,
+                has_body,
+                context: FetchContext {
+                    client,
+                    ..FetchContext::default()
+                },
+            },
+            method,
+            headers,
+            length,
+        })
+    }
+
+    /// Binds the request to this connection of the browser: no other response may answer it.
+    pub(super) const fn bind(&mut self, connection: u64) {
+        let context = &mut self.fetch.context;
+        context.connection = connection;
+        context.delivery = Delivery::Own;
+    }
+
+    /// True if the request's connection is bound by a login or a login attempt; the response is then only for
+    /// this connection.
+    pub(super) const fn is_bound(&self) -> bool {
+        self.fetch.context.connection != 0
+    }
+
+    /// True if the agent's cache or a push may answer the request: a GET without body and without fields that
+    /// only an origin can evaluate.
+    pub(super) fn is_lookable(&self) -> bool {
+        let special = ONLY_FOR_ORIGINS
+            .iter()
+            .any(|name| self.headers.contains_key(name));
+        self.method == Method::GET && !self.fetch.has_body && !special && !self.is_bound()
+    }
+}
+
+/// Returns the sessions in which a request may be sent (docs/protocol/session.md section 3).
+fn need(method: &Method, headers: &HeaderMap, has_body: bool, allows_early_cookies: bool) -> Need {
+    let is_withheld = headers.contains_key(header::AUTHORIZATION)
+        || !allows_early_cookies && headers.contains_key(header::COOKIE);
+    if is_safe_bodyless(method, headers) && !has_body && !is_withheld {
+        Need::Early
+    } else {
+        Need::Open
+    }
+}
+
+static ONLY_FOR_ORIGINS: [HeaderName; 6] = [
+    header::AUTHORIZATION,
+    header::RANGE,
+    header::IF_RANGE,
+    header::IF_MATCH,
+    header::IF_UNMODIFIED_SINCE,
+    header::UPGRADE,
+];
+
+const fn limit(error: LimitError) -> BadRequest {
+    match error {
+        LimitError::Target(_) => BadRequest::TargetTooLong,
+        LimitError::Size(_) | LimitError::Fields(_) | _ => BadRequest::HeaderTooLarge,
+    }
+}
+
+fn origin(target: &Target) -> String {
+    let (scheme, host, port) = (target.scheme.name(), &target.host, target.port);
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.clone()
+    };
+    if port == target.scheme.port() {
+        format!("{scheme}://{host}")
+    } else {
+        format!("{scheme}://{host}:{port}")
+    }
+}
+
+/// A page is the target of a top-level navigation with GET.
+fn kind(method: &Method, headers: &HeaderMap, navigation: Navigation) -> FetchKind {
+    // A script's request for an HTML fragment, or a prefetch of the next page: neither is a navigation of the
+    // user.
+    let aside = headers.contains_key("x-requested-with")
+        || ["purpose", "sec-purpose"]
+            .iter()
+            .any(|name| headers.get(*name).is_some_and(is_prefetch));
+    if navigation == Navigation::TopLevel && !aside && *method == Method::GET {
+        FetchKind::Page
+    } else {
+        FetchKind::Object
+    }
+}
+
+fn is_prefetch(purpose: &HeaderValue) -> bool {
+    purpose
+        .to_str()
+        .is_ok_and(|purpose| purpose.starts_with("prefetch"))
+}
+
+/// Priority class of the request (docs/protocol/session.md section 2).
+fn class_of(kind: FetchKind, headers: &HeaderMap, upload: u64) -> Priority {
+    if upload > SMALL_UPLOAD {
+        return class::BULK;
+    }
+    let destination = headers.get("sec-fetch-dest").map(HeaderValue::as_bytes);
+    let accepts_css = || {
+        headers
+            .get(header::ACCEPT)
+            .is_some_and(|accept| accept.as_bytes().starts_with(b"text/css"))
+    };
+    match (kind, destination) {
+        (FetchKind::Page, _) => class::PAGE,
+        (FetchKind::Object, Some(b"style" | b"script" | b"font" | b"iframe")) => class::RENDER,
+        (FetchKind::Object, None) if accepts_css() => class::RENDER,
+        (FetchKind::Object, _) => class::OBJECT,
+    }
+}
+
+fn method_of(method: &Method) -> session::Method {
+    match method.as_str() {
+        "GET" => session::Method::Get,
+        "HEAD" => session::Method::Head,
+        "POST" => session::Method::Post,
+        "PUT" => session::Method::Put,
+        "DELETE" => session::Method::Delete,
+        "OPTIONS" => session::Method::Options,
+        "PATCH" => session::Method::Patch,
+        other => session::Method::Other(other.to_owned()),
+    }
+}
+
+/// Fields in the browser's order, which some origins check, followed by the agent's fields. `Content-Length`
+/// is omitted, because `Body` contains the length.
+fn fields(headers: &HeaderMap, mut order: Vec<HeaderName>) -> Vec<HeaderField> {
+    let added: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| !order.contains(name))
+        .cloned()
+        .collect();
+    order.extend(added);
+    order.retain(|name| *name != header::CONTENT_LENGTH);
+    let of_name = |name: &HeaderName| -> Vec<HeaderField> {
+        let values = headers.get_all(name).iter();
+        values
+            .map(|value| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+            .collect()
+    };
+    order.iter().flat_map(of_name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn navigations_are_told_from_objects() {
+        let page = HeaderMap::new();
+        assert_eq!(kind(&Method::GET, &page, Navigation::TopLevel), FetchKind::Page);
+        assert_eq!(
+            kind(&Method::POST, &page, Navigation::TopLevel),
+            FetchKind::Object
+        );
+        assert_eq!(kind(&Method::GET, &page, Navigation::Frame), FetchKind::Object);
+        assert_eq!(kind(&Method::GET, &page, Navigation::None), FetchKind::Object);
+        for aside in [
+            ("x-requested-with", "XMLHttpRequest"),
+            ("sec-purpose", "prefetch;prerender"),
+        ] {
+            let fields = map(&[aside]);
+            assert_eq!(
+                kind(&Method::GET, &fields, Navigation::TopLevel),
+                FetchKind::Object
+            );
+        }
+    }
+
+    #[test]
+    fn early_data_takes_no_credentials_that_are_withheld() {
+        let (plain, cookie) = (HeaderMap::new(), map(&[("cookie", "session=1")]));
+        let login = map(&[("authorization", "Basic eA==")]);
+        for (headers, allows_cookies, expected) in [
+            (&plain, true, Need::Early),
+            (&plain, false, Need::Early),
+            (&cookie, true, Need::Early),
+            (&cookie, false, Need::Open),
+            (&login, true, Need::Open),
+            (&login, false, Need::Open),
+        ] {
+            assert_eq!(need(&Method::GET, headers, false, allows_cookies), expected);
+            assert_eq!(need(&Method::POST, headers, true, allows_cookies), Need::Open);
+        }
+    }
+
+    #[test]
+    fn classes_follow_what_a_page_waits_for() {
+        let of =
+            |destination| class_of(FetchKind::Object, &map(&[("sec-fetch-dest", destination)]), 0).number();
+        assert_eq!((of("style"), of("script"), of("image")), (2, 2, 3));
+        assert_eq!(class_of(FetchKind::Page, &HeaderMap::new(), 0).number(), 1);
+        assert_eq!(
+            class_of(FetchKind::Object, &HeaderMap::new(), 100_000).number(),
+            5
+        );
+        assert_eq!(
+            class_of(FetchKind::Object, &map(&[("accept", "text/css,*/*;q=0.1")]), 0).number(),
+            2
+        );
+    }
+
+    #[test]
+    fn origins_keep_ports_that_are_not_the_schemes() {
+        let of = |uri: &str| origin(&target::absolute(&uri.parse().unwrap()).unwrap());
+        assert_eq!(of("http://A.test/x"), "http://a.test");
+        assert_eq!(of("http://a.test:80/x"), "http://a.test");
+        assert_eq!(of("https://a.test:8443/"), "https://a.test:8443");
+        assert_eq!(of("http://[::1]:81/"), "http://[::1]:81");
+    }
+}

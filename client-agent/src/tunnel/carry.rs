@@ -1,0 +1,69 @@
+//! Tunnels for the connections that the agent has accepted as HTTPS of an accelerated host.
+use std::{io, sync::Arc};
+
+use bytes::Bytes;
+use longhaul_session::TunnelSecurity;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, duplex};
+use tracing::debug;
+
+use super::{
+    open::{Way, open},
+    relay::{BUFFER, relay, relay_direct},
+};
+use crate::{connection::ConnectionScope, counters::Counters, pages::Failure, upstream::Upstream};
+
+/// Relays a connection whose browser already has its 200 and has sent the bytes `first`.
+pub(crate) async fn carry<B>(
+    upstream: &Arc<Upstream>,
+    counters: &Counters,
+    scope: &ConnectionScope,
+    (host, port): (&str, u16),
+    browser: B,
+    first: Bytes,
+) where
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    scope.becomes_tunnel(!first.is_empty());
+    counters.tunnels.one();
+    let ended = match open(upstream, counters, host, port, TunnelSecurity::Untouched).await {
+        Ok(Way::Gateway(mut up, down)) => {
+            counters.tunnel_bytes.add(first.len() as u64);
+            match up.write(first).await {
+                Ok(()) => relay(browser, up, down, counters).await,
+                Err(error) => Err(io::Error::other(error)),
+            }
+        }
+        Ok(Way::Direct(mut stream)) => match stream.write_all(&first).await {
+            Ok(()) => relay_direct(browser, stream, counters).await,
+            Err(error) => Err(error),
+        },
+        // Dropping `browser` closes its connection.
+        Err(failure) => {
+            counters.failures.one();
+            debug!(?failure, "a tunnel failed");
+            return;
+        }
+    };
+    debug!(?ended, "tunnel ended");
+}
+
+/// Opens a tunnel in which the gateway terminates TLS towards the host, and returns it as one stream.
+pub(crate) async fn secure(
+    upstream: &Arc<Upstream>,
+    counters: &Arc<Counters>,
+    host: &str,
+    port: u16,
+) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>, Failure> {
+    let way = open(upstream, counters, host, port, TunnelSecurity::Tls).await?;
+    counters.tunnels.one();
+    let (near, far) = duplex(BUFFER);
+    let counters = Arc::clone(counters);
+    tokio::spawn(async move {
+        let ended = match way {
+            Way::Gateway(up, down) => relay(far, up, down, &counters).await,
+            Way::Direct(host) => relay_direct(far, host, &counters).await,
+        };
+        debug!(?ended, "tunnel ended");
+    });
+    Ok(near)
+}

@@ -1,0 +1,137 @@
+//! Opening of a tunnel, through the gateway or directly.
+use std::sync::Arc;
+
+use longhaul_driver::{End, Priority, SendStream};
+use longhaul_session::TunnelSecurity;
+use longhaul_types::Pii;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tracing::debug;
+
+use crate::{
+    counters::Counters,
+    gateway::{Arrival, Exchange, GatewaySession, HopError, Need, ResponseStream, Timing},
+    pages::{BadRequest, Failure},
+    upstream::{FallbackClock, Upstream, direct},
+};
+
+/// An open tunnel.
+pub(super) enum Way {
+    Gateway(SendStream, ResponseStream),
+    Direct(Box<dyn HostStream>),
+}
+
+/// A direct connection to a host, without the gateway.
+pub(super) trait HostStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> HostStream for S {}
+
+/// Opens the tunnel up to the host's TCP connection. This has no effect at the host and may be repeated.
+pub(super) async fn open(
+    upstream: &Upstream,
+    counters: &Counters,
+    host: &str,
+    port: u16,
+    security: TunnelSecurity,
+) -> Result<Way, Failure> {
+    let _demand = upstream.gateway.demand();
+    let mut clock = upstream.fallback_clock();
+    loop {
+        tokio::select! {
+            biased;
+            (hop, _) = upstream.gateway.usable(Need::Open) => {
+                if let Some(way) = open_in(upstream, counters, &hop, &mut clock, (host, port, security)).await? {
+                    return Ok(way);
+                }
+            }
+            () = clock.due() => match open_direct(upstream, counters, host, port, security).await {
+                Ok(way) => return Ok(way),
+                Err(error) if direct::is_offline(&error) => clock.failed(error),
+                Err(error) => return Err(Failure::Direct(error)),
+            },
+            failure = clock.hopeless() => return Err(failure),
+        }
+    }
+}
+
+async fn open_direct(
+    upstream: &Upstream,
+    counters: &Counters,
+    host: &str,
+    port: u16,
+    security: TunnelSecurity,
+) -> Result<Way, longhaul_origin::FetchError> {
+    debug!(host = ?Pii(host), "no gateway answers; the tunnel goes around it");
+    let owner = longhaul_origin::ConnectionOwner::Local;
+    let stream: Box<dyn HostStream> = match security {
+        TunnelSecurity::Untouched => Box::new(upstream.direct.connect_tcp(host, port, owner).await?.stream),
+        TunnelSecurity::Tls => Box::new(upstream.direct.connect_tls(host, port, owner).await?.stream),
+    };
+    counters.direct_requests.one();
+    Ok(Way::Direct(stream))
+}
+
+/// Opens the tunnel in one session; returns `None` if the session is lost.
+async fn open_in(
+    upstream: &Upstream,
+    counters: &Counters,
+    hop: &Arc<GatewaySession>,
+    clock: &mut FallbackClock,
+    (host, port, security): (&str, u16, TunnelSecurity),
+) -> Result<Option<Way>, Failure> {
+    let Some((mut exchange, up)) = send_open(hop, host, port, security, &[]).await? else {
+        return Ok(None);
+    };
+    loop {
+        tokio::select! {
+            biased;
+            arrival = exchange.arrival() => {
+                let Ok(arrival) = arrival else {
+                    return Ok(None);
+                };
+                let down = accepted(arrival)?;
+                upstream.working_hosts.record(host, port);
+                return Ok(Some(Way::Gateway(up, down)));
+            }
+            () = clock.due() => match open_direct(upstream, counters, host, port, security).await {
+                Ok(way) => return Ok(Some(way)),
+                Err(error) if direct::is_offline(&error) => clock.failed(error),
+                Err(error) => return Err(Failure::Direct(error)),
+            },
+        }
+    }
+}
+
+/// Sends `TunnelOpen` with the browser's first bytes; returns `None` if the session is lost.
+pub(super) async fn send_open(
+    hop: &Arc<GatewaySession>,
+    host: &str,
+    port: u16,
+    security: TunnelSecurity,
+    first: &[u8],
+) -> Result<Option<(Exchange, SendStream)>, Failure> {
+    let sent = async {
+        let (exchange, mut wire) = hop.code_tunnel(host, port, security)?;
+        wire.extend_from_slice(first);
+        let up = hop
+            .open(Priority::NORMAL, Timing::Open, wire.into(), End::Open)
+            .await?;
+        Ok((exchange, up))
+    };
+    match sent.await {
+        Ok(sent) => Ok(Some(sent)),
+        Err(HopError::Lost(_)) => Ok(None),
+        Err(HopError::HeaderTooLarge) => Err(Failure::Request(BadRequest::TargetTooLong)),
+        Err(HopError::Busy) => Err(Failure::Request(BadRequest::Overloaded)),
+    }
+}
+
+pub(super) fn accepted(arrival: Arrival) -> Result<ResponseStream, Failure> {
+    match arrival {
+        Arrival::Tunnel(down) => Ok(down),
+        Arrival::Failed { reason, detail } => Err(Failure::Gateway { reason, detail }),
+        Arrival::Head { .. } | Arrival::Promised { .. } | Arrival::Malformed => Err(Failure::Gateway {
+            reason: longhaul_session::FailureReason::Malformed,
+            detail: "the gateway's answer to a tunnel makes no sense".to_owned(),
+        }),
+    }
+}

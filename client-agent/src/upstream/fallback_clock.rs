@@ -1,0 +1,62 @@
+//! Timing of the direct fallback, and of giving up a request.
+use std::time::Duration;
+
+use longhaul_origin::FetchError;
+use tokio::time::Instant;
+
+use crate::{gateway::Gateway, pages::Failure};
+
+/// Fallback clock of one request or tunnel. All waits are cancel safe.
+#[derive(Debug)]
+pub(crate) struct FallbackClock {
+    gateway: Gateway,
+    /// Silence after which the direct fallback is due; `None`: never.
+    after: Option<Duration>,
+    started: Instant,
+    /// Error of the direct fetch, if it failed. It is tried once.
+    failed: Option<FetchError>,
+}
+
+impl FallbackClock {
+    pub(crate) fn start(gateway: Gateway, after: Option<Duration>) -> Self {
+        Self {
+            gateway,
+            after,
+            started: Instant::now(),
+            failed: None,
+        }
+    }
+
+    /// Records that the direct fetch failed.
+    pub(crate) fn failed(&mut self, error: FetchError) {
+        self.failed = Some(error);
+    }
+
+    /// Waits until the gateway has been silent long enough for the direct fallback; never completes if the
+    /// fallback is disabled or has failed.
+    pub(crate) async fn due(&self) {
+        match self.after {
+            Some(time) if self.failed.is_none() => self.gateway.silent_for(time).await,
+            Some(_) | None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the request must fail, and returns the failure.
+    pub(crate) async fn hopeless(&self) -> Failure {
+        if self.after.is_some() && self.failed.is_none() {
+            std::future::pending::<()>().await;
+        }
+        self.gateway.hopeless(self.started).await;
+        let why = self.gateway.view().why;
+        let words = why
+            .as_ref()
+            .map_or_else(|| "no answer yet".to_owned(), ToString::to_string);
+        if why.is_some_and(|why| why.is_final()) {
+            return Failure::Refused(words);
+        }
+        Failure::NoGateway {
+            gateway: words,
+            direct: self.failed.clone(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The ways from the agent to origins: the gateway session, and direct fetches while no gateway answers.
+pub mod direct;
+mod fallback_clock;
+mod working_hosts;
+
+use std::time::Duration;
+
+use longhaul_origin::OriginClient;
+
+pub(crate) use fallback_clock::FallbackClock;
+pub use working_hosts::WorkingHosts;
+
+use crate::gateway::Gateway;
+
+/// Handle of the ways to origins.
+#[derive(Debug)]
+pub struct Upstream {
+    /// The gateway session.
+    pub gateway: Gateway,
+    /// HTTP client for direct fetches.
+    pub direct: OriginClient,
+    /// Silence of the gateway after which requests are sent directly; `None`: never.
+    pub fallback_after: Option<Duration>,
+    /// True if requests with cookies may be sent in early data.
+    pub allows_early_cookies: bool,
+    /// Hosts to which tunnels were opened recently.
+    pub working_hosts: WorkingHosts,
+}
+
+impl Upstream {
+    /// Starts the fallback clock of a request or tunnel.
+    pub(crate) fn fallback_clock(&self) -> FallbackClock {
+        FallbackClock::start(self.gateway.clone(), self.fallback_after)
+    }
+}

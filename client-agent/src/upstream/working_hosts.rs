@@ -1,0 +1,65 @@
+//! The hosts to which tunnels were opened recently.
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// The hosts to which a tunnel was opened recently.
+#[derive(Debug, Default)]
+pub struct WorkingHosts(Mutex<BTreeMap<(String, u16), Instant>>);
+
+impl WorkingHosts {
+    /// Maximum number of hosts: several browsing sessions' worth, less than 100 KiB.
+    const MAX: usize = 1024;
+    /// Time for which a host counts as working.
+    const LATELY: Duration = Duration::from_secs(600);
+
+    /// Records that a tunnel to the host was opened.
+    pub(crate) fn record(&self, host: &str, port: u16) {
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.len() >= Self::MAX {
+            hosts.retain(|_, since| since.elapsed() < Self::LATELY);
+        }
+        if hosts.len() >= Self::MAX {
+            hosts.clear();
+        }
+        hosts.insert((host.to_owned(), port), Instant::now());
+    }
+
+    /// Removes a host to which a tunnel failed.
+    pub(crate) fn forget(&self, host: &str, port: u16) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&(host.to_owned(), port));
+    }
+
+    /// True if a tunnel to the host was opened recently.
+    pub(crate) fn contains(&self, host: &str, port: u16) -> bool {
+        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        hosts
+            .get(&(host.to_owned(), port))
+            .is_some_and(|since| since.elapsed() < Self::LATELY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn working_hosts_are_bounded_and_can_be_forgotten() {
+        let hosts = WorkingHosts::default();
+        for port in 1..=2000 {
+            hosts.record("a.test", port);
+        }
+        assert!(hosts.contains("a.test", 2000));
+        assert!(!hosts.contains("b.test", 2000));
+        assert!(hosts.0.lock().unwrap().len() <= WorkingHosts::MAX);
+        hosts.forget("a.test", 2000);
+        assert!(!hosts.contains("a.test", 2000));
+    }
+}
