@@ -6,8 +6,8 @@ use longhaul_session::{Ask, EntryBody, EntryHead, Message, Scope, Want, Withdraw
 use longhaul_types::ContentHash;
 
 use super::{
-    manifest_entry::ManifestEntry,
-    page_load::{PageLoad, Progress, State},
+    manifest_entry::{Demand, EntryResponse, ManifestEntry, Storing},
+    page_load::{PageLoad, Progress, Shown, State},
     pushed_body::{BodyFault, PushedBody},
 };
 use crate::store::StorageContext;
@@ -62,8 +62,8 @@ impl PageLoad {
         let state = self.state();
         let entry = state.entries.find(url)?;
         let slot = state.entries.slot(entry)?;
-        let useful = slot.withdrawn.is_none()
-            && (!(state.over || state.session_lost)
+        let useful = !slot.response.is_withdrawn()
+            && (state.life.receives_data()
                 || slot
                     .body
                     .as_ref()
@@ -78,7 +78,7 @@ impl PageLoad {
             .entries
             .find(url)
             .and_then(|entry| state.entries.slot(entry));
-        slot.is_some_and(|slot| slot.withdrawn.is_some())
+        slot.is_some_and(|slot| slot.response.is_withdrawn())
     }
 
     /// True if the requester is the page's document, or the document of a frame of the same site.
@@ -87,7 +87,7 @@ impl PageLoad {
             return false;
         };
         let state = self.state();
-        let Some(document) = &state.document_origin else {
+        let Shown::Document { origin: document } = &state.shown else {
             return false;
         };
         **origin == **document
@@ -98,12 +98,12 @@ impl PageLoad {
     /// True if this referrer is a style sheet of the page load, or the origin of one.
     pub(crate) fn has_sheet(&self, referrer: &str) -> bool {
         let state = self.state();
-        state.document_origin.is_some() && state.entries.has_sheet(referrer)
+        matches!(state.shown, Shown::Document { .. }) && state.entries.has_sheet(referrer)
     }
 
     /// True if the page's last redirection leads to this URL.
     pub(crate) fn redirects_to(&self, url: &str) -> bool {
-        self.state().redirect.as_deref() == Some(url)
+        self.state().shown.redirects_to(url)
     }
 
     /// Returns the state of an entry's response.
@@ -112,10 +112,10 @@ impl PageLoad {
         let Some(slot) = state.entries.slot(entry) else {
             return state.pending_or(HeadState::Pending, HeadState::Lost);
         };
-        match (&slot.head, slot.withdrawn) {
-            (_, Some(reason)) => HeadState::Withdrawn(reason),
-            (Some(head), None) => HeadState::Known(Arc::clone(head)),
-            (None, None) => state.pending_or(HeadState::Pending, HeadState::Lost),
+        match &slot.response {
+            EntryResponse::Withdrawn(reason, _) => HeadState::Withdrawn(*reason),
+            EntryResponse::Known(head) => HeadState::Known(Arc::clone(head)),
+            EntryResponse::Awaited => state.pending_or(HeadState::Pending, HeadState::Lost),
         }
     }
 
@@ -127,13 +127,12 @@ impl PageLoad {
             let Some(slot) = state.entries.slot(at) else {
                 return state.pending_or(EntryBodyState::Pending, EntryBodyState::Lost);
             };
-            let Some(head) = &slot.head else {
-                let pending = slot.withdrawn.is_none();
-                return if pending {
-                    state.pending_or(EntryBodyState::Pending, EntryBodyState::Lost)
-                } else {
-                    EntryBodyState::Failed
-                };
+            let head = match &slot.response {
+                EntryResponse::Known(head) | EntryResponse::Withdrawn(_, Some(head)) => head,
+                EntryResponse::Awaited => {
+                    return state.pending_or(EntryBodyState::Pending, EntryBodyState::Lost);
+                }
+                EntryResponse::Withdrawn(_, None) => return EntryBodyState::Failed,
             };
             match head.body {
                 EntryBody::None => return EntryBodyState::None,
@@ -146,7 +145,7 @@ impl PageLoad {
                     let before = self
                         .base
                         .as_ref()
-                        .and_then(|base| base.body_of(&self.origin, slot.url.as_deref()?));
+                        .and_then(|base| base.body_of(&self.origin, slot.url()?));
                     return EntryBodyState::Held(at, before.map_or(HeldBody::Unknown, HeldBody::Whole));
                 }
                 EntryBody::Pushed { .. } | EntryBody::Held { .. } | EntryBody::AsBefore => {
@@ -173,14 +172,14 @@ impl PageLoad {
     pub(crate) fn want(&self, entry: u32) -> bool {
         let wanted = {
             let mut state = self.state();
-            let usable = !state.over && !state.session_lost;
+            let usable = state.life.receives_data();
             let slot = state
                 .entries
                 .slot_mut(entry)
                 .filter(|slot| usable && slot.wants < MAX_WANTS);
             let wanted = slot.map(|slot| {
                 slot.wants += 1;
-                slot.kept = false;
+                slot.storing = Storing::Due;
             });
             wanted.is_some()
         };
@@ -201,9 +200,8 @@ impl PageLoad {
         let mut state = self.state();
         let slot = state.entries.slot_mut(entry);
         slot.is_some_and(|slot| {
-            let free = scope == Scope::Reusable || !slot.claimed;
-            slot.claimed = true;
-            free
+            let is_first = slot.use_by_browser.claim();
+            is_first || scope == Scope::Reusable
         })
     }
 
@@ -213,14 +211,13 @@ impl PageLoad {
         self.follow(entry);
         let mut state = self.state();
         if let Some(slot) = state.entries.slot_mut(entry) {
-            slot.taken = true;
+            slot.use_by_browser.answer();
             if let Some(taker) = taker {
-                slot.keep_for(taker);
+                slot.store_for(taker);
             }
         }
         if let Some(slot) = body.and_then(|body| state.entries.slot_mut(body)) {
-            slot.body_taken = true;
-            slot.count_taken(&self.counters);
+            slot.use_body(&self.counters);
         }
         drop(state);
         self.notify();
@@ -232,8 +229,8 @@ impl PageLoad {
         let Some(slot) = state.entries.slot_mut(entry) else {
             return false;
         };
-        if std::mem::replace(&mut slot.asked, true) || slot.body.as_ref().is_some_and(|body| body.has_begun())
-        {
+        let before = std::mem::replace(&mut slot.demand, Demand::Requested);
+        if before == Demand::Requested || slot.body.as_ref().is_some_and(|body| body.has_begun()) {
             return false;
         }
         state.asks.push(entry);
@@ -245,7 +242,7 @@ impl PageLoad {
         let entries = {
             let mut state = self.state();
             let asked = std::mem::take(&mut state.asks);
-            let useful = !state.over && !state.session_lost && state.entries.has_unasked();
+            let useful = state.life.receives_data() && state.entries.has_unrequested();
             let entries: Vec<u32> = asked
                 .into_iter()
                 .filter(|entry| {
@@ -269,7 +266,7 @@ impl PageLoad {
 impl State {
     fn pending_or<T>(&self, pending: T, lost: T) -> T {
         let ended = matches!(self.manifest, Progress::Complete(_) | Progress::Broken);
-        if self.over || self.session_lost || ended {
+        if !self.life.receives_data() || ended {
             lost
         } else {
             pending
@@ -277,7 +274,7 @@ impl State {
     }
 
     fn pushed(&self, at: u32, slot: &ManifestEntry) -> EntryBodyState {
-        let gone = self.over || self.session_lost;
+        let gone = !self.life.receives_data();
         match &slot.body {
             Some(body) => match body.end() {
                 Some(Err(BodyFault::SessionLost)) => EntryBodyState::Lost,

@@ -5,7 +5,7 @@ use longhaul_session::{Cancel, Message, Used};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    page_load::{Document, PageLoad, Progress},
+    page_load::{Document, Life, PageLoad, Progress},
     pushed_body::BodyFault,
 };
 
@@ -45,8 +45,8 @@ impl PageLoad {
             let mut state = self.state();
             state.live = state.live.saturating_sub(1);
             let unanswered = state.document == Document::Awaited;
-            (state.live == 0 && !state.over && (state.superseded || state.broken_off || unanswered))
-                .then_some(if unanswered { End::Untold } else { End::Cancelled })
+            let ends = state.life.is_left() || unanswered && state.life != Life::Ended;
+            (state.live == 0 && ends).then_some(if unanswered { End::Untold } else { End::Cancelled })
         };
         match end {
             Some(end) => self.end(end),
@@ -57,8 +57,8 @@ impl PageLoad {
     /// Marks the page as left: the page load ends as soon as no request uses it.
     pub(crate) fn supersede(&self) {
         let mut state = self.state();
-        state.superseded = true;
-        let idle = state.live == 0 && !state.over;
+        state.life.leave();
+        let idle = state.live == 0 && state.life != Life::Ended;
         drop(state);
         if idle {
             self.end(End::Cancelled);
@@ -82,7 +82,7 @@ impl PageLoad {
 
     /// Records that the browser aborted the page's document.
     pub(crate) fn break_off(&self) {
-        self.state().broken_off = true;
+        self.state().life.leave();
     }
 
     /// True if no more data will arrive.
@@ -94,11 +94,11 @@ impl PageLoad {
             Progress::Complete(_) | Progress::Broken => true,
             Progress::Reading | Progress::Planned => false,
         };
-        state.session_lost || manifest && state.entries.are_finished()
+        matches!(state.life, Life::SessionLost(_)) || manifest && state.entries.are_finished()
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.state().over
+        self.state().life == Life::Ended
     }
 
     /// Waits for the end of the page load. Cancel safe.
@@ -116,7 +116,7 @@ impl PageLoad {
     /// Handles the loss of the session: missing data will not arrive.
     pub(super) fn session_lost(&self) {
         let mut state = self.state();
-        state.session_lost = true;
+        state.life.lose_session();
         state.entries.end_bodies(BodyFault::SessionLost);
         drop(state);
         self.notify();
@@ -127,12 +127,14 @@ impl PageLoad {
         let complete = self.is_complete();
         let (entries, taken, lost) = {
             let mut state = self.state();
-            if std::mem::replace(&mut state.over, true) {
+            let before = std::mem::replace(&mut state.life, Life::Ended);
+            if before == Life::Ended {
                 return;
             }
             state.entries.count_waste(&self.counters);
             state.entries.end_bodies(BodyFault::Cut);
-            (state.entries.count(), state.entries.taken(), state.session_lost)
+            let lost = matches!(before, Life::SessionLost(_));
+            (state.entries.count(), state.entries.taken(), lost)
         };
         if !lost {
             // `Used` precedes `Cancel`: the gateway learns from it before it discards the page load.

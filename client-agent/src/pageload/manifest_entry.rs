@@ -29,43 +29,153 @@ pub(super) struct Entries {
 /// One entry. Its parts may arrive in any order.
 #[derive(Debug, Default)]
 pub(super) struct ManifestEntry {
-    pub(super) url: Option<Arc<str>>,
-    pub(super) head: Option<Arc<EntryHead>>,
-    pub(super) withdrawn: Option<Withdrawal>,
+    announcement: Option<Announcement>,
+    pub(super) response: EntryResponse,
+    /// The pushed body, once a push has begun.
     pub(super) body: Option<Arc<PushedBody>>,
-    /// A push of the body has begun.
-    pub(super) pushed: bool,
-    /// The CHK of the body, once the cache has stored it or is known to hold it.
-    pub(super) chk: Option<ContentHash>,
-    /// The browser waits or waited for the entry.
-    pub(super) asked: bool,
-    /// A request has claimed the entry.
-    pub(super) claimed: bool,
-    /// The browser was answered with the entry.
-    pub(super) taken: bool,
-    /// The browser was answered with the entry's body, possibly for another entry.
-    pub(super) body_taken: bool,
-    taken_counted: bool,
+    pub(super) body_use: BodyUse,
     /// Number of `Want` messages for the body.
     pub(super) wants: u8,
-    /// The response was passed to the cache.
-    pub(super) kept: bool,
+    pub(super) demand: Demand,
+    pub(super) use_by_browser: UseByBrowser,
+    pub(super) storing: Storing,
     /// Cache contexts for which the response is stored.
     pub(super) takers: Vec<StorageContext>,
-    destination: Option<u8>,
+    /// The CHK of the body, once the cache has stored it or is known to hold it.
+    pub(super) chk: Option<ContentHash>,
+}
+
+/// Contents of an `Entry` record.
+#[derive(Debug)]
+struct Announcement {
+    url: Arc<str>,
+    destination: u8,
+}
+
+/// What is known of an entry's response.
+#[derive(Debug, Default)]
+pub(super) enum EntryResponse {
+    /// The `Head` record has not arrived.
+    #[default]
+    Awaited,
+    /// The `Head` record has arrived.
+    Known(Arc<EntryHead>),
+    /// The entry is withdrawn. Entries with the same body still need its `Head` record, if there is one.
+    Withdrawn(Withdrawal, Option<Arc<EntryHead>>),
+}
+
+impl EntryResponse {
+    /// The `Head` record, if it has arrived.
+    pub(super) const fn head(&self) -> Option<&Arc<EntryHead>> {
+        match self {
+            Self::Awaited | Self::Withdrawn(_, None) => None,
+            Self::Known(head) | Self::Withdrawn(_, Some(head)) => Some(head),
+        }
+    }
+
+    pub(super) const fn is_withdrawn(&self) -> bool {
+        matches!(self, Self::Withdrawn(..))
+    }
+
+    fn arrive(&mut self, head: EntryHead) {
+        let head = Arc::new(head);
+        *self = match self {
+            Self::Awaited | Self::Known(_) => Self::Known(head),
+            Self::Withdrawn(reason, _) => Self::Withdrawn(*reason, Some(head)),
+        };
+    }
+
+    fn withdraw(&mut self, reason: Withdrawal) {
+        *self = Self::Withdrawn(reason, self.head().cloned());
+    }
+}
+
+/// The browser's demand for an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// No request has waited for the entry.
+    #[default]
+    None,
+    /// A request waits or waited for the entry.
+    Requested,
+}
+
+/// Use of an entry's response by the browser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum UseByBrowser {
+    /// No request was answered with the entry.
+    #[default]
+    Unused,
+    /// The cache answered a request for the entry; the entry itself may still answer one.
+    AnsweredByCache,
+    /// The entry answers a request that waits for the body.
+    Claimed,
+    /// The browser was answered with the entry.
+    Answered,
+}
+
+impl UseByBrowser {
+    /// Claims the entry for a request; returns false if an earlier request has claimed it.
+    pub(super) const fn claim(&mut self) -> bool {
+        let (next, is_first) = match self {
+            Self::Unused => (Self::Claimed, true),
+            Self::AnsweredByCache => (Self::Answered, true),
+            Self::Claimed | Self::Answered => (*self, false),
+        };
+        *self = next;
+        is_first
+    }
+
+    /// Records that the browser was answered.
+    pub(super) const fn answer(&mut self) {
+        *self = match self {
+            Self::Unused | Self::AnsweredByCache => Self::AnsweredByCache,
+            Self::Claimed | Self::Answered => Self::Answered,
+        };
+    }
+
+    const fn is_answered(self) -> bool {
+        matches!(self, Self::AnsweredByCache | Self::Answered)
+    }
+}
+
+/// Use of a pushed body by the browser, possibly for another entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum BodyUse {
+    /// Not used.
+    #[default]
+    Unused,
+    /// The browser was answered with the body.
+    Used,
+    /// The use is counted, because the body is complete.
+    Counted,
+}
+
+/// Storing of an entry's response in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Storing {
+    /// The response is to be stored once it is complete.
+    #[default]
+    Due,
+    /// The response was passed to the cache for all its contexts.
+    Passed,
 }
 
 impl ManifestEntry {
+    pub(super) fn url(&self) -> Option<&Arc<str>> {
+        self.announcement.as_ref().map(|announcement| &announcement.url)
+    }
+
     /// True if data of the entry may still arrive.
     pub(super) fn is_unfinished(&self) -> bool {
-        if self.withdrawn.is_some() {
-            return false;
-        }
-        match self.head.as_ref().map(|head| head.body) {
-            None => true,
-            Some(EntryBody::Pushed { .. }) => self.is_arriving(),
-            Some(EntryBody::Held { .. } | EntryBody::AsBefore) => self.wants > 0 && self.is_arriving(),
-            Some(EntryBody::None | EntryBody::SameAs { .. }) => false,
+        match &self.response {
+            EntryResponse::Withdrawn(..) => false,
+            EntryResponse::Awaited => true,
+            EntryResponse::Known(head) => match head.body {
+                EntryBody::Pushed { .. } => self.is_arriving(),
+                EntryBody::Held { .. } | EntryBody::AsBefore => self.wants > 0 && self.is_arriving(),
+                EntryBody::None | EntryBody::SameAs { .. } => false,
+            },
         }
     }
 
@@ -74,24 +184,27 @@ impl ManifestEntry {
     }
 
     /// Adds a cache context for which the response is stored.
-    pub(super) fn keep_for(&mut self, taker: StorageContext) {
+    pub(super) fn store_for(&mut self, taker: StorageContext) {
         if self.takers.len() < MAX_TAKERS && !self.takers.contains(&taker) {
             self.takers.push(taker);
-            self.kept = false;
+            self.storing = Storing::Due;
         }
     }
 
+    /// Records that the browser was answered with the body.
+    pub(super) fn use_body(&mut self, counters: &Counters) {
+        if self.body_use == BodyUse::Unused {
+            self.body_use = BodyUse::Used;
+        }
+        self.count_used_body(counters);
+    }
+
     /// Counts the pushed body as used, once it is complete and the browser has it.
-    pub(super) fn count_taken(&mut self, counters: &Counters) {
-        let Some(body) = self
-            .body
-            .as_ref()
-            .filter(|_| self.body_taken && !self.taken_counted)
-        else {
-            return;
-        };
-        if body.end().is_some() {
-            self.taken_counted = true;
+    pub(super) fn count_used_body(&mut self, counters: &Counters) {
+        if let (BodyUse::Used, Some(body)) = (self.body_use, &self.body)
+            && body.end().is_some()
+        {
+            self.body_use = BodyUse::Counted;
             counters.push_taken_objects.one();
             counters.push_taken_bytes.add(body.wire_bytes());
         }
@@ -108,8 +221,8 @@ impl Entries {
         self.next += 1;
         let url: Arc<str> = url.into();
         if let Some(slot) = self.slot_at(number) {
-            slot.url = Some(Arc::clone(&url));
-            slot.destination = Some(destination);
+            let url = Arc::clone(&url);
+            slot.announcement = Some(Announcement { url, destination });
         }
         self.by_url.insert(url, number);
         true
@@ -119,7 +232,7 @@ impl Entries {
         let Some(slot) = self.slot_at(head.entry) else {
             return false;
         };
-        slot.head = Some(Arc::new(head));
+        slot.response.arrive(head);
         true
     }
 
@@ -127,7 +240,7 @@ impl Entries {
         let Some(slot) = self.slot_at(entry) else {
             return false;
         };
-        slot.withdrawn = Some(reason);
+        slot.response.withdraw(reason);
         if let Some(body) = &slot.body {
             body.fail(BodyFault::Cut);
         }
@@ -158,24 +271,23 @@ impl Entries {
         self.slots.get_mut(at)
     }
 
-    fn taken_as(&self, destinations: &[u8]) -> impl Iterator<Item = &str> {
-        let taken = self.slots.iter().filter(move |slot| {
-            slot.taken
-                && slot
-                    .destination
-                    .is_some_and(|destination| destinations.contains(&destination))
-        });
-        taken.filter_map(|slot| slot.url.as_deref())
+    fn answered_as(&self, destinations: &[u8]) -> impl Iterator<Item = &str> {
+        let answered = self.slots.iter().filter(|slot| slot.use_by_browser.is_answered());
+        answered
+            .filter_map(|slot| slot.announcement.as_ref())
+            .filter(|announcement| destinations.contains(&announcement.destination))
+            .map(|announcement| &*announcement.url)
     }
 
     /// True if the browser has the document of a frame of this origin.
     pub(super) fn has_frame_of(&self, origin: &str) -> bool {
-        self.taken_as(&[FRAME]).any(|url| origin_of(url) == Some(origin))
+        self.answered_as(&[FRAME])
+            .any(|url| origin_of(url) == Some(origin))
     }
 
     /// True if the browser has a style sheet whose URL is this referrer or whose origin is.
     pub(super) fn has_sheet(&self, referrer: &str) -> bool {
-        self.taken_as(&SHEETS)
+        self.answered_as(&SHEETS)
             .any(|url| url == referrer || origin_of(url) == referrer.strip_suffix('/'))
     }
 
@@ -188,14 +300,15 @@ impl Entries {
     pub(super) fn taken(&self) -> Vec<u32> {
         (0..)
             .zip(&self.slots)
-            .filter(|(_, slot)| slot.taken)
+            .filter(|(_, slot)| slot.use_by_browser.is_answered())
             .map(|(entry, _)| entry)
             .collect()
     }
 
     /// True if data arrives for an entry that the browser has not requested.
-    pub(super) fn has_unasked(&self) -> bool {
-        self.slots.iter().any(|slot| !slot.asked && slot.is_unfinished())
+    pub(super) fn has_unrequested(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|slot| slot.demand == Demand::None && slot.is_unfinished())
     }
 
     pub(super) fn are_finished(&self) -> bool {
@@ -210,15 +323,19 @@ impl Entries {
 
     /// Returns an entry whose response can be passed to the cache and has not been, and the entry with its
     /// pushed body.
-    pub(super) fn next_to_keep(&self) -> Option<(u32, Option<u32>)> {
+    pub(super) fn next_to_store(&self) -> Option<(u32, Option<u32>)> {
         (0..).zip(&self.slots).find_map(|(entry, slot)| {
-            let ready = !slot.kept && slot.withdrawn.is_none() && slot.url.is_some();
-            let head = slot.head.as_ref().filter(|_| ready)?;
+            let EntryResponse::Known(head) = &slot.response else {
+                return None;
+            };
+            if slot.storing == Storing::Passed || slot.announcement.is_none() {
+                return None;
+            }
             let mut at = entry;
             let mut body = head.body;
             while let EntryBody::SameAs { entry } = body {
                 let before = self.slot(entry).filter(|_| entry < at)?;
-                (at, body) = (entry, before.head.as_ref()?.body);
+                (at, body) = (entry, before.response.head()?.body);
             }
             let of_body = self.slot(at)?;
             match body {
@@ -236,8 +353,8 @@ impl Entries {
     /// Counts pushed bytes that the browser did not use.
     pub(super) fn count_waste(&mut self, counters: &Counters) {
         for slot in &mut self.slots {
-            slot.count_taken(counters);
-            if let Some(body) = slot.body.as_ref().filter(|_| !slot.body_taken) {
+            slot.count_used_body(counters);
+            if let Some(body) = slot.body.as_ref().filter(|_| slot.body_use == BodyUse::Unused) {
                 counters.push_wasted_bytes.add(body.wire_bytes());
             }
         }

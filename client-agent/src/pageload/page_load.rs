@@ -16,7 +16,7 @@ use url::Url;
 
 use super::{
     kept_manifest::KeptManifest,
-    manifest_entry::{Entries, MAX_ENTRIES},
+    manifest_entry::{Entries, MAX_ENTRIES, Storing},
     pushed_body::{Memory, PushedBody},
 };
 use crate::{counters::Counters, gateway::GatewaySession, store::StorageContext};
@@ -62,22 +62,13 @@ pub(super) struct State {
     pub(super) entries: Entries,
     pub(super) manifest: Progress,
     pub(super) document: Document,
-    /// The origin of the document that the browser shows; `None` before its response and during a
-    /// redirection.
-    pub(super) document_origin: Option<String>,
-    /// Target of the last redirection, until the browser requests it.
-    pub(super) redirect: Option<String>,
+    pub(super) shown: Shown,
     pub(super) holding: Vec<ShortHash>,
     /// Number of browser requests that use the page load now.
     pub(super) live: usize,
     /// Number of browser requests that have used the page load.
     pub(super) entered: u64,
-    /// The browser has navigated to another page.
-    pub(super) superseded: bool,
-    /// The browser aborted the page.
-    pub(super) broken_off: bool,
-    pub(super) session_lost: bool,
-    pub(super) over: bool,
+    pub(super) life: Life,
     pub(super) progress: Instant,
     /// Entries that the browser waits for and that no `Ask` has listed yet.
     pub(super) asks: Vec<u32>,
@@ -98,13 +89,113 @@ pub(crate) enum Progress {
     Broken,
 }
 
+/// Life of a page load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// The session is open: data may arrive.
+    Open(Visit),
+    /// The session is lost: no more data arrives, but the data that arrived is used.
+    SessionLost(Visit),
+    /// The page load has ended.
+    Ended,
+}
+
+/// Presence of the browser on the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Visit {
+    /// The browser may use the page.
+    Present,
+    /// The browser has navigated to another page or aborted this one: the page load ends as soon as no request
+    /// uses it.
+    Left,
+}
+
+impl Life {
+    /// True if data may arrive.
+    pub(super) const fn receives_data(self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+
+    /// Records that the browser has left the page.
+    pub(super) const fn leave(&mut self) {
+        match self {
+            Self::Open(visit) | Self::SessionLost(visit) => *visit = Visit::Left,
+            Self::Ended => {}
+        }
+    }
+
+    /// True if the browser has left the page and the page load has not ended yet.
+    pub(super) const fn is_left(self) -> bool {
+        matches!(self, Self::Open(Visit::Left) | Self::SessionLost(Visit::Left))
+    }
+
+    /// Records the loss of the session.
+    pub(super) const fn lose_session(&mut self) {
+        if let Self::Open(visit) = *self {
+            *self = Self::SessionLost(visit);
+        }
+    }
+}
+
 /// Progress of the page's own response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Document {
     /// No head yet.
     Awaited,
-    /// Arrival time of the head; true if the response is the page and not a redirection.
-    Answered(Instant, bool),
+    /// The response is the page; arrival time of its head.
+    Page(Instant),
+    /// The response is a redirection; arrival time of its head.
+    Redirection(Instant),
+}
+
+impl Document {
+    /// Arrival time of the head.
+    pub(crate) const fn answered_at(self) -> Option<Instant> {
+        match self {
+            Self::Awaited => None,
+            Self::Page(at) | Self::Redirection(at) => Some(at),
+        }
+    }
+}
+
+/// The response that the browser has for the page, after redirections to entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// None yet, or a document without origin.
+    Nothing,
+    /// A document of this origin.
+    Document {
+        /// Scheme, host and port.
+        origin: String,
+    },
+    /// A redirection; contains its target, if it can be parsed, until the browser requests it.
+    Redirection(Option<String>),
+}
+
+impl Shown {
+    /// Returns the state after a response with this direction to a request for `origin`.
+    fn of(direction: Direction, origin: Option<&str>) -> Self {
+        match (direction, origin) {
+            (Direction::Here, Some(origin)) => Self::Document {
+                origin: origin.to_owned(),
+            },
+            (Direction::Here, None) => Self::Nothing,
+            (Direction::Elsewhere(target), _) => Self::Redirection(target),
+        }
+    }
+
+    /// The origin of the document.
+    fn document_origin(&self) -> Option<&str> {
+        match self {
+            Self::Document { origin } => Some(origin),
+            Self::Nothing | Self::Redirection(_) => None,
+        }
+    }
+
+    /// True if the last redirection leads to this URL.
+    pub(super) fn redirects_to(&self, url: &str) -> bool {
+        matches!(self, Self::Redirection(Some(target)) if target == url)
+    }
 }
 
 /// Direction of a page's response.
@@ -150,15 +241,11 @@ impl PageLoad {
             entries: Entries::default(),
             manifest: Progress::Awaited,
             document: Document::Awaited,
-            document_origin: None,
-            redirect: None,
+            shown: Shown::Nothing,
             holding,
             live: 0,
             entered: 0,
-            superseded: false,
-            broken_off: false,
-            session_lost: false,
-            over: false,
+            life: Life::Open(Visit::Present),
             progress: Instant::now(),
             asks: Vec::new(),
         };
@@ -203,12 +290,12 @@ impl PageLoad {
     /// Handles the page's head.
     pub(crate) fn answered(&self, direction: Direction) {
         let mut state = self.state();
-        let is_page = direction == Direction::Here;
-        state.document = Document::Answered(Instant::now(), is_page);
-        match direction {
-            Direction::Here => (state.document_origin, state.redirect) = (Some(self.origin.clone()), None),
-            Direction::Elsewhere(target) => (state.document_origin, state.redirect) = (None, target),
-        }
+        let now = Instant::now();
+        state.document = match direction {
+            Direction::Here => Document::Page(now),
+            Direction::Elsewhere(_) => Document::Redirection(now),
+        };
+        state.shown = Shown::of(direction, Some(&self.origin));
         drop(state);
         self.notify();
     }
@@ -222,11 +309,7 @@ impl PageLoad {
             (Ok(status), Ok(fields)) => Direction::of(url, status, &fields),
             (Err(_), _) | (_, Err(_)) => Direction::Elsewhere(None),
         };
-        let mut state = self.state();
-        (state.document_origin, state.redirect) = match direction {
-            Direction::Here => (origin_of(url).map(str::to_owned), None),
-            Direction::Elsewhere(target) => (None, target),
-        };
+        self.state().shown = Shown::of(direction, origin_of(url));
     }
 
     /// Handles the use of an entry by the browser; the entry may be the document to which the browser was
@@ -235,8 +318,8 @@ impl PageLoad {
         let taken = {
             let state = self.state();
             let slot = state.entries.slot(entry);
-            slot.and_then(|slot| slot.url.clone().zip(slot.head.clone()))
-                .filter(|(url, _)| state.redirect.as_deref() == Some(url))
+            slot.and_then(|slot| slot.url().cloned().zip(slot.response.head().cloned()))
+                .filter(|(url, _)| state.shown.redirects_to(url))
         };
         if let Some((url, head)) = taken {
             self.arrive(&url, &head);
@@ -249,7 +332,7 @@ impl PageLoad {
 
     pub(super) fn manifest_begins(&self) -> bool {
         let mut state = self.state();
-        let first = matches!(state.manifest, Progress::Awaited) && !state.over;
+        let first = matches!(state.manifest, Progress::Awaited) && state.life != Life::Ended;
         if first {
             state.manifest = Progress::Reading;
         }
@@ -311,12 +394,11 @@ impl PageLoad {
     /// Returns the body of an entry, which may not be announced yet.
     pub(super) fn body_place(&self, entry: u32) -> Option<Arc<PushedBody>> {
         let mut state = self.state();
-        if state.over || entry >= MAX_ENTRIES {
+        if state.life == Life::Ended || entry >= MAX_ENTRIES {
             return None;
         }
         let memory = self.memory.clone();
         let slot = state.entries.slot_at(entry)?;
-        slot.pushed = true;
         Some(Arc::clone(
             slot.body.get_or_insert_with(|| PushedBody::new(memory)),
         ))
@@ -332,26 +414,31 @@ impl PageLoad {
     pub(super) fn body_ended(&self, entry: u32) {
         let mut state = self.state();
         if let Some(slot) = state.entries.slot_mut(entry) {
-            slot.count_taken(&self.counters);
+            slot.count_used_body(&self.counters);
         }
         drop(state);
         self.notify();
     }
 
     /// Returns the next entry whose response can be stored, with its cache contexts; each is returned once.
-    pub(super) fn next_to_keep(&self) -> Option<(u32, Keep)> {
+    pub(super) fn next_to_store(&self) -> Option<(u32, Keep)> {
         let mut state = self.state();
-        let (entry, place) = state.entries.next_to_keep()?;
+        let (entry, place) = state.entries.next_to_store()?;
         let (url, head, takers, body) = {
             let slot = state.entries.slot(entry)?;
-            (slot.url.clone()?, slot.head.clone()?, slot.takers.clone(), place)
+            (
+                slot.url()?.clone(),
+                slot.response.head()?.clone(),
+                slot.takers.clone(),
+                place,
+            )
         };
         if let Some(slot) = state.entries.slot_mut(entry) {
-            slot.kept = true;
+            slot.storing = Storing::Passed;
         }
         let body = body.and_then(|at| state.entries.slot(at).and_then(|slot| slot.body.clone()));
         let takers = if head.cookie.is_none() {
-            self.with_own(takers, state.document_origin.as_deref())
+            self.with_own(takers, state.shown.document_origin())
         } else {
             takers
         };

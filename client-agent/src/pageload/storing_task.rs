@@ -22,7 +22,7 @@ pub(super) async fn run(load: Arc<PageLoad>, store: Store, loads: PageLoads, lin
     let mut manifest_kept = false;
     loop {
         changes.borrow_and_update();
-        while let Some((entry, keep)) = load.next_to_keep() {
+        while let Some((entry, keep)) = load.next_to_store() {
             if let Some(chk) = keep_response(&load, &store, entry, keep).await {
                 load.settle_chk(entry, chk);
             }

@@ -210,7 +210,7 @@ impl RequestTask {
                 // The manifest's stream begins before the page's: a manifest that does not arrive shortly
                 // after the page does not exist.
                 Progress::Awaited => {
-                    if let Document::Answered(at, _) = load.document() {
+                    if let Some(at) = load.document().answered_at() {
                         until = until.min(at + time);
                     }
                 }
@@ -242,7 +242,7 @@ impl RequestTask {
 
 /// True if the page's response was a redirection whose target may still appear in the manifest.
 fn leads_elsewhere(load: &PageLoad) -> bool {
-    matches!(load.document(), Document::Answered(_, false))
+    matches!(load.document(), Document::Redirection(_))
         && matches!(load.manifest(), Progress::Awaited | Progress::Reading)
         && !load.is_over()
 }
