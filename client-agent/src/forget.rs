@@ -9,14 +9,14 @@ use std::{
 };
 
 use longhaul_http::site::registrable_domain;
-use longhaul_session::{self as session, Message};
+use longhaul_session::{self as messages, Message};
 use longhaul_types::ClientId;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::timeout};
 use tracing::warn;
 
 use crate::{
-    gateway::{Gateway, Need},
+    gateway::{Gateway, RequiredSessionState},
     pageload::PageLoads,
     state_dir::StateDir,
     store::Store,
@@ -114,7 +114,7 @@ impl Forgetting {
             waiting: Mutex::new(waiting.unwrap_or_default()),
             changed: watch::Sender::new(()),
         }));
-        tokio::spawn(tell(Arc::clone(&forgetting.0), gateway.clone()));
+        tokio::spawn(send_control(Arc::clone(&forgetting.0), gateway.clone()));
         forgetting
     }
 
@@ -179,7 +179,7 @@ impl Inner {
 }
 
 /// Sends the pending deletions to the gateway, one after the other.
-async fn tell(inner: Arc<Inner>, gateway: Gateway) {
+async fn send_control(inner: Arc<Inner>, gateway: Gateway) {
     let mut changes = inner.changed.subscribe();
     loop {
         changes.borrow_and_update();
@@ -190,14 +190,14 @@ async fn tell(inner: Arc<Inner>, gateway: Gateway) {
             }
             continue;
         };
-        let (hop, _) = gateway.usable(Need::Open).await;
+        let (session, _) = gateway.usable(RequiredSessionState::Open).await;
         let id = order.id;
-        hop.tell(Message::Forget(session::Forget {
+        session.send_control(Message::Forget(messages::Forget {
             id,
             client: order.client,
             site: order.site,
         }));
-        if hop.forgotten(id).await {
+        if session.forgotten(id).await {
             inner.done(id);
         }
     }

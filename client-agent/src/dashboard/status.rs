@@ -179,11 +179,11 @@ impl Status {
             silent_s: silent.map(|silent| silent.as_secs_f64()),
             gateway_key: upstream.gateway.key().to_string(),
             gateway_software: view
-                .hop
+                .session
                 .as_ref()
-                .and_then(|hop| hop.welcome())
+                .and_then(|session| session.welcome())
                 .map(|welcome| welcome.software),
-            session: view.hop.as_deref().map(SessionStatus::of),
+            session: view.session.as_deref().map(SessionStatus::of),
             bytes_down: traffic.down,
             bytes_up: traffic.up,
             sessions: traffic.sessions,
@@ -270,8 +270,8 @@ const fn name(state: GatewayState) -> &'static str {
 }
 
 impl SessionStatus {
-    fn of(hop: &GatewaySession) -> Self {
-        let stats = hop.stats();
+    fn of(session: &GatewaySession) -> Self {
+        let stats = session.stats();
         Self {
             rtt_ms: stats.srtt.as_secs_f64() * 1000.0,
             min_rtt_ms: stats.min_rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),

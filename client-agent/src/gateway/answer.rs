@@ -5,7 +5,7 @@ use longhaul_session::{Body, BodyPlace, FailureReason, HeaderField, Message, Mes
 
 /// The gateway's answer.
 #[derive(Debug)]
-pub enum Arrival {
+pub enum GatewayAnswer {
     /// The head of a response.
     Head {
         /// The status code.

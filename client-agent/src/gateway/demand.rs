@@ -8,25 +8,25 @@ use tokio::sync::Notify;
 
 /// Number of waiting requests, with notification of new ones.
 #[derive(Debug, Default)]
-pub(super) struct DemandCount {
+pub(super) struct WaitingRequests {
     pub(super) waiting: AtomicUsize,
     pub(super) arrived: Notify,
 }
 
-impl DemandCount {
+impl WaitingRequests {
     /// Counts a waiting request until the guard is dropped.
-    pub(super) fn register(count: &Arc<Self>) -> Demand {
+    pub(super) fn register(count: &Arc<Self>) -> WaitingRequest {
         count.waiting.fetch_add(1, Relaxed);
         count.arrived.notify_waiters();
-        Demand(Arc::clone(count))
+        WaitingRequest(Arc::clone(count))
     }
 }
 
 /// Guard of a request that waits for the gateway.
 #[derive(Debug)]
-pub struct Demand(Arc<DemandCount>);
+pub struct WaitingRequest(Arc<WaitingRequests>);
 
-impl Drop for Demand {
+impl Drop for WaitingRequest {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
     }

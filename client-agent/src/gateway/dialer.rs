@@ -16,11 +16,11 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    demand::DemandCount,
+    demand::WaitingRequests,
     gateway_session::{Credentials, GatewaySession, Pages},
     page_streams::PageStreams,
-    state::{DownReason, GatewayState, View},
-    traffic::Ledger,
+    state::{DownReason, GatewayState, SessionSnapshot},
+    traffic::TrafficTotals,
 };
 use crate::{https::Https, state_dir::StateDir, store::Store};
 
@@ -52,16 +52,16 @@ const PAUSE_IDLE: Duration = Duration::from_secs(15);
 /// Maximum pause after a refusal, which only the operator can resolve.
 const PAUSE_REFUSED: Duration = Duration::from_secs(30);
 /// Timeout of the lookup of the gateway's name. Resolvers repeat a query after 5 s.
-const LOOKUP: Duration = Duration::from_secs(10);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Handshake timeout for the only or last address: a queue of 10 s in the link is not rare on GPRS.
-const HANDSHAKE: Duration = Duration::from_secs(15);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Handshake timeout while other addresses remain; it doubles with each round.
-const HANDSHAKE_ONE_OF_MANY: Duration = Duration::from_secs(4);
+const HANDSHAKE_TIMEOUT_BEFORE_OTHERS: Duration = Duration::from_secs(4);
 /// Minimum duration of a useful session: one that ends sooner counts as a failed attempt.
-const BRIEF: Duration = Duration::from_secs(5);
+const MIN_USEFUL_SESSION: Duration = Duration::from_secs(5);
 /// Minimum duration of a session that ends with RESET. A RESET means that the gateway restarted, so the next
 /// session is useful, unless the gateway restarts all the time.
-const BRIEF_RESET: Duration = Duration::from_secs(1);
+const MIN_USEFUL_BEFORE_RESET: Duration = Duration::from_secs(1);
 /// Maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
@@ -69,9 +69,9 @@ pub(super) struct Dialer {
     config: GatewayConfig,
     token: [u8; 32],
     stamp: Option<UnixTime>,
-    view: watch::Sender<View>,
-    demand: Arc<DemandCount>,
-    ledger: Arc<Ledger>,
+    view: watch::Sender<SessionSnapshot>,
+    demand: Arc<WaitingRequests>,
+    traffic_totals: Arc<TrafficTotals>,
     /// Rounds since the gateway last answered.
     failures: u32,
 }
@@ -86,9 +86,9 @@ enum Outcome {
 impl Dialer {
     pub(super) fn new(
         config: GatewayConfig,
-        view: watch::Sender<View>,
-        demand: Arc<DemandCount>,
-        ledger: Arc<Ledger>,
+        view: watch::Sender<SessionSnapshot>,
+        demand: Arc<WaitingRequests>,
+        traffic_totals: Arc<TrafficTotals>,
     ) -> Self {
         let token = config.state_dir.token(&config.invite);
         let stamp = config.state_dir.stamp();
@@ -98,7 +98,7 @@ impl Dialer {
             stamp,
             view,
             demand,
-            ledger,
+            traffic_totals,
             failures: 0,
         }
     }
@@ -111,7 +111,11 @@ impl Dialer {
                     info!(?reason, "the session ended; opening another one");
                     // Pauses also grow if sessions end soon after they open.
                     let is_reset = reason == CloseReason::Reset;
-                    let brief = if is_reset { BRIEF_RESET } else { BRIEF };
+                    let brief = if is_reset {
+                        MIN_USEFUL_BEFORE_RESET
+                    } else {
+                        MIN_USEFUL_SESSION
+                    };
                     self.failures = if started.elapsed() < brief {
                         self.failures + 1
                     } else {
@@ -142,9 +146,10 @@ impl Dialer {
         let mut outcome = Outcome::Failed(DownReason::NameLookup("the name has no address".to_owned()));
         for (at, &address) in addresses.iter().enumerate() {
             let patience = if at + 1 == addresses.len() {
-                HANDSHAKE
+                HANDSHAKE_TIMEOUT
             } else {
-                (HANDSHAKE_ONE_OF_MANY * 2u32.saturating_pow(self.failures.min(4))).min(HANDSHAKE)
+                (HANDSHAKE_TIMEOUT_BEFORE_OTHERS * 2u32.saturating_pow(self.failures.min(4)))
+                    .min(HANDSHAKE_TIMEOUT)
             };
             outcome = self.attempt(address, patience).await;
             match &outcome {
@@ -161,7 +166,7 @@ impl Dialer {
         if let Ok(literal) = address.parse() {
             return Ok(vec![literal]);
         }
-        match timeout(LOOKUP, lookup_host(address)).await {
+        match timeout(LOOKUP_TIMEOUT, lookup_host(address)).await {
             Ok(Ok(addresses)) => Ok(addresses.take(MAX_ADDRESSES).collect()),
             Ok(Err(error)) => Err(DownReason::NameLookup(error.to_string())),
             Err(_) => Err(DownReason::NameLookup(
@@ -185,32 +190,35 @@ impl Dialer {
         let dialled =
             GatewaySession::dial(&self.config.invite, address, credentials, self.config.link, pages);
         self.keep_stamp().await;
-        let hop = match dialled {
-            Ok(hop) => hop,
+        let session = match dialled {
+            Ok(session) => session,
             Err(error) => return Outcome::Failed(DownReason::Local(error.to_string())),
         };
-        self.view.send_modify(|view| view.hop = Some(Arc::clone(&hop)));
-        let mut state = hop.session().state();
+        self.view
+            .send_modify(|view| view.session = Some(Arc::clone(&session)));
+        let mut state = session.transport().state();
         let opened = timeout(patience, state.wait_for(|state| *state != LinkState::Connecting)).await;
         let outcome = match opened.map(|state| state.map(|state| state.clone())) {
             Err(_) => {
-                hop.close("no answer");
+                session.close("no answer");
                 Outcome::Failed(DownReason::NoAnswer)
             }
             Ok(Ok(LinkState::Closed(reason))) => Outcome::Failed(down_reason(reason)),
-            Ok(Ok(LinkState::Connecting | LinkState::Open | LinkState::Stalled)) => self.serve(&hop).await,
+            Ok(Ok(LinkState::Connecting | LinkState::Open | LinkState::Stalled)) => {
+                self.serve(&session).await
+            }
             Ok(Err(_)) => Outcome::Failed(DownReason::NoAnswer),
         };
-        self.ledger.settle(&hop);
+        self.traffic_totals.add_closed(&session);
         outcome
     }
 
     /// Serves an open session until its end.
-    async fn serve(&mut self, hop: &Arc<GatewaySession>) -> Outcome {
-        self.ledger.opened();
-        let mut state = hop.session().state();
-        let mut tokens = hop.session().tokens();
-        let mut welcome = hop.watch_welcome();
+    async fn serve(&mut self, session: &Arc<GatewaySession>) -> Outcome {
+        self.traffic_totals.count_opened();
+        let mut state = session.transport().state();
+        let mut tokens = session.transport().tokens();
+        let mut welcome = session.watch_welcome();
         // The values with which the session began count as seen.
         let mut preferences = self.config.preferences.clone();
         let mut accelerated = self.config.https.changes();
@@ -227,7 +235,7 @@ impl Dialer {
                         Outcome::Served(reason)
                     };
                 }
-                LinkState::Open => self.open(hop),
+                LinkState::Open => self.open(session),
                 LinkState::Stalled => self.stalled(),
                 LinkState::Connecting => {}
             }
@@ -237,10 +245,10 @@ impl Dialer {
                 },
                 Ok(()) = preferences.changed() => {
                     let now = *preferences.borrow_and_update();
-                    hop.tell(Message::Preferences(now));
+                    session.send_control(Message::Preferences(now));
                 }
                 Ok(()) = accelerated.changed() => {
-                    hop.tell(Message::AcceleratedHosts(self.config.https.told()));
+                    session.send_control(Message::AcceleratedHosts(self.config.https.told()));
                 }
                 Ok(()) = tokens.changed() => {
                     let token = *tokens.borrow_and_update();
@@ -249,7 +257,7 @@ impl Dialer {
                 Ok(()) = welcome.changed() => {
                     let version = welcome.borrow_and_update().as_ref().map(|welcome| welcome.version);
                     if version == Some(0) {
-                        hop.close("no common version");
+                        session.close("no common version");
                         return Outcome::Failed(DownReason::Version);
                     }
                 }
@@ -284,14 +292,14 @@ impl Dialer {
         }
     }
 
-    fn open(&self, hop: &Arc<GatewaySession>) {
+    fn open(&self, session: &Arc<GatewaySession>) {
         let was = self.view.borrow().state;
         if was != GatewayState::Open {
             info!("the session with the gateway is open");
         }
-        self.view.send_replace(View {
+        self.view.send_replace(SessionSnapshot {
             state: GatewayState::Open,
-            hop: Some(Arc::clone(hop)),
+            session: Some(Arc::clone(session)),
             silent_since: None,
             why: None,
             has_answered: true,
@@ -310,7 +318,7 @@ impl Dialer {
     fn leave(&self, state: GatewayState, why: Option<DownReason>) {
         self.view.send_modify(|view| {
             view.state = state;
-            view.hop = None;
+            view.session = None;
             view.silent_since.get_or_insert_with(Instant::now);
             view.why = why;
         });

@@ -5,37 +5,37 @@ use longhaul_driver::LinkState;
 use longhaul_session::{Evicted, Message, short_hash};
 use tokio::{sync::watch, time::timeout};
 
-use super::state::View;
+use super::state::SessionSnapshot;
 use crate::store::Losses;
 
 /// Delay before `Evicted` is sent: evictions occur in bursts, which go in one message.
-const BURST: Duration = Duration::from_millis(200);
+const BURST_TIME: Duration = Duration::from_millis(200);
 /// Maximum number of hashes in one message: 3 KiB.
-const IN_ONE: usize = 512;
+const MAX_HASHES_PER_MESSAGE: usize = 512;
 /// Maximum number of hashes that wait for a session. More are dropped: an outdated mirror costs only a
 /// `Want`.
 const MAX_WAITING: usize = 8192;
 
 /// Runs until the cache is closed.
-pub(super) async fn send(mut losses: Losses, mut view: watch::Receiver<View>) {
+pub(super) async fn send(mut losses: Losses, mut view: watch::Receiver<SessionSnapshot>) {
     while let Some(first) = losses.next().await {
         let mut hashes = first;
         while hashes.len() < MAX_WAITING
-            && let Ok(Some(more)) = timeout(BURST, losses.next()).await
+            && let Ok(Some(more)) = timeout(BURST_TIME, losses.next()).await
         {
             hashes.extend(more);
         }
         hashes.truncate(MAX_WAITING);
         let open = view.wait_for(|view| {
-            let state = view.hop.as_ref().map(|hop| hop.link_state());
+            let state = view.session.as_ref().map(|session| session.link_state());
             matches!(state, Some(LinkState::Open))
         });
-        let Some(hop) = open.await.ok().and_then(|view| view.hop.clone()) else {
+        let Some(session) = open.await.ok().and_then(|view| view.session.clone()) else {
             return;
         };
-        for part in hashes.chunks(IN_ONE) {
+        for part in hashes.chunks(MAX_HASHES_PER_MESSAGE) {
             let hashes = part.iter().map(short_hash).collect();
-            hop.tell(Message::Evicted(Evicted { hashes }));
+            session.send_control(Message::Evicted(Evicted { hashes }));
         }
     }
 }

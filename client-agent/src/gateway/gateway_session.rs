@@ -21,25 +21,25 @@ use longhaul_types::{Invite, LinkProfile, UnixTime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    answer::Arrival,
+    answer::GatewayAnswer,
     incoming_streams,
     page_streams::PageStreams,
-    request_table::{BasePolicy, CodeError, FetchDraft, SharedRequests},
+    request_table::{BasePolicy, EncodeFetchError, FetchDraft, SharedRequests},
     traffic::Traffic,
 };
 
 /// Maximum number of messages that wait for the control stream. Dropping further messages costs time or work,
 /// never correctness: requests that depend on a dropped message time out and are sent as ordinary fetches.
-const CONTROLS: usize = 1024;
+const MAX_CONTROL_MESSAGES: usize = 1024;
 
 /// One session. When it ends, its holders keep it and get errors from their exchanges.
 #[derive(Debug)]
 pub struct GatewaySession {
     /// Number of the session in this process.
     serial: u64,
-    session: Session,
+    transport: Session,
     requests: Arc<SharedRequests>,
-    controls: mpsc::Sender<Message>,
+    control_sender: mpsc::Sender<Message>,
     welcome: watch::Receiver<Option<Welcome>>,
     settled: AtomicBool,
 }
@@ -64,9 +64,9 @@ pub(super) struct Pages {
 
 /// Time at which a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timing {
+pub enum SendPhase {
     /// In early data, before the handshake is complete.
-    Early,
+    EarlyData,
     /// In the open session.
     Open,
 }
@@ -74,7 +74,7 @@ pub enum Timing {
 /// Errors of sending a fetch or tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HopError {
+pub enum SendError {
     /// The session is over; nothing was sent.
     #[error("session lost: {0}")]
     Lost(CloseReason),
@@ -89,9 +89,9 @@ pub enum HopError {
 /// A fetch or tunnel that waits for its answer. Dropping it before the answer cancels it.
 #[derive(Debug)]
 pub struct Exchange {
-    hop: Arc<GatewaySession>,
+    session: Arc<GatewaySession>,
     id: u64,
-    arrival: oneshot::Receiver<Arrival>,
+    answer: oneshot::Receiver<GatewayAnswer>,
     settled: bool,
     _expectation: Expectation,
 }
@@ -101,13 +101,13 @@ impl Exchange {
     ///
     /// # Errors
     /// The session was lost first.
-    pub async fn arrival(&mut self) -> Result<Arrival, CloseReason> {
-        let arrival = (&mut self.arrival).await;
+    pub async fn answer(&mut self) -> Result<GatewayAnswer, CloseReason> {
+        let answer = (&mut self.answer).await;
         self.settled = true;
-        match arrival {
-            Ok(arrival) => Ok(arrival),
+        match answer {
+            Ok(answer) => Ok(answer),
             Err(_) => Err(self
-                .hop
+                .session
                 .requests
                 .table()
                 .open()
@@ -117,8 +117,8 @@ impl Exchange {
     }
 
     /// The session.
-    pub const fn hop(&self) -> &Arc<GatewaySession> {
-        &self.hop
+    pub const fn session(&self) -> &Arc<GatewaySession> {
+        &self.session
     }
 
     /// The number of the fetch or tunnel.
@@ -130,8 +130,9 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.settled {
-            self.hop.requests.table().take(self.id);
-            self.hop.tell(Message::Cancel(Cancel { fetch: self.id }));
+            self.session.requests.table().take(self.id);
+            self.session
+                .send_control(Message::Cancel(Cancel { fetch: self.id }));
         }
     }
 }
@@ -172,13 +173,13 @@ impl GatewaySession {
             transport: TransportConfig::default(),
         };
         let hello = FirstStream {
-            options: options(Priority::CONTROL, Timing::Early),
+            options: options(Priority::CONTROL, SendPhase::EarlyData),
             bytes: hello(link, &pages),
             end: End::Open,
         };
-        let (session, mut streams) = dial(config, vec![hello])?;
+        let (transport, mut streams) = dial(config, vec![hello])?;
         let requests = Arc::new(SharedRequests::default());
-        let (controls, to_tell) = mpsc::channel(CONTROLS);
+        let (control_sender, control_messages) = mpsc::channel(MAX_CONTROL_MESSAGES);
         let (welcome_sender, welcome) = watch::channel(None);
         let incoming = incoming_streams::IncomingStreams {
             serial,
@@ -186,13 +187,13 @@ impl GatewaySession {
             welcome: welcome_sender,
             pages: pages.streams,
         };
-        tokio::spawn(incoming_streams::read_streams(session.clone(), incoming));
-        tokio::spawn(incoming_streams::write_control(streams.pop(), to_tell));
+        tokio::spawn(incoming_streams::read_streams(transport.clone(), incoming));
+        tokio::spawn(incoming_streams::write_control(streams.pop(), control_messages));
         Ok(Arc::new(Self {
             serial,
-            session,
+            transport,
             requests,
-            controls,
+            control_sender,
             welcome,
             settled: AtomicBool::new(false),
         }))
@@ -202,28 +203,29 @@ impl GatewaySession {
     ///
     /// # Errors
     /// The session is over, or the fields are too large.
-    pub fn code(
+    pub fn encode_fetch(
         self: &Arc<Self>,
         upstream: &FetchDraft,
         resume: Option<Resume>,
         policy: BasePolicy,
-    ) -> Result<(Exchange, Vec<u8>), HopError> {
-        let (answer, arrival) = oneshot::channel();
+    ) -> Result<(Exchange, Vec<u8>), SendError> {
+        let (answer_sender, answer) = oneshot::channel();
         let mut table = self.requests.table();
-        table.open().map_err(HopError::Lost)?;
-        let (id, wire) = table
-            .code(upstream, resume, policy, answer)
-            .map_err(|error| match error {
-                CodeError::Headers(_) | CodeError::Envelope(_) => HopError::HeaderTooLarge,
-            })?;
+        table.open().map_err(SendError::Lost)?;
+        let (id, wire) =
+            table
+                .encode_fetch(upstream, resume, policy, answer_sender)
+                .map_err(|error| match error {
+                    EncodeFetchError::Headers(_) | EncodeFetchError::Envelope(_) => SendError::HeaderTooLarge,
+                })?;
         drop(table);
         Ok((
             Exchange {
-                hop: Arc::clone(self),
+                session: Arc::clone(self),
                 id,
-                arrival,
+                answer,
                 settled: false,
-                _expectation: self.session.expect_data(),
+                _expectation: self.transport.expect_data(),
             },
             wire,
         ))
@@ -233,20 +235,20 @@ impl GatewaySession {
     ///
     /// # Errors
     /// The session is over, or the host is too long.
-    pub fn code_tunnel(
+    pub fn encode_tunnel(
         self: &Arc<Self>,
         host: &str,
         port: u16,
         security: TunnelSecurity,
-    ) -> Result<(Exchange, Vec<u8>), HopError> {
-        let (answer, arrival) = oneshot::channel();
-        let id = self.requests.table().register(answer).map_err(HopError::Lost)?;
+    ) -> Result<(Exchange, Vec<u8>), SendError> {
+        let (answer_sender, answer) = oneshot::channel();
+        let id = self.requests.table().register(answer_sender).map_err(SendError::Lost)?;
         let exchange = Exchange {
-            hop: Arc::clone(self),
+            session: Arc::clone(self),
             id,
-            arrival,
+            answer,
             settled: false,
-            _expectation: self.session.expect_data(),
+            _expectation: self.transport.expect_data(),
         };
         let mut wire = Vec::with_capacity(300);
         encode(
@@ -258,7 +260,7 @@ impl GatewaySession {
             }),
             &mut wire,
         )
-        .map_err(|_| HopError::HeaderTooLarge)?;
+        .map_err(|_| SendError::HeaderTooLarge)?;
         Ok((exchange, wire))
     }
 
@@ -269,16 +271,16 @@ impl GatewaySession {
     pub async fn open(
         &self,
         class: Priority,
-        timing: Timing,
+        send_phase: SendPhase,
         first: Bytes,
         end: End,
-    ) -> Result<SendStream, HopError> {
-        self.session
-            .open(options(class, timing), first, end)
+    ) -> Result<SendStream, SendError> {
+        self.transport
+            .open(options(class, send_phase), first, end)
             .await
             .map_err(|error| match error {
-                longhaul_driver::SessionError::Lost(reason) => HopError::Lost(reason),
-                longhaul_driver::SessionError::Busy | _ => HopError::Busy,
+                longhaul_driver::SessionError::Lost(reason) => SendError::Lost(reason),
+                longhaul_driver::SessionError::Busy | _ => SendError::Busy,
             })
     }
 
@@ -289,8 +291,8 @@ impl GatewaySession {
 
     /// Sends a message on the control stream. The message is dropped if the session is over or too many
     /// messages wait.
-    pub fn tell(&self, message: Message) {
-        let _dropped = self.controls.try_send(message);
+    pub fn send_control(&self, message: Message) {
+        let _dropped = self.control_sender.try_send(message);
     }
 
     /// State of the gateway's mirror; `None` before `Welcome`.
@@ -300,24 +302,24 @@ impl GatewaySession {
 
     /// Window key of this session, once the handshake is complete.
     pub fn window_key(&self) -> Option<[u8; 32]> {
-        self.session
+        self.transport
             .exporter()
             .map(|secret| longhaul_session::window_key(&secret))
     }
 
     /// The state of the link.
     pub fn link_state(&self) -> LinkState {
-        self.session.state().borrow().clone()
+        self.transport.state().borrow().clone()
     }
 
     /// Returns a receiver for changes of the link state.
     pub fn watch_link(&self) -> watch::Receiver<LinkState> {
-        self.session.state()
+        self.transport.state()
     }
 
     /// The transport's counters and estimates.
     pub fn stats(&self) -> ConnectionStats {
-        self.session.stats()
+        self.transport.stats()
     }
 
     /// The gateway's `Welcome`, if received.
@@ -325,8 +327,8 @@ impl GatewaySession {
         self.welcome.borrow().clone()
     }
 
-    pub(super) const fn session(&self) -> &Session {
-        &self.session
+    pub(super) const fn transport(&self) -> &Session {
+        &self.transport
     }
 
     pub(super) fn watch_welcome(&self) -> watch::Receiver<Option<Welcome>> {
@@ -334,11 +336,11 @@ impl GatewaySession {
     }
 
     pub(super) fn close(&self, reason: &str) {
-        self.session.close(0, reason);
+        self.transport.close(0, reason);
     }
 
     pub(super) async fn closed(&self) -> CloseReason {
-        self.session.closed().await
+        self.transport.closed().await
     }
 
     /// Bytes of this session.
@@ -351,19 +353,19 @@ impl GatewaySession {
         }
     }
 
-    pub(super) fn mark_settled(&self) {
+    pub(super) fn mark_counted(&self) {
         self.settled.store(true, Relaxed);
     }
 
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_counted(&self) -> bool {
         self.settled.load(Relaxed)
     }
 }
 
-const fn options(class: Priority, timing: Timing) -> OpenOptions {
-    let early = match timing {
-        Timing::Early => EarlyData::Allowed,
-        Timing::Open => EarlyData::Forbidden,
+const fn options(class: Priority, send_phase: SendPhase) -> OpenOptions {
+    let early = match send_phase {
+        SendPhase::EarlyData => EarlyData::Allowed,
+        SendPhase::Open => EarlyData::Forbidden,
     };
     OpenOptions {
         class,

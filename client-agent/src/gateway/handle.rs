@@ -9,29 +9,29 @@ use tokio::{
 };
 
 use super::{
-    demand::{Demand, DemandCount},
+    demand::{WaitingRequest, WaitingRequests},
     dialer::{Dialer, GatewayConfig},
     eviction_reports,
-    gateway_session::{GatewaySession, Timing},
-    state::{DownReason, View},
-    traffic::{Ledger, Traffic},
+    gateway_session::{GatewaySession, SendPhase},
+    state::{DownReason, SessionSnapshot},
+    traffic::{Traffic, TrafficTotals},
 };
 
 /// Handle of the gateway for requests. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Gateway {
-    view: watch::Receiver<View>,
-    demand: Arc<DemandCount>,
-    ledger: Arc<Ledger>,
+    view: watch::Receiver<SessionSnapshot>,
+    demand: Arc<WaitingRequests>,
+    traffic_totals: Arc<TrafficTotals>,
     key: PublicKey,
     task: Arc<DialerTask>,
 }
 
 /// The state of the session that a request requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum RequiredSessionState {
     /// The request may be sent in early data: a session whose handshake is in progress suffices.
-    Early,
+    EarlyData,
     /// The handshake must be complete.
     Open,
 }
@@ -49,11 +49,11 @@ impl Gateway {
     /// Starts the task that keeps the session open.
     pub fn start(config: GatewayConfig) -> Self {
         let key = config.invite.gateway();
-        let demand = Arc::new(DemandCount::default());
-        let ledger = Arc::new(Ledger::default());
+        let demand = Arc::new(WaitingRequests::default());
+        let traffic_totals = Arc::new(TrafficTotals::default());
         let losses = config.store.losses();
-        let (sender, view) = watch::channel(View::starting());
-        let dialer = Dialer::new(config, sender, Arc::clone(&demand), Arc::clone(&ledger));
+        let (sender, view) = watch::channel(SessionSnapshot::starting());
+        let dialer = Dialer::new(config, sender, Arc::clone(&demand), Arc::clone(&traffic_totals));
         let task = Arc::new(DialerTask(tokio::spawn(dialer.run())));
         if let Some(losses) = losses {
             tokio::spawn(eviction_reports::send(losses, view.clone()));
@@ -61,19 +61,19 @@ impl Gateway {
         Self {
             view,
             demand,
-            ledger,
+            traffic_totals,
             key,
             task,
         }
     }
 
     /// Returns the current state.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> SessionSnapshot {
         self.view.borrow().clone()
     }
 
     /// Returns a receiver for changes of the state.
-    pub fn watch(&self) -> watch::Receiver<View> {
+    pub fn watch(&self) -> watch::Receiver<SessionSnapshot> {
         self.view.clone()
     }
 
@@ -84,22 +84,22 @@ impl Gateway {
 
     /// Traffic on the hop in all sessions since the start.
     pub fn traffic(&self) -> Traffic {
-        self.ledger.traffic(self.view.borrow().hop.as_deref())
+        self.traffic_totals.traffic(self.view.borrow().session.as_deref())
     }
 
     /// Registers a waiting request until the returned guard is dropped: while requests wait, the task dials
     /// more often.
-    pub fn demand(&self) -> Demand {
-        DemandCount::register(&self.demand)
+    pub fn demand(&self) -> WaitingRequest {
+        WaitingRequests::register(&self.demand)
     }
 
     /// Returns a session that `need` can use now, if there is one.
-    pub fn usable_now(&self, need: Need) -> Option<(Arc<GatewaySession>, Timing)> {
+    pub fn usable_now(&self, need: RequiredSessionState) -> Option<(Arc<GatewaySession>, SendPhase)> {
         find(&self.view.borrow(), need)
     }
 
     /// Waits for a session that `need` can use. Cancel safe.
-    pub async fn usable(&self, need: Need) -> (Arc<GatewaySession>, Timing) {
+    pub async fn usable(&self, need: RequiredSessionState) -> (Arc<GatewaySession>, SendPhase) {
         let mut view = self.view.clone();
         loop {
             let found = find(&view.borrow_and_update(), need);
@@ -143,12 +143,12 @@ impl Gateway {
                 let view = view.borrow_and_update();
                 let refused = view.why.as_ref().is_some_and(DownReason::is_final);
                 let patience = if view.has_answered {
-                    PATIENCE_OUTAGE
+                    OUTAGE_TIMEOUT
                 } else {
-                    PATIENCE_UNKNOWN
+                    FIRST_ANSWER_TIMEOUT
                 };
                 match view.silent_since {
-                    Some(since) if refused => since + PATIENCE_REFUSED,
+                    Some(since) if refused => since + REFUSAL_TIMEOUT,
                     Some(_) | None => started + patience,
                 }
             };
@@ -164,10 +164,10 @@ impl Gateway {
     /// Closes the session and waits until its CLOSE is sent.
     pub async fn close(&self) {
         self.task.0.abort();
-        let hop = self.view.borrow().hop.clone();
-        if let Some(hop) = hop {
-            hop.close("the agent ends");
-            let _ended = tokio::time::timeout(CLOSE_TIME, hop.closed()).await;
+        let session = self.view.borrow().session.clone();
+        if let Some(session) = session {
+            session.close("the agent ends");
+            let _ended = tokio::time::timeout(CLOSE_TIME, session.closed()).await;
         }
     }
 }
@@ -175,20 +175,22 @@ impl Gateway {
 /// Wait of a request for a gateway that has answered before, if no direct fallback applies. Longer than
 /// outages when the user changes cells or passes through tunnels, shorter than browsers wait for a head (5
 /// min).
-const PATIENCE_OUTAGE: Duration = Duration::from_secs(120);
+const OUTAGE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time for which a refusal may be temporary: a running gateway takes a second to notice a newly admitted
 /// device, and the task dials again 0.5, 1 and 2 s after a refusal.
-const PATIENCE_REFUSED: Duration = Duration::from_secs(3);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Wait of a request for a gateway that has not answered since the start.
-const PATIENCE_UNKNOWN: Duration = Duration::from_secs(20);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time for closing a session.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
-fn find(view: &View, need: Need) -> Option<(Arc<GatewaySession>, Timing)> {
-    let hop = view.hop.as_ref()?;
-    match (hop.link_state(), need) {
-        (LinkState::Open, _) => Some((Arc::clone(hop), Timing::Open)),
-        (LinkState::Connecting, Need::Early) => Some((Arc::clone(hop), Timing::Early)),
+fn find(view: &SessionSnapshot, need: RequiredSessionState) -> Option<(Arc<GatewaySession>, SendPhase)> {
+    let session = view.session.as_ref()?;
+    match (session.link_state(), need) {
+        (LinkState::Open, _) => Some((Arc::clone(session), SendPhase::Open)),
+        (LinkState::Connecting, RequiredSessionState::EarlyData) => {
+            Some((Arc::clone(session), SendPhase::EarlyData))
+        }
         (LinkState::Connecting | LinkState::Stalled | LinkState::Closed(_), _) => None,
     }
 }

@@ -12,17 +12,17 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{
-    answer::{Arrival, ResponseStream},
+    answer::{GatewayAnswer, ResponseStream},
     page_streams::{PageStream, PageStreams},
     request_table::SharedRequests,
 };
 
 /// Maximum time from the first byte of a stream to its first complete message, including link outages. It
 /// bounds the number of tasks that wait for streams of a silent gateway.
-const FIRST_MESSAGE: Duration = Duration::from_secs(600);
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Maximum size of control messages that are sent together: most of a packet.
-const TOGETHER: usize = 1024;
+const MAX_MESSAGES_SIZE: usize = 1024;
 
 /// Receivers of incoming messages.
 #[derive(Clone, Debug)]
@@ -45,19 +45,19 @@ pub(super) async fn read_streams(session: Session, incoming: IncomingStreams) {
 }
 
 /// Writes the control messages that follow `Hello`. The stream stays open for the whole session.
-pub(super) async fn write_control(stream: Option<SendStream>, mut to_tell: mpsc::Receiver<Message>) {
+pub(super) async fn write_control(stream: Option<SendStream>, mut control_messages: mpsc::Receiver<Message>) {
     let Some(mut stream) = stream else {
         return;
     };
-    while let Some(message) = to_tell.recv().await {
+    while let Some(message) = control_messages.recv().await {
         let mut wire = Vec::new();
         if let Err(error) = encode(&message, &mut wire) {
             debug!(%error, "a message for the gateway is too large and dropped");
             continue;
         }
         // Messages that already wait go in the same packet.
-        while wire.len() < TOGETHER
-            && let Ok(message) = to_tell.try_recv()
+        while wire.len() < MAX_MESSAGES_SIZE
+            && let Ok(message) = control_messages.try_recv()
         {
             let _too_large = encode(&message, &mut wire);
         }
@@ -75,7 +75,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
         pages,
     } = incoming;
     let mut reader = MessageReader::new();
-    let first = timeout(FIRST_MESSAGE, first_message(&mut reader, &mut stream)).await;
+    let first = timeout(FIRST_MESSAGE_TIMEOUT, first_message(&mut reader, &mut stream)).await;
     let Ok(Some(message)) = first else {
         return;
     };
@@ -99,7 +99,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
             deliver(
                 &requests,
                 failed.fetch,
-                Arrival::Failed {
+                GatewayAnswer::Failed {
                     reason: failed.reason,
                     detail: failed.detail,
                 },
@@ -109,14 +109,14 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
             deliver(
                 &requests,
                 accept.id,
-                Arrival::Tunnel(ResponseStream::new(reader, stream, expectation)),
+                GatewayAnswer::Tunnel(ResponseStream::new(reader, stream, expectation)),
             );
         }
         Message::TunnelFailed(failed) => {
             deliver(
                 &requests,
                 failed.id,
-                Arrival::Failed {
+                GatewayAnswer::Failed {
                     reason: failed.reason,
                     detail: failed.detail,
                 },
@@ -131,7 +131,7 @@ async fn read_stream(mut stream: RecvStream, expectation: Expectation, incoming:
             pages.read(serial, PageStream::Push(push), stream).await;
         }
         Message::Promised(Promised { fetch, page, entry }) => {
-            deliver(&requests, fetch, Arrival::Promised { page, entry });
+            deliver(&requests, fetch, GatewayAnswer::Promised { page, entry });
         }
         Message::Hello(_)
         | Message::Fetch(_)
@@ -186,8 +186,8 @@ async fn read_notices(mut reader: MessageReader, mut stream: RecvStream, request
 
 fn deliver_head(requests: &SharedRequests, head: &Head, stream: ResponseStream) {
     let decoded = requests.table().head(head);
-    let (arrival, answer) = match decoded {
-        Ok((fields, answer)) => {
+    let (answer, receiver) = match decoded {
+        Ok((fields, receiver)) => {
             let &Head {
                 status,
                 body,
@@ -195,37 +195,37 @@ fn deliver_head(requests: &SharedRequests, head: &Head, stream: ResponseStream) 
                 ..
             } = head;
             (
-                Arrival::Head {
+                GatewayAnswer::Head {
                     status,
                     fields,
                     body,
                     content_hash,
                     stream,
                 },
-                answer,
+                receiver,
             )
         }
         Err(error) => {
             warn!(%error, "the gateway sent a header section that cannot be decoded");
-            (Arrival::Malformed, requests.table().take(head.fetch))
+            (GatewayAnswer::Malformed, requests.table().take(head.fetch))
         }
     };
-    if let Some(answer) = answer {
+    if let Some(receiver) = receiver {
         // If this fails, the request is gone; the stream is stopped when it is dropped.
-        let _gone = answer.send(arrival);
+        let _gone = receiver.send(answer);
     }
 }
 
-fn deliver(requests: &SharedRequests, id: u64, arrival: Arrival) {
-    if let Arrival::Failed {
+fn deliver(requests: &SharedRequests, id: u64, answer: GatewayAnswer) {
+    if let GatewayAnswer::Failed {
         reason: FailureReason::Malformed,
         detail,
-    } = &arrival
+    } = &answer
     {
         warn!(%detail, "the gateway calls a request malformed");
     }
-    let answer = requests.table().take(id);
-    if let Some(answer) = answer {
-        let _gone = answer.send(arrival);
+    let receiver = requests.table().take(id);
+    if let Some(receiver) = receiver {
+        let _gone = receiver.send(answer);
     }
 }

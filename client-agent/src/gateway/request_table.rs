@@ -12,7 +12,7 @@ use longhaul_session::{
 use longhaul_types::ClientId;
 use tokio::sync::{oneshot, watch};
 
-use super::answer::Arrival;
+use super::answer::GatewayAnswer;
 
 /// Maximum number of answered fetches that may serve as bases; no base is older (docs/protocol/session.md
 /// section 5).
@@ -86,7 +86,7 @@ pub enum BasePolicy {
 
 /// Errors of encoding a fetch.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CodeError {
+pub(super) enum EncodeFetchError {
     #[error(transparent)]
     Headers(#[from] HeaderSetError),
     #[error(transparent)]
@@ -135,7 +135,7 @@ pub(super) struct RequestTable {
 
 #[derive(Debug)]
 struct Waiting {
-    answer: oneshot::Sender<Arrival>,
+    receiver: oneshot::Sender<GatewayAnswer>,
     origin: String,
     /// The response that the gateway may use as base. A copy is kept here, because the header sets may have
     /// dropped it when a slow answer arrives.
@@ -144,13 +144,13 @@ struct Waiting {
 
 impl RequestTable {
     /// Assigns a number to a tunnel and registers the receiver of its answer.
-    pub(super) fn register(&mut self, answer: oneshot::Sender<Arrival>) -> Result<u64, CloseReason> {
+    pub(super) fn register(&mut self, receiver: oneshot::Sender<GatewayAnswer>) -> Result<u64, CloseReason> {
         self.open()?;
         self.newest += 1;
         self.waiting.insert(
             self.newest,
             Waiting {
-                answer,
+                receiver,
                 origin: String::new(),
                 base: None,
             },
@@ -165,17 +165,17 @@ impl RequestTable {
 
     /// Assigns a number to a fetch, encodes it, and registers the receiver of its answer. The session must
     /// still be open.
-    pub(super) fn code(
+    pub(super) fn encode_fetch(
         &mut self,
         upstream: &FetchDraft,
         resume: Option<Resume>,
         policy: BasePolicy,
-        answer: oneshot::Sender<Arrival>,
-    ) -> Result<(u64, Vec<u8>), CodeError> {
+        receiver: oneshot::Sender<GatewayAnswer>,
+    ) -> Result<(u64, Vec<u8>), EncodeFetchError> {
         let id = self.newest + 1;
-        let mut wire = self.coded(upstream, &resume, id, 0)?;
+        let mut wire = self.encode_with_base(upstream, &resume, id, 0)?;
         for base in self.candidates(&upstream.origin, policy) {
-            let other = self.coded(upstream, &resume, id, base)?;
+            let other = self.encode_with_base(upstream, &resume, id, base)?;
             if other.len() < wire.len() {
                 wire = other;
             }
@@ -187,7 +187,7 @@ impl RequestTable {
         self.waiting.insert(
             id,
             Waiting {
-                answer,
+                receiver,
                 origin: upstream.origin.clone(),
                 base,
             },
@@ -195,13 +195,13 @@ impl RequestTable {
         Ok((id, wire))
     }
 
-    fn coded(
+    fn encode_with_base(
         &self,
         upstream: &FetchDraft,
         resume: &Option<Resume>,
         id: u64,
         base: u64,
-    ) -> Result<Vec<u8>, CodeError> {
+    ) -> Result<Vec<u8>, EncodeFetchError> {
         let request = encode_request(&upstream.url, &upstream.fields, id, base, &self.requests)?;
         let fetch = Fetch {
             id,
@@ -254,7 +254,7 @@ impl RequestTable {
     pub(super) fn head(
         &mut self,
         head: &Head,
-    ) -> Result<(Vec<HeaderField>, Option<oneshot::Sender<Arrival>>), HeaderSetError> {
+    ) -> Result<(Vec<HeaderField>, Option<oneshot::Sender<GatewayAnswer>>), HeaderSetError> {
         let waiting = self.waiting.remove(&head.fetch);
         let decoded = match decode_header_set(&head.headers, head.fetch, &self.responses) {
             Err(HeaderSetError::UnknownBase) => {
@@ -279,12 +279,12 @@ impl RequestTable {
         if self.answered.len() > MAX_BASES {
             self.answered.pop_front();
         }
-        Ok((fields, Some(waiting.answer)))
+        Ok((fields, Some(waiting.receiver)))
     }
 
     /// Removes and returns the receiver of the answer to `id`.
-    pub(super) fn take(&mut self, id: u64) -> Option<oneshot::Sender<Arrival>> {
-        self.waiting.remove(&id).map(|waiting| waiting.answer)
+    pub(super) fn take(&mut self, id: u64) -> Option<oneshot::Sender<GatewayAnswer>> {
+        self.waiting.remove(&id).map(|waiting| waiting.receiver)
     }
 
     /// Ends the session's table: receivers detect the end by the closed channel.

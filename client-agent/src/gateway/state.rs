@@ -24,11 +24,11 @@ pub enum GatewayState {
 
 /// Snapshot of the session's state.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct SessionSnapshot {
     /// The state.
     pub state: GatewayState,
     /// The session, if there is one.
-    pub hop: Option<Arc<GatewaySession>>,
+    pub session: Option<Arc<GatewaySession>>,
     /// Start of the gateway's silence, while an answer is expected; `None` if the session is open.
     pub silent_since: Option<Instant>,
     /// Reason for the end of the last attempt or session.
@@ -37,11 +37,11 @@ pub struct View {
     pub has_answered: bool,
 }
 
-impl View {
+impl SessionSnapshot {
     pub(super) fn starting() -> Self {
         Self {
             state: GatewayState::Connecting,
-            hop: None,
+            session: None,
             silent_since: Some(Instant::now()),
             why: None,
             has_answered: false,

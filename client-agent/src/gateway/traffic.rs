@@ -16,32 +16,32 @@ pub struct Traffic {
 
 /// Traffic of the closed sessions.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(Mutex<Traffic>);
+pub(super) struct TrafficTotals(Mutex<Traffic>);
 
-impl Ledger {
+impl TrafficTotals {
     /// Adds a closed session.
-    pub(super) fn settle(&self, hop: &GatewaySession) {
-        let of_hop = hop.traffic();
+    pub(super) fn add_closed(&self, session: &GatewaySession) {
+        let of_session = session.traffic();
         let mut total = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        total.down += of_hop.down;
-        total.up += of_hop.up;
-        hop.mark_settled();
+        total.down += of_session.down;
+        total.up += of_session.up;
+        session.mark_counted();
     }
 
     /// Counts an opened session.
-    pub(super) fn opened(&self) {
+    pub(super) fn count_opened(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).sessions += 1;
     }
 
     /// Returns the traffic of all sessions, including the current one.
-    pub(super) fn traffic(&self, hop: Option<&GatewaySession>) -> Traffic {
+    pub(super) fn traffic(&self, session: Option<&GatewaySession>) -> Traffic {
         let mut total = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hop) = hop
-            && !hop.is_settled()
+        if let Some(session) = session
+            && !session.is_counted()
         {
-            let of_hop = hop.traffic();
-            total.down += of_hop.down;
-            total.up += of_hop.up;
+            let of_session = session.traffic();
+            total.down += of_session.down;
+            total.up += of_session.up;
         }
         total
     }

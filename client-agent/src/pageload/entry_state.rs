@@ -7,7 +7,8 @@ use longhaul_types::ContentHash;
 
 use super::{
     manifest_entry::{Demand, EntryResponse, ManifestEntry, Storing},
-    page_load::{PageLoad, Progress, Shown, State},
+    page_load::{PageLoad, State},
+    page_state::{Progress, Shown},
     pushed_body::{BodyFault, PushedBody},
 };
 use crate::store::StorageContext;
@@ -185,7 +186,7 @@ impl PageLoad {
         };
         if wanted {
             self.counters.wanted.one();
-            self.hop.tell(Message::Want(Want {
+            self.session.send_control(Message::Want(Want {
                 page: self.page,
                 entry,
             }));
@@ -255,7 +256,7 @@ impl PageLoad {
             if useful { entries } else { Vec::new() }
         };
         if !entries.is_empty() {
-            self.hop.tell(Message::Ask(Ask {
+            self.session.send_control(Message::Ask(Ask {
                 page: self.page,
                 entries,
             }));

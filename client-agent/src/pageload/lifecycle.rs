@@ -5,7 +5,8 @@ use longhaul_session::{Cancel, Message, Used};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
-    page_load::{Document, Life, PageLoad, Progress},
+    page_load::PageLoad,
+    page_state::{Document, Life, Progress},
     pushed_body::BodyFault,
 };
 
@@ -140,11 +141,12 @@ impl PageLoad {
             // `Used` precedes `Cancel`: the gateway learns from it before it discards the page load.
             if entries > 0 {
                 let is_taken = |entry: u32| taken.binary_search(&entry).is_ok();
-                self.hop
-                    .tell(Message::Used(Used::new(self.page, entries, is_taken)));
+                self.session
+                    .send_control(Message::Used(Used::new(self.page, entries, is_taken)));
             }
             if end == End::Cancelled && !complete {
-                self.hop.tell(Message::Cancel(Cancel { fetch: self.page }));
+                self.session
+                    .send_control(Message::Cancel(Cancel { fetch: self.page }));
             }
         }
         self.notify();

@@ -7,10 +7,7 @@ use longhaul_session::{ManifestId, RecordReader};
 use longhaul_types::ByteCount;
 use tracing::{debug, warn};
 
-use super::{
-    manifest_entry::MAX_ENTRIES,
-    page_load::{PageLoad, Progress},
-};
+use super::{manifest_entry::MAX_ENTRIES, page_load::PageLoad, page_state::Progress};
 use crate::gateway::{ResponseStream, coding_of};
 
 /// Maximum size of a manifest: the maximum number of entries, with header sections larger than those of most
@@ -70,7 +67,7 @@ async fn records(
         }
     };
     let body = stream.body().await?;
-    let key = load.hop.window_key().ok_or(ManifestError::NoKey)?;
+    let key = load.session.window_key().ok_or(ManifestError::NoKey)?;
     let limits = BodyLimits {
         max_body: MAX_MANIFEST,
     };

@@ -126,22 +126,22 @@ impl PageLoads {
         let loads = self.list();
         loads
             .iter()
-            .find(|load| load.page == page && load.hop.serial() == session)
+            .find(|load| load.page == page && load.session.serial() == session)
             .cloned()
     }
 
     /// Sends `Holding` for the page loads in progress, because the gateway does not have the agent's mirror.
     pub(crate) fn send_holding(&self, session: u64) {
         for load in self.newest_first() {
-            let hashes = if load.hop.serial() == session {
+            let hashes = if load.session.serial() == session {
                 load.take_holding()
             } else {
                 Vec::new()
             };
             if !hashes.is_empty() {
                 let page = load.page;
-                load.hop
-                    .tell(Message::Holding(longhaul_session::Holding { page, hashes }));
+                load.session
+                    .send_control(Message::Holding(longhaul_session::Holding { page, hashes }));
             }
         }
     }
@@ -175,7 +175,7 @@ impl PageStreams for PageLoads {
 
     fn session_lost(&self, session: u64) {
         for load in self.newest_first() {
-            if load.hop.serial() == session {
+            if load.session.serial() == session {
                 load.session_lost();
             }
         }

@@ -72,7 +72,7 @@ async fn windows(
     if announced.offset != 0 {
         return Err(BodyFault::Damaged);
     }
-    let key = load.hop.window_key().ok_or(BodyFault::SessionLost)?;
+    let key = load.session.window_key().ok_or(BodyFault::SessionLost)?;
     let limits = BodyLimits {
         max_body: ByteCount::new(MAX_BODY),
     };
@@ -119,7 +119,8 @@ async fn base(load: &PageLoad, store: &Store, name: &ShortHash) -> Result<Bytes,
         return Ok(base);
     }
     load.counters.bases_missing.one();
-    load.hop.tell(Message::Evicted(Evicted { hashes: vec![*name] }));
+    load.session
+        .send_control(Message::Evicted(Evicted { hashes: vec![*name] }));
     Err(BodyFault::NoBase)
 }
 

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     counters::Counters,
     gateway::{
-        Arrival, BasePolicy, FetchContext, FetchDraft, Gateway, GatewaySession, HopError, Need,
-        ResponseStream, Timing, coding_of, next_window,
+        BasePolicy, FetchContext, FetchDraft, Gateway, GatewayAnswer, GatewaySession, RequiredSessionState,
+        ResponseStream, SendError, SendPhase, coding_of, next_window,
     },
     pageload::{BodyFault, BodyReader},
     proxy_body::BodyBroken,
@@ -68,7 +68,7 @@ pub(super) struct Relay {
 
 /// A stream with the rest of the body.
 struct Source {
-    hop: Arc<GatewaySession>,
+    session: Arc<GatewaySession>,
     stream: ResponseStream,
     body: Option<Body>,
     /// The body's base, if already read.
@@ -94,10 +94,10 @@ enum Interruption {
 
 impl Relay {
     /// Relays the body to its end, or aborts the browser's connection.
-    pub(super) async fn run(mut self, hop: Arc<GatewaySession>, stream: ResponseStream, begun: Begun) {
+    pub(super) async fn run(mut self, session: Arc<GatewaySession>, stream: ResponseStream, begun: Begun) {
         let Begun { body, base } = begun;
         let first = Source {
-            hop,
+            session,
             stream,
             body,
             base,
@@ -275,13 +275,13 @@ impl Relay {
     }
 
     /// Returns the base of a body. Without its base a body cannot be decoded.
-    async fn base(&self, hop: &GatewaySession, name: &ShortHash) -> Result<Bytes, Interruption> {
+    async fn base(&self, session: &GatewaySession, name: &ShortHash) -> Result<Bytes, Interruption> {
         if let Some(base) = self.handles.store.base(name).await {
             self.handles.counters.base_used(name);
             return Ok(base);
         }
         self.handles.counters.bases_missing.one();
-        hop.tell(Message::Evicted(Evicted { hashes: vec![*name] }));
+        session.send_control(Message::Evicted(Evicted { hashes: vec![*name] }));
         Err(Interruption::BadWindow)
     }
 
@@ -303,11 +303,11 @@ impl Relay {
             return Err(Interruption::Broken("the body has another length now"));
         }
         self.length = self.length.or(body.length);
-        let key = source.hop.window_key().ok_or(Interruption::SessionLost)?;
+        let key = source.session.window_key().ok_or(Interruption::SessionLost)?;
         let coding = coding_of(body.coding);
         let base = match (source.base.take(), body.base) {
             (Some(base), _) => base,
-            (None, Some(name)) => self.base(&source.hop, &name).await?,
+            (None, Some(name)) => self.base(&source.session, &name).await?,
             (None, None) => Bytes::new(),
         };
         let mut current = match decoder.take() {
@@ -382,51 +382,54 @@ impl Relay {
             ..self.fetch.clone()
         };
         loop {
-            let (hop, _) = self.handles.gateway.usable(Need::Open).await;
-            let (mut exchange, wire) = match hop.code(&fetch, resume.clone(), policy) {
+            let (session, _) = self.handles.gateway.usable(RequiredSessionState::Open).await;
+            let (mut exchange, wire) = match session.encode_fetch(&fetch, resume.clone(), policy) {
                 Ok(coded) => coded,
-                Err(HopError::Lost(_)) => {
+                Err(SendError::Lost(_)) => {
                     tokio::task::yield_now().await;
                     continue;
                 }
                 Err(_) => return Err(Interruption::Broken("the rest cannot be asked for")),
             };
-            if hop
-                .open(self.class, Timing::Open, wire.into(), End::Finish)
+            if session
+                .open(self.class, SendPhase::Open, wire.into(), End::Finish)
                 .await
                 .is_err()
             {
                 tokio::task::yield_now().await;
                 continue;
             }
-            match exchange.arrival().await {
-                Ok(Arrival::Head {
+            match exchange.answer().await {
+                Ok(GatewayAnswer::Head {
                     status,
                     body: BodyPlace::Follows,
                     stream,
                     ..
                 }) if status == self.status => {
                     return Ok(Source {
-                        hop,
+                        session,
                         stream,
                         body: None,
                         base: None,
                     });
                 }
-                Ok(Arrival::Failed {
+                Ok(GatewayAnswer::Failed {
                     reason: FailureReason::UnknownBase,
                     ..
                 }) if policy == BasePolicy::Best => {
                     policy = BasePolicy::None;
                 }
-                Ok(Arrival::Failed { reason, .. }) => {
+                Ok(GatewayAnswer::Failed { reason, .. }) => {
                     debug!(?reason, "the rest of a body is not to be had");
                     return Err(Interruption::Broken(
                         "the gateway has no rest of this representation",
                     ));
                 }
                 Ok(
-                    Arrival::Head { .. } | Arrival::Tunnel(_) | Arrival::Promised { .. } | Arrival::Malformed,
+                    GatewayAnswer::Head { .. }
+                    | GatewayAnswer::Tunnel(_)
+                    | GatewayAnswer::Promised { .. }
+                    | GatewayAnswer::Malformed,
                 ) => {
                     return Err(Interruption::Broken("the rest is another response"));
                 }

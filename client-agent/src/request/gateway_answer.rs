@@ -17,20 +17,27 @@ use super::{
 };
 use crate::{
     counters::PhaseExit,
-    gateway::{Arrival, BasePolicy, Exchange, GatewaySession, Need, ResponseStream, Timing},
+    gateway::{
+        BasePolicy, Exchange, GatewayAnswer, GatewaySession, RequiredSessionState, ResponseStream, SendPhase,
+    },
     pageload::{Direction, PageLoad},
     pages::{Failure, Lost},
 };
 
 impl RequestTask {
     /// Handles the gateway's answer.
-    pub(super) async fn arrived(&mut self, arrival: Arrival, exchange: Exchange, timing: Timing) -> Phase {
+    pub(super) async fn arrived(
+        &mut self,
+        answer: GatewayAnswer,
+        exchange: Exchange,
+        send_phase: SendPhase,
+    ) -> Phase {
         const TOO_EARLY: u16 = 425;
-        let failure = match arrival {
-            Arrival::Head {
+        let failure = match answer {
+            GatewayAnswer::Head {
                 status: TOO_EARLY, ..
-            } if timing == Timing::Early => return self.outside_early_data(),
-            Arrival::Head {
+            } if send_phase == SendPhase::EarlyData => return self.outside_early_data(),
+            GatewayAnswer::Head {
                 status,
                 fields,
                 body,
@@ -49,14 +56,16 @@ impl RequestTask {
                     None => malformed_answer(),
                 }
             }
-            Arrival::Promised { page, entry } => return self.promised_by(page, entry, exchange.hop()),
-            Arrival::Failed {
+            GatewayAnswer::Promised { page, entry } => {
+                return self.promised_by(page, entry, exchange.session());
+            }
+            GatewayAnswer::Failed {
                 reason: FailureReason::TooEarly,
                 ..
             } if self.repeats < MAX_REPEATS && self.rewind() => {
                 return self.outside_early_data();
             }
-            Arrival::Failed {
+            GatewayAnswer::Failed {
                 reason: FailureReason::UnknownBase,
                 ..
             } if self.policy == BasePolicy::Best => {
@@ -67,8 +76,8 @@ impl RequestTask {
                 self.counters.repeated.one();
                 return self.leave(PhaseExit::SentRepeated, Phase::Waiting);
             }
-            Arrival::Failed { reason, detail } => Failure::Gateway { reason, detail },
-            Arrival::Tunnel(_) | Arrival::Malformed => malformed_answer(),
+            GatewayAnswer::Failed { reason, detail } => Failure::Gateway { reason, detail },
+            GatewayAnswer::Tunnel(_) | GatewayAnswer::Malformed => malformed_answer(),
         };
         self.leave(
             PhaseExit::SentFailed,
@@ -111,7 +120,7 @@ impl RequestTask {
             (BodyPlace::Held, None) => return None,
             (BodyPlace::Held, Some(chk)) => {
                 let Some(stored) = store.body(chk).await else {
-                    return Some(self.held_is_missing(chk, exchange.hop()));
+                    return Some(self.held_is_missing(chk, exchange.session()));
                 };
                 self.counters.held_hits.one();
                 if !bound {
@@ -130,8 +139,8 @@ impl RequestTask {
                 (PhaseExit::SentForwarded, Source::Empty)
             }
             (BodyPlace::Follows, _) => {
-                let hop = Arc::clone(exchange.hop());
-                match Source::gateway(&store, hop, stream).await {
+                let session = Arc::clone(exchange.session());
+                match Source::gateway(&store, session, stream).await {
                     Opening::Source(source) => {
                         if let Source::Gateway(_, _, begun) = &source
                             && let Some(name) = begun.body.as_ref().and_then(|body| body.base)
@@ -141,7 +150,7 @@ impl RequestTask {
                         (PhaseExit::SentForwarded, source)
                     }
                     Opening::Broken => return None,
-                    Opening::NoBase(name) => return Some(self.base_is_missing(name, exchange.hop())),
+                    Opening::NoBase(name) => return Some(self.base_is_missing(name, exchange.session())),
                 }
             }
         };
@@ -172,8 +181,8 @@ impl RequestTask {
     }
 
     /// Handles a body that the gateway considers held but that the cache does not have (any more).
-    fn held_is_missing(&mut self, chk: ContentHash, hop: &GatewaySession) -> Phase {
-        hop.tell(Message::Evicted(Evicted {
+    fn held_is_missing(&mut self, chk: ContentHash, session: &GatewaySession) -> Phase {
+        session.send_control(Message::Evicted(Evicted {
             hashes: vec![short_hash(&chk)],
         }));
         self.held = None;
@@ -187,9 +196,9 @@ impl RequestTask {
     }
 
     /// Handles an answer whose base the cache does not have (any more).
-    fn base_is_missing(&mut self, name: ShortHash, hop: &GatewaySession) -> Phase {
+    fn base_is_missing(&mut self, name: ShortHash, session: &GatewaySession) -> Phase {
         self.counters.bases_missing.one();
-        hop.tell(Message::Evicted(Evicted { hashes: vec![name] }));
+        session.send_control(Message::Evicted(Evicted { hashes: vec![name] }));
         if self.repeats >= MAX_REPEATS || !self.is_repeatable_now() {
             return Phase::Over(Exit::without_response(malformed_answer()));
         }
@@ -200,8 +209,8 @@ impl RequestTask {
     }
 
     /// Handles `Promised`: an entry of a manifest answers the request.
-    fn promised_by(&mut self, page: u64, entry: u32, hop: &GatewaySession) -> Phase {
-        match self.acceleration.page_loads.of_page(hop.serial(), page) {
+    fn promised_by(&mut self, page: u64, entry: u32, session: &GatewaySession) -> Phase {
+        match self.acceleration.page_loads.of_page(session.serial(), page) {
             // The gateway may only name the page load that the request itself named.
             Some(load) if self.request.is_lookable() && self.uses(&load) => {
                 let by_sheet = !load.is_document_of(self.request.context.requester());
@@ -229,7 +238,7 @@ impl RequestTask {
     }
 
     fn outside_early_data(&mut self) -> Phase {
-        self.request.need = Need::Open;
+        self.request.need = RequiredSessionState::Open;
         self.repeats += 1;
         self.counters.repeated.one();
         self.leave(PhaseExit::SentRepeated, Phase::Waiting)

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     counters::PhaseExit,
-    gateway::{GatewaySession, Need},
+    gateway::{GatewaySession, RequiredSessionState},
     pageload::{Document, KeptManifest, PageLoad, Progress},
     store::Lookup,
 };
@@ -176,8 +176,8 @@ impl RequestTask {
         let agreed = self
             .upstream
             .gateway
-            .usable_now(Need::Early)
-            .and_then(|(hop, _)| hop.mirror());
+            .usable_now(RequiredSessionState::EarlyData)
+            .and_then(|(session, _)| session.mirror());
         if let Some(kept) = &kept
             && agreed != Some(MirrorState::Agreed)
         {
@@ -188,7 +188,7 @@ impl RequestTask {
 
     pub(super) async fn wait_for_manifest(&mut self, load: Arc<PageLoad>) -> Phase {
         let entered = Instant::now();
-        let time = manifest_time(&load.hop, self.acceleration.push.reordering);
+        let time = manifest_time(&load.session, self.acceleration.push.reordering);
         let mut changes = load.changes();
         let is_page = self.request.fetch.kind == FetchKind::Page;
         loop {
@@ -247,8 +247,8 @@ fn leads_elsewhere(load: &PageLoad) -> bool {
         && !load.is_over()
 }
 
-fn manifest_time(hop: &GatewaySession, reordering: Duration) -> Duration {
-    (hop.stats().srtt / 2 + reordering).min(MANIFEST_TIME.max(reordering))
+fn manifest_time(session: &GatewaySession, reordering: Duration) -> Duration {
+    (session.stats().srtt / 2 + reordering).min(MANIFEST_TIME.max(reordering))
 }
 
 async fn held_of(store: &crate::store::Store, kept: &KeptManifest) -> Vec<ShortHash> {

@@ -5,7 +5,7 @@ use longhaul_session::EntryHead;
 
 use super::outcome::Exit;
 use crate::{
-    gateway::{GatewaySession, Timing},
+    gateway::{GatewaySession, SendPhase},
     pageload::PageLoad,
 };
 
@@ -23,7 +23,7 @@ pub(super) enum Phase {
     /// Waits for a session, or for the direct fallback.
     Waiting,
     /// Sent in a session; waits for the gateway's answer.
-    Sent(Arc<GatewaySession>, Timing),
+    Sent(Arc<GatewaySession>, SendPhase),
     /// Fetches directly, without the gateway.
     Direct,
     /// Finished.

@@ -64,7 +64,7 @@ impl Source {
     /// Opens a body on a response stream.
     pub(super) async fn gateway(
         store: &Store,
-        hop: Arc<GatewaySession>,
+        session: Arc<GatewaySession>,
         mut stream: ResponseStream,
     ) -> Opening {
         let body = match timeout(LENGTH_TIME, stream.body()).await {
@@ -80,7 +80,7 @@ impl Source {
             },
         };
         let begun = Box::new(Begun { body, base });
-        Opening::Source(Self::Gateway(hop, stream, begun))
+        Opening::Source(Self::Gateway(session, stream, begun))
     }
 
     fn length(&self) -> Option<u64> {
@@ -152,7 +152,7 @@ pub(super) fn begin(outgoing: Outgoing<'_>) -> Response<ProxyBody> {
     };
     match source {
         Source::Empty => {}
-        Source::Gateway(hop, stream, begun) => drop(tokio::spawn(relay.run(hop, stream, *begun))),
+        Source::Gateway(session, stream, begun) => drop(tokio::spawn(relay.run(session, stream, *begun))),
         Source::Pushed(body) => drop(tokio::spawn(relay.run_pushed(body.reader()))),
         Source::Stored(body) => drop(tokio::spawn(relay.run_stored(*body))),
     }

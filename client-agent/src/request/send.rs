@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     counters::PhaseExit,
-    gateway::{Arrival, Exchange, GatewaySession, Timing},
+    gateway::{Exchange, GatewayAnswer, GatewaySession, SendPhase},
     pageload::Beginning,
     pages::{BadRequest, Failure},
     upstream::direct,
@@ -26,7 +26,7 @@ use crate::{
 
 /// First event while the request waits for the gateway's answer.
 enum Event {
-    Arrival(Result<Arrival, CloseReason>),
+    GatewayAnswer(Result<GatewayAnswer, CloseReason>),
     Sent(Result<(), UploadError>),
     Direct(Result<Response<OriginBody>, FetchError>),
     FallbackDue,
@@ -34,14 +34,14 @@ enum Event {
 
 impl RequestTask {
     /// Sets the members of the fetch that depend on page load and session.
-    fn complete_fetch(&mut self, hop: &GatewaySession) {
+    fn complete_fetch(&mut self, session: &GatewaySession) {
         let page = self.page.as_ref().map(|page| &page.load);
-        let of_session = page.filter(|load| load.hop.serial() == hop.serial() && !load.is_over());
+        let of_session = page.filter(|load| load.session.serial() == session.serial() && !load.is_over());
         let context = &mut self.request.fetch.context;
         context.page = of_session.map_or(0, |load| load.page);
         context.held = self.held.map(|chk| *chk.as_bytes());
         context.manifest = self.kept.as_ref().map(|kept| kept.id());
-        context.holding = match hop.mirror() {
+        context.holding = match session.mirror() {
             Some(MirrorState::Unknown) => self.holding.clone(),
             Some(MirrorState::Agreed) | None => Vec::new(),
         };
@@ -52,10 +52,10 @@ impl RequestTask {
         if self.request.fetch.kind != FetchKind::Page {
             return;
         }
-        let hop = exchange.hop();
+        let session = exchange.session();
         let told = !self.request.fetch.context.holding.is_empty();
         let load = self.acceleration.page_loads.begin(Beginning {
-            hop: Arc::clone(hop),
+            session: Arc::clone(session),
             page: exchange.id(),
             url: self.request.fetch.url.clone(),
             origin: self.request.fetch.origin.clone(),
@@ -66,37 +66,37 @@ impl RequestTask {
         });
         self.page = Some(PageUse::of(load, Role::Page));
         // `Welcome` may have arrived after the fetch was encoded.
-        if hop.mirror() == Some(MirrorState::Unknown) {
-            self.acceleration.page_loads.send_holding(hop.serial());
+        if session.mirror() == Some(MirrorState::Unknown) {
+            self.acceleration.page_loads.send_holding(session.serial());
         }
     }
 
-    pub(super) async fn send(&mut self, hop: Arc<GatewaySession>, timing: Timing) -> Phase {
-        self.complete_fetch(&hop);
-        let (mut exchange, fetch) = match hop.code(&self.request.fetch, None, self.policy) {
+    pub(super) async fn send(&mut self, session: Arc<GatewaySession>, send_phase: SendPhase) -> Phase {
+        self.complete_fetch(&session);
+        let (mut exchange, fetch) = match session.encode_fetch(&self.request.fetch, None, self.policy) {
             Ok(coded) => coded,
             Err(error) => return self.not_sent(&error),
         };
         self.begin_page(&exchange);
-        let mut transmission = Some(self.transmission(&hop, timing, fetch));
+        let mut transmission = Some(self.transmission(&session, send_phase, fetch));
         let mut direct: Option<DirectFetch> = None;
         loop {
             let event = tokio::select! {
                 biased;
-                arrival = exchange.arrival() => Event::Arrival(arrival),
+                answer = exchange.answer() => Event::GatewayAnswer(answer),
                 sent = run(&mut transmission) => Event::Sent(sent),
                 answer = run(&mut direct) => Event::Direct(answer),
                 () = self.fallback.due(), if direct.is_none() && self.is_repeatable_now() => Event::FallbackDue,
             };
             match event {
-                Event::Arrival(Ok(arrival)) => {
-                    if let (Some(rest), Arrival::Head { .. }) = (transmission, &arrival) {
+                Event::GatewayAnswer(Ok(answer)) => {
+                    if let (Some(rest), GatewayAnswer::Head { .. }) = (transmission, &answer) {
                         // The origin answers before it has the whole body: the rest is still sent.
                         tokio::spawn(rest);
                     }
-                    return self.arrived(arrival, exchange, timing).await;
+                    return self.arrived(answer, exchange, send_phase).await;
                 }
-                Event::Arrival(Err(reason)) => {
+                Event::GatewayAnswer(Err(reason)) => {
                     debug!(%reason, "session lost with a request under way");
                     return self.lost(&reason);
                 }
@@ -128,14 +128,14 @@ impl RequestTask {
 
     fn transmission(
         &self,
-        hop: &Arc<GatewaySession>,
-        timing: Timing,
+        session: &Arc<GatewaySession>,
+        send_phase: SendPhase,
         fetch: Vec<u8>,
     ) -> Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>> {
         let way = Transmission {
-            hop: Arc::clone(hop),
+            session: Arc::clone(session),
             class: self.request.class,
-            timing,
+            send_phase,
             fetch,
         };
         let Some(upload) = self.upload.clone() else {
@@ -148,7 +148,7 @@ impl RequestTask {
                 .and_then(|value| value.to_str().ok())
                 .map(str::to_owned),
             length: self.request.length,
-            rate: uplink_rate(hop),
+            rate: uplink_rate(session),
         };
         let counters = Arc::clone(&self.counters);
         Box::pin(async move {
@@ -160,8 +160,8 @@ impl RequestTask {
 }
 
 /// Rate that uploads can use: the rate that the gateway grants.
-fn uplink_rate(hop: &GatewaySession) -> Option<BitRate> {
-    Some(hop.stats().send_rate).filter(|rate| *rate != BitRate::default())
+fn uplink_rate(session: &GatewaySession) -> Option<BitRate> {
+    Some(session.stats().send_rate).filter(|rate| *rate != BitRate::default())
 }
 
 /// Polls an optional future; never completes if there is none.

@@ -24,7 +24,7 @@ use crate::{
     acceleration::Acceleration,
     connection::ConnectionScope,
     counters::{Counters, PhaseExit},
-    gateway::{BasePolicy, HopError},
+    gateway::{BasePolicy, SendError},
     handles::Handles,
     pageload::{KeptManifest, PageLoad},
     pages::{BadRequest, Failure, Lost},
@@ -128,7 +128,7 @@ impl RequestTask {
                 Phase::Promised(promise) => self.wait_for_head(promise).await,
                 Phase::Arriving(promise, head) => self.wait_for_body(promise, head).await,
                 Phase::Waiting => self.wait().await,
-                Phase::Sent(hop, timing) => self.send(hop, timing).await,
+                Phase::Sent(session, send_phase) => self.send(session, send_phase).await,
                 Phase::Direct => self.go_direct().await,
                 Phase::Over(exit) => return exit,
             };
@@ -138,7 +138,7 @@ impl RequestTask {
     async fn wait(&self) -> Phase {
         tokio::select! {
             biased;
-            (hop, timing) = self.upstream.gateway.usable(self.request.need) => Phase::Sent(hop, timing),
+            (session, send_phase) = self.upstream.gateway.usable(self.request.need) => Phase::Sent(session, send_phase),
             () = self.fallback.due() => Phase::Direct,
             failure = self.fallback.hopeless() => Phase::Over(Exit::without_response(failure)),
         }
@@ -196,12 +196,12 @@ impl RequestTask {
     }
 
     /// Next phase if nothing of the request was sent.
-    pub(super) fn not_sent(&self, error: &HopError) -> Phase {
+    pub(super) fn not_sent(&self, error: &SendError) -> Phase {
         let bad = match error {
-            HopError::Lost(_) if self.rewind() => return Phase::Waiting,
-            HopError::Lost(_) => return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone))),
-            HopError::HeaderTooLarge => BadRequest::HeaderTooLarge,
-            HopError::Busy => BadRequest::Overloaded,
+            SendError::Lost(_) if self.rewind() => return Phase::Waiting,
+            SendError::Lost(_) => return Phase::Over(Exit::without_response(Failure::Lost(Lost::BodyGone))),
+            SendError::HeaderTooLarge => BadRequest::HeaderTooLarge,
+            SendError::Busy => BadRequest::Overloaded,
         };
         Phase::Over(Exit::without_response(Failure::Request(bad)))
     }

@@ -17,7 +17,7 @@ use longhaul_session::{Body, Message, encode};
 use longhaul_types::{BitRate, ByteCount};
 use tokio::time::timeout;
 
-use crate::gateway::{GatewaySession, HopError, Timing, body_coding_of};
+use crate::gateway::{GatewaySession, SendError, SendPhase, body_coding_of};
 
 /// Bytes kept so that a request can be repeated if the gateway did not process it (`UnknownBase`). Forms are
 /// smaller, and a thousand of them fit in memory.
@@ -47,7 +47,7 @@ pub(super) enum UploadError {
     Browser,
     /// The session did not accept the request; nothing was sent.
     #[error(transparent)]
-    NotSent(#[from] HopError),
+    NotSent(#[from] SendError),
     /// The gateway stopped the stream, or the session is lost.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -152,9 +152,9 @@ impl HttpBody for SharedUpload {
 
 /// Parameters of one attempt to send a request to the gateway.
 pub(super) struct Transmission {
-    pub(super) hop: Arc<GatewaySession>,
+    pub(super) session: Arc<GatewaySession>,
     pub(super) class: Priority,
-    pub(super) timing: Timing,
+    pub(super) send_phase: SendPhase,
     /// The encoded `Fetch`.
     pub(super) fetch: Vec<u8>,
 }
@@ -170,8 +170,8 @@ pub(super) struct UploadTraits {
 impl Transmission {
     /// Sends a request without body.
     pub(super) async fn bodyless(self) -> Result<(), UploadError> {
-        self.hop
-            .open(self.class, self.timing, self.fetch.into(), End::Finish)
+        self.session
+            .open(self.class, self.send_phase, self.fetch.into(), End::Finish)
             .await?;
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Transmission {
         upload: SharedUpload,
         traits: UploadTraits,
     ) -> Result<(), UploadError> {
-        let key = self.hop.window_key().ok_or(UploadError::Coding)?;
+        let key = self.session.window_key().ok_or(UploadError::Coding)?;
         let length = traits.length;
         let mut encoder = AdaptiveEncoder::new(
             key,
@@ -259,11 +259,14 @@ impl Outgoing {
         Ok(())
     }
 
-    async fn open(&self, bytes: Bytes, end: End) -> Result<SendStream, HopError> {
+    async fn open(&self, bytes: Bytes, end: End) -> Result<SendStream, SendError> {
         let Transmission {
-            hop, class, timing, ..
+            session,
+            class,
+            send_phase,
+            ..
         } = &self.transmission;
-        hop.open(*class, *timing, bytes, end).await
+        session.open(*class, *send_phase, bytes, end).await
     }
 
     /// Returns the next bytes to send: `Fetch` first, `Body` before the first window.

@@ -11,11 +11,11 @@ use longhaul_http::{
     request_context::{CredentialsSecret, Navigation, RequestContext},
     target::{self, Target},
 };
-use longhaul_session::{self as session, Delivery, FetchKind, HeaderField, class};
+use longhaul_session::{self as messages, Delivery, FetchKind, HeaderField, class};
 use longhaul_types::ClientId;
 
 use crate::{
-    gateway::{FetchContext, FetchDraft, Need},
+    gateway::{FetchContext, FetchDraft, RequiredSessionState},
     pages::BadRequest,
 };
 
@@ -25,7 +25,7 @@ pub(super) struct UpstreamRequest {
     pub(super) fetch: FetchDraft,
     pub(super) class: Priority,
     /// The sessions in which the request may be sent.
-    pub(super) need: Need,
+    pub(super) need: RequiredSessionState,
     /// Rule for repetitions of the request by the agent.
     pub(super) repeatability: Repeatability,
     /// For a direct fetch.
@@ -144,13 +144,18 @@ impl UpstreamRequest {
 }
 
 /// Returns the sessions in which a request may be sent (docs/protocol/session.md section 3).
-fn need(method: &Method, headers: &HeaderMap, has_body: bool, allows_early_cookies: bool) -> Need {
+fn need(
+    method: &Method,
+    headers: &HeaderMap,
+    has_body: bool,
+    allows_early_cookies: bool,
+) -> RequiredSessionState {
     let is_withheld = headers.contains_key(header::AUTHORIZATION)
         || !allows_early_cookies && headers.contains_key(header::COOKIE);
     if is_safe_bodyless(method, headers) && !has_body && !is_withheld {
-        Need::Early
+        RequiredSessionState::EarlyData
     } else {
-        Need::Open
+        RequiredSessionState::Open
     }
 }
 
@@ -224,16 +229,16 @@ fn class_of(kind: FetchKind, headers: &HeaderMap, upload: u64) -> Priority {
     }
 }
 
-fn method_of(method: &Method) -> session::Method {
+fn method_of(method: &Method) -> messages::Method {
     match method.as_str() {
-        "GET" => session::Method::Get,
-        "HEAD" => session::Method::Head,
-        "POST" => session::Method::Post,
-        "PUT" => session::Method::Put,
-        "DELETE" => session::Method::Delete,
-        "OPTIONS" => session::Method::Options,
-        "PATCH" => session::Method::Patch,
-        other => session::Method::Other(other.to_owned()),
+        "GET" => messages::Method::Get,
+        "HEAD" => messages::Method::Head,
+        "POST" => messages::Method::Post,
+        "PUT" => messages::Method::Put,
+        "DELETE" => messages::Method::Delete,
+        "OPTIONS" => messages::Method::Options,
+        "PATCH" => messages::Method::Patch,
+        other => messages::Method::Other(other.to_owned()),
     }
 }
 
@@ -294,15 +299,18 @@ mod tests {
         let (plain, cookie) = (HeaderMap::new(), map(&[("cookie", "session=1")]));
         let login = map(&[("authorization", "Basic eA==")]);
         for (headers, allows_cookies, expected) in [
-            (&plain, true, Need::Early),
-            (&plain, false, Need::Early),
-            (&cookie, true, Need::Early),
-            (&cookie, false, Need::Open),
-            (&login, true, Need::Open),
-            (&login, false, Need::Open),
+            (&plain, true, RequiredSessionState::EarlyData),
+            (&plain, false, RequiredSessionState::EarlyData),
+            (&cookie, true, RequiredSessionState::EarlyData),
+            (&cookie, false, RequiredSessionState::Open),
+            (&login, true, RequiredSessionState::Open),
+            (&login, false, RequiredSessionState::Open),
         ] {
             assert_eq!(need(&Method::GET, headers, false, allows_cookies), expected);
-            assert_eq!(need(&Method::POST, headers, true, allows_cookies), Need::Open);
+            assert_eq!(
+                need(&Method::POST, headers, true, allows_cookies),
+                RequiredSessionState::Open
+            );
         }
     }
 

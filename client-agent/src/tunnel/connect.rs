@@ -16,7 +16,7 @@ use super::{
 use crate::{
     connection::ConnectionScope,
     counters::Counters,
-    gateway::{GatewaySession, Need, Timing},
+    gateway::{GatewaySession, RequiredSessionState, SendPhase},
     pages::{Failure, page_response},
     proxy_body::ProxyBody,
     upstream::Upstream,
@@ -35,14 +35,14 @@ pub(crate) async fn connect(
     browser: OnUpgrade,
 ) -> Response<ProxyBody> {
     if upstream.working_hosts.contains(&host, port)
-        && let Some((hop, Timing::Open)) = upstream.gateway.usable_now(Need::Open)
+        && let Some((session, SendPhase::Open)) = upstream.gateway.usable_now(RequiredSessionState::Open)
     {
         tokio::spawn(
             Optimistic {
                 upstream: Arc::clone(upstream),
                 counters: Arc::clone(counters),
                 scope: Arc::clone(scope),
-                hop,
+                session,
                 host,
                 port,
             }
@@ -86,7 +86,7 @@ struct Optimistic {
     upstream: Arc<Upstream>,
     counters: Arc<Counters>,
     scope: Arc<ConnectionScope>,
-    hop: Arc<GatewaySession>,
+    session: Arc<GatewaySession>,
     host: String,
     port: u16,
 }
@@ -103,7 +103,7 @@ impl Optimistic {
         }
         self.scope.becomes_tunnel(!first.is_empty());
         let opened = match send_open(
-            &self.hop,
+            &self.session,
             &self.host,
             self.port,
             TunnelSecurity::Untouched,
@@ -111,8 +111,8 @@ impl Optimistic {
         )
         .await
         {
-            Ok(Some((mut exchange, up))) => match exchange.arrival().await {
-                Ok(arrival) => accepted(arrival).map(|down| Some((up, down))),
+            Ok(Some((mut exchange, up))) => match exchange.answer().await {
+                Ok(answer) => accepted(answer).map(|down| Some((up, down))),
                 Err(_) => Ok(None),
             },
             Ok(None) => Ok(None),

@@ -9,7 +9,9 @@ use tracing::debug;
 
 use crate::{
     counters::Counters,
-    gateway::{Arrival, Exchange, GatewaySession, HopError, Need, ResponseStream, Timing},
+    gateway::{
+        Exchange, GatewayAnswer, GatewaySession, RequiredSessionState, ResponseStream, SendError, SendPhase,
+    },
     pages::{BadRequest, Failure},
     upstream::{FallbackClock, Upstream, direct},
 };
@@ -38,8 +40,8 @@ pub(super) async fn open(
     loop {
         tokio::select! {
             biased;
-            (hop, _) = upstream.gateway.usable(Need::Open) => {
-                if let Some(way) = open_in(upstream, counters, &hop, &mut clock, (host, port, security)).await? {
+            (session, _) = upstream.gateway.usable(RequiredSessionState::Open) => {
+                if let Some(way) = open_in(upstream, counters, &session, &mut clock, (host, port, security)).await? {
                     return Ok(way);
                 }
             }
@@ -74,21 +76,21 @@ async fn open_direct(
 async fn open_in(
     upstream: &Upstream,
     counters: &Counters,
-    hop: &Arc<GatewaySession>,
+    session: &Arc<GatewaySession>,
     clock: &mut FallbackClock,
     (host, port, security): (&str, u16, TunnelSecurity),
 ) -> Result<Option<Way>, Failure> {
-    let Some((mut exchange, up)) = send_open(hop, host, port, security, &[]).await? else {
+    let Some((mut exchange, up)) = send_open(session, host, port, security, &[]).await? else {
         return Ok(None);
     };
     loop {
         tokio::select! {
             biased;
-            arrival = exchange.arrival() => {
-                let Ok(arrival) = arrival else {
+            answer = exchange.answer() => {
+                let Ok(answer) = answer else {
                     return Ok(None);
                 };
-                let down = accepted(arrival)?;
+                let down = accepted(answer)?;
                 upstream.working_hosts.record(host, port);
                 return Ok(Some(Way::Gateway(up, down)));
             }
@@ -103,35 +105,37 @@ async fn open_in(
 
 /// Sends `TunnelOpen` with the browser's first bytes; returns `None` if the session is lost.
 pub(super) async fn send_open(
-    hop: &Arc<GatewaySession>,
+    session: &Arc<GatewaySession>,
     host: &str,
     port: u16,
     security: TunnelSecurity,
     first: &[u8],
 ) -> Result<Option<(Exchange, SendStream)>, Failure> {
     let sent = async {
-        let (exchange, mut wire) = hop.code_tunnel(host, port, security)?;
+        let (exchange, mut wire) = session.encode_tunnel(host, port, security)?;
         wire.extend_from_slice(first);
-        let up = hop
-            .open(Priority::NORMAL, Timing::Open, wire.into(), End::Open)
+        let up = session
+            .open(Priority::NORMAL, SendPhase::Open, wire.into(), End::Open)
             .await?;
         Ok((exchange, up))
     };
     match sent.await {
         Ok(sent) => Ok(Some(sent)),
-        Err(HopError::Lost(_)) => Ok(None),
-        Err(HopError::HeaderTooLarge) => Err(Failure::Request(BadRequest::TargetTooLong)),
-        Err(HopError::Busy) => Err(Failure::Request(BadRequest::Overloaded)),
+        Err(SendError::Lost(_)) => Ok(None),
+        Err(SendError::HeaderTooLarge) => Err(Failure::Request(BadRequest::TargetTooLong)),
+        Err(SendError::Busy) => Err(Failure::Request(BadRequest::Overloaded)),
     }
 }
 
-pub(super) fn accepted(arrival: Arrival) -> Result<ResponseStream, Failure> {
-    match arrival {
-        Arrival::Tunnel(down) => Ok(down),
-        Arrival::Failed { reason, detail } => Err(Failure::Gateway { reason, detail }),
-        Arrival::Head { .. } | Arrival::Promised { .. } | Arrival::Malformed => Err(Failure::Gateway {
-            reason: longhaul_session::FailureReason::Malformed,
-            detail: "the gateway's answer to a tunnel makes no sense".to_owned(),
-        }),
+pub(super) fn accepted(answer: GatewayAnswer) -> Result<ResponseStream, Failure> {
+    match answer {
+        GatewayAnswer::Tunnel(down) => Ok(down),
+        GatewayAnswer::Failed { reason, detail } => Err(Failure::Gateway { reason, detail }),
+        GatewayAnswer::Head { .. } | GatewayAnswer::Promised { .. } | GatewayAnswer::Malformed => {
+            Err(Failure::Gateway {
+                reason: longhaul_session::FailureReason::Malformed,
+                detail: "the gateway's answer to a tunnel makes no sense".to_owned(),
+            })
+        }
     }
 }

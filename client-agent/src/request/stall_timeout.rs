@@ -23,9 +23,9 @@ pub(super) struct Patience {
 impl Patience {
     pub(super) fn new(load: &PageLoad, least: Duration) -> Self {
         Self {
-            link: load.hop.watch_link(),
+            link: load.session.watch_link(),
             open_since: None,
-            limit: least.max(load.hop.stats().srtt * ROUND_TRIPS),
+            limit: least.max(load.session.stats().srtt * ROUND_TRIPS),
         }
     }
 
